@@ -17,7 +17,7 @@ import (
 // never named to it by the membership; its calls must find the new home all the same.
 func TestCallerOfHomeRemovedBeforeItJoined(t *testing.T) {
 	c := newCluster(t, "a", "b")
-	c.tune = func(cfg *shard.Config) { cfg.JoinByCommand = true }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.JoinByCommand = true }
 	late := c.start("c")
 	accounts := fixture.NewAccountClient(late)
 	call := func(i int, patience time.Duration) error {

@@ -14,7 +14,7 @@ import (
 // TestMailboxHoldsBytes: what waits for an entity is bounded by its bytes, of calls and
 // tells, near and far; whoever is refused hears which bound it was.
 func TestMailboxHoldsBytes(t *testing.T) {
-	tune := func(cfg *shard.Config) { cfg.MailboxBytes = 1 << 20 }
+	tune := func(cfg *shard.Config) { cfg.Limits.MailboxBytes = 1 << 20 }
 	eachWay(t, tune, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)
 		payload := make([]byte, 100_000)
@@ -49,7 +49,7 @@ func TestMailboxHoldsBytes(t *testing.T) {
 func TestNodeHoldsBytes(t *testing.T) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) {
-		cfg.MailboxBytes, cfg.ShardBytes, cfg.BufferBytes = 64<<10, 64<<10, 128<<10
+		cfg.Limits.MailboxBytes, cfg.Limits.ShardBytes, cfg.Limits.BufferBytes = 64<<10, 64<<10, 128<<10
 	}
 	c.opts = []shard.HostOption{shard.MinHosts(2)}
 	a := c.start("a")
@@ -62,7 +62,7 @@ func TestNodeHoldsBytes(t *testing.T) {
 		err := accounts.Tell("one more").Echo(testContext(t), payload)
 		requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
 		require.ErrorContains(t, err, "no home yet")
-		require.ErrorContains(t, err, "Config.BufferBytes")
+		require.ErrorContains(t, err, "Config.Limits.BufferBytes")
 	}
 	c.start("b")
 	require.Eventually(t, func() bool { return a.WaitingBytes() == 0 }, testPatience, testTick)
@@ -82,7 +82,7 @@ func TestTellsUnderWayHoldBytes(t *testing.T) {
 		return err != nil
 	}, testPatience, testTick)
 	requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
-	require.ErrorContains(t, err, "Config.BufferBytes")
+	require.ErrorContains(t, err, "Config.Limits.BufferBytes")
 	got, err := accounts.Ref("bob").Get(testContext(t))
 	require.NoError(t, err)
 	c.nodes["a"].FillRunners(false)
@@ -98,9 +98,9 @@ func TestBytesOptions(t *testing.T) {
 		opt  shard.HostOption
 		want string
 	}{
-		"mailbox":     {func(c *shard.Config) { c.MailboxBytes = 1 }, nil, "MailboxBytes is 1: want 64 KiB to 1 GiB"},
-		"shard":       {func(c *shard.Config) { c.ShardBytes = 1 << 20 }, nil, "ShardBytes is 1048576: want at least MailboxBytes (8388608)"},
-		"node":        {func(c *shard.Config) { c.BufferBytes = 1 << 20 }, nil, "BufferBytes is 1048576: want at least ShardBytes (33554432)"},
+		"mailbox":     {func(c *shard.Config) { c.Limits.MailboxBytes = 1 }, nil, "MailboxBytes is 1: want 64 KiB to 1 GiB"},
+		"shard":       {func(c *shard.Config) { c.Limits.ShardBytes = 1 << 20 }, nil, "ShardBytes is 1048576: want at least MailboxBytes (8388608)"},
+		"node":        {func(c *shard.Config) { c.Limits.BufferBytes = 1 << 20 }, nil, "BufferBytes is 1048576: want at least ShardBytes (33554432)"},
 		"the mailbox": {func(*shard.Config) {}, shard.MaxMailboxBytes(1), "MaxMailboxBytes(1): want 64 KiB to 1 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,18 +32,10 @@ type Config struct {
 	// none: nodes find each other through the broker. A name that no member had within 10
 	// times Membership.SeedTimeout is logged once, because it may be misspelt.
 	Seeds []string
-	// JoinByCommand makes the node wait, connected, until [Node.Join] is called or an
-	// operator commands it to join (shardctl join). Start then returns as soon as the
-	// node is connected. Default false: Start joins.
-	JoinByCommand bool
-	// MinMembers is the number of members that must have come before the first becomes
-	// Up. Default 1.
-	MinMembers int
-	// MinRoleMembers are further minimums, by role: that many members with the role must
-	// have come before the first becomes Up. Default none.
-	MinRoleMembers map[string]int
-	// Membership tunes failure detection and gossip.
-	Membership MembershipOptions
+	// Membership has the settings of joining, leaving, failure detection, gossip and downing.
+	Membership membership.Options
+	// Limits bounds the calls and bytes that wait at this process.
+	Limits Limits
 	// Lanes is the number of data connections, 1 to 64; it must be equal at all processes
 	// of a cluster. One goroutine reads each, and all calls of a shard take the same one.
 	// More than one helps where a process has many cores and receives several 100,000
@@ -53,21 +43,37 @@ type Config struct {
 	Lanes int
 	// CallTimeout bounds calls whose context has no deadline. Default 5s, minimum 1ms.
 	CallTimeout time.Duration
-	// JoinTimeout bounds joining and Dial, including the wait for the end of a live node
-	// with the same name. A node that has joined waits for MinMembers as long as the
-	// context of Start allows. Default 30s, minimum 1s.
-	JoinTimeout time.Duration
 	// HandoffTimeout bounds two steps of a shard's move: the end of its turns and stop
 	// hooks, and then the transfer of its state to the new home. If either takes longer,
 	// the shard stays. Default 60s, minimum 1s.
 	HandoffTimeout time.Duration
-	// LeaveDelay is how long Shutdown goes on as before, while [Node.Health] is not ready
-	// any more, before it leaves the cluster: the time that load balancers need to notice.
-	// A node that was never Up does not wait. Default 0.
-	LeaveDelay time.Duration
-	// LeaveTimeout bounds how long Shutdown gives shards away, before it ends the contexts
-	// of methods that still run. Default 60s, minimum 1s.
-	LeaveTimeout time.Duration
+	// Store keeps everything needed after a full restart: the state of durable types, the ids of
+	// remembered entities, the leases of singletons and of DowningLeaseMajority, and the
+	// coordinator's term, which must keep growing. Durable types and leases need one. Package
+	// natsstore has it on JetStream, package memory of store/memory for tests. All members must
+	// have the same store, or none. Default none.
+	Store store.Backend
+	// Rebalance tunes when the shards of a type move so that members have equally many.
+	Rebalance RebalanceOptions
+	// Direct lets data frames take TCP connections between processes instead of the broker.
+	// Default: they do not.
+	Direct DirectOptions
+	// Gateway lets any client of the broker call the types that this node hosts, in JSON
+	// or protobuf, by a request to sh.<cluster>.g.<caller>.<kind>.<method>.<id>. Access is
+	// controlled by NATS permissions, which grant a client its caller's name; it is "any" in
+	// clusters without permissions. Default false.
+	Gateway bool
+	// Interceptors are called around the calls and tells that this process makes, the first
+	// outermost; see [Interceptor]. With one, local calls are encoded. [Intercept] sets those of
+	// the turns that a node runs. Default none.
+	Interceptors []Interceptor
+	// Logger receives messages for operators. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Limits bound the calls and bytes that wait at a process. The zero value of every field is its
+// default. Processes may differ in all of them.
+type Limits struct {
 	// BufferSize bounds the calls that wait at this process because their shards have no
 	// home. Default 100,000, minimum 1.
 	BufferSize int
@@ -108,60 +114,42 @@ type Config struct {
 	// [ErrBufferFull]. With 0, as new(0), every call that finds no instance fails.
 	// Default (nil) 1,000; at most 10,000.
 	SingletonBuffer *int
-	// Store keeps everything needed after a full restart: the state of durable types, the ids of
-	// remembered entities, the leases of singletons and of DowningLeaseMajority, and the
-	// coordinator's term, which must keep growing. Durable types and leases need one. Package
-	// natsstore has it on JetStream, package memory of store/memory for tests. All members must
-	// have the same store, or none. Default none.
-	Store store.Backend
+}
+
+// RebalanceOptions tune when the shards of a type move so that members have equally many. The
+// coordinator uses those of the member that it runs at. The zero value of every field is its default.
+type RebalanceOptions struct {
 	// MaxMoves bounds the shards of a type that move at once for rebalancing. Default 3,
 	// minimum 1. Shards of leaving nodes do not count.
 	MaxMoves int
-	// RebalanceThreshold is the difference in shards of a type that two nodes may have
+	// Threshold is the difference in shards of a type that two nodes may have
 	// before shards are moved. Default 1, minimum 1.
-	RebalanceThreshold int
-	// RebalanceInterval is how long a shard stays where it is after a move for
+	Threshold int
+	// Interval is how long a shard stays where it is after a move for
 	// rebalancing was given up. Default 10s, minimum 1s.
-	RebalanceInterval time.Duration
-	// Direct lets data frames take TCP connections between processes instead of the broker.
-	// Default: they do not.
-	Direct DirectOptions
-	// Gateway lets any client of the broker call the types that this node hosts, in JSON
-	// or protobuf, by a request to sh.<cluster>.g.<caller>.<kind>.<method>.<id>. Access is
-	// controlled by NATS permissions, which grant a client its caller's name; it is "any" in
-	// clusters without permissions. Default false.
-	Gateway bool
-	// Interceptors are called around the calls and tells that this process makes, the first
-	// outermost; see [Interceptor]. With one, local calls are encoded. [Intercept] sets those of
-	// the turns that a node runs. Default none.
-	Interceptors []Interceptor
-	// Logger receives messages for operators. Default slog.Default().
-	Logger *slog.Logger
+	Interval time.Duration
 }
 
 func (c Config) withDefaults() Config {
 	if c.Name == "" {
 		c.Name = defaultName()
 	}
-	set(&c.MinMembers, 1)
 	set(&c.Lanes, 1)
 	set(&c.CallTimeout, 5*time.Second)
-	set(&c.JoinTimeout, 30*time.Second)
 	set(&c.HandoffTimeout, 60*time.Second)
-	set(&c.LeaveTimeout, 60*time.Second)
-	set(&c.BufferSize, 100_000)
-	set(&c.MailboxCalls, 1_000)
-	set(&c.MailboxBytes, 8<<20)
-	set(&c.ShardBytes, max(32<<20, c.MailboxBytes))
-	set(&c.BufferBytes, max(128<<20, c.ShardBytes))
-	set(&c.Window, 1<<20)
-	set(&c.MaxBuffered, max(8<<20, c.Window))
-	set(&c.AnswerBytes, 4*c.MaxBuffered)
-	set(&c.SingletonBuffer, new(1_000))
-	set(&c.MaxMoves, 3)
-	set(&c.RebalanceThreshold, 1)
-	set(&c.RebalanceInterval, 10*time.Second)
-	c.Membership = c.Membership.withDefaults()
+	set(&c.Limits.BufferSize, 100_000)
+	set(&c.Limits.MailboxCalls, 1_000)
+	set(&c.Limits.MailboxBytes, 8<<20)
+	set(&c.Limits.ShardBytes, max(32<<20, c.Limits.MailboxBytes))
+	set(&c.Limits.BufferBytes, max(128<<20, c.Limits.ShardBytes))
+	set(&c.Limits.Window, 1<<20)
+	set(&c.Limits.MaxBuffered, max(8<<20, c.Limits.Window))
+	set(&c.Limits.AnswerBytes, 4*c.Limits.MaxBuffered)
+	set(&c.Limits.SingletonBuffer, new(1_000))
+	set(&c.Rebalance.MaxMoves, 3)
+	set(&c.Rebalance.Threshold, 1)
+	set(&c.Rebalance.Interval, 10*time.Second)
+	c.Membership = c.Membership.WithDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -212,31 +200,22 @@ func (c Config) validate() error {
 		errs = append(errs, transport.CheckName("role", r))
 	}
 	bad(c.Transport != nil, "Transport is nil (set natstransport.New(url))")
-	bad(c.MinMembers >= 1, "MinMembers is %d: want at least 1", c.MinMembers)
 	bad(c.Lanes >= 1 && c.Lanes <= 64, "Lanes is %d: want 1 to 64", c.Lanes)
 	bad(c.CallTimeout >= time.Millisecond, "CallTimeout is %v: want at least 1ms", c.CallTimeout)
-	bad(c.JoinTimeout >= time.Second, "JoinTimeout is %v: want at least 1s", c.JoinTimeout)
 	bad(c.HandoffTimeout >= time.Second, "HandoffTimeout is %v: want at least 1s", c.HandoffTimeout)
-	bad(c.LeaveDelay >= 0, "LeaveDelay is %v: want 0 or more", c.LeaveDelay)
-	bad(c.LeaveTimeout >= time.Second, "LeaveTimeout is %v: want at least 1s", c.LeaveTimeout)
-	bad(c.BufferSize >= 1, "BufferSize is %d: want at least 1", c.BufferSize)
-	bad(c.MailboxCalls >= 1, "MailboxCalls is %d: want at least 1", c.MailboxCalls)
-	bad(c.MailboxBytes >= minBytes && c.MailboxBytes <= maxBytes, "MailboxBytes is %d: want 64 KiB to 1 GiB", c.MailboxBytes)
-	bad(c.ShardBytes >= c.MailboxBytes && c.ShardBytes <= maxBytes, "ShardBytes is %d: want at least MailboxBytes (%d), at most 1 GiB", c.ShardBytes, c.MailboxBytes)
-	bad(c.BufferBytes >= c.ShardBytes && int64(c.BufferBytes) <= maxBytes<<10, "BufferBytes is %d: want at least ShardBytes (%d), at most 1 TiB", c.BufferBytes, c.ShardBytes)
-	bad(c.Window >= 64<<10 && c.Window <= 16<<20, "Window is %d: want 64 KiB to 16 MiB", c.Window)
-	bad(c.MaxBuffered >= c.Window, "MaxBuffered is %d: want at least Window (%d)", c.MaxBuffered, c.Window)
-	bad(c.AnswerBytes >= c.MaxBuffered && int64(c.AnswerBytes) <= maxBytes<<10, "AnswerBytes is %d: want at least MaxBuffered (%d), at most 1 TiB", c.AnswerBytes, c.MaxBuffered)
-	bad(*c.SingletonBuffer >= 0 && *c.SingletonBuffer <= 10_000, "SingletonBuffer is %d: want 0 to 10000, or nil for the default", *c.SingletonBuffer)
-	bad(c.MaxMoves >= 1, "MaxMoves is %d: want at least 1", c.MaxMoves)
-	bad(c.RebalanceInterval >= time.Second, "RebalanceInterval is %v: want at least 1s", c.RebalanceInterval)
-	bad(c.RebalanceThreshold >= 1, "RebalanceThreshold is %d: want at least 1", c.RebalanceThreshold)
-	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
-		err := transport.CheckName("role", role)
-		bad(err == nil, "MinRoleMembers: %v", err)
-		bad(c.MinRoleMembers[role] >= 1, "MinRoleMembers[%s] is %d: want at least 1", role, c.MinRoleMembers[role])
-	}
-	c.Membership.validate(c.Store != nil, bad)
+	bad(c.Limits.BufferSize >= 1, "Limits.BufferSize is %d: want at least 1", c.Limits.BufferSize)
+	bad(c.Limits.MailboxCalls >= 1, "Limits.MailboxCalls is %d: want at least 1", c.Limits.MailboxCalls)
+	bad(c.Limits.MailboxBytes >= minBytes && c.Limits.MailboxBytes <= maxBytes, "Limits.MailboxBytes is %d: want 64 KiB to 1 GiB", c.Limits.MailboxBytes)
+	bad(c.Limits.ShardBytes >= c.Limits.MailboxBytes && c.Limits.ShardBytes <= maxBytes, "Limits.ShardBytes is %d: want at least MailboxBytes (%d), at most 1 GiB", c.Limits.ShardBytes, c.Limits.MailboxBytes)
+	bad(c.Limits.BufferBytes >= c.Limits.ShardBytes && int64(c.Limits.BufferBytes) <= maxBytes<<10, "Limits.BufferBytes is %d: want at least ShardBytes (%d), at most 1 TiB", c.Limits.BufferBytes, c.Limits.ShardBytes)
+	bad(c.Limits.Window >= 64<<10 && c.Limits.Window <= 16<<20, "Limits.Window is %d: want 64 KiB to 16 MiB", c.Limits.Window)
+	bad(c.Limits.MaxBuffered >= c.Limits.Window, "Limits.MaxBuffered is %d: want at least Window (%d)", c.Limits.MaxBuffered, c.Limits.Window)
+	bad(c.Limits.AnswerBytes >= c.Limits.MaxBuffered && int64(c.Limits.AnswerBytes) <= maxBytes<<10, "Limits.AnswerBytes is %d: want at least MaxBuffered (%d), at most 1 TiB", c.Limits.AnswerBytes, c.Limits.MaxBuffered)
+	bad(*c.Limits.SingletonBuffer >= 0 && *c.Limits.SingletonBuffer <= 10_000, "Limits.SingletonBuffer is %d: want 0 to 10000, or nil for the default", *c.Limits.SingletonBuffer)
+	bad(c.Rebalance.MaxMoves >= 1, "Rebalance.MaxMoves is %d: want at least 1", c.Rebalance.MaxMoves)
+	bad(c.Rebalance.Interval >= time.Second, "Rebalance.Interval is %v: want at least 1s", c.Rebalance.Interval)
+	bad(c.Rebalance.Threshold >= 1, "Rebalance.Threshold is %d: want at least 1", c.Rebalance.Threshold)
+	errs = append(errs, c.Membership.Validate(c.Store != nil))
 	return errors.Join(errs...)
 }
 
@@ -244,14 +223,14 @@ func (c Config) validate() error {
 func (c Config) engine() node.Config {
 	e := node.Config{
 		Cluster: c.Cluster, Name: c.Name, Lanes: c.Lanes, CallTimeout: c.CallTimeout, HandoffTimeout: c.HandoffTimeout,
-		BufferSize: c.BufferSize, ShardBytes: c.ShardBytes, BufferBytes: c.BufferBytes,
-		Window: c.Window, MaxBuffered: c.MaxBuffered, AnswerBytes: c.AnswerBytes, Store: c.Store,
+		BufferSize: c.Limits.BufferSize, ShardBytes: c.Limits.ShardBytes, BufferBytes: c.Limits.BufferBytes,
+		Window: c.Limits.Window, MaxBuffered: c.Limits.MaxBuffered, AnswerBytes: c.Limits.AnswerBytes, Store: c.Store,
 		DirectListen: c.Direct.Listen, DirectAdvertise: c.Direct.Advertise, DirectDial: c.Direct.Dial,
 		Interceptors: engineInterceptors(c.Interceptors), Logger: c.Logger,
 		CallError: newCallError, ReadCallError: readCallError,
 	}
-	if c.SingletonBuffer != nil {
-		e.SingletonBuffer = *c.SingletonBuffer
+	if c.Limits.SingletonBuffer != nil {
+		e.SingletonBuffer = *c.Limits.SingletonBuffer
 	}
 	return e
 }
@@ -260,12 +239,9 @@ func (c Config) engine() node.Config {
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
 	cfg := membership.Config{
 		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, Differ: hostmeta.Differ,
-		MinMembers: c.MinMembers, JoinTimeout: c.JoinTimeout, Seed: self.Incarnation, ProbeVacancy: true, Founding: c.Store != nil,
+		Seed: self.Incarnation, ProbeVacancy: true, Founding: c.Store != nil,
 	}
-	c.Membership.configure(&cfg)
-	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
-		cfg.MinRoleMembers = append(cfg.MinRoleMembers, membership.RoleMinimum{Role: role, Members: c.MinRoleMembers[role]})
-	}
+	c.Membership.Configure(&cfg)
 	return cfg
 }
 

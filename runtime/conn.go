@@ -53,13 +53,13 @@ var _ Caller = (*Conn)(nil)
 
 // Dial connects to a cluster from outside. It returns when a member serves the
 // connection. It fails at once when a member refuses the connection, and otherwise when
-// ctx ends or after Config.JoinTimeout.
+// ctx ends or after Config.Membership.JoinTimeout.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.JoinTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cfg.Membership.JoinTimeout)
 	defer cancel()
 	c := &Conn{
 		cfg: cfg, loop: tasks.NewLoop(),
@@ -118,7 +118,7 @@ func (c *Conn) awaitServed(ctx context.Context) error {
 	}
 }
 
-var errNobodyServes = errors.New("no member answered (is a worker of this cluster up, and are there Config.MinMembers of them?)")
+var errNobodyServes = errors.New("no member answered (is a worker of this cluster up, and are there Config.Membership.MinMembers of them?)")
 
 // refusal handles a member's message that it does not serve this process. Dial fails with
 // it; later it is only logged, because another member may still serve.

@@ -36,8 +36,8 @@ func newControlLoop(n *Node) *controlLoop {
 	c := &controlLoop{node: n, driver: n.driver, loop: tasks.NewLoop(), suspects: map[transport.Address]time.Time{}}
 	c.member = control.New(control.Config{
 		Cluster: n.cfg.Cluster, Self: n.driver.Local, Lanes: n.cfg.Lanes,
-		Seeds: n.cfg.Seeds, SeedTimeout: n.cfg.Membership.SeedTimeout, JoinTimeout: n.cfg.JoinTimeout,
-		JoinByCommand: n.cfg.JoinByCommand, QuarantineAfter: n.cfg.Membership.QuarantineAfter,
+		Seeds: n.cfg.Seeds, SeedTimeout: n.cfg.Membership.SeedTimeout, JoinTimeout: n.cfg.Membership.JoinTimeout,
+		JoinByCommand: n.cfg.Membership.JoinByCommand, QuarantineAfter: n.cfg.Membership.QuarantineAfter,
 	}, (*controlEnv)(c))
 	return c
 }

@@ -18,9 +18,9 @@ func controlSetup(n *Node) control.Setup {
 			return membership.New(n.cfg.membershipConfig(n.driver.Local.Address, seeds, meta, compat))
 		},
 		Coordinator: coordinator.Config{
-			MinMembers: n.cfg.MinMembers, MaxMoves: n.cfg.MaxMoves,
-			Strategy:          placement.LeastShards{Threshold: n.cfg.RebalanceThreshold},
-			RebalanceInterval: n.cfg.RebalanceInterval,
+			MinMembers: n.cfg.Membership.MinMembers, MaxMoves: n.cfg.Rebalance.MaxMoves,
+			Strategy:          placement.LeastShards{Threshold: n.cfg.Rebalance.Threshold},
+			RebalanceInterval: n.cfg.Rebalance.Interval,
 			Strategies:        n.strategies(),
 		},
 		Coordinated: decisions(&n.lines),

@@ -10,32 +10,33 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/store"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
 // hasty makes a cluster judge as fast as its bounds allow.
-func hasty(m *shard.MembershipOptions) {
+func hasty(m *membership.Options) {
 	m.QuorumTimeout, m.CutAfter, m.SilentAfter = time.Second, time.Second, time.Second
 	m.Downing.StableAfter = time.Second
 }
 
 func TestAutoDownIsRefusedWithSharding(t *testing.T) {
 	t.Parallel()
-	auto := shard.DowningOptions{Strategy: shard.DowningAuto, AutoDownAfter: 10 * time.Second}
+	auto := membership.DowningOptions{Strategy: membership.DowningAuto, AutoDownAfter: 10 * time.Second}
 	insisting := auto
 	insisting.AutoDownDespiteSharding = true
 	for name, test := range map[string]struct {
-		downing shard.DowningOptions
+		downing membership.DowningOptions
 		hosts   bool
 		refused bool
 	}{
 		"with types":               {auto, true, true},
 		"with types, insisting":    {insisting, true, false},
 		"without types":            {auto, false, false},
-		"another way, with types":  {shard.DowningOptions{Strategy: shard.DowningKeepOldest}, true, false},
-		"the default":              {shard.DowningOptions{}, true, false},
-		"static quorum, one alone": {shard.DowningOptions{Strategy: shard.DowningStaticQuorum, QuorumSize: 1}, true, false},
+		"another way, with types":  {membership.DowningOptions{Strategy: membership.DowningKeepOldest}, true, false},
+		"the default":              {membership.DowningOptions{}, true, false},
+		"static quorum, one alone": {membership.DowningOptions{Strategy: membership.DowningStaticQuorum, QuorumSize: 1}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := emptyCluster(t)
@@ -56,13 +57,13 @@ func TestAutoDownIsRefusedWithSharding(t *testing.T) {
 }
 
 func TestDowningConfigErrors(t *testing.T) {
-	for want, downing := range map[string]shard.DowningOptions{
+	for want, downing := range map[string]membership.DowningOptions{
 		"StableAfter is 1s: want at least Membership.QuorumTimeout (5s)":   {StableAfter: time.Second},
-		"AutoDownAfter is 1s: want at least Membership.QuorumTimeout (5s)": {Strategy: shard.DowningAuto, AutoDownAfter: time.Second},
+		"AutoDownAfter is 1s: want at least Membership.QuorumTimeout (5s)": {Strategy: membership.DowningAuto, AutoDownAfter: time.Second},
 		"MinorityDelay is -1s": {MinorityDelay: -time.Second},
-		`Strategy is "lease majority", and Config.Store is nil: set what natsstore.Open returns`: {Strategy: shard.DowningLeaseMajority},
-		`Downing is "auto" and AutoDownAfter 0s`:                                                 {Strategy: shard.DowningAuto},
-		`Downing is "static quorum" and QuorumSize 0`:                                            {Strategy: shard.DowningStaticQuorum},
+		`Strategy is "lease majority", and Config.Store is nil: set what natsstore.Open returns`: {Strategy: membership.DowningLeaseMajority},
+		`Downing is "auto" and AutoDownAfter 0s`:                                                 {Strategy: membership.DowningAuto},
+		`Downing is "static quorum" and QuorumSize 0`:                                            {Strategy: membership.DowningStaticQuorum},
 		`downing "broker" does not use a role`:                                                   {Role: "core"},
 	} {
 		c := emptyCluster(t)
@@ -76,7 +77,7 @@ func TestDowningConfigErrors(t *testing.T) {
 func TestDowningMustAgree(t *testing.T) {
 	c := emptyCluster(t)
 	c.start("a")
-	c.tune = func(cfg *shard.Config) { cfg.Membership.Downing.Strategy = shard.DowningKeepOldest }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.Downing.Strategy = membership.DowningKeepOldest }
 	err := c.add("b").Start(testContext(t))
 	require.ErrorContains(t, err, `Config.Membership.Downing.Strategy is "keep oldest" at b and "broker" at a`)
 }
@@ -87,7 +88,7 @@ func leased(t *testing.T) (*cluster, *memorystore.Server) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) {
 		hasty(&cfg.Membership)
-		cfg.Membership.Downing.Strategy, cfg.Store = shard.DowningLeaseMajority, server.Client()
+		cfg.Membership.Downing.Strategy, cfg.Store = membership.DowningLeaseMajority, server.Client()
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		c.start(name)

@@ -188,7 +188,7 @@ func clip(s string) string { return bounded.ID(s) }
 var (
 	// ErrNoInstance is singleton.ErrNoInstance: no instance was found in time. Nothing ran.
 	ErrNoInstance = singleton.ErrNoInstance
-	// ErrBufferFull means that more than Config.SingletonBuffer calls waited at this process for a
+	// ErrBufferFull means that more than Config.Limits.SingletonBuffer calls waited at this process for a
 	// singleton's instance, and this call was the oldest. Nothing ran.
 	ErrBufferFull = node.ErrBufferFull
 	// ErrNotSingleton is singleton.ErrNotSingleton: the function or option is only for singletons.

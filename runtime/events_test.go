@@ -99,7 +99,7 @@ func TestEvents(t *testing.T) {
 // TestRolesBeforeUp: the first members wait for those with a role.
 func TestRolesBeforeUp(t *testing.T) {
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.MinRoleMembers = map[string]int{"gpu": 1} }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.MinRoleMembers = map[string]int{"gpu": 1} }
 	a, b := c.add("a"), c.add("b")
 	started := make(chan error, 2)
 	for _, n := range []*shard.Node{a, b} {

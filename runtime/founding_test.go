@@ -22,7 +22,7 @@ func TestSecondBrokerWithTheSameStoreIsRefused(t *testing.T) {
 
 	v.broker = memory.NewBroker(memory.Options{Name: "other"})
 	log := make(lines, 1000)
-	v.tune = func(cfg *shard.Config) { cfg.Logger, cfg.JoinTimeout = log.logger(), 6*time.Second }
+	v.tune = func(cfg *shard.Config) { cfg.Logger, cfg.Membership.JoinTimeout = log.logger(), 6*time.Second }
 	refused := v.node("b")
 	require.ErrorContains(t, refused.Start(testContext(t)), "the store has a cluster of this name, formed by a#")
 	require.NoError(t, refused.Close())

@@ -33,7 +33,7 @@ func becomes(t *testing.T, check func() shard.Health, live, ready bool, reason s
 // and serves on for LeaveDelay.
 func TestHealthOfALife(t *testing.T) {
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.LeaveDelay = time.Hour }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.LeaveDelay = time.Hour }
 	n := c.add("a")
 	becomes(t, n.Health, true, false, "the node is not started")
 	require.NoError(t, n.Start(testContext(t)))
@@ -60,7 +60,7 @@ func TestHealthOfALife(t *testing.T) {
 // Shutdown.
 func TestLeaveDelayEnds(t *testing.T) {
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.LeaveDelay = 50 * time.Millisecond }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.LeaveDelay = 50 * time.Millisecond }
 	n := c.start("a")
 	began := time.Now()
 	down := make(chan error, 2)
@@ -76,7 +76,7 @@ func TestLeaveDelayEnds(t *testing.T) {
 
 func TestLeaveDelayIsChecked(t *testing.T) {
 	cfg := emptyCluster(t).config("a")
-	cfg.LeaveDelay = -1
+	cfg.Membership.LeaveDelay = -1
 	require.ErrorContains(t, shard.New(cfg).Start(testContext(t)), "LeaveDelay is -1ns: want 0 or more")
 }
 
@@ -102,18 +102,18 @@ func TestHealthWithoutBroker(t *testing.T) {
 func TestHealthBeforeUp(t *testing.T) {
 	t.Run("MinMembers", func(t *testing.T) {
 		c := emptyCluster(t)
-		c.tune = func(cfg *shard.Config) { cfg.MinMembers, cfg.LeaveDelay = 2, time.Hour }
+		c.tune = func(cfg *shard.Config) { cfg.Membership.MinMembers, cfg.Membership.LeaveDelay = 2, time.Hour }
 		n := c.add("a")
 		ctx, cancel := context.WithCancel(testContext(t))
 		started := make(chan error, 1)
 		go func() { started <- n.Start(ctx) }()
-		becomes(t, n.Health, true, false, "the node is not up: 1 of Config.MinMembers (2) are there")
+		becomes(t, n.Health, true, false, "the node is not up: 1 of Config.Membership.MinMembers (2) are there")
 		cancel()
 		require.Error(t, receive(t, started, "Start gives up"))
 	})
 	t.Run("JoinByCommand", func(t *testing.T) {
 		c := emptyCluster(t)
-		c.tune = func(cfg *shard.Config) { cfg.JoinByCommand, cfg.LeaveDelay = true, time.Hour }
+		c.tune = func(cfg *shard.Config) { cfg.Membership.JoinByCommand, cfg.Membership.LeaveDelay = true, time.Hour }
 		n := c.start("a")
 		becomes(t, n.Health, true, false, "it joins by command (shardctl join a)")
 		require.NoError(t, n.Shutdown(testContext(t)), "a node that never was up does not wait for LeaveDelay")

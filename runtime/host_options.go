@@ -39,7 +39,7 @@ type hostSettings struct {
 // defaultHostSettings are the settings of a type without options.
 func defaultHostSettings(cfg Config) hostSettings {
 	return hostSettings{Settings: node.Settings{
-		Idle: 2 * time.Minute, Inline: true, MailboxCalls: cfg.MailboxCalls, MailboxBytes: cfg.MailboxBytes,
+		Idle: 2 * time.Minute, Inline: true, MailboxCalls: cfg.Limits.MailboxCalls, MailboxBytes: cfg.Limits.MailboxBytes,
 		StopTimeout: max(cfg.HandoffTimeout-5*time.Second, time.Second),
 		Backoff:     100 * time.Millisecond, BackoffMost: 10 * time.Second,
 	}}
@@ -92,25 +92,25 @@ func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = 
 // Allocation sets how the type's shards are placed: [LeastShards], [ConsistentHash] or a
 // strategy of your own. Every node that may become the coordinator must have a strategy
 // of your own, by hosting the type or with [Proxy]. Default LeastShards with
-// Config.RebalanceThreshold. Members may differ: the value of the last to join counts.
+// Config.Rebalance.Threshold. Members may differ: the value of the last to join counts.
 func Allocation(s Strategy) HostOption { return func(h *hostSettings) { h.place = s } }
 
 // MaxMoves bounds the shards of the type that move at once for rebalancing. Default
-// Config.MaxMoves, minimum 1. Members may differ: the value of the last to join counts.
+// Config.Rebalance.MaxMoves, minimum 1. Members may differ: the value of the last to join counts.
 func MaxMoves(n int) HostOption { return func(s *hostSettings) { s.moves = n } }
 
 // MinHosts is the number of members hosting the type that must be up before its shards
-// get their first homes; calls wait until then. Default 1; Config.MinMembers counts
+// get their first homes; calls wait until then. Default 1; Config.Membership.MinMembers counts
 // members of all types. Members may differ: the value of the last to join counts.
 func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
 
 // MaxMailboxCalls bounds the calls that wait for one entity of the type; further calls fail with
-// [ErrOverloaded]. Default Config.MailboxCalls, minimum 1. Members may differ.
+// [ErrOverloaded]. Default Config.Limits.MailboxCalls, minimum 1. Members may differ.
 func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.MailboxCalls = n } }
 
 // MaxMailboxBytes bounds the bytes of the calls that wait for one entity of the type: their
 // arguments, ids and method names. Further calls fail with [ErrOverloaded]. Default
-// Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes applies as well. Members may
+// Config.Limits.MailboxBytes, 64 KiB to 1 GiB; Config.Limits.ShardBytes applies as well. Members may
 // differ.
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.MailboxBytes = n } }
 

@@ -196,7 +196,7 @@ func TestNewHomeThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	c := emptyCluster(t)
 	stop := &laneStop{Transport: c.broker.Transport(), to: "b", stopped: true}
 	c.tune = func(cfg *shard.Config) {
-		cfg.HandoffTimeout, cfg.RebalanceInterval = time.Second, time.Second
+		cfg.HandoffTimeout, cfg.Rebalance.Interval = time.Second, time.Second
 		if cfg.Name == "a" {
 			cfg.Transport = stop
 		}

@@ -267,8 +267,8 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 
 // Shutdown leaves the cluster in order. From its call on [Node.Health] is not ready.
 //
-//   - The node goes on for Config.LeaveDelay.
-//   - It gives its shards and their state to others, for at most Config.LeaveTimeout.
+//   - The node goes on for Config.Membership.LeaveDelay.
+//   - It gives its shards and their state to others, for at most Config.Membership.LeaveTimeout.
 //   - Then the contexts of methods that still run end. A second later the node begins no turns any
 //     more, and the contexts of those that have begun meanwhile end.
 //   - Another second later the other members may start the entities that are still here, without
@@ -291,7 +291,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		return n.awaitEnd(ctx)
 	}
 	n.control.leave()
-	patience, over := time.NewTimer(n.cfg.LeaveTimeout), 0
+	patience, over := time.NewTimer(n.cfg.Membership.LeaveTimeout), 0
 	defer patience.Stop()
 	for {
 		select {
@@ -311,7 +311,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 				patience.Reset(turnGrace)
 			default:
 				n.log.Warn("leaving with shards that could not be given away",
-					"after", n.cfg.LeaveTimeout+2*turnGrace, "turns", node.TurnsUnderWay(n.hosted()).String())
+					"after", n.cfg.Membership.LeaveTimeout+2*turnGrace, "turns", node.TurnsUnderWay(n.hosted()).String())
 				n.control.exit()
 			}
 		case <-ctx.Done():
@@ -321,7 +321,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// drainFirst makes the node not ready and, if it was up, waits for Config.LeaveDelay after
+// drainFirst makes the node not ready and, if it was up, waits for Config.Membership.LeaveDelay after
 // the first call, until the node ends or ctx does. It reports false if the node was not
 // started.
 func (n *Node) drainFirst(ctx context.Context) bool {
@@ -331,7 +331,7 @@ func (n *Node) drainFirst(ctx context.Context) bool {
 		n.leaveAt = time.Now()
 		select {
 		case <-n.up:
-			n.leaveAt = n.leaveAt.Add(n.cfg.LeaveDelay)
+			n.leaveAt = n.leaveAt.Add(n.cfg.Membership.LeaveDelay)
 		default:
 		}
 	}
@@ -352,7 +352,7 @@ func (n *Node) drainFirst(ctx context.Context) bool {
 
 // leaveTime bounds leaving in order.
 func (n *Node) leaveTime() time.Duration {
-	return n.cfg.LeaveDelay + n.cfg.LeaveTimeout + 10*time.Second
+	return n.cfg.Membership.LeaveDelay + n.cfg.Membership.LeaveTimeout + 10*time.Second
 }
 
 // leaveByOrder is Shutdown on an operator's command.
@@ -390,7 +390,7 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 func (n *Node) drain(ctx context.Context) {
 	n.driver.Lease.End(turnlease.Ending)
 	n.mu.Lock()
-	over := n.leaveAt.Add(n.cfg.LeaveTimeout) // leaveAt is zero at a node that gives joining up: it runs no method
+	over := n.leaveAt.Add(n.cfg.Membership.LeaveTimeout) // leaveAt is zero at a node that gives joining up: it runs no method
 	n.mu.Unlock()
 	if now := time.Now(); over.Before(now) {
 		over = now

@@ -71,7 +71,7 @@ func TestEndWhileStarting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := emptyCluster(t)
-			c.tune = func(cfg *shard.Config) { cfg.MinMembers = 2 }
+			c.tune = func(cfg *shard.Config) { cfg.Membership.MinMembers = 2 }
 			n := c.add("a")
 			started := make(chan error, 1)
 			go func() { started <- n.Start(testContext(t)) }()
@@ -87,7 +87,7 @@ func TestEndWhileStarting(t *testing.T) {
 
 func TestStartRunsOutOfTime(t *testing.T) {
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.MinMembers = 2 }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.MinMembers = 2 }
 	n := c.add("a")
 	ctx, cancel := context.WithTimeout(context.Background(), 3*soon)
 	defer cancel()
@@ -170,39 +170,39 @@ func TestHostErrors(t *testing.T) {
 
 func TestBadConfigs(t *testing.T) {
 	for want, spoil := range map[string]func(*shard.Config){
-		"cluster name is empty":                          func(c *shard.Config) { c.Cluster = "" },
-		"node name":                                      func(c *shard.Config) { c.Name = "a.b" },
-		"seed name":                                      func(c *shard.Config) { c.Seeds = []string{"ok", "not ok"} },
-		"role name":                                      func(c *shard.Config) { c.Roles = []string{""} },
-		"config: Transport is nil":                       func(c *shard.Config) { c.Transport = nil },
-		"config: MinMembers is -1":                       func(c *shard.Config) { c.MinMembers = -1 },
-		"config: Lanes is 65: want 1 to 64":              func(c *shard.Config) { c.Lanes = 65 },
-		"config: Lanes is -1: want 1 to 64":              func(c *shard.Config) { c.Lanes = -1 },
-		"config: CallTimeout is 1µs":                     func(c *shard.Config) { c.CallTimeout = time.Microsecond },
-		"config: JoinTimeout is 1ms":                     func(c *shard.Config) { c.JoinTimeout = time.Millisecond },
-		"config: HandoffTimeout is 1ms":                  func(c *shard.Config) { c.HandoffTimeout = time.Millisecond },
-		"config: LeaveTimeout is -1s":                    func(c *shard.Config) { c.LeaveTimeout = -time.Second },
-		"config: BufferSize is -1":                       func(c *shard.Config) { c.BufferSize = -1 },
-		"config: MailboxCalls is -1":                     func(c *shard.Config) { c.MailboxCalls = -1 },
-		"config: Window is 1024":                         func(c *shard.Config) { c.Window = 1024 },
-		"config: Window is 33554432":                     func(c *shard.Config) { c.Window = 32 << 20 },
-		"config: MaxBuffered is 1: want at least Win":    func(c *shard.Config) { c.MaxBuffered = 1 },
-		"config: MaxMoves is -1":                         func(c *shard.Config) { c.MaxMoves = -1 },
-		"config: SingletonBuffer is -1: want 0 to 10000": func(c *shard.Config) { c.SingletonBuffer = new(-1) },
-		"config: RebalanceInterval is 1ms":               func(c *shard.Config) { c.RebalanceInterval = time.Millisecond },
-		"config: RebalanceThreshold is -1":               func(c *shard.Config) { c.RebalanceThreshold = -1 },
-		"config: MinRoleMembers: role name":              func(c *shard.Config) { c.MinRoleMembers = map[string]int{"a b": 1} },
-		"config: MinRoleMembers[gpu] is 0":               func(c *shard.Config) { c.MinRoleMembers = map[string]int{"gpu": 0} },
-		"config: Membership.GossipInterval is -1s":       func(c *shard.Config) { c.Membership.GossipInterval = -time.Second },
-		"config: Membership.GossipSpeedup is -1":         func(c *shard.Config) { c.Membership.GossipSpeedup = -1 },
-		"config: Membership.GossipToUnseen is 1.5":       func(c *shard.Config) { c.Membership.GossipToUnseen = 1.5 },
-		"config: Membership.GossipManyMembers is -1":     func(c *shard.Config) { c.Membership.GossipManyMembers = -1 },
-		"config: Membership.GossipMaxWait is -1s":        func(c *shard.Config) { c.Membership.GossipMaxWait = -time.Second },
-		"config: Membership.Detection is 7":              func(c *shard.Config) { c.Membership.Detection = 7 },
-		"config: Membership.MonitoredBy is -1":           func(c *shard.Config) { c.Membership.MonitoredBy = -1 },
-		"config: Membership.PhiThreshold is 301":         func(c *shard.Config) { c.Membership.PhiThreshold = 301 },
-		"config: Membership.GoneAfter is 500ms":          func(c *shard.Config) { c.Membership.GoneAfter = 500 * time.Millisecond },
-		"config: Membership.SilentAfter is 2s":           func(c *shard.Config) { c.Membership.SilentAfter = 2 * time.Second },
+		"cluster name is empty":                                 func(c *shard.Config) { c.Cluster = "" },
+		"node name":                                             func(c *shard.Config) { c.Name = "a.b" },
+		"seed name":                                             func(c *shard.Config) { c.Seeds = []string{"ok", "not ok"} },
+		"role name":                                             func(c *shard.Config) { c.Roles = []string{""} },
+		"config: Transport is nil":                              func(c *shard.Config) { c.Transport = nil },
+		"config: Membership.MinMembers is -1":                   func(c *shard.Config) { c.Membership.MinMembers = -1 },
+		"config: Lanes is 65: want 1 to 64":                     func(c *shard.Config) { c.Lanes = 65 },
+		"config: Lanes is -1: want 1 to 64":                     func(c *shard.Config) { c.Lanes = -1 },
+		"config: CallTimeout is 1µs":                            func(c *shard.Config) { c.CallTimeout = time.Microsecond },
+		"config: Membership.JoinTimeout is 1ms":                 func(c *shard.Config) { c.Membership.JoinTimeout = time.Millisecond },
+		"config: HandoffTimeout is 1ms":                         func(c *shard.Config) { c.HandoffTimeout = time.Millisecond },
+		"config: Membership.LeaveTimeout is -1s":                func(c *shard.Config) { c.Membership.LeaveTimeout = -time.Second },
+		"config: Limits.BufferSize is -1":                       func(c *shard.Config) { c.Limits.BufferSize = -1 },
+		"config: Limits.MailboxCalls is -1":                     func(c *shard.Config) { c.Limits.MailboxCalls = -1 },
+		"config: Limits.Window is 1024":                         func(c *shard.Config) { c.Limits.Window = 1024 },
+		"config: Limits.Window is 33554432":                     func(c *shard.Config) { c.Limits.Window = 32 << 20 },
+		"config: Limits.MaxBuffered is 1: want at least Win":    func(c *shard.Config) { c.Limits.MaxBuffered = 1 },
+		"config: Rebalance.MaxMoves is -1":                      func(c *shard.Config) { c.Rebalance.MaxMoves = -1 },
+		"config: Limits.SingletonBuffer is -1: want 0 to 10000": func(c *shard.Config) { c.Limits.SingletonBuffer = new(-1) },
+		"config: Rebalance.Interval is 1ms":                     func(c *shard.Config) { c.Rebalance.Interval = time.Millisecond },
+		"config: Rebalance.Threshold is -1":                     func(c *shard.Config) { c.Rebalance.Threshold = -1 },
+		"config: Membership.MinRoleMembers: role name":          func(c *shard.Config) { c.Membership.MinRoleMembers = map[string]int{"a b": 1} },
+		"config: Membership.MinRoleMembers[gpu] is 0":           func(c *shard.Config) { c.Membership.MinRoleMembers = map[string]int{"gpu": 0} },
+		"config: Membership.GossipInterval is -1s":              func(c *shard.Config) { c.Membership.GossipInterval = -time.Second },
+		"config: Membership.GossipSpeedup is -1":                func(c *shard.Config) { c.Membership.GossipSpeedup = -1 },
+		"config: Membership.GossipToUnseen is 1.5":              func(c *shard.Config) { c.Membership.GossipToUnseen = 1.5 },
+		"config: Membership.GossipManyMembers is -1":            func(c *shard.Config) { c.Membership.GossipManyMembers = -1 },
+		"config: Membership.GossipMaxWait is -1s":               func(c *shard.Config) { c.Membership.GossipMaxWait = -time.Second },
+		"config: Membership.Detection is 7":                     func(c *shard.Config) { c.Membership.Detection = 7 },
+		"config: Membership.MonitoredBy is -1":                  func(c *shard.Config) { c.Membership.MonitoredBy = -1 },
+		"config: Membership.PhiThreshold is 301":                func(c *shard.Config) { c.Membership.PhiThreshold = 301 },
+		"config: Membership.GoneAfter is 500ms":                 func(c *shard.Config) { c.Membership.GoneAfter = 500 * time.Millisecond },
+		"config: Membership.SilentAfter is 2s":                  func(c *shard.Config) { c.Membership.SilentAfter = 2 * time.Second },
 	} {
 		t.Run(want, func(t *testing.T) {
 			cfg := emptyCluster(t).config("a")

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// Join makes a node started with Config.JoinByCommand join, through the nodes named by seeds or,
+// Join makes a node started with Config.Membership.JoinByCommand join, through the nodes named by seeds or,
 // without seeds, as its config says. If the first seed is this node, it founds the cluster when no
 // other answers. It returns nil when the node is Up, and otherwise an error with the reason. The
 // end of ctx ends the waiting, not the joining. A further call waits like the first.
 func (n *Node) Join(ctx context.Context, seeds ...string) error {
-	if !n.cfg.JoinByCommand {
-		return fmt.Errorf("join node %s: it joins at Start (set Config.JoinByCommand)", n.cfg.Name)
+	if !n.cfg.Membership.JoinByCommand {
+		return fmt.Errorf("join node %s: it joins at Start (set Config.Membership.JoinByCommand)", n.cfg.Name)
 	}
 	if err := n.order(ctx, "join node "+n.cfg.Name, func() error { return n.control.member.Join(seeds) }); err != nil {
 		return err

@@ -90,7 +90,7 @@ func TestOperatorDown(t *testing.T) {
 func TestJoinByCommand(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.JoinByCommand = true }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.JoinByCommand = true }
 	o := c.operator()
 	begin := time.Now()
 	_, err := o.Members(testContext(t))
@@ -124,9 +124,9 @@ func TestJoinByCommand(t *testing.T) {
 func TestJoinWithoutCommand(t *testing.T) {
 	c := emptyCluster(t)
 	n := c.add("a")
-	require.ErrorContains(t, n.Join(testContext(t)), "set Config.JoinByCommand")
+	require.ErrorContains(t, n.Join(testContext(t)), "set Config.Membership.JoinByCommand")
 	require.ErrorContains(t, n.Down(testContext(t), "b", false), "call Start first")
-	c.tune = func(cfg *shard.Config) { cfg.JoinByCommand = true }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.JoinByCommand = true }
 	w := c.start("w")
 	require.ErrorContains(t, w.Join(testContext(t), "not a name"), "seed name")
 	ctx, cancel := context.WithTimeout(context.Background(), soon)

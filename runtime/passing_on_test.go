@@ -57,7 +57,7 @@ func (l *slowLink) Send(ch transport.Channel, to transport.Peer, token uint64, p
 func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane *slowLane, down chan error) {
 	c, lane = emptyCluster(t), &slowLane{}
 	c.tune = func(cfg *shard.Config) {
-		cfg.Window = 64 << 10
+		cfg.Limits.Window = 64 << 10
 		if cfg.Name == "a" || cfg.Name == "b" {
 			cfg.Transport = &slow{cfg.Transport, cfg.Name, lane}
 		}

@@ -32,7 +32,7 @@ func TestMisspeltSeed(t *testing.T) {
 // context ends, at once, and nobody has to find out that it is gone.
 func TestGivingUpIsTold(t *testing.T) {
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.MinMembers = 3 }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.MinMembers = 3 }
 	a, b := c.add("a"), c.add("b")
 	ctxA, endA := context.WithCancel(context.Background())
 	defer endA()

@@ -214,7 +214,7 @@ func TestSingletonCallsItself(t *testing.T) {
 
 func TestSingletonBuffer(t *testing.T) {
 	c := &chiefs{cluster: emptyCluster(t), watch: fixture.NewWatch()}
-	c.tune = func(cfg *shard.Config) { cfg.SingletonBuffer = new(2) }
+	c.tune = func(cfg *shard.Config) { cfg.Limits.SingletonBuffer = new(2) }
 	guest := c.cluster.start("guest") // nobody hosts it yet
 	chief := fixture.NewChiefClient(guest).Ref()
 	type answer struct {
@@ -244,7 +244,7 @@ func TestSingletonBuffer(t *testing.T) {
 
 func TestSingletonWithoutABuffer(t *testing.T) {
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.SingletonBuffer = new(0) }
+	c.tune = func(cfg *shard.Config) { cfg.Limits.SingletonBuffer = new(0) }
 	guest := c.start("guest")
 	_, _, err := fixture.NewChiefClient(guest).Ref().Next(testContext(t))
 	require.ErrorIs(t, err, shard.ErrBufferFull)
@@ -319,7 +319,7 @@ func waitFor(t *testing.T, ok func() bool) {
 func TestSingletonThatDoesNotStop(t *testing.T) {
 	t.Parallel()
 	c := &chiefs{cluster: emptyCluster(t), watch: fixture.NewWatch()}
-	c.tune = func(cfg *shard.Config) { cfg.LeaveTimeout = time.Second }
+	c.tune = func(cfg *shard.Config) { cfg.Membership.LeaveTimeout = time.Second }
 	c.start("a")
 	c.start("b")
 	chief := c.chief("b")

@@ -20,7 +20,7 @@ import (
 
 // Start connects and joins the cluster. It returns nil when the node is Up, and otherwise an error
 // with the reason: an invalid config or host, an unreachable broker, or a refusal by the cluster.
-// With Config.JoinByCommand it returns when the node is connected. ctx bounds starting only. A node
+// With Config.Membership.JoinByCommand it returns when the node is connected. ctx bounds starting only. A node
 // not Up when ctx ends leaves again, within 2s.
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
@@ -30,7 +30,7 @@ func (n *Node) Start(ctx context.Context) error {
 			<-n.done
 		}
 	}
-	if err != nil || n.cfg.JoinByCommand {
+	if err != nil || n.cfg.Membership.JoinByCommand {
 		return err
 	}
 	if n.awaitUp(ctx) {
@@ -42,7 +42,7 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 // Run calls Start, waits for ctx to end, and calls Shutdown with 10s more than
-// Config.LeaveDelay and Config.LeaveTimeout together. It returns nil after the node has left in order, and otherwise the
+// Config.Membership.LeaveDelay and Config.Membership.LeaveTimeout together. It returns nil after the node has left in order, and otherwise the
 // reason why it ended.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.Start(ctx); err != nil {
@@ -104,19 +104,19 @@ func (n *Node) awaitUp(ctx context.Context) bool {
 // whyNotUp returns the reason why the node is not Up yet.
 func (n *Node) whyNotUp() string {
 	v := n.events.current()
-	if n.cfg.JoinByCommand && (v == nil || v.SelfStatus == membership.NoStatus) {
+	if n.cfg.Membership.JoinByCommand && (v == nil || v.SelfStatus == membership.NoStatus) {
 		return "no member has admitted this node yet; it joins by command (shardctl join " + n.cfg.Name + ")"
 	}
 	if v == nil || v.SelfStatus == membership.NoStatus {
-		return fmt.Sprintf("no member has admitted this node yet; it gives up after Config.JoinTimeout (%v)", n.cfg.JoinTimeout)
+		return fmt.Sprintf("no member has admitted this node yet; it gives up after Config.Membership.JoinTimeout (%v)", n.cfg.Membership.JoinTimeout)
 	}
-	if there := v.Count(membership.Joining, membership.WeaklyUp, membership.Up); there < n.cfg.MinMembers {
-		return fmt.Sprintf("%d of Config.MinMembers (%d) are there", there, n.cfg.MinMembers)
+	if there := v.Count(membership.Joining, membership.WeaklyUp, membership.Up); there < n.cfg.Membership.MinMembers {
+		return fmt.Sprintf("%d of Config.Membership.MinMembers (%d) are there", there, n.cfg.Membership.MinMembers)
 	}
 	if !v.Converged {
 		return "the members do not agree yet: " + v.Why
 	}
-	return "the leader has not admitted it yet (does a role lack members? see Config.MinRoleMembers)"
+	return "the leader has not admitted it yet (does a role lack members? see Config.Membership.MinRoleMembers)"
 }
 
 // begin connects and starts everything. After an error it may be called again.
@@ -203,8 +203,9 @@ func (n *Node) opening(give context.CancelFunc) error {
 	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {
 		return err
 	}
-	if err := n.cfg.Membership.Downing.check(len(n.hosted()) > 0); err != nil {
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	if d := n.cfg.Membership.Downing; d.Strategy == membership.DowningAuto && len(n.hosted()) > 0 && !d.AutoDownDespiteSharding {
+		return fmt.Errorf("start node %s: auto-down splits a cluster in a partition, and every entity would be alive on each side "+
+			"(choose another Membership.Downing.Strategy, or set AutoDownDespiteSharding)", n.cfg.Name)
 	}
 	if err := n.control.member.Prepare(controlSetup(n)); err != nil {
 		return err

@@ -64,7 +64,7 @@ func TestWaitingIsTold(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
 	log := make(lines, 100)
-	c.tune = func(cfg *shard.Config) { cfg.Logger, cfg.MinMembers = log.logger(), 2 }
+	c.tune = func(cfg *shard.Config) { cfg.Logger, cfg.Membership.MinMembers = log.logger(), 2 }
 	ctx, cancel := context.WithCancel(context.Background())
 	dialed := make(chan error, 1)
 	go func() {
@@ -79,7 +79,7 @@ func TestWaitingIsTold(t *testing.T) {
 	ctx, cancel = context.WithCancel(context.Background())
 	started := make(chan error, 1)
 	go func() { started <- n.Start(ctx) }()
-	require.Contains(t, log.await(t, "still joining"), "1 of Config.MinMembers (2) are there")
+	require.Contains(t, log.await(t, "still joining"), "1 of Config.Membership.MinMembers (2) are there")
 	cancel()
 	require.ErrorIs(t, receive(t, started, "Start returns"), context.Canceled)
 }

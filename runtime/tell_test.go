@@ -241,7 +241,7 @@ func TestTellsWithoutHomeBeforeClose(t *testing.T) {
 // TestTellsFillAMailbox: what is told nearby beyond it is the sender's to hear of, from
 // far away a counter's.
 func TestTellsFillAMailbox(t *testing.T) {
-	tune := func(cfg *shard.Config) { cfg.MailboxCalls = 2 }
+	tune := func(cfg *shard.Config) { cfg.Limits.MailboxCalls = 2 }
 	eachWay(t, tune, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)
 		tell := accounts.Tell("bob")

@@ -224,7 +224,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestMailboxOverflows(t *testing.T) {
-	tune := func(cfg *shard.Config) { cfg.MailboxCalls = 2 }
+	tune := func(cfg *shard.Config) { cfg.Limits.MailboxCalls = 2 }
 	eachWay(t, tune, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)
 		adds := make(chan error, 2)
@@ -257,7 +257,7 @@ func buffered(t *testing.T, n *shard.Node, calls uint64) {
 
 func TestCallsBeforeStart(t *testing.T) {
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.BufferSize = 3 }
+	c.tune = func(cfg *shard.Config) { cfg.Limits.BufferSize = 3 }
 	n := c.add("a")
 	accounts := fixture.NewAccountClient(n)
 	adds := make(chan error, 2)

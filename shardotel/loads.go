@@ -20,7 +20,7 @@ type loads struct {
 func newLoads(m *maker) *loads {
 	return &loads{
 		buffer:        m.gauge("shardgen.buffer.usage", "By", "Bytes of the calls that wait at the node."),
-		limit:         m.gauge("shardgen.buffer.limit", "By", "Config.BufferBytes: how many they may have."),
+		limit:         m.gauge("shardgen.buffer.limit", "By", "Config.Limits.BufferBytes: how many they may have."),
 		refused:       m.counter("shardgen.calls.refused", "{call}", "Calls that the node has refused, by cause."),
 		messages:      m.counter("shardgen.membership.messages", "{message}", "Messages of the membership, such as heartbeats and gossip."),
 		downed:        m.counter("shardgen.members.downed", "{member}", "Members that the node has seen downed, by the evidence."),

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// leaveTimeout is the Config.LeaveTimeout of nodes that leave while a method runs.
+	// leaveTimeout is the Config.Membership.LeaveTimeout of nodes that leave while a method runs.
 	leaveTimeout = 5 * time.Second
 	// deafFor is how long a method goes on that ignores its context.
 	deafFor = 3 * time.Minute
@@ -142,7 +142,7 @@ func leave(t *testing.T, nodes int, hold func(context.Context), test func(t *tes
 			l := &leaver{add: kind.add, durable: kind.durable}
 			host := shardtest.Host(func(n *shard.Node) error { return kind.host(n, l.watch(n.Name())) })
 			short := shardtest.Config(func(cfg *shard.Config) {
-				cfg.LeaveTimeout = leaveTimeout
+				cfg.Membership.LeaveTimeout = leaveTimeout
 				for _, tune := range tunes {
 					tune(cfg)
 				}
@@ -388,7 +388,7 @@ func TestLeavingWithoutAFarTurn(t *testing.T) {
 		}
 		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} })
 	})
-	short := shardtest.Config(func(cfg *shard.Config) { cfg.LeaveTimeout = leaveTimeout })
+	short := shardtest.Config(func(cfg *shard.Config) { cfg.Membership.LeaveTimeout = leaveTimeout })
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		account := fixture.NewAccountClient(c.Client()).Ref("ann", shard.Timeout(time.Hour))
 		_, err := account.Add(t.Context(), 1)

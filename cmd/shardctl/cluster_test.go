@@ -21,6 +21,7 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/runtime/membership"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	"github.com/shardgen/shardgen/transport"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
@@ -139,7 +140,7 @@ func beMember() error {
 func memberConfig(url, name string, store *natsstore.Store) shard.Config {
 	return shard.Config{
 		Cluster: "shop", Name: name, Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store,
-		HandoffTimeout: handoffTimeout, Membership: shard.MembershipOptions{Downing: shard.DowningOptions{Strategy: shard.DowningManual}},
+		HandoffTimeout: handoffTimeout, Membership: membership.Options{Downing: membership.DowningOptions{Strategy: membership.DowningManual}},
 	}
 }
 

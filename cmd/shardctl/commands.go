@@ -329,7 +329,7 @@ var commands = []command{
 	},
 	{
 		name: "join", args: []argument{argNode}, timeout: 60 * time.Second, run: join,
-		about: "Commands the process of that name, which was started with Config.JoinByCommand, to join,\nand waits until it is up. A first node founds the cluster.",
+		about: "Commands the process of that name, which was started with Config.Membership.JoinByCommand, to join,\nand waits until it is up. A first node founds the cluster.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.through, "through", "", "comma-separated `names` of nodes to join through (default: the Seeds of its config)")
 		},

@@ -51,7 +51,7 @@ Where shards live
   resume                       end a pause
 
 Members
-  join NODE                    tell a process that waits (Config.JoinByCommand) to join
+  join NODE                    tell a process that waits (Config.Membership.JoinByCommand) to join
   leave NODE                   make a member leave in order, and wait until it is gone
   drain NODE                   leave, with the number of shards that it still has
   down NODE                    down a member whose process has stopped

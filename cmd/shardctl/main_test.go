@@ -11,6 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/membership"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
@@ -114,7 +115,7 @@ func TestCluster(t *testing.T) {
 	env := map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "shop"}
 	start := func(name string, command bool) *shard.Node {
 		n := shard.New(shard.Config{
-			Cluster: "shop", Name: name, Transport: natstransport.New(url), JoinByCommand: command,
+			Cluster: "shop", Name: name, Transport: natstransport.New(url), Membership: membership.Options{JoinByCommand: command},
 			Roles: []string{"web"}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		t.Cleanup(func() { _ = n.Close() })

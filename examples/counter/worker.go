@@ -14,6 +14,7 @@ import (
 	"github.com/shardgen/shardgen/examples/counter/counter"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/health"
+	"github.com/shardgen/shardgen/runtime/membership"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -70,8 +71,7 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 		Name:       *name,
 		Transport:  natstransport.New(to.url, natstransport.ConnectOptions(options...)),
 		Store:      s,
-		MinMembers: *minMembers,
-		LeaveDelay: *leaveDelay,
+		Membership: membership.Options{MinMembers: *minMembers, LeaveDelay: *leaveDelay},
 		Direct:     shard.DirectOptions{Listen: *listen, Advertise: *advertise},
 		Logger:     slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})

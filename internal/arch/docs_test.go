@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
@@ -59,7 +60,7 @@ var (
 // without the package, as in Config.Membership.Downing or Node.Locate.
 var membersOf = map[string]reflect.Type{
 	"Config":            reflect.TypeFor[shard.Config](),
-	"Membership":        reflect.TypeFor[shard.MembershipOptions](),
+	"Membership":        reflect.TypeFor[membership.Options](),
 	"RememberOptions":   reflect.TypeFor[shard.RememberOptions](),
 	"singleton.Options": reflect.TypeFor[singleton.Options](),
 	"LeastShards":       reflect.TypeFor[shard.LeastShards](),

@@ -50,7 +50,7 @@ func TestBadConfig(t *testing.T) {
 		{"node with a dot", func(c *shard.Config) { c.Name = "host.local" }, []string{`node name "host.local"`, "want only"}},
 		{"no lanes", func(c *shard.Config) { c.Lanes = -1 }, []string{"Lanes is -1: want 1 to 64"}},
 		{"too many lanes", func(c *shard.Config) { c.Lanes = 65 }, []string{"Lanes is 65: want 1 to 64"}},
-		{"short time-out", func(c *shard.Config) { c.JoinTimeout = time.Millisecond }, []string{"JoinTimeout is 1ms: want at least 1s"}},
+		{"short time-out", func(c *shard.Config) { c.Membership.JoinTimeout = time.Millisecond }, []string{"JoinTimeout is 1ms: want at least 1s"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

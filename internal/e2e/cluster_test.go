@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -40,7 +41,7 @@ func (c *testCluster) config(name string) shard.Config {
 		over = natstransport.New(c.url)
 	}
 	return shard.Config{
-		Cluster: "e2e", Name: name, Transport: over, JoinTimeout: 10 * time.Second,
+		Cluster: "e2e", Name: name, Transport: over, Membership: membership.Options{JoinTimeout: 10 * time.Second},
 		Logger: slog.New(slog.NewTextHandler(c.log, nil)),
 	}
 }

@@ -113,7 +113,7 @@ func beWorker(ctx context.Context, t *testing.T, url string) error {
 	}
 	config := newCluster(t, url).config("b")
 	config.Cluster, config.Gateway = "other", true
-	config.CallTimeout, config.JoinTimeout = time.Minute, time.Minute
+	config.CallTimeout, config.Membership.JoinTimeout = time.Minute, time.Minute
 	n := shard.New(config)
 	defer func() { _ = n.Close() }()
 	if err := fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }); err != nil {

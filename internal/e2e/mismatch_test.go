@@ -120,7 +120,7 @@ func TestOneName(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	c.start("twin")
 	config := c.config("twin")
-	config.JoinTimeout = time.Second
+	config.Membership.JoinTimeout = time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
 	err := c.host(config).Start(ctx)

@@ -76,10 +76,10 @@ func TestSlowClientHearsOverload(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web")})
 	workers := newCluster(t, url("worker"))
 	config := workers.config("a")
-	config.Window, config.MaxBuffered = 64<<10, 64<<10 // as small as can be: two answers are too many
+	config.Limits.Window, config.Limits.MaxBuffered = 64<<10, 64<<10 // as small as can be: two answers are too many
 	workers.run(workers.host(config))
 	web := newCluster(t, url("web")).config("web")
-	web.Window = 64 << 10
+	web.Limits.Window = 64 << 10
 	conn, err := shard.Dial(t.Context(), web)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestSlowClientHearsOverload(t *testing.T) {
 		switch err := <-errs; {
 		case err == nil:
 			right++
-		case errors.Is(err, shard.ErrOverloaded) && shard.OutcomeOf(err) == shard.NotExecuted && strings.Contains(err.Error(), "Config.AnswerBytes"):
+		case errors.Is(err, shard.ErrOverloaded) && shard.OutcomeOf(err) == shard.NotExecuted && strings.Contains(err.Error(), "Config.Limits.AnswerBytes"):
 			refused++
 		case shard.OutcomeOf(err) == shard.Executed: // its results were dropped
 			refused++

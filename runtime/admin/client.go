@@ -110,7 +110,7 @@ func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (E
 // look is how often a command looks whether it has had its effect.
 const look = 200 * time.Millisecond
 
-// Join commands the process called name, which was started with Config.JoinByCommand, to
+// Join commands the process called name, which was started with Config.Membership.JoinByCommand, to
 // join through the nodes named by seeds, or through those of its own config if there are
 // none. It waits until the process is up, or until ctx ends.
 func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transport.Address, error) {
@@ -119,7 +119,7 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 	case errors.Is(err, ErrRefused):
 		return a.View.Self, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	case err != nil:
-		return transport.Address{}, fmt.Errorf("cluster %s: join %s: no process of that name answers: %w (is it started with Config.JoinByCommand, and connected to this broker?)", c.cluster, name, err)
+		return transport.Address{}, fmt.Errorf("cluster %s: join %s: no process of that name answers: %w (is it started with Config.Membership.JoinByCommand, and connected to this broker?)", c.cluster, name, err)
 	}
 	node := a.View.Self
 	err = c.until(ctx, func() (bool, error) {

@@ -10,7 +10,7 @@ type Load struct {
 	// Types are those that the node hosts or has clients of, in order of name.
 	Types []Type
 	// BufferBytes is how many bytes the calls take that wait at the node for a home, for a shard
-	// to open, or for a turn. BufferLimit is Config.BufferBytes.
+	// to open, or for a turn. BufferLimit is Config.Limits.BufferBytes.
 	BufferBytes, BufferLimit int64
 	// Refused are the calls that the node has refused, by cause: "overloaded", "circular",
 	// "moved", "dropped" and so on. Their sum is the counter "refused" of Node.Counters.

@@ -69,7 +69,7 @@ const (
 	maxPingsOut   = 3
 )
 
-// openPatience bounds the wait for a server, as Config.JoinTimeout of package shard does by default.
+// openPatience bounds the wait for a server, as Config.Membership.JoinTimeout of package shard does by default.
 const openPatience = 30 * time.Second
 
 // dial opens the connection. It waits for a server that is not there yet.

@@ -74,7 +74,7 @@ func noResult(why error) error {
 }
 
 // notRun is the error of a call that was refused; nil for other answers. buffered is
-// Config.SingletonBuffer.
+// Config.Limits.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
@@ -115,7 +115,7 @@ func notRun(kind string, res calls.Result, buffered int) error {
 	case wire.CodeUnsendable:
 		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller)
 	case calls.Shed:
-		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, buffered)
+		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.Limits.SingletonBuffer?)", ErrBufferFull, buffered)
 	}
 	return nil
 }
@@ -132,13 +132,13 @@ var errLargeCommit = fmt.Errorf("%w for a durable turn", ErrTooLarge)
 // Remedies for refusals of the layers below.
 const (
 	smaller = " (send less at once, or raise max_payload of the NATS server)"
-	slower  = " (slow down and retry, or raise Config.MaxBuffered)"
+	slower  = " (slow down and retry, or raise Config.Limits.MaxBuffered)"
 )
 
 // unacknowledged is why a call of a client does not run that leaves too many answers unacknowledged.
 func unacknowledged(p *peers.Session) string {
 	held, limit := p.Core.Account.Held()
-	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.MaxBuffered and Config.AnswerBytes of the members)",
+	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.Limits.MaxBuffered and Config.Limits.AnswerBytes of the members)",
 		held, p.Peer().Name, limit)
 }
 

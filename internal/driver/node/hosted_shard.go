@@ -506,14 +506,14 @@ func (e *noRoom) Error() string {
 	case region.MailboxBytes:
 		return bytes("its mailbox at", s.Host.Settings.MailboxBytes, "its MaxMailboxBytes")
 	case region.ShardBytes:
-		return bytes(fmt.Sprintf("the calls that wait in its shard %v at", s.ID), cfg.ShardBytes, "Config.ShardBytes")
+		return bytes(fmt.Sprintf("the calls that wait in its shard %v at", s.ID), cfg.ShardBytes, "Config.Limits.ShardBytes")
 	case region.NodeBytes:
-		return bytes("all calls that wait at", cfg.BufferBytes, "Config.BufferBytes")
+		return bytes("all calls that wait at", cfg.BufferBytes, "Config.Limits.BufferBytes")
 	case region.ClientBytes:
-		return fmt.Sprintf("the calls of all clients of its caller's name, and those of one caller of gateways, may hold %d bytes at %s, half of Config.BufferBytes, and %d more are too many (retry later, or send less at once)",
+		return fmt.Sprintf("the calls of all clients of its caller's name, and those of one caller of gateways, may hold %d bytes at %s, half of Config.Limits.BufferBytes, and %d more are too many (retry later, or send less at once)",
 			region.ClientLimit(cfg.BufferBytes), cfg.Name, e.size)
 	case region.ShardCalls:
-		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)
+		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.Limits.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)
 	case region.MailboxCalls:
 	}
 	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its MaxMailboxCalls)", cfg.Name, s.Host.Settings.MailboxCalls)

@@ -248,7 +248,7 @@ func (r *Route) NoInstance(now time.Time) error {
 // errHolding is the error of a call for which there is no room to wait for a home.
 func (r *Route) errHolding() error {
 	drv, kind := r.kind.Driver, r.kind.Desc.Name
-	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.BufferSize)",
+	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.Limits.BufferSize)",
 		ErrOverloaded, drv.Config.BufferSize, drv.Local.Name, r.shard, kind, r.WaitsFor(time.Now()))
 }
 
@@ -256,13 +256,13 @@ func (r *Route) errHolding() error {
 // wait for a home.
 func (r *Route) errHoldingBytes(size int) error {
 	drv := r.kind.Driver
-	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.BufferBytes)",
+	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
 		ErrOverloaded, drv.Local.Name, drv.Config.BufferBytes, size, r.shard, r.kind.Desc.Name)
 }
 
 // errUnbuffered is the error of a tell to a singleton without an instance when no tell
 // may wait.
 func (r *Route) errUnbuffered() error {
-	return fmt.Errorf("%w: Config.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
+	return fmt.Errorf("%w: Config.Limits.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
 		ErrBufferFull, r.kind.Driver.Local.Name, r.kind.Desc.Name)
 }

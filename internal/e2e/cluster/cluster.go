@@ -64,7 +64,7 @@ type Options struct {
 	// Proxied has the direct lanes of each node lead through a Proxy in this process, which breaks
 	// them. Hosts are not separate.
 	Proxied bool
-	// MinMembers is the nodes' Config.MinMembers; 0 means the default.
+	// MinMembers is the nodes' Config.Membership.MinMembers; 0 means the default.
 	MinMembers int
 }
 

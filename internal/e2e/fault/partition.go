@@ -14,7 +14,7 @@ import (
 // servers of its own, to which its nodes are connected, so that both could go on by themselves:
 // that is harder than nodes that are cut off from their servers, which can say nothing to
 // anybody. One of the two callers is on the smaller side. Nodes of it that end are started
-// again at once, while it is still cut off: Config.MinMembers keeps them from forming a cluster
+// again at once, while it is still cut off: Config.Membership.MinMembers keeps them from forming a cluster
 // of their own.
 var partition = Fault{
 	Name:         "partition",

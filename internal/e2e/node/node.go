@@ -20,6 +20,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/membership"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -117,7 +118,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	}
 	cfg := shard.Config{
 		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL, natstransport.ConnectOptions(options...)), CallTimeout: o.CallTimeout,
-		MinMembers: o.MinMembers, Direct: shard.DirectOptions{Listen: o.Listen, Advertise: o.Advertise},
+		Membership: membership.Options{MinMembers: o.MinMembers}, Direct: shard.DirectOptions{Listen: o.Listen, Advertise: o.Advertise},
 	}
 	if o.Durable {
 		s, err := natsstore.Open(ctx, o.URL, natsstore.Config{Replicas: o.Replicas})

@@ -12,7 +12,7 @@ const (
 	// RollCall asks every process of the cluster for its own view, also those that
 	// are no members yet.
 	RollCall
-	// Join tells a process with Config.JoinByCommand to join.
+	// Join tells a process with Config.Membership.JoinByCommand to join.
 	Join
 	// Leave tells a member to leave in order.
 	Leave

@@ -107,7 +107,7 @@ func (j *Joiner) HelloAgain() {
 // askedIsGone begins a new round if the member that this node has asked is gone.
 func (j *Joiner) askedIsGone(node transport.Address) {
 	if node == j.Progress.asked {
-		j.Progress.trouble = node.String() + " offered to admit this node and then was gone (start it again, or raise Config.JoinTimeout)"
+		j.Progress.trouble = node.String() + " offered to admit this node and then was gone (start it again, or raise Config.Membership.JoinTimeout)"
 		j.search(0)
 	}
 }
@@ -207,7 +207,7 @@ func (j *Joiner) joinError() error {
 	case len(j.Config.Seeds) > 0:
 		cause, remedy = fmt.Sprintf("none of the seeds %v answered, nor any other member", j.Config.Seeds), "does the first of them run?"
 	default:
-		cause, remedy = "no member answered and another joiner that should have formed the cluster did not", "start it again, or raise Config.JoinTimeout"
+		cause, remedy = "no member answered and another joiner that should have formed the cluster did not", "start it again, or raise Config.Membership.JoinTimeout"
 	}
 	return fmt.Errorf("join cluster %q: node %v: %s within %v (%s)", j.Config.Cluster, j.Config.Self, cause, j.Config.JoinTimeout, remedy)
 }

@@ -24,6 +24,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/admin/dashboard"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
@@ -55,7 +56,7 @@ func show(t *testing.T, members int, options dashboard.Options, host func(*shard
 	for i := range members {
 		n := shard.New(shard.Config{
 			Cluster: "shop", Name: fmt.Sprint("n", i+1), Transport: s.broker.Transport(), Logger: quiet,
-			Membership: shard.MembershipOptions{GoneAfter: 10 * time.Second, AgreedAfter: 10 * time.Second}, // time to look at the evidence
+			Membership: membership.Options{GoneAfter: 10 * time.Second, AgreedAfter: 10 * time.Second}, // time to look at the evidence
 		})
 		require.NoError(t, host(n))
 		t.Cleanup(func() { _ = n.Close() })
