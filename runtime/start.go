@@ -312,3 +312,35 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	}
 	return nil
 }
+
+// Join makes a node started with Config.Membership.JoinByCommand join, through the nodes named by
+// seeds or, without seeds, as its config says. If the first seed is this node, it founds the cluster
+// when no other answers. It returns nil when the node is Up, and otherwise an error with the reason.
+// The end of ctx ends the waiting, not the joining. A further call waits like the first.
+func (n *Node) Join(ctx context.Context, seeds ...string) error {
+	if !n.cfg.Membership.JoinByCommand {
+		return fmt.Errorf("join node %s: it joins at Start (set Config.Membership.JoinByCommand)", n.cfg.Name)
+	}
+	n.mu.Lock()
+	state := n.state
+	n.mu.Unlock()
+	if state == stateNew || state == stateOpening {
+		return fmt.Errorf("join node %s: the node is not started (call Start first)", n.cfg.Name)
+	}
+	done := make(chan error, 1)
+	n.control.loop.Post(func() { done <- n.control.member.Join(seeds) })
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("join node %s: %w", n.cfg.Name, err)
+		}
+	case <-n.done:
+		return fmt.Errorf("join node %s: %w", n.cfg.Name, n.driver.ErrClosed())
+	case <-ctx.Done():
+		return fmt.Errorf("join node %s: %w: its control loop has not run the command yet (try again)", n.cfg.Name, ctx.Err())
+	}
+	if n.awaitUp(ctx) {
+		return n.startErr()
+	}
+	return fmt.Errorf("join node %s: %w: %s", n.cfg.Name, ctx.Err(), n.whyNotUp())
+}
