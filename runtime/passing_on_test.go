@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,26 +112,28 @@ func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane
 // the tells that it forwards, however slowly that acknowledges them.
 func TestLeavingPassesEverythingOn(t *testing.T) {
 	t.Parallel()
-	const tells = 100
-	_, conn, lane, down := leaveWithTells(t, tells)
-	// It goes on trying.
-	lost, ended := lane.lost.Load(), false
-	require.Eventually(t, func() bool {
-		select {
-		case err := <-down:
-			require.NoError(t, err)
-			ended = true
-		default:
+	synctest.Test(t, func(t *testing.T) { // times run as they should on a machine that is busy
+		const tells = 100
+		_, conn, lane, down := leaveWithTells(t, tells)
+		// It goes on trying.
+		lost, ended := lane.lost.Load(), false
+		require.Eventually(t, func() bool {
+			select {
+			case err := <-down:
+				require.NoError(t, err)
+				ended = true
+			default:
+			}
+			return ended || lane.lost.Load() >= lost+1
+		}, testPatience, testTick)
+		lane.heal()
+		if !ended {
+			require.NoError(t, receive(t, down, "a leaves"))
 		}
-		return ended || lane.lost.Load() >= lost+1
-	}, testPatience, testTick)
-	lane.heal()
-	if !ended {
-		require.NoError(t, receive(t, down, "a leaves"))
-	}
-	lines, err := fixture.NewAccountClient(conn).Ref("bob").Lines(testContext(t))
-	require.NoError(t, err)
-	require.Len(t, lines, tells)
+		lines, err := fixture.NewAccountClient(conn).Ref("bob").Lines(testContext(t))
+		require.NoError(t, err)
+		require.Len(t, lines, tells)
+	})
 }
 
 // TestLeavingEndsInTime: a next home that acknowledges nothing holds a leaving node up
@@ -139,12 +142,14 @@ func TestLeavingPassesEverythingOn(t *testing.T) {
 // is counted too.
 func TestLeavingEndsInTime(t *testing.T) {
 	t.Parallel()
-	const tells = 100
-	c, conn, _, down := leaveWithTells(t, tells)
-	require.NoError(t, receive(t, down, "a leaves"))
-	require.NotZero(t, c.nodes["a"].Counters()["not acknowledged"])
-	require.Eventually(t, func() bool {
-		lines, err := fixture.NewAccountClient(conn).Ref("bob").Lines(testContext(t))
-		return err == nil && len(lines)+int(c.nodes["b"].Counters()["tell lost"]) == tells
-	}, testPatience, testTick, "every tell runs or is counted")
+	synctest.Test(t, func(t *testing.T) { // as above
+		const tells = 100
+		c, conn, _, down := leaveWithTells(t, tells)
+		require.NoError(t, receive(t, down, "a leaves"))
+		require.NotZero(t, c.nodes["a"].Counters()["not acknowledged"])
+		require.Eventually(t, func() bool {
+			lines, err := fixture.NewAccountClient(conn).Ref("bob").Lines(testContext(t))
+			return err == nil && len(lines)+int(c.nodes["b"].Counters()["tell lost"]) == tells
+		}, testPatience, testTick, "every tell runs or is counted")
+	})
 }
