@@ -42,7 +42,7 @@ func names[T any](t *testing.T, table []setting[T]) (all, must []string) {
 // fields returns the fields of options, those of nested options by their paths.
 func fields(prefix string, t reflect.Type) (paths []string) {
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Type.Kind() == reflect.Struct && strings.HasSuffix(f.Type.Name(), "Options") {
+		if f.Type.Kind() == reflect.Struct && strings.HasPrefix(f.Type.PkgPath(), "github.com/shardgen/") {
 			paths = append(paths, fields(prefix+f.Name+".", f.Type)...)
 		} else {
 			paths = append(paths, prefix+f.Name)
