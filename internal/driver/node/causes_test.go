@@ -40,7 +40,7 @@ func TestCausesOfAnswers(t *testing.T) {
 		outcome calls.Outcome
 		want    string
 	}{
-		{"overloaded", calls.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, calls.NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
+		{"overloaded", calls.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b already holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, calls.NotExecuted, "overloaded: its mailbox at b already holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
 		{"overloaded, of an older host", calls.Result{Code: wire.CodeOverloaded}, ErrOverloaded, calls.NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
 		{"circular", calls.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, calls.NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or make it after the turn)"},
 		{"unknown type", calls.Result{Code: wire.CodeUnknownKind}, ErrNoHost, calls.NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
