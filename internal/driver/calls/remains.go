@@ -21,7 +21,7 @@ func (r remains) RouteOf(e *wire.Envelope) *routing.Route { return r.env.Route(e
 // Waits reports whether a caller still waits for the answer to the call with that number.
 func (r remains) Waits(id uint64) bool { return r.env.Calls().Waits(id) }
 
-// Lost answers a call that may have run with the code Lost, or counts a tell.
+// Lost counts a call or tell that may have run, and answers the call with the code Lost.
 func (r remains) Lost(e *wire.Envelope) {
 	r.env.Lost(e, LostUnacknowledged)
 	lost := Result{Code: Lost, Lost: r.left.Session.Peer().Address}
