@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// shardEnv implements the interface Env of package shardhost for a HostedShard.
+// shardEnv implements the interface Host of package shardhost for a HostedShard.
 type shardEnv HostedShard
 
 var _ shardhost.Host = (*shardEnv)(nil)
