@@ -32,8 +32,8 @@ func TestDownIsRefused(t *testing.T) {
 		"reachable":           {membership.Up, b, membership.Up, true, false, "is up and reachable"},
 		"reachable, by force": {membership.Up, b, membership.Up, true, true, ""},
 		"down already":        {membership.Up, b, membership.Down, true, false, ""},
-		"no member":           {membership.Up, self, membership.Up, false, false, "is no member"},
-		"asked of no member":  {membership.NoStatus, b, membership.Up, false, false, "is no member itself"},
+		"no member":           {membership.Up, self, membership.Up, false, false, "is not a member"},
+		"asked of no member":  {membership.NoStatus, b, membership.Up, false, false, "is not a member itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _, machine := newTestMember(t)
