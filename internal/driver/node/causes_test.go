@@ -16,12 +16,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// waiting is a control plane that has not joined.
+// waiting is a control plane of a process that has not joined.
 type waiting struct{ ControlPlane }
 
 func (waiting) Waits(string, time.Time) (string, bool) { return "node a is not up yet", true }
 
-// causeNode is a node that was not started, and a call of it.
+// causeNode returns a node that was not started, and a call of that node.
 func causeNode() (*Driver, invoker, *outCall) {
 	cfg := testConfig()
 	cfg.BufferSize, cfg.SingletonBuffer = 7, 5
@@ -30,7 +30,7 @@ func causeNode() (*Driver, invoker, *outCall) {
 	return drv, invoker{k}, &outCall{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
 }
 
-// TestCausesOfAnswers reads what the caller of Cart/42.Add reads for each answer.
+// TestCausesOfAnswers: the text that the caller of Cart/42.Add gets for each answer.
 func TestCausesOfAnswers(t *testing.T) {
 	_, p, c := causeNode()
 	for _, test := range []struct {
@@ -76,7 +76,7 @@ func TestCausesOfAnswers(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled) // the caller's own doing needs no remedy
 }
 
-// TestCausesHere are those that no answer told.
+// TestCausesHere: the texts of errors that do not come from an answer.
 func TestCausesHere(t *testing.T) {
 	drv, p, _ := causeNode()
 	r := p.kind.Route(p.kind.Shards + 3)
