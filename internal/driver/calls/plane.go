@@ -27,7 +27,7 @@ const dismissEvery = 5 * time.Millisecond
 const WhyDropped = "dropped its state of this connection, which was away for too long"
 
 // A Plane handles the messages that other processes send, and the calls that departed processes
-// leave behind. The package comment says more.
+// leave behind.
 type Plane struct{ env Env }
 
 // Init sets the process. It is called once, before any other method.

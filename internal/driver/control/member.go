@@ -351,8 +351,8 @@ var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Operator: {wire.ControlTopic_CONTROL_TOPIC_ADMIN},
 }
 
-// accepts reports whether a process may send on the topic. Members may also send on topics of a
-// later release, because they are trusted.
+// accepts reports whether a process may send on the topic. Members, which are trusted, may also
+// send on topics of a later release; these messages are counted.
 func accepts(from transport.Peer, topic wire.ControlTopic) bool {
 	class := identity.Of(from.Incarnation)
 	if _, known := wire.ControlTopic_name[int32(topic)]; !known {

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A beginner is a store that sends an append without waiting for its answer. The goroutine of a
-// turn then sends the append, and the connection's reader ends the turns that wait for the answer,
+// A beginner is a store that can send an append without waiting for its answer. The goroutine of a
+// turn then sends the append, and the goroutine that reads the connection ends the turns that wait,
 // so no other goroutine is woken.
 type beginner interface {
 	// BeginAppend sends an append, and reports whether it was sent. If so, done is called once, and

@@ -10,7 +10,7 @@ import (
 )
 
 // A shard advances its since so that the store can trim a log that it shares: once it has been idle
-// for idleAfter, or if it has had no checkpoint for idlePeriod.
+// for idleAfter, or if it has had no checkpoint for idlePeriod or maxHeld bytes.
 const (
 	idleAfter  = time.Minute
 	idlePeriod = 10 * time.Minute

@@ -308,7 +308,7 @@ func (t *Tenure) armLocked() {
 	}
 }
 
-// tick is the timer's function. It passes the time to the core, and does the tenure's other work
+// tick is called by the timer. It passes the time to the core, and does the tenure's other work
 // that is due.
 func (t *Tenure) tick() {
 	if t.ctx.Err() != nil { // the process has ended
@@ -542,8 +542,8 @@ func (t *Tenure) Reached(ticket durable.Ticket) bool {
 	return ticket <= durable.Ticket(t.reached.Load()) && t.open.Load()
 }
 
-// Wait waits until everything up to the ticket is in the log. Its errors are those of Then and of
-// ctx.
+// Wait waits until everything up to the ticket is in the log. It fails as Then does, and when ctx
+// ends.
 func (t *Tenure) Wait(ctx context.Context, ticket durable.Ticket) error {
 	done := make(chan error, 1)
 	t.Then(ticket, func(err error) { done <- err })

@@ -36,8 +36,8 @@ var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let 
 // that says what the call waited for.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late returns the error of a call whose wait ended with err, which is an error of a context. why
-// says what the call waited for. The text names the remedy if a later deadline would help.
+// late returns the error of a call whose wait ended with err; why says what the call waited for.
+// The text names the remedy if a later deadline would help.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {

@@ -64,8 +64,8 @@ func (v *directEnv) Send(to transport.Peer, body []byte) {
 // connection is encrypted.
 var errUnknownTransport = errors.New("the transport does not say whether it is encrypted")
 
-// Confidential returns nil if the connection to the broker is encrypted, and otherwise the reason
-// why it may be read by others.
+// Confidential returns nil if the connection to the broker is encrypted or local, and otherwise an
+// error.
 func (v *directEnv) Confidential() error {
 	c, ok := (*Driver)(v).Link().(transport.Confidential)
 	if !ok {

@@ -90,7 +90,7 @@ func (h *hereCall) end(e *region.Entity, a answer) {
 	}
 }
 
-// Logged sends the held answer, or that its outcome is in doubt if err is not nil.
+// Logged sends the held answer. If err is not nil, it sends that the outcome is in doubt.
 func (h *hereCall) Logged(err error) {
 	drv, a := h.shard.driver(), h.held
 	defer drv.answering.Add(-1)

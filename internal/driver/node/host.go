@@ -180,8 +180,8 @@ func (h *Host) panicFailure(id, method, text string) *failure {
 	return &failure{method: method, err: h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Text: text, Panic: true}), panics: true}
 }
 
-// failureOf returns a method's error as a failure for the supervisor. It returns nil if the
-// arguments did not decode, so the method did not run, or if only the results did not encode.
+// failureOf returns a method's error as a failure for the supervisor. It returns nil if only the
+// arguments or the results were the problem: they did not decode or encode.
 func (h *Host) failureOf(id, method string, err error) *failure {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:

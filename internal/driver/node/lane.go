@@ -90,8 +90,7 @@ func (l *lane) run() {
 	}
 }
 
-// stop ends the lane, which receives nothing more. err is the cause for a direct lane; nil means it
-// was closed.
+// stop ends the lane, which can receive nothing more. err says why.
 func (l *lane) stop(err error) {
 	l.driver.watch.Unmind(&l.Token)
 	if l.end != nil {

@@ -75,8 +75,8 @@ func (p *Passivator) Run() {
 }
 
 // PassivateIdle passivates entities that were not called for the type's idle time. It is called
-// every second. If the idle time is long, it looks at only some of the shards, but at each shard at
-// least sixteen times within the idle time, and every RarestLook seconds.
+// every second. If the idle time is long, it looks at only some of the shards, but at each at least
+// sixteen times within the idle time, and at least every RarestLook seconds.
 func (p *Passivator) PassivateIdle() {
 	h := p.host
 	ticks := uint32(h.Settings.Idle / ClockTick)

@@ -297,9 +297,9 @@ func (s *Stream) AwaitsBounce() bool {
 	return s.Core.AwaitsBounce()
 }
 
-// Receive handles a frame's header. skip is how many of its envelopes were handled before. If ok is
-// false, the caller must ignore the frame; but if dropped is true, the peer has dropped this
-// session, and the frame belongs to a new one that the caller must make.
+// Receive handles a frame's header. skip is how many of the frame's envelopes were handled before.
+// If dropped is true, the peer has dropped this session, and the caller must make a new one, to
+// which the frame belongs. Otherwise, if ok is false, the caller must ignore the frame.
 func (s *Stream) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropped, ok bool) {
 	s.mu.Lock()
 	s.heard = at

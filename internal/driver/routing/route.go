@@ -127,8 +127,8 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	return true, nil
 }
 
-// keep returns a copy of the envelope that does not share slices with the caller's. Entity and
-// Method may stay shared, because they are the bytes of strings, which do not change.
+// keep returns a copy of the envelope that shares no slices with the caller's, except Entity and
+// Method, which are the memory of immutable strings.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)

@@ -53,8 +53,9 @@ func (s *Shard) Begin(entity string) *region.Entity {
 	return s.Core.Begin(entity, s.cfg.Clock.Load())
 }
 
-// Entered returns whether how, the result of entering e without the lock, began a turn. If the
-// attempt was withdrawn, Entered calls EndTurn, so that a call that came meanwhile gets the entity.
+// Entered reports whether an attempt to enter e without the lock, with the result how, began a
+// turn. If the attempt was withdrawn, Entered calls EndTurn, so that a call that came meanwhile
+// gets the entity.
 func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	switch how {
 	case region.Entered:
@@ -133,8 +134,7 @@ func (s *Shard) turnEndedLocked() {
 	s.onTurnEnd = nil
 }
 
-// Holds reports whether calls wait here for the shard to open or move, or behind barriers, and not
-// only for a turn.
+// Holds reports whether calls wait here for the shard to open or move, or behind barriers.
 func (s *Shard) Holds() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

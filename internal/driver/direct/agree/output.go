@@ -13,7 +13,7 @@ const (
 	Forged                 // a frame named another sender, or the bytes were not a frame
 	Revoked                // the peer was not heard through the broker for agree.HeardFor
 	Unused                 // it carried no frame for UnusedFor
-	Replaced               // the peer has made a new connection
+	Replaced               // the peer has offered a new connection
 	Removed                // the peer left or was removed
 	Over                   // this process is ending
 	Reasons                // the number of reasons
