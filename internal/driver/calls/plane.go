@@ -123,7 +123,7 @@ func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r s
 	return to, answer
 }
 
-// Learn takes the home of a shard from an answer that names one.
+// Learn passes the home that an answer names, if it names one, to the shard's route.
 func (p *Plane) Learn(answer *wire.Envelope) {
 	if answer.Code != wire.CodeMoved || answer.Epoch == 0 {
 		return

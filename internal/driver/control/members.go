@@ -79,8 +79,8 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 	return nil
 }
 
-// noteRefusal logs that a member refuses to admit this process, which will ask again, once for each
-// reason. It does not log a final reason, because that ends the process.
+// noteRefusal logs, once for each reason, that a member refuses to admit this process, which will
+// ask again. It does not log a final reason, because that ends the process.
 func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {

@@ -259,7 +259,7 @@ func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 }
 
 // StuckShards describes the first durable shard of the type that is placed here and has not opened
-// for too long, with cause and remedy, and counts further such shards; "" means there is none.
+// for too long, with cause and remedy, and says how many more there are; "" means there is none.
 func (h *Host) StuckShards(now time.Time) string {
 	if !h.Desc.Durable {
 		return ""

@@ -362,8 +362,8 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 }
 
 // passivate runs an entity's stop hook and keeps the entity's encoded state. The caller has the
-// entity's turn. If the state does not encode, an idle entity stays active; another one loses its
-// changes since the last encoding, which is logged.
+// entity's turn. If the state does not encode, an idle entity stays active; an entity that must go
+// loses its changes since the last encoding, which is logged.
 func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.Host.encodeState(e)
 	s.stray(e, state, err)

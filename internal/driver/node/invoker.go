@@ -398,8 +398,8 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 	return p.Do(limit, r, method, args)
 }
 
-// mayLeave waits, within the call's time, until a call may leave the turn up. Its error says why
-// the call cannot leave.
+// mayLeave waits, within the call's time, until a call may leave the turn up. Its error is why the
+// call cannot leave.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {

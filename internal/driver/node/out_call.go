@@ -38,7 +38,7 @@ type sentCommand struct {
 	doubt  string // why it is unknown whether the last attempt was committed; "" if no answer said so
 }
 
-// why returns the error of a call that ends: ended with the doubt about the last attempt or, if
+// why returns ended, the error with which a call ends, with the doubt about the last attempt or, if
 // there is none, with cause.
 func (c *outCall) why(ended, cause error) error {
 	if c.Command != nil && c.Command.doubt != "" {

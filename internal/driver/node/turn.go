@@ -57,8 +57,8 @@ func (t *turn) end() { t.flags.Or(turnOver) }
 // after returns the flags, which say how the turn ends.
 func (t *turn) after() uint32 { return t.flags.Load() }
 
-// encodedTurn is the turn of a call that arrived encoded. A tell uses it alone; an ask uses
-// remoteTurn or durableTurn.
+// encodedTurn is the turn of a call that arrived encoded. A tell of a volatile entity uses it
+// alone; other calls use remoteTurn or durableTurn.
 type encodedTurn struct {
 	turn   turn
 	run    runtoken.Hold  // its hold on its lane or runner; zero means none
@@ -70,7 +70,7 @@ type encodedTurn struct {
 	ctx     atomic.Pointer[endable] // nil until somebody asks for the context
 }
 
-// remoteTurn is the turn of an ask that arrived encoded.
+// remoteTurn is the turn of an ask that arrived encoded; a durableTurn contains one.
 type remoteTurn struct {
 	encodedTurn
 	deadline int64  // nanoseconds after the driver's base; 0 means none

@@ -34,8 +34,7 @@ type Route struct {
 	left   time.Time              // when calls stopped going to the last target; zero means that there is a target, or never was one
 }
 
-// Init sets what the route belongs to. It leads nowhere yet. Init is called once, before any other
-// method.
+// Init makes the route of a shard, without a target. It is called once, before any other method.
 func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
 
 // HoldAtMost makes the route hold at most n calls, 0 or more, and drop the oldest one for a new

@@ -47,8 +47,8 @@ func (a *asides) begin(e *region.Entity) bool {
 	return true
 }
 
-// SetAside makes later tells of the entity wait aside. The goroutine that runs the entity's turn
-// calls it before it goes on without the run token. Leave undoes it.
+// SetAside makes later tells of the entity wait aside, until Leave finds none. The goroutine that
+// runs the entity's turn calls it before it goes on without the run token.
 func (a *asides) SetAside(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
