@@ -70,11 +70,11 @@ func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key 
 	case lane > math.MaxInt16:
 		return 0, fmt.Errorf("lane %d is out of range", lane)
 	case len(nonce) != len(n):
-		return 0, fmt.Errorf("a nonce of %d bytes", len(nonce))
+		return 0, fmt.Errorf("the nonce has a wrong length of %d bytes", len(nonce))
 	case key != nil && len(hash) != len(key):
-		return 0, fmt.Errorf("a key's hash of %d bytes", len(hash))
+		return 0, fmt.Errorf("the key's hash has a wrong length of %d bytes", len(hash))
 	case len(address) > maxAddress:
-		return 0, fmt.Errorf("an address of %d bytes", len(address))
+		return 0, fmt.Errorf("the address is too long: %d bytes", len(address))
 	}
 	copy(n[:], nonce)
 	if key != nil {

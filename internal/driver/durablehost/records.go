@@ -253,7 +253,7 @@ func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) err
 	if err := json.Unmarshal(found.Value, &have); err == nil && have.Cluster != cluster {
 		return nil // a type of another cluster, which has the same name
 	}
-	return fmt.Errorf("type %s: %w: durable, and volatile in this program, which would begin its entities anew "+
+	return fmt.Errorf("type %s: %w: durable, and volatile in this program, which would not load its entities "+
 		"(write durable in its directive, or give it another name=; shardctl store delete %s -force deletes them)", kind, ErrType, kind)
 }
 

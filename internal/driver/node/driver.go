@@ -372,7 +372,7 @@ func (drv *Driver) pause(try int) error {
 	case drv.Closed():
 		return drv.ErrClosed()
 	case try > 5000:
-		return fmt.Errorf("%w: the table and this process do not agree about its home (retry later)", ErrNoHost)
+		return fmt.Errorf("%w: the shard table and this process disagree about its home (retry later)", ErrNoHost)
 	}
 	time.Sleep(time.Millisecond)
 	return nil

@@ -111,7 +111,7 @@ func checkKind(k *codegen.Kind) error {
 		errs = append(errs, err)
 	}
 	if k.Singleton && k.Shards != 1 {
-		errs = append(errs, fmt.Errorf("type %s: a singleton of %d shards (run go generate again?)", k.Name, k.Shards))
+		errs = append(errs, fmt.Errorf("type %s: a singleton has one shard, not %d (run go generate again?)", k.Name, k.Shards))
 	} else if err := placement.CheckShards(k.Shards); err != nil {
 		errs = append(errs, fmt.Errorf("type %s: %w", k.Name, err))
 	}

@@ -67,7 +67,7 @@ func (v *peersEnv) Wanted(p *peers.Session) {
 	}
 }
 
-// Stranger closes the session on one lane with a member that has left without ever sending a frame
+// Stranger closes the session on one lane with a member that has left and that no frame has reached
 // there.
 func (v *peersEnv) Stranger(p *peers.Session) {
 	v.driver.Data.PeerGone(p.Peer().Address, p.Lane(), false)

@@ -166,7 +166,7 @@ func (m *Memory) post(kind string, in remember.Input) {
 	m.loop.Post(func() { m.step(kind, in) })
 }
 
-var errStore = errors.New("the store of remembered ids does not answer (is it up?)")
+var errStore = errors.New("the store of remembered ids does not answer")
 
 // add remembers an entity, whose turn the caller has, and waits until its id is stored or copied.
 // fresh means that the entity was not remembered before.
@@ -192,7 +192,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	case <-patience.C:
 		m.process.Count(Late)
 		if t.settings.Store != nil {
-			return false, fmt.Errorf("%w within %v", errStore, limit)
+			return false, fmt.Errorf("%w within %v (is it up?)", errStore, limit)
 		}
 		return false, nil // the id is still being sent; there may be no other member to keep it
 	case <-ctx.Done():
