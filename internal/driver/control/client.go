@@ -378,9 +378,9 @@ func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 	return true
 }
 
-// putOff reports whether the client puts off a change to another life, and then sends a hello again
-// soon. It does so while calls await bounces: now such a call would fail with an unknown outcome,
-// but after its bounce it can go to its next home.
+// putOff reports whether the client puts off a change to another life, and then makes it send a
+// hello again soon. That happens while calls await bounces, because such a call would now fail with
+// an unknown outcome, but after its bounce goes to its next home.
 func (c *Client) putOff() bool {
 	now := c.env.Now()
 	if !c.env.AwaitsBounce() {
@@ -421,7 +421,8 @@ func (c *Client) beginAnew(before transport.Address, members map[transport.Addre
 	c.seekers.WantWaiting(func(kind string) bool { return c.env.Waiting(kind) > 0 })
 }
 
-// search makes the client look for a member to serve it. The next hello is sent at at or earlier.
+// search makes the client look for a member to serve it. The next hello is sent at that time or
+// earlier.
 func (c *Client) search(at time.Time) {
 	if !c.gateway.IsZero() {
 		c.gateway, c.helloAt = transport.Peer{}, at

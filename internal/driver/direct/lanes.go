@@ -124,7 +124,7 @@ func New(cfg Config, env Env) (*Lanes, error) {
 	return l, nil
 }
 
-// advertised returns the address at which other processes reach the listener at at.
+// advertised returns the address at which other processes reach a listener.
 func advertised(advertise string, at net.Addr) (string, error) {
 	host, port, err := net.SplitHostPort(at.String())
 	if err != nil {

@@ -28,7 +28,7 @@ type hereCall struct {
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
 
-// newHereCall returns a call made by the turn up, or outside turns if up is nil. id is its number
+// newHereCall returns a call made by a turn, up, or outside turns if up is nil. id is its number
 // among the pending calls.
 func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Duration) *hereCall {
 	drv, h := s.driver(), hereCalls.Get().(*hereCall)

@@ -384,8 +384,8 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call that may not leave the turn up yet. The wait counts toward the call's
-// time.
+// doLater is Do for a call that must wait before it may leave the turn that makes it, up. The wait
+// counts toward the call's time.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
@@ -398,8 +398,8 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 	return p.Do(limit, r, method, args)
 }
 
-// mayLeave waits, within the call's time, until a call may leave the turn up. Its error is why the
-// call cannot leave.
+// mayLeave waits, within the call's time, until a call may leave the turn that makes it, up. Its
+// error is why the call cannot leave.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {

@@ -49,9 +49,9 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 	})
 }
 
-// notFolded returns the error of an event that this program cannot apply: number at, from 0, of the
-// events after the entity's stored state. Earlier events are not applied either, because a state
-// with only some of the events never existed and must not be stored.
+// notFolded returns the error of an event that this program cannot apply: the one with index at
+// among the events after the entity's stored state. Earlier events are not applied either, because
+// a state with only some of the events never existed and must not be stored.
 func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
 	var unread *codegen.DecodeError

@@ -193,7 +193,7 @@ func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked
 	return r.Core.Learn(home, epoch, acked, local)
 }
 
-// Refused takes back an envelope that the process by refused. home and epoch are the placement that
+// Refused takes back an envelope that its home, by, refused. home and epoch are the placement that
 // the refusal names.
 func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Address, epoch placement.Epoch) {
 	out := []stream.Outgoing{{Envelope: e}}
@@ -210,8 +210,8 @@ func (r *Route) Acked(by transport.Address, seq uint64) {
 	r.Change(func(uint64) stream.Step { return r.Core.Acked(by, seq) })
 }
 
-// HomeDeparted records that the process a has departed. left are the calls that it certainly did
-// not run.
+// HomeDeparted records that a process has departed. left are the calls that it certainly did not
+// run.
 func (r *Route) HomeDeparted(a transport.Address, left []stream.Outgoing) {
 	r.env.Taken(left)
 	r.Change(func(uint64) stream.Step { return r.Core.HomeDeparted(a, left) })

@@ -22,8 +22,8 @@ type SlowTurnDetector struct {
 	alone atomic.Int64
 }
 
-// average returns the moving average after another turn, which took took but counts as at most
-// most. The turn has the weight 1/over.
+// average returns the moving average after one more turn, which has the weight 1/over. took is its
+// duration, of which at most most counts.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }

@@ -145,8 +145,8 @@ func (s *Shard) watchDrain(epoch placement.Epoch) {
 	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
 }
 
-// watch gives up the move of that epoch, for the reason why, if the shard is still in state after
-// HandoffTimeout.
+// watch gives up the move of that epoch, with why as the reason, if the shard is still in that
+// state after HandoffTimeout.
 func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
 	stays := func() bool {
 		s.Mu.Lock()

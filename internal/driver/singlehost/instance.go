@@ -226,8 +226,8 @@ func (in *Instance) buried(e *region.Entity) {
 	in.post(singleton.InstanceStopped{Reason: reason})
 }
 
-// stop drains the shard and ends the instance. The state and the waiting calls go to the successor
-// to, under that epoch; zero means that there is none.
+// stop drains the shard and ends the instance. Unless to is zero, the state and the waiting calls
+// go to that member, under that epoch.
 func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	kept, open := in.endLife(func() {

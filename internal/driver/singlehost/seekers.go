@@ -131,7 +131,7 @@ func (g *Seekers) WantWaiting(waits func(kind string) bool) {
 	}
 }
 
-// WakeAt returns when the first seeker is due, or at if that is earlier.
+// WakeAt returns when the first seeker is due, but no later than at.
 func (g *Seekers) WakeAt(at time.Time) time.Time {
 	for _, s := range g.all() {
 		if !s.wake.IsZero() && s.wake.Before(at) {

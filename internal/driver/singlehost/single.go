@@ -152,8 +152,8 @@ func (s *single) open(arrived bool) {
 	})
 }
 
-// stop ends the instance. Its state and the waiting calls go to the successor to, if there is one.
-// What is still on its way here goes on to the successor when it has come.
+// stop ends the instance. Unless to is zero, the instance's state and the waiting calls go to that
+// member. What is still on its way here follows when it has come.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	switch o := s.opening; {
 	case o == nil:
