@@ -23,7 +23,7 @@ type SlowTurnDetector struct {
 }
 
 // average returns the moving average after one more turn, which has the weight 1/over. took is its
-// duration, of which at most most counts.
+// duration, cut to most.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }
