@@ -187,7 +187,7 @@ func TestCallerInterceptorRefuses(t *testing.T) {
 	}
 	for _, caller := range []shard.Caller{g.nodes["a"], g.dial("web")} {
 		keepers := guest.NewKeeperClient(caller)
-		for how, want := range map[string]string{"error": "not now", "nothing": "returned nil without a call of next"} {
+		for how, want := range map[string]string{"error": "not now", "nothing": "returned nil without calling next"} {
 			_, err := keepers.Ref(how).Who(testContext(t))
 			require.ErrorIs(t, err, shard.ErrRefused)
 			require.ErrorContains(t, err, want)
@@ -239,7 +239,7 @@ func TestHostInterceptorFaults(t *testing.T) {
 	})}, "a")
 	for _, caller := range []shard.Caller{g.nodes["a"], g.dial("web")} {
 		for id, want := range map[string]string{
-			"nothing": "returned nil without a call of next", "panics": "panic in an interceptor: oh", "foreign": "not derived",
+			"nothing": "returned nil without calling next", "panics": "panic in an interceptor: oh", "foreign": "not derived",
 		} {
 			_, volatile := guest.NewGuestClient(caller).Ref(id).Who(testContext(t))
 			_, durable := guest.NewKeeperClient(caller).Ref(id).Who(testContext(t))

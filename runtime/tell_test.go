@@ -254,7 +254,7 @@ func TestTellsFillAMailbox(t *testing.T) {
 			require.Eventually(t, func() bool { return c.nodes["a"].Counters()["refused"] == 1 }, testPatience, testTick)
 		} else {
 			requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
-			require.ErrorContains(t, err, "call Account/bob.Add: overloaded: its mailbox at a holds 2 calls (retry later, or raise its MaxMailboxCalls)")
+			require.ErrorContains(t, err, "call Account/bob.Add: overloaded: its mailbox at a already holds 2 calls (retry later, or raise its MaxMailboxCalls)")
 			require.EqualValues(t, 1, c.nodes["a"].Counters()["refused"])
 			require.Zero(t, c.nodes["a"].Counters()["tell lost"], "the sender knows")
 		}

@@ -237,7 +237,7 @@ func TestMailboxOverflows(t *testing.T) {
 		}
 		_, err := accounts.Ref("bob").Add(testContext(t), 1)
 		requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
-		require.ErrorContains(t, err, "call Account/bob.Add: overloaded: its mailbox at a holds 2 calls (retry later, or raise its MaxMailboxCalls)")
+		require.ErrorContains(t, err, "call Account/bob.Add: overloaded: its mailbox at a already holds 2 calls (retry later, or raise its MaxMailboxCalls)")
 		close(c.probe.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		for range 2 {

@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// A Coalescer counts the calls under way, and the answered calls among them whose callers have not
-// run since. Such a caller is likely to call again at once. A goroutine with a frame to publish
-// therefore leaves that to the last of these callers, so the calls of all share one frame. It is
-// safe for concurrent use. Without it, the p99 of 256 remote callers is 1.3 times as long (What
-// each trick buys in bench/README.md).
+// A Coalescer counts the running calls, and those among them that were answered while their callers
+// have not run yet. Such a caller will probably make its next call at once. A goroutine with a
+// frame to publish therefore leaves publishing to the last of these callers, so that all their
+// calls share one frame. It is safe for concurrent use. Without it, the p99 of 256 remote callers
+// is 1.3 times as long (What each trick buys in bench/README.md).
 type Coalescer struct {
-	calls atomic.Int64 // under way <<32 | answered, and the caller has not run yet
+	calls atomic.Int64 // running <<32 | answered, but the caller has not run yet
 
 	mu      sync.Mutex
-	delayed []Delayed // sessions that the last caller publishes
+	delayed []Delayed // sessions that the last woken caller will publish
 	any     atomic.Bool
 }
 
@@ -26,14 +26,14 @@ type Delayed interface {
 
 const oneUnderWay = 1 << 32
 
-// UnderWay is how many calls are under way: opened, and neither given up nor resumed.
+// UnderWay returns the number of calls that were opened, and neither given up nor resumed.
 func (f *Coalescer) UnderWay() int64 { return f.calls.Load() >> 32 }
 
-// Woken is how many callers have been woken and have not run since.
+// Woken returns how many callers have been woken and have not run yet.
 func (f *Coalescer) Woken() int32 { return int32(f.calls.Load()) }
 
-// Wake records that n callers are about to be woken. Sessions delayed since then publish now: an
-// endless stream of answers delays nothing for long.
+// Wake records that n callers are about to be woken. It first publishes the sessions delayed until
+// now, so that a steady stream of answers does not delay them for long.
 func (f *Coalescer) Wake(n int) {
 	if f.any.Load() {
 		f.release()
@@ -51,7 +51,8 @@ func (f *Coalescer) Resumed() {
 // GaveUp records that a caller stopped waiting without an answer.
 func (f *Coalescer) GaveUp() { f.calls.Add(-oneUnderWay) }
 
-// Delay leaves the session to the last caller that was woken.
+// Delay leaves publishing the session to the last woken caller. If no woken caller is left to run,
+// it publishes at once.
 func (f *Coalescer) Delay(p Delayed) {
 	f.mu.Lock()
 	f.delayed = append(f.delayed, p)

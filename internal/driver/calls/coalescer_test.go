@@ -6,7 +6,7 @@ type delayed struct{ published int }
 
 func (d *delayed) Publish() { d.published++ }
 
-// TestLastCallerPublishes: what was left to callers that are about to run is published once,
+// TestLastCallerPublishes: a session whose publishing is left to woken callers is published once,
 // by the last of them.
 func TestLastCallerPublishes(t *testing.T) {
 	var f Coalescer
@@ -31,8 +31,8 @@ func TestLastCallerPublishes(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLeftToPublish: what is left to callers after the last of them ran is published
-// at once, and what was left to them before the next answers come is too.
+// TestNobodyIsLeftToPublish: a session that is delayed after the last woken caller ran is published
+// at once. Sessions delayed before the next answers come are published before these wake callers.
 func TestNobodyIsLeftToPublish(t *testing.T) {
 	var f Coalescer
 	f.calls.Add(2 * oneUnderWay)

@@ -7,47 +7,47 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// An Outcome reports whether a call that has ended ran.
+// An Outcome says whether a call that has ended ran.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Unknown     Outcome = iota // it may have run, at most once
 	NotExecuted                // it did not run and will not
-	Executed                   // it ran to its end
+	Executed                   // it ran and returned
 )
 
-// String names the outcome.
+// String returns the name of the outcome.
 func (o Outcome) String() string { return [...]string{"unknown", "not executed", "executed"}[o] }
 
-// Codes that only the caller's process uses, never on the wire.
+// Codes for use inside the caller's process. They are never sent.
 const (
-	Unsent       wire.Code = Lost + 1 + iota // it could not even be queued
+	Unsent       wire.Code = Lost + 1 + iota // it could not be appended to a session
 	Unrepeatable                             // it was sent, and is too large to be sent again
-	Closed                                   // the process shuts down
-	Shed                                     // it was dropped from a full buffer for younger calls
+	Closed                                   // the process is shutting down
+	Shed                                     // it was dropped from a full buffer to make room for younger calls
 	Denied                                   // the broker refuses the subject of its home
 	TurnedAway                               // its home keeps no session with this process
 )
 
-// A Step is the next step of a caller.
+// A Step is what a caller does after an attempt.
 type Step uint8
 
 // The steps.
 const (
-	Return    Step = iota // tell the caller the Outcome
-	SendAgain             // after Pause, if the call's time lasts that long; else it was NotExecuted
-	Withdraw              // the call's time is over: take it back, then Withdrawn has the outcome
+	Return    Step = iota // return the Outcome to the caller
+	SendAgain             // send the call again after Pause; if its time does not last that long, it was NotExecuted
+	Withdraw              // the time is over: withdraw the call, and get the outcome from Withdrawn
 )
 
-// A Command is the record of a call's attempts at the caller of a durable entity. The entity
-// carries a command out once, however often it is sent.
+// A Command records, at the caller, the attempts of a call to a durable entity. The entity applies
+// the command at most once, however often it is sent.
 type Command struct {
-	Unsure bool // an attempt may have run
+	Unsure bool // an earlier attempt may have run
 }
 
-// NextStep interprets the answer to an attempt. c is the call's command; nil for an
-// entity that is not durable.
+// NextStep returns what to do after an attempt that was answered with the code. c is the call's
+// command; nil for an entity that is not durable.
 func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	switch code {
 	case Expired, Closed:
@@ -76,12 +76,13 @@ func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	return Return, Unknown // Unrepeatable, Denied, TurnedAway, and codes of later releases
 }
 
-// Pause is the pause behind the attempt of that number, counted from 0, before the next one.
+// Pause returns the pause between attempt number try, from 0, and the next one. It grows from 1 ms
+// to 50 ms.
 func Pause(try int) time.Duration {
 	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
 }
 
-// A Withdrawal is how far a call had come when its caller gave it up.
+// A Withdrawal says how far a call had come when its caller gave up.
 type Withdrawal uint8
 
 // The Withdrawals.
@@ -93,7 +94,7 @@ const (
 	WithdrawnDelivered                     // it was sent, and may have arrived
 )
 
-// Withdrawn is the outcome of a call that was withdrawn.
+// Withdrawn returns the outcome of a call that was withdrawn.
 func Withdrawn(how Withdrawal) Outcome {
 	if how >= WithdrawnBegun {
 		return Unknown
@@ -101,9 +102,9 @@ func Withdrawn(how Withdrawal) Outcome {
 	return NotExecuted
 }
 
-// Final returns the outcome of a call from its last attempt's: if an earlier attempt may have run,
-// a last one not run proves nothing. settled reports whether the refusal of the last attempt proves
-// that no attempt was applied.
+// Final returns the outcome of a call whose last attempt had that outcome. If an earlier attempt
+// may have run, the call's outcome is unknown although the last attempt did not run, unless settled
+// says that the last refusal proves that no attempt was applied.
 func (c *Command) Final(last Outcome, settled bool) Outcome {
 	if c.Unsure && last == NotExecuted && !settled {
 		return Unknown
@@ -111,18 +112,18 @@ func (c *Command) Final(last Outcome, settled bool) Outcome {
 	return last
 }
 
-// A Local is the next step of a caller whose entity's shard is at its process.
+// A Local is what a caller does next if the entity's shard is at its process.
 type Local uint8
 
 // The ways to go on.
 const (
-	Run    Local = iota // the turn has begun, on the caller's goroutine
-	Wait                // for the turn
-	Encode              // the shard is leaving, or does not let the call wait while it moves: send the call
-	Refuse              // NotExecuted
+	Run    Local = iota // run the method on the caller's goroutine: the turn has begun
+	Wait                // wait for the turn
+	Encode              // encode and send the call: the shard is leaving, or lets no call wait while it moves
+	Refuse              // fail the call, which was NotExecuted
 )
 
-// NextLocally decides how a local caller goes on after the shard's verdict.
+// NextLocally returns what a local caller does after the shard's verdict.
 func NextLocally(v region.Verdict) Local {
 	switch v {
 	case region.Run:

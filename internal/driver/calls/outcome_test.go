@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TestAnswered: each code with and without a command, and with one of which an attempt may
-// have run.
+// TestAnswered: the next step and the outcome for each code: without a command, with one, and with
+// one of which an attempt may have run.
 func TestAnswered(t *testing.T) {
 	tests := []struct {
 		code    wire.Code

@@ -12,27 +12,28 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// ByeGrace is how long a member that left in order may still say goodbye on its lanes. Then its
-// unacknowledged envelopes count as lost.
+// ByeGrace is how long a member that left gracefully may still send goodbyes on its lanes. After
+// that its unacknowledged envelopes count as lost.
 const ByeGrace = 3 * time.Second
 
-// DismissAfter is how long a process that has left waits for the homes of the calls it still holds.
+// DismissAfter is how long a process that has left waits for next homes of the shards whose late
+// calls it holds.
 const DismissAfter = time.Second
 
-// dismissEvery is how often such a process looks.
+// dismissEvery is how often a process that has left checks whether it still holds late calls.
 const dismissEvery = 5 * time.Millisecond
 
 // WhyDropped explains the unknown outcome of calls on a session dropped by the peer.
 const WhyDropped = "dropped its state of this connection, which was away for too long"
 
-// A Plane handles what other processes send and leave behind. See the package.
+// A Plane handles the messages that other processes send, and the calls that departed processes
+// leave behind.
 type Plane struct{ env Env }
 
-// Init sets the process. It is called once, before anything else.
+// Init sets the process. It is called once, before any other method.
 func (p *Plane) Init(env Env) { p.env = env }
 
-// Receive handles an envelope from another process that is neither an ask or a tell nor an
-// answer.
+// Receive handles an envelope from another process, other than asks, tells and answers.
 func (p *Plane) Receive(from Session, lane int, e *wire.Envelope) {
 	switch e.Type {
 	case 0: // a call that was withdrawn
@@ -49,7 +50,7 @@ func (p *Plane) Receive(from Session, lane int, e *wire.Envelope) {
 	}
 }
 
-// refused takes back an envelope that the peer did not execute.
+// refused handles a peer's refusal of an envelope, which the peer did not execute.
 func (p *Plane) refused(from Session, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
 		if e.ID == 0 || !p.env.Calls().Complete(e.ID, Result{Code: e.Code, Text: string(e.Text)}) {
@@ -68,7 +69,8 @@ func (p *Plane) refused(from Session, e *wire.Envelope) {
 	}
 }
 
-// flush passes a Flush on to the shard's new home, behind everything that was forwarded there.
+// flush passes a sender's Flush on to the shard's new home, after all calls that were forwarded
+// there.
 func (p *Plane) flush(from Session, lane int, e *wire.Envelope) {
 	from.AckSoon()
 	f := region.Flush{
@@ -87,7 +89,7 @@ func (p *Plane) flush(from Session, lane int, e *wire.Envelope) {
 	}
 }
 
-// moveStep handles an envelope of a shard's move.
+// moveStep handles an envelope of the protocol that moves shards.
 func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 	s, ok := p.env.Shard(e.Kind, e.Shard)
 	if !ok && e.Type == wire.TypeInit {
@@ -101,9 +103,9 @@ func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 	}
 }
 
-// Refuse counts an ask or a tell that was not taken. seq is the number of its envelope. It returns
-// the answer and the session on which it leaves; nil if there is none. The envelope must not be
-// acknowledged before the answer is appended, so that its sender still has it.
+// Refuse counts an ask or a tell that was refused. seq is the number of its envelope. It returns
+// the answer, and the session to send it on; nil if there is none. The caller must append the
+// answer before it acknowledges the envelope, so that the sender still has the envelope.
 func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r shardhost.Refusal) (to Session, answer *wire.Envelope) {
 	p.env.Refused(r.Code)
 	answer, direct, ok := r.Answer(e, seq)
@@ -121,7 +123,7 @@ func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r s
 	return to, answer
 }
 
-// Learn learns the home of a shard from an answer, if the answer names it.
+// Learn passes the home that an answer names, if it names one, to the shard's route.
 func (p *Plane) Learn(answer *wire.Envelope) {
 	if answer.Code != wire.CodeMoved || answer.Epoch == 0 {
 		return
@@ -137,8 +139,9 @@ func (p *Plane) Answer(e *wire.Envelope) bool {
 	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
-// Withdraw takes back an abandoned call, if that is still possible; on is the session on which it
-// was sent. A turn that may be running is cancelled, also where the call has followed its shard.
+// Withdraw withdraws a call whose caller has given up, if that is still possible. on is the session
+// on which the call was sent. If the call's turn may be running, it is cancelled, also at a home to
+// which the call was forwarded.
 func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {
 		return WithdrawnUnsent, nil
@@ -161,8 +164,8 @@ func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (h
 	return WithdrawnDelivered, on
 }
 
-// cancelAtHome sends the cancellation of a call to the current home of the shard. The call may have
-// gone there from the shard's former home, which knows it no more.
+// cancelAtHome sends the cancellation of a call to the current home of the shard. The former home
+// may have forwarded the call there, and then does not know it.
 func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelope) {
 	t := r.Target()
 	if t == nil {
@@ -176,8 +179,8 @@ func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelo
 	}
 }
 
-// Follow brings the shards of a type to where a newer table has them. Unchanged entries are
-// skipped, because a table arrives with every move, except for routes that wait for a home.
+// Follow applies a newer shard table to a type's shards and routes. It skips unchanged entries,
+// because a table arrives with every move, but not if the route has no target.
 func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	was, name, term := old.Type(kind), []byte(kind), t.Version().Term
 	sameTerm := old.Version().Term == term
@@ -193,9 +196,9 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	}
 }
 
-// PeerGone closes all sessions with a removed process (AllLanes), or the one session on a lane with
-// a goodbye. Calls that it certainly did not run are sent to the shards' next homes. Calls that may
-// have run fail with the code Lost.
+// PeerGone closes all sessions with a removed process (AllLanes), or the session on one lane after
+// a goodbye. Calls that the process certainly did not run are sent to their shards' next homes.
+// Calls that may have run fail with the code Lost.
 func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	left, ok := p.env.Close(a, lane, bye)
 	if !ok {
@@ -220,9 +223,9 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 }
 
 // Replace begins a new session with a peer that has dropped its side of s, and returns it; nil if
-// the peer has departed. Unanswered calls fail with the code Lost if they may have reached a member
-// over s; otherwise they go to the shards' homes now. Sessions on other lanes are replaced
-// separately.
+// the peer has departed. Unanswered calls on s fail with the code Lost if the peer is a member and
+// they may have reached it. All others are sent again to their shards' homes. Sessions on other
+// lanes are replaced separately.
 func (p *Plane) Replace(s Session) Session {
 	next, left := p.env.Renew(s)
 	if left == nil {
@@ -251,14 +254,14 @@ func (p *Plane) Replace(s Session) Session {
 	return next
 }
 
-// giveBack sorts the envelopes that a closed session leaves unacknowledged.
+// giveBack sorts the unacknowledged envelopes of a closed session.
 func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
 
-// BeginAnew closes the sessions with all processes but members, and forgets the homes of shards,
-// because the process has come to another life of the cluster. Calls that may have run fail with
-// the code Lost; the others wait for the next home.
+// BeginAnew closes the sessions with all processes except members, and forgets the homes of shards,
+// because the cluster was founded again. Calls that may have run fail with the code Lost; the
+// others wait for their shards' next homes.
 func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	// Routes come first. A route waiting for a departed home would otherwise go to the next home of
 	// the former cluster, on a session that outlives this method.
@@ -280,8 +283,8 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 }
 
-// Homes returns the other processes that routes lead to, each once, except those that have left or
-// were removed.
+// Homes returns the other processes that routes lead to, each once. It leaves out processes that
+// have left or were removed.
 func (p *Plane) Homes() (all []transport.Address) {
 	self := p.env.Self().Address
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
@@ -293,23 +296,23 @@ func (p *Plane) Homes() (all []transport.Address) {
 	return slices.DeleteFunc(all, p.env.Parted)
 }
 
-// Needs reports whether a process that leaves waits for one of its shards.
+// Needs reports whether a leaving process still waits for one of its shards.
 func (p *Plane) Needs() (needs bool) {
 	p.env.EachShard(AllLanes, func(s Shard) { needs = needs || s.Needed() })
 	return needs
 }
 
-// PeerLeft ends the sessions with a member that left in order, when it has had time to say
-// goodbye on them.
+// PeerLeft ends the sessions with a member that left gracefully. It does so after ByeGrace, in
+// which the member may send goodbyes.
 func (p *Plane) PeerLeft(a transport.Address) {
 	p.env.MarkLeft(a)
 	p.env.After(ByeGrace, func() { p.PeerGone(a, AllLanes, false) })
 }
 
-// Depart ends the part of a process that has left and handles no more messages: late calls are
-// forwarded as soon as a table has a newer home of their shard, or refused after DismissAfter. Then
-// it calls done, before closing the lanes: a peer then assumes that all received calls have been
-// answered or forwarded.
+// Depart is the last step of a process that has left and receives nothing more. It forwards held
+// late calls as soon as a shard table has a newer home of their shard, or refuses them after
+// DismissAfter. Then it calls done. The lanes may close only then, because a peer takes a closed
+// lane to mean that every received call was answered or forwarded.
 func (p *Plane) Depart(done func()) { p.depart(0, done) }
 
 func (p *Plane) depart(waited time.Duration, done func()) {
@@ -321,7 +324,8 @@ func (p *Plane) depart(waited time.Duration, done func()) {
 	done()
 }
 
-// mustWait reports whether the process waits for a table after having waited for that long.
+// mustWait reports whether the process, which has waited for waited, goes on waiting for a shard
+// table.
 func (p *Plane) mustWait(waited time.Duration) (wait bool) {
 	if waited >= DismissAfter {
 		return false
@@ -330,5 +334,5 @@ func (p *Plane) mustWait(waited time.Duration) (wait bool) {
 	return wait
 }
 
-// Dismiss refuses the calls held by shards after the process has left.
+// Dismiss refuses the calls that shards still hold after the process has left.
 func (p *Plane) Dismiss() { p.env.EachShard(AllLanes, Shard.Dismiss) }

@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A stage is a process with one hosted shard and one session. It notes what the Plane does.
-// Methods that a test does not expect are those of the nil interface, and panic.
+// A stage is a process with one hosted shard and one session. It records what the Plane does. A
+// method that a test does not expect is that of a nil interface, and panics.
 type stage struct {
 	Env
 	Plane
@@ -28,11 +28,11 @@ type stage struct {
 	hosts   bool
 	peer    *session
 	closed  bool
-	flushes []region.Flush // that shards got
+	flushes []region.Flush // the Flushes that shards got
 	after   func(time.Duration, func())
 	parted  map[transport.Address]bool
-	route   *routing.Route // the only one; nil means there is none
-	dropped *Left          // what Renew leaves; nil means that the session was replaced before
+	route   *routing.Route // the only route; nil means none
+	dropped *Left          // what Renew returns; nil means that the session was already replaced
 }
 
 func newStage() *stage {
@@ -92,9 +92,9 @@ func (sleeper) Wake() {}
 type session struct {
 	Session
 	stage   *stage
-	name    string // of the peer; empty means b
+	name    string // the peer's name; empty means b
 	goodbye bool
-	sent    map[uint64]wire.Envelope // calls to the peer, by their sequence numbers
+	sent    map[uint64]wire.Envelope // calls sent to the peer, by sequence number
 }
 
 func (s *session) Peer() transport.Peer { return transport.Peer{Address: address(cmp.Or(s.name, "b"))} }
@@ -128,8 +128,8 @@ func (s *shard) Holds() bool                                     { return true }
 
 func address(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
 
-// TestLostProcess: calls that come back from a lost process run ahead of calls that barriers
-// hold, a call that it may have run fails, and a second report does nothing.
+// TestLostProcess: calls that come back from a lost process run before calls that barriers hold. A
+// call that the lost process may have run fails. A second report of the loss does nothing.
 func TestLostProcess(t *testing.T) {
 	s := newStage()
 	c, id := s.calls.Open(0, 0)
@@ -149,9 +149,9 @@ func TestLostProcess(t *testing.T) {
 	require.Empty(t, s.did)
 }
 
-// TestAnswersOfARemovedProcess: calls that were sent to a removed process fail, since no answer
-// comes any more. Those sent to others do not, nor those for which it said goodbye: it had
-// answered or forwarded them.
+// TestAnswersOfARemovedProcess: calls sent to a removed process fail, because their answers will
+// not come. Calls sent to other processes do not fail, nor calls on lanes on which the removed
+// process said goodbye, because it had answered or forwarded these.
 func TestAnswersOfARemovedProcess(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -173,10 +173,10 @@ func TestAnswersOfARemovedProcess(t *testing.T) {
 	}
 }
 
-// TestCallsOnADroppedSession: a member that has dropped its side of a session may have run the calls that
-// were sent on it, and answers them no more: they fail, and say why. Those on other sessions go on, also
-// one to the same member on another lane. So do all if another goroutine has replaced the session, for it
-// has seen to them.
+// TestCallsOnADroppedSession: a member that has dropped its side of a session may have run the
+// calls sent on it, and does not answer them. These calls fail with that cause. Calls on other
+// sessions go on, even with the same member on another lane. If another goroutine has replaced the
+// session, all calls go on, because that goroutine has failed the lost ones.
 func TestCallsOnADroppedSession(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		s := newStage()
@@ -204,8 +204,8 @@ func TestCallsOnADroppedSession(t *testing.T) {
 	}
 }
 
-// TestCallThatIsSentAgain: a call that a removed process certainly did not run, and that is sent
-// again, does not fail with those that were sent there.
+// TestCallThatIsSentAgain: if a removed process certainly did not run a call, the call is sent
+// again, and does not fail with the other calls sent to that process.
 func TestCallThatIsSentAgain(t *testing.T) {
 	s := newStage()
 	_, id := s.calls.Open(0, 0)
@@ -215,8 +215,8 @@ func TestCallThatIsSentAgain(t *testing.T) {
 	require.True(t, s.calls.Waits(id))
 }
 
-// TestEnvelopesWithoutAShard: a Flush goes on to the next home, the state of a shard is refused,
-// and every other step of a move is counted.
+// TestEnvelopesWithoutAShard: at a process without the shard, a Flush goes on to the next home, the
+// state of a shard is refused, and other envelopes of a move are counted.
 func TestEnvelopesWithoutAShard(t *testing.T) {
 	s := newStage()
 	s.hosts = false
@@ -232,7 +232,7 @@ func TestEnvelopesWithoutAShard(t *testing.T) {
 	}, s.did)
 }
 
-// TestFlushForAHomeThatIsGone: the shard hears that the home is gone which a Flush names.
+// TestFlushForAHomeThatIsGone: the shard learns that the home that a Flush names is gone.
 func TestFlushForAHomeThatIsGone(t *testing.T) {
 	s := newStage()
 	s.parted = map[transport.Address]bool{address("gone"): true}
@@ -247,8 +247,8 @@ func TestFlushForAHomeThatIsGone(t *testing.T) {
 	require.Equal(t, []bool{false, true, false}, lost)
 }
 
-// TestRefusal: the answer to a refused call goes back on the session that it came on; that to
-// one that was forwarded goes to its sender, and a tell that was forwarded is lost.
+// TestRefusal: the refusal of a call goes back on the session on which the call came. That of a
+// forwarded call goes to its sender. A refused forwarded tell is lost.
 func TestRefusal(t *testing.T) {
 	s := newStage()
 	other := &session{stage: s}
@@ -275,7 +275,8 @@ func TestRefusal(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("count %d", Ignored), s.did[len(s.did)-1])
 }
 
-// TestRefusedCall: a call that the peer refused is answered; one for which nobody waits counts as a tell.
+// TestRefusedCall: the caller of a call that the peer refused gets an answer. If no caller waits
+// for it, the call counts as a tell.
 func TestRefusedCall(t *testing.T) {
 	s := newStage()
 	c, id := s.calls.Open(0, 0)
@@ -286,8 +287,8 @@ func TestRefusedCall(t *testing.T) {
 	require.Equal(t, []string{"tell refused"}, s.did)
 }
 
-// TestDepartureWaitsForATable: a process that has left waits for homes of the calls that it
-// holds, but not for long.
+// TestDepartureWaitsForATable: a process that has left waits for homes of the calls that it holds,
+// but not longer than DismissAfter.
 func TestDepartureWaitsForATable(t *testing.T) {
 	s := newStage()
 	var waited time.Duration
@@ -303,7 +304,7 @@ func TestDepartureWaitsForATable(t *testing.T) {
 	require.Equal(t, []string{"dismiss"}, s.did)
 }
 
-// TestPeerLeft: a member that left in order may still say goodbye for a while.
+// TestPeerLeft: a member that left gracefully may say goodbye until ByeGrace has passed.
 func TestPeerLeft(t *testing.T) {
 	s := newStage()
 	s.after = func(d time.Duration, f func()) {
@@ -315,7 +316,7 @@ func TestPeerLeft(t *testing.T) {
 	require.True(t, s.closed)
 }
 
-// TestNeeds: a process that leaves waits for its shards.
+// TestNeeds: a leaving process waits for its shards.
 func TestNeeds(t *testing.T) {
 	s := newStage()
 	require.True(t, s.Needs())
@@ -351,7 +352,7 @@ func (n *network) Session(a transport.Address) (routing.Session, bool) {
 	return n.homes[a], true
 }
 
-// A home is a session of a route. It notes the calls that were sent there.
+// A home is a session of a route. It records the calls sent on it.
 type home struct {
 	routing.Session
 	name  string
@@ -375,7 +376,7 @@ func (h *home) AppendLocked(e *wire.Envelope) (uint64, error) {
 	return h.seq, nil
 }
 
-// table is one of a term, with an entry for the shard of a route.
+// table returns a table of a term, with an entry for the shard of a route.
 func table(t *testing.T, term, number uint32, home string, epoch placement.Epoch) *placement.Table {
 	t.Helper()
 	it, err := (*placement.Table)(nil).Apply(placement.Diff{
@@ -386,8 +387,8 @@ func table(t *testing.T, term, number uint32, home string, epoch placement.Epoch
 	return it
 }
 
-// TestTableOfALaterTerm: a table that shows an older home than the one that is known is not
-// followed. The coordinator of a later term may have written it while a move was under way.
+// TestTableOfALaterTerm: a table that shows an older home than the known one is not followed,
+// because the coordinator of a later term may have written it during a move.
 func TestTableOfALaterTerm(t *testing.T) {
 	s := newStage()
 	n := &network{homes: map[transport.Address]*home{}}
@@ -405,8 +406,8 @@ func TestTableOfALaterTerm(t *testing.T) {
 	require.True(t, s.route.LeadsTo(address("d")))
 }
 
-// TestRefusedCallIsSentAgain: a call that its home refused because the shard has moved goes to the
-// home that the refusal names.
+// TestRefusedCallIsSentAgain: a call that its home refused because the shard has moved is sent to
+// the home that the refusal names.
 func TestRefusedCallIsSentAgain(t *testing.T) {
 	s := newStage()
 	n := &network{homes: map[transport.Address]*home{}}
@@ -424,8 +425,9 @@ func TestRefusedCallIsSentAgain(t *testing.T) {
 }
 
 // TestAnotherLifeOfTheCluster: a process that comes to another life of the cluster parts with all
-// but its members. Its calls go to no home of the life before, also not one to which a shard was
-// about to move and which is a member again; they wait for a home that is asked for.
+// processes that are not its members. Its calls go to no home of the former life, not even to one
+// to which a shard was about to move and which is a member again. They wait for a home that is
+// asked for.
 func TestAnotherLifeOfTheCluster(t *testing.T) {
 	s := newStage()
 	n := &network{homes: map[transport.Address]*home{}}

@@ -6,7 +6,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// remains sorts the unacknowledged envelopes of a closed session.
+// remains sorts the unacknowledged envelopes of a closed session. It is the routing.Sender of a
+// Plane.
 type remains struct {
 	env  Env
 	left *Left
@@ -17,10 +18,10 @@ var _ routing.Sender = remains{}
 // RouteOf returns the route of an envelope.
 func (r remains) RouteOf(e *wire.Envelope) *routing.Route { return r.env.Route(e.Kind, e.Shard) }
 
-// Waits reports whether a caller still waits for the answer.
+// Waits reports whether a caller still waits for the answer to the call with that number.
 func (r remains) Waits(id uint64) bool { return r.env.Calls().Waits(id) }
 
-// Lost answers a call that may have run.
+// Lost counts a call or tell that may have run, and answers the call with the code Lost.
 func (r remains) Lost(e *wire.Envelope) {
 	r.env.Lost(e, LostUnacknowledged)
 	lost := Result{Code: Lost, Lost: r.left.Session.Peer().Address}
@@ -36,9 +37,9 @@ func (r remains) Again(e *wire.Envelope) {
 	r.env.Count(Retried)
 }
 
-// Returned takes back a call forwarded to a departed peer, after the shard has forgotten that peer.
-// If certain, it was not handled there. Otherwise it may have run, and its sender waits until its
-// deadline.
+// Returned takes back a call that was forwarded to a peer that has since departed and that the
+// shard has forgotten. If certain, the peer did not handle the call. Otherwise the call may have
+// run, and its sender waits until its deadline.
 func (r remains) Returned(e *wire.Envelope, certain bool) {
 	s, ok := r.env.Shard(e.Kind, e.Shard)
 	switch {

@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// parts divides the free slots, so that callers do not meet at one lock.
+	// parts is the number of lists of free slots, so that callers do not contend for one lock.
 	parts = 64
-	// slotBits is the number of bits of a call's number that name its slot; the
-	// other bits distinguish the calls of one slot.
+	// slotBits is the number of bits of a call's number that are the number of its slot. The other
+	// bits distinguish the calls of one slot.
 	slotBits = 20
-	// MaxCalls is the largest number of calls in a Table.
+	// MaxCalls is the largest number of pending calls in a Table.
 	MaxCalls = 1 << slotBits
 
-	// keptSlots is the number of slots that a Table always keeps. Above it, the
-	// Table keeps all slots while at least one in keptOf is in use.
+	// keptSlots is the number of slots that a Table always keeps. A larger Table keeps its slots
+	// while at least one of keptOf slots is in use.
 	keptSlots, keptOf = 1 << 10, 8
-	// shrinkAfter is how many sweeps in a row must find fewer in use: 5 s.
+	// shrinkAfter is how many sweeps in a row, 5 s, must find fewer slots in use before the Table
+	// shrinks.
 	shrinkAfter = 100
 )
 
@@ -30,55 +31,55 @@ type Result struct {
 	Payload []byte
 	Code    wire.Code
 	Text    string
-	Lost    transport.Address // the node that took the call is gone
+	Lost    transport.Address // with Lost: the node that the call was sent to
 }
 
-// Codes that are never on the wire. Those above Lost belong to the Table's user.
+// Codes that are never sent. Codes above Lost belong to the Table's user.
 const (
 	Expired wire.Code = 1<<16 + iota // the call's time is over
 	Lost                             // the process that the call was sent to is gone; it may have run
 )
 
-// A Caller waits in a slot of the table, for one call after another.
+// A Caller waits in a slot of the table: for one call, later for another.
 type Caller interface {
-	// Wake wakes the caller. It is called once for each call that Complete or a similar
-	// method has ended. It must not block, and must not call the table.
+	// Wake wakes the caller. It is called once for each call that Complete or a similar method has
+	// ended. It must not block or call the table.
 	Wake()
 }
 
-// A Carrier is the session by which a call was sent to a peer, under a sequence number.
+// A Carrier is the session on which a call was sent to a peer.
 type Carrier interface{ Peer() transport.Peer }
 
-// A Call is a slot for a call that waits for its answer. It is reused by later calls,
-// for as long as the table exists.
+// A Call is a slot for a call that waits for its answer. Later calls reuse the slot as long as the
+// table exists.
 type Call struct {
-	Caller Caller        // made with the slot
-	id     atomic.Uint64 // 0: it is not in the table
-	last   uint64        // the number of the last call that was here
-	// over is when the call's time is over, in nanoseconds of the clock that Sweep has;
-	// 0: its caller watches itself. Below 0 it is how long the call may take from
-	// the next sweep on, which spares callers a look at the clock.
+	Caller Caller        // made together with the slot
+	id     atomic.Uint64 // number of the call; 0: the slot has no call
+	last   uint64        // number of the last call in the slot
+	// over is when the call's time ends, in nanoseconds of Sweep's clock. 0 means that the caller
+	// watches the time itself. Below 0 it is how long the call may take from the next sweep on, so
+	// that callers need not read the clock.
 	over atomic.Int64
 	res  Result // set before the caller is woken
 
 	mu      sync.Mutex // guards the fields below
-	sent    uint64     // the call that they are about; another one than that in the slot has not been sent
-	session Carrier    // the session it was last sent on; nil while it is held or local
+	sent    uint64     // number of the call that session and its sequence number belong to; if the slot's call is another one, that call has not been sent
+	session Carrier    // the session on which the call was last sent; nil while it is held or local
 	seq     uint64
 }
 
-// Result returns the result of the call, for its caller after it was woken.
+// Result returns the result of the call. The caller reads it after it was woken.
 func (c *Call) Result() *Result { return &c.res }
 
-// Answer sets the result of a call that Remove has taken out of the table. The goroutine
-// that sets it then wakes the caller.
+// Answer sets the result of a call that Remove has returned. The goroutine that sets it must then
+// wake the caller.
 func (c *Call) Answer(r Result) { c.res = r }
 
-// Over is when the call's time is over, as Open was given it and Sweep has seen it.
+// Over returns when the call's time ends: as given to Open, or as Sweep has computed it.
 func (c *Call) Over() int64 { return c.over.Load() }
 
-// SentOn returns the session and the sequence number by which the call was last sent,
-// or nil if it was not sent to a peer. Only the owner of the slot may call it.
+// SentOn returns the session on which the call was last sent to a peer, and its sequence number;
+// nil if it was not sent. Only the owner of the slot may call it.
 func (c *Call) SentOn() (Carrier, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,36 +89,37 @@ func (c *Call) SentOn() (Carrier, uint64) {
 	return c.session, c.seq
 }
 
-// index is the number of the slot in its table. Only the owner of the slot may call it.
+// index returns the number of the slot in its table. Only the owner of the slot may call it.
 func (c *Call) index() int { return int(c.last % MaxCalls) }
 
-// A Table finds the caller of an answer. A call's number leads to its slot
-// without a search, and callers share no lock. It is safe for concurrent use.
+// A Table holds the pending calls, and finds the caller of an answer: a call's number leads to its
+// slot without a search, and callers share no lock. It is safe for concurrent use.
 type Table struct {
 	Coalescer Coalescer
-	_         [64]byte                // fields that every call writes do not share a cache line with those that it reads
-	newCaller func() Caller           // for a new slot
-	slots     atomic.Pointer[[]*Call] // copied when it grows
-	closed    atomic.Bool             // no call is entered any more
-	limit     atomic.Int64            // slots from this number on go when they are free; 0 means none
-	grow      sync.Mutex              // guards changes of slots and limit, and gone and uses
-	gone      []*Call                 // those that went; empty without a limit
-	uses      uint64                  // at most so often was any dropped slot used
-	few       int                     // Sweep's: how often in a row few slots were in use
+	_         [64]byte                // keeps fields that every call writes out of the cache line of those that it reads
+	newCaller func() Caller           // makes the caller of a new slot
+	slots     atomic.Pointer[[]*Call] // all slots; copied to grow
+	closed    atomic.Bool             // no new call is entered
+	limit     atomic.Int64            // free slots from this number on are taken out of use; 0 means none
+	grow      sync.Mutex              // guards changes of slots and limit, and guards gone and uses
+	gone      []*Call                 // slots taken out of use; empty without a limit
+	uses      uint64                  // no dropped slot was used more often than this
+	few       int                     // how many sweeps in a row found few slots in use; only Sweep uses it
 	parts     [parts]struct {
 		mu   sync.Mutex
 		free []*Call
-		_    [32]byte // a cache line each
+		_    [32]byte // separate cache lines
 	}
 }
 
-// Init sets the function that makes the caller of a new slot. It is called once, before anything else.
+// Init sets the function that makes the caller of a new slot. It is called once, before any other
+// method.
 func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 
-// Open enters a call. over is when its time is over, on Sweep's clock; 0 if its caller
-// watches itself; and below 0 it is how long the call may take from the next Sweep on.
-// Callers with different hints meet at different locks. Open returns nil when MaxCalls are
-// under way, and after Close.
+// Open enters a call. over is when its time ends, on Sweep's clock; 0 means that its caller watches
+// the time, and below 0 it is how long the call may take from the next Sweep on. Callers with
+// different hints use different locks. Open returns nil if there are MaxCalls calls, and after
+// Close.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	c = t.slot(hint % parts)
 	if c == nil {
@@ -134,13 +136,14 @@ func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	return c, c.last
 }
 
-// Close answers every call, and lets none in from now on. It returns how many it has answered.
+// Close answers every call with r and lets no further call in. It returns the number of answered
+// calls.
 func (t *Table) Close(r Result) (n int) {
 	t.closed.Store(true) // first, so that a call that it does not see is not entered
 	return t.completeIf(func(*Call, uint64) bool { return true }, r)
 }
 
-// slot takes a free slot: of that part, or a new one, or of any part.
+// slot returns a free slot: one of that part, else a new one, else one of another part.
 func (t *Table) slot(part uint64) *Call {
 	c := t.take(part)
 	if c == nil {
@@ -162,7 +165,7 @@ func (t *Table) take(part uint64) (c *Call) {
 	return c
 }
 
-// add makes a new slot, unless there are as many as can be named.
+// add makes a new slot, or returns nil if there are MaxCalls slots.
 func (t *Table) add() *Call {
 	t.grow.Lock()
 	defer t.grow.Unlock()
@@ -185,8 +188,8 @@ func (t *Table) add() *Call {
 	return c
 }
 
-// Free gives a slot back with the hint of Open. Its call must be out of the table, and its
-// caller must not be about to be woken.
+// Free makes a slot free again. hint is that of Open. The slot's call must be out of the table, and
+// no goroutine may be about to wake its caller.
 func (t *Table) Free(c *Call, hint uint64) {
 	c.res = Result{}
 	if t.limit.Load() != 0 && t.letGo(c) {
@@ -198,8 +201,8 @@ func (t *Table) Free(c *Call, hint uint64) {
 	s.mu.Unlock()
 }
 
-// At returns the slot that a call's number names; nil if there is none. It may belong to
-// another call by now.
+// At returns the slot that a call's number names; nil if there is none. The slot may already belong
+// to another call.
 func (t *Table) At(id uint64) *Call {
 	slots := t.slots.Load()
 	if i := id % MaxCalls; id != 0 && slots != nil && i < uint64(len(*slots)) {
@@ -208,7 +211,8 @@ func (t *Table) At(id uint64) *Call {
 	return nil
 }
 
-// Sent records the session by which the call with that number was sent; nil means unsent.
+// Sent records the session on which the call with that number was sent, and the sequence number;
+// nil means that it was not sent.
 func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c := t.At(id)
 	if c == nil {
@@ -221,10 +225,9 @@ func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c.mu.Unlock()
 }
 
-// Remove takes a call out of the table, and returns nil if another goroutine has
-// removed it: its caller then has been woken, or is about to be. Otherwise the
-// goroutine that removes the call sets its answer, counts the caller with
-// Coalescer.Wake, and wakes it.
+// Remove takes a call out of the table. It returns nil if another goroutine has removed the call,
+// and has woken its caller or will. Otherwise the goroutine that removed the call must set its
+// answer, count the caller with Coalescer.Wake, and wake the caller.
 func (t *Table) Remove(id uint64) *Call {
 	c := t.At(id)
 	if c == nil || !c.id.CompareAndSwap(id, 0) {
@@ -233,13 +236,13 @@ func (t *Table) Remove(id uint64) *Call {
 	return c
 }
 
-// Waits reports whether a caller waits for the call's answer.
+// Waits reports whether a caller waits for the answer to the call with that number.
 func (t *Table) Waits(id uint64) bool {
 	c := t.At(id)
 	return c != nil && c.id.Load() == id
 }
 
-// Complete answers the call, and reports whether a caller waited for it.
+// Complete answers the call with that number, and reports whether a caller waited for it.
 func (t *Table) Complete(id uint64, r Result) bool {
 	c := t.Remove(id)
 	if c == nil {
@@ -252,8 +255,7 @@ func (t *Table) Complete(id uint64, r Result) bool {
 }
 
 // Sweep ends the calls whose time is over at now. It keeps the sessions of these calls, so that
-// their callers can take back calls that have not arrived. Only one goroutine at a time may call
-// it.
+// their callers can withdraw calls that have not arrived. Only one goroutine at a time may call it.
 func (t *Table) Sweep(now int64) {
 	slots := t.slots.Load()
 	if slots == nil {
@@ -275,13 +277,14 @@ func (t *Table) Sweep(now int64) {
 	}
 }
 
-// CompleteSent answers each call whose last session is lost. lost must not call the table.
+// CompleteSent answers with r each call whose last session lost matches, and returns their number.
+// lost must not call the table.
 func (t *Table) CompleteSent(lost func(Carrier) bool, r Result) (n int) {
 	return t.completeIf(func(c *Call, id uint64) bool { return c.sent == id && c.session != nil && lost(c.session) }, r)
 }
 
-// completeIf answers every call that match picks by its slot and number; match is called under the
-// call's lock.
+// completeIf answers each call that match accepts, by its slot and number. match is called under
+// the call's lock.
 func (t *Table) completeIf(match func(*Call, uint64) bool, r Result) (n int) {
 	slots := t.slots.Load()
 	if slots == nil {
@@ -299,9 +302,8 @@ func (t *Table) completeIf(match func(*Call, uint64) bool, r Result) (n int) {
 	return n
 }
 
-// shrink drops three of four slots when few were in use for a while: a burst of calls
-// is over, and each sweep visits all slots. Slots that are in use are dropped when they
-// become free. Only the sweep calls it.
+// shrink takes three of four slots out of use if few were in use for a while, because each sweep
+// visits all slots. Slots in use follow when they become free. Only Sweep calls it.
 func (t *Table) shrink() {
 	n, inUse, limit := len(*t.slots.Load()), int(t.Coalescer.UnderWay()), int(t.limit.Load())
 	switch {
@@ -332,8 +334,8 @@ func (t *Table) shrink() {
 }
 
 // letGo takes a free slot beyond the limit out of use, and reports whether it did. When all slots
-// beyond the limit are out of use, they are dropped. Later slots continue their numbers, so that a
-// late answer to a call of a dropped slot matches no call.
+// beyond the limit are out of use, they are dropped. Slots made later continue the call numbers, so
+// that a late answer to a call of a dropped slot matches no call.
 func (t *Table) letGo(c *Call) bool {
 	t.grow.Lock()
 	defer t.grow.Unlock()
@@ -355,7 +357,7 @@ func (t *Table) letGo(c *Call) bool {
 	return true
 }
 
-// keepAll keeps all slots again, when there are many calls.
+// keepAll takes all slots into use again, because there are many calls.
 func (t *Table) keepAll() {
 	t.grow.Lock()
 	t.limit.Store(0)

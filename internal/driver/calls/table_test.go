@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A waiter is the caller in these tests: a channel.
+// A waiter is the Caller in these tests: a channel.
 type waiter chan struct{}
 
 func (w waiter) Wake() { w <- struct{}{} }
@@ -21,8 +21,8 @@ func newTable() *Table {
 	return t
 }
 
-// TestPlacesGoAfterABurst: a table that had many calls under way is small again when
-// it had few for a while, and a late answer to a call of the burst is nobody's.
+// TestPlacesGoAfterABurst: a table that had many pending calls shrinks after it had few for a
+// while. A late answer to a call of the burst then belongs to no call.
 func TestPlacesGoAfterABurst(t *testing.T) {
 	const burst = 10_000
 	table := newTable()
@@ -77,8 +77,8 @@ func TestPlacesGoAfterABurst(t *testing.T) {
 	end(calls)
 }
 
-// TestSlotsStay: no slots are about to go while a table has only those that it always keeps,
-// or while one in keptOf is in use, however often it is swept.
+// TestSlotsStay: no slots are taken out of use while a table has only the slots that it always
+// keeps, or while one in keptOf is in use, however often it is swept.
 func TestSlotsStay(t *testing.T) {
 	for _, tt := range []struct{ slots, used int }{
 		{keptSlots, 0},
@@ -104,8 +104,9 @@ func TestSlotsStay(t *testing.T) {
 	}
 }
 
-// TestSlotsStayForAWhile: slots do not go at the first sweep that finds few of them in use, but when
-// shrinkAfter of them in a row have. Calls that come in bursts would make them again each time.
+// TestSlotsStayForAWhile: slots are not taken out of use when one sweep finds few of them in use,
+// but when shrinkAfter sweeps in a row do. Otherwise calls that come in bursts would make them
+// again each time.
 func TestSlotsStayForAWhile(t *testing.T) {
 	const slots = 4 * keptSlots
 	table := newTable()
@@ -142,7 +143,8 @@ func TestSlotsStayForAWhile(t *testing.T) {
 	require.Equal(t, keptSlots, has())
 }
 
-// TestPlacesStayForCallsThatComeBack: what was about to go is used again.
+// TestPlacesStayForCallsThatComeBack: slots that are being taken out of use are used again when
+// many calls come.
 func TestPlacesStayForCallsThatComeBack(t *testing.T) {
 	const burst = 4 * keptSlots
 	table := newTable()
@@ -201,8 +203,8 @@ func TestPlacesStayForCallsThatComeBack(t *testing.T) {
 	require.Equal(t, keptSlots, free, "none is lost, none is there twice")
 }
 
-// TestSweepEndsCalls: a call whose time is over is answered so, by whichever sweep comes
-// first after it; and one whose caller watches itself never is.
+// TestSweepEndsCalls: the first sweep after a call's time is over ends the call. A call whose
+// caller watches the time is never ended.
 func TestSweepEndsCalls(t *testing.T) {
 	table := newTable()
 	at, atID := table.Open(10, 0)
@@ -221,13 +223,13 @@ func TestSweepEndsCalls(t *testing.T) {
 	require.True(t, table.Waits(ownID))
 }
 
-// A carrier is one with nobody.
+// A carrier is a session without a process behind it.
 type carrier struct{ peer transport.Peer }
 
 func (s *carrier) Peer() transport.Peer { return s.peer }
 
-// TestCompleteSent: the calls on a carrier that is lost end, and those that were sent
-// elsewhere since, or nowhere, do not.
+// TestCompleteSent: calls on a lost carrier end. Calls that have since been sent elsewhere, or
+// nowhere, do not.
 func TestCompleteSent(t *testing.T) {
 	table := newTable()
 	lost, other := &carrier{}, &carrier{}
@@ -253,7 +255,7 @@ func TestCompleteSent(t *testing.T) {
 	require.Equal(t, uint64(1), seq)
 }
 
-// TestClose: all calls are answered, of a table without any, too, and none is entered afterwards.
+// TestClose: Close answers all calls, also of an empty table, and no call is entered afterwards.
 func TestClose(t *testing.T) {
 	require.Zero(t, newTable().Close(Result{Code: Expired}))
 	table := newTable()
@@ -269,7 +271,7 @@ func TestClose(t *testing.T) {
 	require.EqualValues(t, 1, table.Coalescer.UnderWay(), "only the first one's caller has yet to run")
 }
 
-// TestOpenBesideClose: a call that is entered while the table closes is answered or refused.
+// TestOpenBesideClose: a call that is entered while the table closes is either answered or refused.
 func TestOpenBesideClose(t *testing.T) {
 	for range 200 {
 		table := newTable()
@@ -296,8 +298,8 @@ func TestOpenBesideClose(t *testing.T) {
 	}
 }
 
-// TestSentOnIsOfOneCall: a call does not have the carrier of an earlier one of its slot, and does not end
-// when that is lost.
+// TestSentOnIsOfOneCall: a call does not have the carrier of an earlier call in its slot, and does
+// not end when that carrier is lost.
 func TestSentOnIsOfOneCall(t *testing.T) {
 	table, lost := newTable(), &carrier{}
 	first, id := table.Open(0, 0)
@@ -317,7 +319,7 @@ func TestSentOnIsOfOneCall(t *testing.T) {
 	require.True(t, table.Waits(next))
 }
 
-// BenchmarkCalls has the table's part of remote calls by several callers.
+// BenchmarkCalls measures the table's part of remote calls by several callers.
 func BenchmarkCalls(b *testing.B) {
 	table, peer := newTable(), &carrier{}
 	var hint atomic.Uint64

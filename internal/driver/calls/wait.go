@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// A goroutine is a Caller that waits for a call in the table of pending calls.
+// A goroutine is a Caller that blocks until its call in the table of pending calls has ended.
 type goroutine chan struct{}
 
-// NewCaller returns the caller for a new slot of the table.
+// NewCaller returns the Caller for a new slot of a Table.
 func NewCaller() Caller { return make(goroutine, 1) }
 
-// Wake wakes the goroutine.
+// Wake wakes the waiting goroutine.
 func (c goroutine) Wake() { c <- struct{}{} }
 
-// Await waits for the call's answer, or for its time to be over, and reports whether it
-// was answered. Otherwise the call has been removed from the table, and the caller of
-// Await must inform the table's Coalescer when it knows the result of the call.
+// Await waits until the call is answered, limit has passed or ctx has ended, and reports whether it
+// was answered. If not, the call is out of the table, and the caller of Await must inform the
+// table's Coalescer when it knows the result of the call.
 func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (answered bool) {
 	done := c.Caller.(goroutine)
 	if ctx.Done() == nil && limit.timer == nil {
@@ -31,7 +31,7 @@ func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (
 	return true
 }
 
-// wait is Await for calls that something other than the answer may end.
+// wait is Await for calls that may end by something other than the answer.
 //
 //go:noinline
 func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) {
@@ -44,7 +44,7 @@ func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) 
 	return false
 }
 
-// Abandon ends an unsent call opened with that hint.
+// Abandon ends an unsent call that was opened with that hint.
 func Abandon(t *Table, c *Call, id, hint uint64) {
 	if t.Remove(id) == nil {
 		<-c.Caller.(goroutine)
@@ -55,23 +55,23 @@ func Abandon(t *Table, c *Call, id, hint uint64) {
 	t.Free(c, hint)
 }
 
-// A Deadline is the end of a call: its context's, or its timeout if that is earlier. Timeouts are
-// ended by the sweep of the pending calls, which costs a call nothing, not even a reading of the
-// clock, and by a timer where the sweep is too coarse.
+// A Deadline is the end of a call's time: the deadline of its context, or its own timeout if that
+// is earlier. Timeouts end by the sweep of the pending calls, which costs a call nothing, not even
+// reading the clock. Where the sweep is too coarse, a timer ends them.
 type Deadline struct {
 	ctx     context.Context
 	at      time.Time     // zero: timeout after the sweep that first sees the call
-	timeout time.Duration // our own, not the context's; 0 means at is the context's
+	timeout time.Duration // the call's own, not the context's; 0 means that at is the context's
 	timer   *time.Timer
-	left    time.Duration // when Micros last looked
+	left    time.Duration // what Micros last returned
 }
 
-// SweepInterval is the interval between two sweeps for calls whose time is over.
+// SweepInterval is the interval between two sweeps that end calls whose time is over.
 const SweepInterval = 50 * time.Millisecond
 
 // NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none.
-// def is the timeout of calls with neither an own one nor a deadline in ctx. sweeping reports
-// whether the process sweeps its pending calls.
+// def is the timeout of a call that has no timeout of its own and no deadline in ctx. sweeping
+// reports whether the process sweeps its pending calls.
 func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
 	at, ok := ctx.Deadline()
 	timeout := option
@@ -95,8 +95,8 @@ func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) 
 	return d
 }
 
-// Swept is when the sweep ends the call, as Table's Open takes it; 0 when a timer
-// or the context does.
+// Swept returns when the sweep ends the call, in the form of Table.Open; 0 if a timer or the
+// context ends it.
 func (d *Deadline) Swept(base time.Time) int64 {
 	switch {
 	case d.timeout == 0 || d.timer != nil:
@@ -107,8 +107,8 @@ func (d *Deadline) Swept(base time.Time) int64 {
 	return int64(d.at.Sub(base))
 }
 
-// Seen records before the next attempt when the sweep would have ended this one, so that all
-// attempts together have the time of the first.
+// Seen is called between two attempts. It records when the sweep would have ended the last attempt,
+// so that all attempts together get no more time than the first had.
 func (d *Deadline) Seen(over int64, base time.Time) {
 	switch {
 	case !d.at.IsZero():
@@ -119,8 +119,8 @@ func (d *Deadline) Seen(over int64, base time.Time) {
 	}
 }
 
-// over returns a channel that receives when a short timeout of the call has passed, or
-// nil if something else ends the call.
+// over returns a channel that receives when a short timeout has passed, or nil if the sweep or the
+// context ends the call.
 func (d *Deadline) over() <-chan time.Time {
 	if d.timer == nil {
 		return nil
@@ -135,7 +135,7 @@ func (d *Deadline) Stop() {
 	}
 }
 
-// Micros is what remains, for the wire; at least 1.
+// Micros returns the remaining time in microseconds, at least 1, as it is sent with the call.
 func (d *Deadline) Micros() uint64 {
 	d.left = d.timeout
 	if !d.at.IsZero() {
@@ -144,10 +144,10 @@ func (d *Deadline) Micros() uint64 {
 	return uint64(max(d.left.Microseconds(), 1))
 }
 
-// Passed reports whether nothing remained when Micros last looked.
+// Passed reports whether no time remained when Micros was last called.
 func (d *Deadline) Passed() bool { return !d.at.IsZero() && d.left <= 0 }
 
-// Sleep waits for t and reports whether there is time left.
+// Sleep sleeps for t, and reports whether there is time left afterwards.
 func (d *Deadline) Sleep(t time.Duration) bool {
 	if time.Until(d.at) <= t {
 		return false

@@ -18,8 +18,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestAcceptedTopics: what each class of process may send to a member, for every topic. A topic of
-// a later version is accepted from members alone.
+// TestAcceptedTopics: which class of process may send to a member, for every topic. A topic of a
+// later version is accepted only from members.
 func TestAcceptedTopics(t *testing.T) {
 	const later = wire.ControlTopic(math.MaxInt32)
 	classes := []identity.Class{identity.Member, identity.Client, identity.Reader, identity.Operator}
@@ -51,8 +51,8 @@ func TestAcceptedTopics(t *testing.T) {
 	}
 }
 
-// TestClientAsksForTheTable: of the coordinator's protocol a client sends two messages, and each
-// other one is refused.
+// TestClientAsksForTheTable: two messages of the coordinator's protocol are accepted from a client,
+// and all others are refused.
 func TestClientAsksForTheTable(t *testing.T) {
 	for _, tt := range []struct {
 		m  coordinator.Message
@@ -91,7 +91,7 @@ func TestClientAsksForTheTable(t *testing.T) {
 }
 
 // TestClientHandsNothingOff: a client's messages of a handoff reach neither the coordinator's
-// singleton nor those of the user. A member's do, and a client's search is answered.
+// singleton nor the user's. A member's do, and a client's search is answered.
 func TestClientHandsNothingOff(t *testing.T) {
 	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 	for _, tt := range []struct {

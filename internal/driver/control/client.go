@@ -19,34 +19,34 @@ import (
 
 // Times of a Client.
 const (
-	AskDelay   = 5 * time.Millisecond   // questions of waiting calls are gathered into one hello
-	seekEvery  = 100 * time.Millisecond // between two hellos while no member serves the process
-	silence    = 3 * HelloEvery         // after which another member is looked for
-	byeAllowed = 3 * time.Second        // a process that is no member any more may still say goodbye
+	AskDelay   = 5 * time.Millisecond   // how long questions of waiting calls are collected for one hello
+	seekEvery  = 100 * time.Millisecond // interval of hellos while no member serves the process
+	silence    = 3 * HelloEvery         // silence of the gateway after which the client looks for another member
+	byeAllowed = 3 * time.Second        // how long a process that is not a member any more may still say goodbye
 )
 
-// A Client is the control plane of a process outside the cluster. It finds a serving member, its
-// gateway, and follows the table and the list of members sent by it. It is used on one goroutine,
-// the control loop, as a [Member] is.
+// A Client is the control plane of a process outside the cluster. It finds a member that serves it,
+// its gateway, which sends it the shard table and the list of members. Like a [Member], it is used
+// only on the control loop.
 type Client struct {
 	env      ClientEnv
 	cfg      ClientConfig
 	follower *coordinator.Follower
 	seekers  *singlehost.Seekers
 
-	gateway transport.Peer // zero: not found yet
-	life    life           // of the cluster
-	heard   time.Time      // when the gateway spoke last
+	gateway transport.Peer // zero: none found yet
+	life    life           // the life of the cluster that the client is in
+	heard   time.Time      // when the gateway last sent something
 	asks    map[string]bool
 	helloAt time.Time
-	follow  time.Time                       // when the follower is due; zero means never
-	digest  uint64                          // of members
-	members map[transport.Address]bool      // as the gateway sees them
-	absent  map[transport.Address]time.Time // when each peer that is no member was first missed
-	parted  map[transport.Address]bool      // peers whose dealings were ended, in this life
+	follow  time.Time                       // when the follower's next step is due; zero means never
+	digest  uint64                          // identifies the list in members
+	members map[transport.Address]bool      // the members according to the gateway
+	absent  map[transport.Address]time.Time // when each peer was first found not to be a member
+	parted  map[transport.Address]bool      // peers that the client has parted with in this life
 }
 
-// NewClient returns a Client that has no gateway.
+// NewClient returns a Client without a gateway.
 func NewClient(cfg ClientConfig, env ClientEnv) *Client {
 	c := &Client{
 		env: env, cfg: cfg, follower: coordinator.NewFollower(false),
@@ -57,7 +57,7 @@ func NewClient(cfg ClientConfig, env ClientEnv) *Client {
 	return c
 }
 
-// Gateway returns the member that serves the process; zero for none.
+// Gateway returns the member that serves the process; zero means none.
 func (c *Client) Gateway() transport.Peer { return c.gateway }
 
 // WakeAt returns when Tick is due.
@@ -109,7 +109,7 @@ func (c *Client) hello() {
 // Bye says goodbye to the member that serves the process.
 func (c *Client) Bye() { c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}}) }
 
-// send speaks to a member, or to any that serves if to is zero.
+// send sends a message to a member; if to is zero, to any member that serves clients.
 func (c *Client) send(to transport.Peer, m *wire.Gateway) {
 	body, err := proto.Marshal(m)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Client) Receive(m transport.Message) {
 	}
 }
 
-// dispatch handles the body of a message. An error is that of reading it.
+// dispatch handles the body of a message. Its error says that the body cannot be read.
 func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte) error {
 	switch topic {
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
@@ -181,8 +181,8 @@ func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// placement takes a message of the table's protocol. It is ignored unless it comes from the
-// gateway, for it may be of another life of the cluster.
+// placement handles a message about the shard table. It ignores messages that do not come from the
+// gateway, because these may belong to another life of the cluster.
 func (c *Client) placement(from transport.Peer, msg coordinator.Message) {
 	if from.Address != c.gateway.Address {
 		c.env.Count(Ignored)
@@ -222,13 +222,13 @@ func (c *Client) gatewayMessage(from transport.Peer, m *wire.Gateway) {
 	}
 }
 
-// heardNow records a message of the serving member.
+// heardNow records that the gateway has sent something.
 func (c *Client) heardNow() {
 	c.heard = c.env.Now()
 	c.env.Heard(c.heard)
 }
 
-// meet takes the list of members from the gateway.
+// meet takes the lists of members and of lost members from the gateway's welcome.
 func (c *Client) meet(w *wire.GatewayWelcome) {
 	if len(w.GetMembers()) > 0 {
 		c.digest, c.members = w.GetDigest(), addressesOf(w.GetMembers())
@@ -254,16 +254,16 @@ func addressesOf(nodes []*wire.GatewayNode) map[transport.Address]bool {
 	return all
 }
 
-// part ends the dealings with a process.
+// part closes the sessions with a process and gives up calls that wait for it.
 func (c *Client) part(a transport.Address) {
 	c.parted[a] = true
 	c.env.PeerGone(a)
 	c.seekers.Lost(a)
 }
 
-// partWithAbsent ends sessions with peers that have been no members for longer than closing their
-// lanes takes. That nobody listens at a peer's address does not end them: a process that leaves
-// stops listening before it says goodbye.
+// partWithAbsent parts with peers that have not been members for byeAllowed. It does not do so when
+// nobody listens at a peer's address, because a leaving process stops listening before it says
+// goodbye.
 func (c *Client) partWithAbsent() {
 	now := c.env.Now()
 	for _, a := range c.env.Peers() {
@@ -284,7 +284,7 @@ func (c *Client) partWithAbsent() {
 	}
 }
 
-// step follows the table.
+// step gives a message or the time to the follower, and carries out its output.
 func (c *Client) step(from transport.Address, m coordinator.Message) {
 	out := c.follower.Step(c.env.Now(), from, m)
 	c.follow = out.WakeAt
@@ -298,7 +298,7 @@ func (c *Client) step(from transport.Address, m coordinator.Message) {
 	}
 }
 
-// Ask looks for a home of a type's shards, or for a singleton's instance.
+// Ask asks for a home for a type's shards, or looks for a singleton's instance.
 func (c *Client) Ask(kind string) {
 	if c.seekers.Want(kind) {
 		return
@@ -309,15 +309,15 @@ func (c *Client) Ask(kind string) {
 	}
 }
 
-// Suspect notes that nobody listens at the address of a peer. If that is the end of a life
-// of the cluster, the gateway does not answer either: a hello finds out.
+// Suspect records that nobody listens at a peer's address, and sends a hello: if a life of the
+// cluster has ended, the gateway does not answer that either.
 func (c *Client) Suspect() {
 	if now := c.env.Now(); !c.gateway.IsZero() && now.Sub(c.life.helloAt) >= AskDelay {
 		c.helloAt = now
 	}
 }
 
-// seeking is a Client as package singlehost uses it.
+// seeking presents a Client to package singlehost.
 type seeking struct {
 	ClientEnv
 	c *Client
@@ -325,7 +325,7 @@ type seeking struct {
 
 var _ singlehost.Client = seeking{}
 
-// Member returns the member that serves the process.
+// Member returns the member that serves the process; zero means none.
 func (s seeking) Member() transport.Address { return s.c.gateway.Address }
 
 // Send sends a message to a member.
@@ -335,28 +335,28 @@ func (s seeking) Send(to transport.Peer, m singleton.Message) {
 	}
 }
 
-// A life of a cluster begins when a node founds it and ends with its last member.
-// The next one of the same name counts its terms, epochs and tables from the
-// beginning, so none of them can be compared with those of another life.
+// A life of a cluster begins when a node founds the cluster, and ends with its last member. The
+// next life under the same name starts its terms, epochs and tables again, so they cannot be
+// compared with those of another life.
 //
-// A client is always in the life of the member that serves it. It leaves that life only when that
-// member does not serve it any more and a member of another life answers a later hello. So no
-// earlier message can take it back. Of two clusters of one name the remaining one serves it as soon
-// as the other has given way, because the other's members then do not serve.
+// A client is always in the life of its gateway. It changes to another life only after its gateway
+// has stopped serving it and a member of the other life has answered a later hello. An earlier
+// message can therefore never take it back. If two clusters have the same name, the one that
+// remains serves the client as soon as the other has given way, because the members of that one
+// then do not serve.
 type life struct {
-	founder transport.Address // zero: the client was never served
-	hello   uint64            // the latest hello that was sent
-	since   uint64            // the first hello since the client looks for a member
+	founder transport.Address // identifies the life; zero: the client was never served
+	hello   uint64            // number of the latest hello
+	since   uint64            // number of the first hello of the current search for a member
 	helloAt time.Time         // when the latest hello was sent
 	later   time.Time         // when a welcome of another life was first put off; zero means that none was
 }
 
-// putOffFor is how long a client stays in a life at most because calls to it await bounces. A
-// bounce takes a round trip to the broker.
+// putOffFor bounds how long a client stays in a life because its calls await bounces. A bounce
+// takes a round trip to the broker.
 const putOffFor = 200 * time.Millisecond
 
-// welcomed takes a member's welcome. It reports whether that member serves this
-// client.
+// welcomed handles a member's welcome. It reports whether that member serves this client.
 func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 	if !c.gateway.IsZero() {
 		return from.Address == c.gateway.Address
@@ -378,9 +378,9 @@ func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 	return true
 }
 
-// putOff reports whether the client stays in its life for now, and says hello again soon. It
-// does while calls await bounces, because such a call would fail with an unknown outcome, and
-// after the bounce it goes to the next home.
+// putOff reports whether the client puts off a change to another life, and then makes it send a
+// hello again soon. That happens while calls await bounces, because such a call would now fail with
+// an unknown outcome, but after its bounce goes to its next home.
 func (c *Client) putOff() bool {
 	now := c.env.Now()
 	if !c.env.AwaitsBounce() {
@@ -398,7 +398,8 @@ func (c *Client) putOff() bool {
 	return true
 }
 
-// notServed answers a member whose welcome comes too late: another one serves.
+// notServed answers a member whose welcome this client does not accept. If another member serves
+// the client, it says goodbye.
 func (c *Client) notServed(from transport.Peer) {
 	c.env.Count(Ignored)
 	if !c.gateway.IsZero() {
@@ -406,7 +407,8 @@ func (c *Client) notServed(from transport.Peer) {
 	}
 }
 
-// beginAnew forgets everything about the former life, and logs that.
+// beginAnew forgets everything about the former life. before is that life's founder, members are
+// those of the new life.
 func (c *Client) beginAnew(before transport.Address, members map[transport.Address]bool) {
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil
@@ -419,7 +421,8 @@ func (c *Client) beginAnew(before transport.Address, members map[transport.Addre
 	c.seekers.WantWaiting(func(kind string) bool { return c.env.Waiting(kind) > 0 })
 }
 
-// search looks for a serving member from the next hello on, at that time at the latest.
+// search makes the client look for a member to serve it. The next hello is sent at that time or
+// earlier.
 func (c *Client) search(at time.Time) {
 	if !c.gateway.IsZero() {
 		c.gateway, c.helloAt = transport.Peer{}, at

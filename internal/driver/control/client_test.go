@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A fakeClientEnv is the process of a Client that a test drives. It has what these tests need.
+// A fakeClientEnv is the process of a Client, as far as these tests need it.
 type fakeClientEnv struct {
 	ClientEnv
 	now, heard time.Time
@@ -25,10 +25,10 @@ type fakeClientEnv struct {
 	counted    []Counter
 	single     singlehost.Callable // the singleton S
 	peers      []transport.Address
-	bounces    bool                // awaited by calls
-	waiting    int                 // calls for the singleton S
-	gone       []transport.Address // with which the dealings have ended
-	warned     []string            // the texts of the log with all attributes
+	bounces    bool                // calls await bounces
+	waiting    int                 // number of calls for the singleton S
+	gone       []transport.Address // processes that the client has parted with
+	warned     []string            // log texts with all attributes
 }
 
 func (v *fakeClientEnv) Now() time.Time               { return v.now }
@@ -87,8 +87,8 @@ func newTestClient() (*Client, *fakeClientEnv) {
 	}, env), env
 }
 
-// TestClientIsServed: a client keeps the member that welcomes it as long as that speaks, and
-// looks for another one after a silence.
+// TestClientIsServed: a client keeps the member that welcomes it while that member sends something,
+// and looks for another one after silence.
 func TestClientIsServed(t *testing.T) {
 	c, env := newTestClient()
 	c.Tick()
@@ -115,10 +115,10 @@ func TestClientIsServed(t *testing.T) {
 	require.Equal(t, 2, env.anycasts)
 }
 
-// TestClientSaysGoodbyeToALateMember: a member whose welcome comes after that of another one is told
-// that it does not serve the client, which stays with the first. It would keep the client otherwise,
-// and send it every table, until hellos are overdue. While nobody serves the client, a welcome that
-// answers a hello of before is no reason for a goodbye.
+// TestClientSaysGoodbyeToALateMember: a client says goodbye to a member whose welcome comes after
+// another member's, and stays with the first. Without the goodbye the late member would keep the
+// client, and send it every table, until hellos are overdue. While no member serves the client, a
+// welcome that answers an earlier hello gets no goodbye.
 func TestClientSaysGoodbyeToALateMember(t *testing.T) {
 	c, env := newTestClient()
 	welcome := func(from transport.Peer, hello uint64) {
@@ -151,8 +151,8 @@ func TestClientSaysGoodbyeToALateMember(t *testing.T) {
 	require.Empty(t, env.sent)
 }
 
-// TestClientSeeksOften: a client that no member serves says hello every seekEvery, and one
-// that is served every HelloEvery.
+// TestClientSeeksOften: a client sends a hello every seekEvery while no member serves it, and every
+// HelloEvery otherwise.
 func TestClientSeeksOften(t *testing.T) {
 	c, env := newTestClient()
 	for i := range 5 {
@@ -163,8 +163,8 @@ func TestClientSeeksOften(t *testing.T) {
 	}
 }
 
-// TestClientAsks: a call that waits for a home of its type has the client ask soon, once for
-// all that wait.
+// TestClientAsks: a call that waits for a home makes the client ask soon, once for all calls of its
+// type.
 func TestClientAsks(t *testing.T) {
 	c, env := newTestClient()
 	c.Tick()
@@ -181,8 +181,7 @@ type nowhere struct{}
 
 func (nowhere) Found(transport.Address, placement.Epoch, bool) {}
 
-// TestClientSearchesAgain: a client asks the member that serves it for a singleton until it has an
-// answer.
+// TestClientSearchesAgain: a client asks its gateway for a singleton until it gets an answer.
 func TestClientSearchesAgain(t *testing.T) {
 	c, env := newTestClient()
 	env.single = nowhere{}
@@ -214,7 +213,7 @@ func TestClientSearchesAgain(t *testing.T) {
 	}
 }
 
-// TestClientSearchesInANewCluster: a client that follows a cluster founded anew asks for the
+// TestClientSearchesInANewCluster: a client that follows a newly founded cluster asks for the
 // singletons that calls wait for, and for no others.
 func TestClientSearchesInANewCluster(t *testing.T) {
 	for _, waiting := range []int{0, 1} {
@@ -235,9 +234,9 @@ func TestClientSearchesInANewCluster(t *testing.T) {
 	}
 }
 
-// TestClientTellsOfANewCluster: a client that follows a cluster founded anew says so once, with both
-// founders, because what entities kept in memory is gone. It says nothing of its first cluster, nor of
-// another member of the same one.
+// TestClientTellsOfANewCluster: a client that follows a newly founded cluster logs that once, with
+// both founders, because entities have lost what they kept in memory. It does not log its first
+// cluster, or another member of the same one.
 func TestClientTellsOfANewCluster(t *testing.T) {
 	c, env := newTestClient()
 	for _, w := range []struct {
@@ -262,10 +261,10 @@ func TestClientTellsOfANewCluster(t *testing.T) {
 	}
 }
 
-// TestClientAwaitsBouncesInItsLife: while calls await bounces a client does not follow a new cluster,
-// because these calls would fail although nobody has received them. It says goodbye to the member that
-// would serve it, and hello again soon. It follows as soon as no call awaits a bounce, and after
-// putOffFor in any case. Another member of the same cluster serves it at once.
+// TestClientAwaitsBouncesInItsLife: while calls await bounces, a client does not follow a new
+// cluster, because these calls would fail although no process has received them. It says goodbye to
+// the member that would serve it, and sends a hello again soon. It follows when no call awaits a
+// bounce, or after putOffFor. Another member of the same cluster serves it at once.
 func TestClientAwaitsBouncesInItsLife(t *testing.T) {
 	for _, bounced := range []bool{false, true} {
 		c, env := newTestClient()
@@ -300,8 +299,8 @@ func TestClientAwaitsBouncesInItsLife(t *testing.T) {
 	}
 }
 
-// TestClientThatPutsOffSaysFewHellos: a client whose calls await bounces in vain follows after putOffFor,
-// and says hello a few times until then.
+// TestClientThatPutsOffSaysFewHellos: a client whose calls await bounces in vain follows a new
+// cluster after putOffFor, and sends few hellos until then.
 func TestClientThatPutsOffSaysFewHellos(t *testing.T) {
 	c, env := newTestClient()
 	welcome := func(founder string) {
@@ -324,8 +323,8 @@ func TestClientThatPutsOffSaysFewHellos(t *testing.T) {
 	require.Less(t, c.life.hello-before, uint64(10))
 }
 
-// TestSuspiciousClientAsksItsGateway: a client for which nobody listens at a peer says hello at
-// once, but not to nobody, and not again at once.
+// TestSuspiciousClientAsksItsGateway: a client that learns that nobody listens at a peer sends a
+// hello to its gateway at once, but not without a gateway, and not twice in a moment.
 func TestSuspiciousClientAsksItsGateway(t *testing.T) {
 	c, env := newTestClient()
 	c.Suspect()
@@ -345,8 +344,8 @@ func TestSuspiciousClientAsksItsGateway(t *testing.T) {
 	require.Equal(t, env.now, c.WakeAt())
 }
 
-// TestClientKeepsTheMembers: a welcome without members, to a client that has the latest list,
-// leaves it the list.
+// TestClientKeepsTheMembers: a client that has the latest list of members keeps it after a welcome
+// without members.
 func TestClientKeepsTheMembers(t *testing.T) {
 	c, _ := newTestClient()
 	c.Tick()
@@ -359,9 +358,10 @@ func TestClientKeepsTheMembers(t *testing.T) {
 	}
 }
 
-// TestClientWaitsForAGoodbye: the dealings with a peer that is no member any more end after
-// byeAllowed, and not sooner where nobody listens at its address: a process that leaves stops
-// listening first, and says goodbye when all that it has heard is answered. A member keeps them.
+// TestClientWaitsForAGoodbye: a client parts with a peer that is not a member any more after
+// byeAllowed, and not sooner if nobody listens at its address, because a leaving process stops
+// listening first and says goodbye when it has answered everything. A client does not part with a
+// member.
 func TestClientWaitsForAGoodbye(t *testing.T) {
 	c, env := newTestClient()
 	env.peers = []transport.Address{other}

@@ -12,28 +12,28 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Env is the process that a Member is part of. Its methods are called on the control loop
-// and must not block.
+// An Env is the process that a Member belongs to. Its methods are called on the control loop and
+// must not block.
 type Env interface {
 	Clock
 	Log
 	Shards
 	Peers
 	Process
-	// Link returns the control channel's connection to the broker.
+	// Link returns the connection to the broker for the control channel.
 	Link() Link
 }
 
-// A Clock is the time, and the queue of the control loop.
+// A Clock has the time, and queues functions for the control loop.
 type Clock interface {
 	Now() time.Time
-	// Post has f called on the control loop, soon and not from here.
+	// Post makes the control loop call f soon, but not before Post returns.
 	Post(f func())
 	// After is Post after d.
 	After(d time.Duration, f func())
 }
 
-// A Link is the connection to the broker as control uses it; a transport.Link is one.
+// A Link is the connection to the broker as package control needs it; transport.Link implements it.
 type Link interface {
 	Send(ch transport.Channel, to transport.Peer, seq uint64, payload []byte) error
 	Broadcast(payload []byte) error
@@ -42,7 +42,7 @@ type Link interface {
 	MaxPayload() int
 }
 
-// A Level is the severity of a line of the log.
+// A Level is the severity of a log line.
 type Level = slog.Level
 
 // The levels.
@@ -53,209 +53,210 @@ const (
 	Error = slog.LevelError
 )
 
-// A Log takes the events that operators should see, and the counters.
+// A Log logs events for operators, and counts events.
 type Log interface {
 	Log(l Level, text string, args ...any)
-	// LogSeldom is Log, but drops most of the lines that are alike in text and subject.
+	// LogSeldom is Log, but drops most repetitions of lines with the same text and subject.
 	LogSeldom(l Level, text, subject string, args ...any)
-	// Count raises a counter by one, and returns its value and whether the log shall
-	// have a line of it.
+	// Count adds one to a counter. It returns the new value, and whether to log it.
 	Count(c Counter) (n uint64, tell bool)
-	// CountOf is Count for an event caused by a process of that name, so that a flood of one name
-	// does not hide lines about others; "" means an unknown name.
+	// CountOf is Count for an event caused by a process with that name, so that one name's flood
+	// does not hide lines about other names. "" means that the name is unknown.
 	CountOf(c Counter, name string) (n uint64, tell bool)
-	// CountRefused counts a message of the membership that was refused.
+	// CountRefused counts a refused membership message.
 	CountRefused(why membership.Refusal)
 }
 
-// A Counter is one of the counters of a process, which [Log.Count] raises by one.
+// A Counter is one of the counters of a process. [Log.Count] adds one to it.
 type Counter uint8
 
 // The counters.
 const (
-	Foreign   Counter = iota // bytes that are no message of this cluster
-	Newer                    // a message that only a later release can read
-	Ignored                  // a message that nobody here waits for
-	Forbidden                // a message that its sender's class may not send
-	OverQuota                // a message or a process of a client above the bounds of its name
+	Foreign   Counter = iota // bytes that are not a message of this cluster
+	Newer                    // messages that only a later release can read
+	Ignored                  // messages that nothing here waits for
+	Forbidden                // messages that a process of the sender's class may not send
+	OverQuota                // messages and processes of clients above the bounds of their name
 )
 
-// Shards are the shards of the process, and its routes to those of others.
+// Shards are the shards of the process, and its routes to shards elsewhere.
 type Shards interface {
-	// Shard returns a shard of a type that is hosted here; nil for others.
+	// Shard returns a shard of a type that this process hosts; nil for other types.
 	Shard(id placement.ShardID) Shard
-	// Inventory returns the types and shards that the process registers with a coordinator.
+	// Inventory returns the types and shards that this process registers with a coordinator.
 	Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard)
 	// InspectShards returns the shards of a type, or of all types if kind is "".
 	InspectShards(kind string) []coordinator.InspectedShard
-	// HoldsShards reports whether any shard is here or on its way here or away, whether calls wait
-	// here, or whether a sender's Flush is still to come.
+	// HoldsShards reports whether a shard is here or moving here or away, calls wait here, or a
+	// sender's Flush is still to come.
 	HoldsShards() bool
 	// Remembered returns the hosted types whose entities are remembered, in order.
 	Remembered() []string
-	// Waiting returns how many calls of a type wait for a home, and WaitingTypes the types of
-	// such calls.
+	// Waiting returns how many calls of a type wait for a home. WaitingTypes returns the types that
+	// have such calls.
 	Waiting(kind string) int
 	WaitingTypes() []string
-	// SetTable takes a newer table.
+	// SetTable replaces the shard table with a newer one.
 	SetTable(t *placement.Table)
-	// SetExiting sets whether the process takes no shard any more, because it has nothing left to give
-	// away.
+	// SetExiting sets whether the process takes no more shards, because it has given all of its
+	// shards away.
 	SetExiting(on bool)
 }
 
-// A Shard is one shard of a hosted type; a *shardhost.Shard is one.
+// A Shard is one shard of a hosted type; *shardhost.Shard implements it.
 type Shard interface {
 	Obey(m coordinator.Message, term placement.Term) coordinator.Message
 	CancelMove(epoch placement.Epoch) bool
 	Held() (o coordinator.HeldShard, ok bool)
 }
 
-// Peers are the process's dealings with others.
+// Peers are the sessions of this process with others.
 type Peers interface {
-	// PeerGone ends the dealings with a process that was downed. PeerLeft does so with one that
-	// left in order, or a home outside the cluster, after the time for closing its lanes.
+	// PeerGone closes the sessions with a process that was downed. PeerLeft does so, after the time
+	// for goodbyes, with a member that left gracefully, or with a home that is not a member.
 	PeerGone(a transport.Address)
 	PeerLeft(a transport.Address)
-	// Homes returns the processes that routes lead to, but for those of PeerGone and
-	// PeerLeft.
+	// Homes returns the processes that routes lead to, except those passed to PeerGone and PeerLeft.
 	Homes() []transport.Address
 }
 
-// A Process is the rest of the process, as the control plane uses it.
+// A Process has the other functions that the control plane needs.
 type Process interface {
-	// RenewLease sets the time until which turns may run; zero for no bound. LeaseValid
-	// reports whether they may at this moment.
+	// RenewLease sets the time until which turns may run; zero means no end. LeaseValid reports
+	// whether they may run now.
 	RenewLease(until time.Time)
 	LeaseValid() bool
-	// TakeLease asks the store for the lease that decides a split. The answer goes to
-	// Member.LeaseAnswer.
+	// TakeLease requests the lease in the store that decides a split. Member.LeaseAnswer gets the
+	// answer.
 	TakeLease(r membership.LeaseRequest)
-	// TakeTerm calls take with the term of a coordinator that starts here: above those of all
-	// before it, and at least the given one. Before is the highest that the store had. Without
-	// a store the term is the given one, before is 0, and take is called at once; else on the
-	// control loop, once the store has answered.
+	// TakeTerm calls take with a term for a coordinator that starts here: above the terms of all
+	// earlier coordinators, and at least atLeast. before is the highest term that the store had.
+	// With a store, take is called on the control loop when the store has answered. Without a store,
+	// take is called at once, the term is atLeast, and before is 0.
 	TakeTerm(atLeast uint32, take func(term, before uint32))
-	// LastTerm calls take with the highest term that the store has; 0 means it does not answer. It
-	// does nothing without a store.
+	// LastTerm calls take with the highest term in the store; 0 means that the store does not
+	// answer. Without a store it does nothing.
 	LastTerm(take func(term uint32))
-	// Founding reads or writes the store's record of who founded the cluster, and calls answer
-	// on the control loop.
+	// Founding reads or writes the store's record of who founded the cluster. It calls answer on the
+	// control loop.
 	Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer))
-	// Serve tells the broker whether processes without a table may be sent here. Then, if it is
-	// not nil, is called on the control loop when the broker knows.
+	// Serve tells the broker whether clients may be sent here. then, unless nil, is called on the
+	// control loop when the broker knows.
 	Serve(on bool, then func())
 
-	// Publish tells the user of changes of the cluster.
+	// Publish passes changes of the cluster to the user.
 	Publish(v *membership.View, events []membership.Event)
-	// Remember takes a message about remembered entities; RememberView takes the members.
+	// Remember handles a message about remembered entities. RememberView passes on the members.
 	Remember(from transport.Address, body []byte) error
 	RememberView(v *membership.View)
-	// Direct takes a message about direct lanes.
+	// Direct handles a message about direct lanes.
 	Direct(from transport.Peer, body []byte) error
 
 	// Up is called when the process is admitted, Leaving when it begins to leave, and Left when it
-	// has left in order.
+	// has left gracefully.
 	Up()
 	Leaving()
 	Left()
-	// Fail ends the process. Downed does so because the others downed it.
+	// Fail ends the process with an error. Downed ends it because other members have downed it.
 	Fail(err error)
 	Downed(reason string)
 
-	// LeaveByOrder has the process leave, by an operator's command.
+	// LeaveByOrder makes the process leave, because an operator ordered it.
 	LeaveByOrder()
-	// Operate carries out an operator's request that is of the process (Command.OfProcess). It
-	// calls answer on the control loop, later.
+	// Operate carries out an operator's request that concerns the process (Command.OfProcess). It
+	// calls answer later, on the control loop.
 	Operate(r *operator.Request, answer func(operator.Answer))
 }
 
-// A Machine is the membership of a process; a *membership.Machine is one.
+// A Machine is the membership of a process; *membership.Machine implements it.
 type Machine interface {
 	Step(now time.Time, in membership.Input) membership.Output
 	View() *membership.View
 }
 
-// A Config is how a Member works.
+// A Config configures a Member.
 type Config struct {
 	Cluster string
 	Self    transport.Peer
 	Lanes   int
-	// Seeds, SeedTimeout, JoinTimeout and JoinByCommand are those of shard.Config.
+	// Seeds, SeedTimeout, JoinTimeout and JoinByCommand are as in shard.Config.
 	Seeds                    []string
 	SeedTimeout, JoinTimeout time.Duration
 	JoinByCommand            bool
 	QuarantineAfter          time.Duration
 }
 
-// A Setup has the parts of a Member. It is known when all types were declared.
+// A Setup has the parts of a Member. They are known when all types are declared.
 type Setup struct {
-	// Members returns the membership's machine for a process that joins through seeds.
+	// Members returns the machine of the membership, for a process that joins through seeds.
 	Members func(seeds []string) (Machine, error)
-	// Coordinator's Self and Term are set when the coordinator starts.
+	// Coordinator configures the coordinator. Self and Term are set when it starts.
 	Coordinator coordinator.Config
-	// Coordinated is told of the events of the coordinator while it is here; nil means nobody is.
+	// Coordinated is called with each event of the coordinator while that is here; nil means no
+	// call.
 	Coordinated func(coordinator.Event)
 	// Hosts reports whether the process hosts a type.
 	Hosts bool
-	// Singletons returns the singletons of the process.
+	// Singletons returns the user's singletons of the process.
 	Singletons func(p singlehost.Process) (*singlehost.Set, error)
-	// Callable returns the singleton of that type as the process calls it; nil if it cannot
-	// call one.
+	// Callable returns the singleton of that type, for calls of this process; nil if it cannot be
+	// called.
 	Callable func(kind string) singlehost.Callable
 }
 
-// A ClientEnv is the process that a Client is part of. Its methods are called on the control
-// loop and must not block.
+// A ClientEnv is the process that a Client belongs to. Its methods are called on the control loop
+// and must not block.
 type ClientEnv interface {
 	Now() time.Time
-	// Link returns the control channel's connection to the broker.
+	// Link returns the connection to the broker for the control channel.
 	Link() Link
-	// Log logs a line, and Count raises a counter by one.
+	// Log logs a line. Count adds one to a counter.
 	Log(l Level, text string, args ...any)
 	Count(c Counter) (n uint64, tell bool)
 
 	// Waiting returns how many calls of a type wait for a home.
 	Waiting(kind string) int
-	// SetTable takes a newer table.
+	// SetTable replaces the shard table with a newer one.
 	SetTable(t *placement.Table)
-	// BeginAnew forgets where shards are, and ends the dealings with all processes that are
-	// not members of the new life of the cluster.
+	// BeginAnew forgets where shards are, and closes the sessions with all processes that are not
+	// members in the new life of the cluster.
 	BeginAnew(members map[transport.Address]bool)
-	// AwaitsBounce reports whether the broker may be about to report that a call certainly did not
-	// reach its target.
+	// AwaitsBounce reports whether the broker may still report that a call certainly did not reach
+	// its target.
 	AwaitsBounce() bool
-	// Callable returns the singleton of that name as the process calls it; nil if it is none.
+	// Callable returns the singleton of that name, for calls of this process; nil if it is not a
+	// singleton.
 	Callable(kind string) singlehost.Callable
 
-	// Peers returns the processes that this one has dealt with, in order.
+	// Peers returns the processes with which this one has had sessions, in order.
 	Peers() []transport.Address
-	// PeerGone ends the dealings with a process that is no member any more. PeerAbsent is called
-	// when it is missing in the list of members, PeerBack when it is there again.
+	// PeerGone closes the sessions with a process that is not a member any more. PeerAbsent is
+	// called when a peer is missing in the list of members, and PeerBack when it is in the list
+	// again.
 	PeerGone(a transport.Address)
 	PeerAbsent(a transport.Address)
 	PeerBack(a transport.Address)
 
-	// Direct takes a message of a member about direct lanes.
+	// Direct handles a member's message about direct lanes.
 	Direct(from transport.Peer, body []byte) error
 
-	// Heard records a message of the serving member.
+	// Heard records when the gateway last sent something.
 	Heard(at time.Time)
-	// Served takes the hosted types of the cluster, with the numbers of their shards, from the
-	// serving member. Refused takes the reason why a member does not.
+	// Served takes the cluster's hosted types and their numbers of shards from the gateway. Refused
+	// takes the reason why a member does not serve this process.
 	Served(kinds map[string]uint32)
 	Refused(why error)
-	// TurnedAway fails the calls sent to a member without a session for the process.
+	// TurnedAway fails the calls sent to a member that keeps no session with this process.
 	TurnedAway(by transport.Address, why error)
-	// SetWhy takes the reason why a type has no home, as it was last said.
+	// SetWhy records the latest reason why a type has no home.
 	SetWhy(kind, reason string)
 }
 
-// A ClientConfig is how a Client works.
+// A ClientConfig configures a Client.
 type ClientConfig struct {
 	Cluster string
 	Self    transport.Peer
 	Lanes   int
-	// Seekers returns the search for singletons.
+	// Seekers returns the process's search for singletons.
 	Seekers func(p singlehost.Client) *singlehost.Seekers
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A tableFollower drives the core that follows the table, and brings the coordinator's orders to
-// the shards of this process.
+// A tableFollower drives the core that follows the shard table, and passes the coordinator's orders
+// to the shards of this process.
 type tableFollower struct {
 	m      *Member
 	core   *coordinator.Follower
-	table  *placement.Table // the latest; nil before the first
+	table  *placement.Table // the latest shard table; nil before the first
 	wakeAt time.Time
 }
 
@@ -24,8 +24,8 @@ func (f *tableFollower) tick(now time.Time) {
 	}
 }
 
-// message brings a message of the coordinator's protocol to the coordinator, if it is here,
-// or obeys it.
+// message handles a message of the coordinator's protocol: it passes the message to the
+// coordinator, if that is here, or carries out an order.
 func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
@@ -49,9 +49,9 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	}
 }
 
-// heeds reports whether a process may be the coordinator of this one. A coordinator is a member. A
-// process that joins hears the coordinators of all clusters of its name. One may be of the cluster
-// from which it was cut off. Its epochs cannot be compared with those of the admitting cluster.
+// heeds reports whether a process may be this one's coordinator, which must be a member. A joining
+// process also hears coordinators of other clusters with the same name, even of the one from which
+// it was cut off; their epochs cannot be compared with those of the cluster that admits it.
 func (f *tableFollower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {
@@ -61,8 +61,8 @@ func (f *tableFollower) heeds(from transport.Peer) bool {
 	return member
 }
 
-// step gives the core one input and carries out its effects. It reports whether the message is
-// to be obeyed.
+// step gives the core one input and carries out its output. It reports whether to carry out the
+// message's order.
 func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bool {
 	m := f.m
 	before := f.core.Coordinator()
@@ -89,21 +89,21 @@ func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bo
 	return !out.Refused
 }
 
-// register has the process register anew.
+// register makes the process register again with the coordinator.
 func (f *tableFollower) register() {
 	f.core.Changed()
 	f.step(transport.Address{}, nil)
 }
 
-// progressed registers anew until the first table of a new coordinator has come: until then it
-// relies on registrations.
+// progressed registers again if a new coordinator has not sent its first table yet, because until
+// then the coordinator relies on registrations.
 func (f *tableFollower) progressed() {
 	if f.core.Unsettled() {
 		f.register()
 	}
 }
 
-// coordinator returns the member to ask about homes; zero for none.
+// coordinator returns the member to ask about homes; zero means none.
 func (f *tableFollower) coordinator() transport.Address {
 	if a := f.core.Coordinator(); !a.IsZero() {
 		if v := f.m.View(); v != nil {
@@ -115,7 +115,7 @@ func (f *tableFollower) coordinator() transport.Address {
 	return f.m.seat.manager.Oldest()
 }
 
-// pause is the pause of rebalancing as this process knows it.
+// pause returns the pause of rebalancing, as this process knows it.
 func (f *tableFollower) pause() coordinator.Pause {
 	if core := f.m.seat.core; core != nil && core.Pause().Seq > f.core.Pause().Seq {
 		return core.Pause()
@@ -123,7 +123,7 @@ func (f *tableFollower) pause() coordinator.Pause {
 	return f.core.Pause()
 }
 
-// order carries out an order of the coordinator, or takes its answer or its notice.
+// order carries out an order of the coordinator, or handles its answer or its notice.
 func (f *tableFollower) order(msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
@@ -145,8 +145,8 @@ func (f *tableFollower) order(msg coordinator.Message) {
 	}
 }
 
-// obey brings an order to its shard, and the shard's answer to the coordinator. It reports
-// false when this process has no such shard.
+// obey passes an order to its shard, and the shard's answer to the coordinator. It reports false if
+// this process has no such shard.
 func (f *tableFollower) obey(id placement.ShardID, msg coordinator.Message) bool {
 	s := f.m.env.Shard(id)
 	if s == nil {

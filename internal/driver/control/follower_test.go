@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestCoordinatorIsAMember: a process that joins does not follow the coordinator of a cluster
-// that it was not let into, nor one before it knows any member.
+// TestCoordinatorIsAMember: a joining process does not follow the coordinator of a cluster that has
+// not admitted it, nor any coordinator before it knows members.
 func TestCoordinatorIsAMember(t *testing.T) {
 	self, member := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	before := transport.Address{Name: "b", Incarnation: 2}
@@ -30,9 +30,9 @@ func TestCoordinatorIsAMember(t *testing.T) {
 	require.False(t, m.follower.heeds(transport.Peer{Address: member, Client: true}))
 }
 
-// TestHomesAreAskedOfTheCoordinator: a process asks the coordinator that it has heard last, as long as
-// that is a member and may still run it. Else it asks the oldest member, which runs the coordinator or
-// soon will.
+// TestHomesAreAskedOfTheCoordinator: a process asks the coordinator that it heard last, while that
+// is a member and may still run the coordinator. Otherwise it asks the oldest member, which runs
+// the coordinator or soon will.
 func TestHomesAreAskedOfTheCoordinator(t *testing.T) {
 	oldest, heard := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "d", Incarnation: 1}
 	for name, c := range map[string]struct {
@@ -69,8 +69,8 @@ func TestHomesAreAskedOfTheCoordinator(t *testing.T) {
 	require.Zero(t, m.follower.coordinator(), "before any member is known")
 }
 
-// TestShardsAreDescribed: a member that is asked for its shards answers the one who asks, with those of
-// the type or with all of them, also without a coordinator. It answers if it has none, because an
+// TestShardsAreDescribed: a member that is asked for its shards, of one type or of all, answers the
+// asking process, also without a coordinator. It also answers if it has no shards, because an
 // operator's question waits for every member.
 func TestShardsAreDescribed(t *testing.T) {
 	k := coordinator.InspectedShard{ShardID: placement.ShardID{Kind: "K", Shard: 1}, State: coordinator.Active, Entities: 7, Active: 5, Waiting: 2}

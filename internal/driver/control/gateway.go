@@ -21,25 +21,24 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Times of serving the table to processes outside the cluster.
+// Times for serving the shard table to processes outside the cluster.
 const (
 	gatewayStatusEvery = time.Second
-	gatewayForget      = 10 * time.Second // after the last hello
-	HelloEvery         = time.Second      // between two hellos of a process outside to its gateway
+	gatewayForget      = 10 * time.Second // how long after its last hello a client is forgotten
+	HelloEvery         = time.Second      // interval of a client's hellos to its gateway
 )
 
-// gateway serves the table to processes that are not members, as a coordinator does to
-// members: differences at once, a status every second, and the whole table on request. It
-// is used only by the control loop.
+// gateway serves the shard table to clients, as a coordinator serves it to members: differences at
+// once, a status every second, and the whole table on request. It is used only on the control loop.
 type gateway struct {
 	m       *Member
 	clients map[transport.Address]*servedClient
-	named   clientsByName        // that were heard of lately
-	asked   map[string]askedType // types that clients wait for
-	last    *placement.Table     // the latest that clients were sent
+	named   clientsByName        // clients that sent something lately
+	asked   map[string]askedType // types whose homes clients wait for
+	last    *placement.Table     // the table that clients were last sent
 	lost    []*wire.GatewayNode  // the latest members that were downed
-	at      time.Time            // of the next status; zero means nobody is served and nothing expires
-	met     quota                // of new clients
+	at      time.Time            // when the next status is due; zero means that no client is served and nothing can expire
+	met     quota                // counts new clients
 
 	mostClients, mostAsked int // for bounded.Refit
 }
@@ -47,8 +46,8 @@ type gateway struct {
 type servedClient struct {
 	peer   transport.Peer
 	seen   time.Time
-	digest uint64 // of the member list that it has
-	hello  uint64 // the number of its latest hello
+	digest uint64 // identifies the member list that the client has
+	hello  uint64 // number of the client's latest hello
 	hellos quota
 }
 
@@ -57,7 +56,7 @@ func (g *gateway) init(m *Member) {
 	g.named, g.asked = clientsByName{}, map[string]askedType{}
 }
 
-// served returns the clients, in order of their addresses.
+// served returns the clients in order of their addresses.
 func (g *gateway) served() []*servedClient {
 	return slices.SortedFunc(maps.Values(g.clients), func(a, b *servedClient) int {
 		return a.peer.Compare(b.peer.Address)
@@ -66,7 +65,7 @@ func (g *gateway) served() []*servedClient {
 
 func (g *gateway) wakeAt() time.Time { return g.at }
 
-// message handles a message of a client.
+// message handles a message from a client, or a probe from a member.
 func (g *gateway) message(from transport.Peer, body []byte) error {
 	var m wire.Gateway
 	if err := proto.Unmarshal(body, &m); err != nil {
@@ -85,7 +84,7 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	return nil
 }
 
-// probe asks the broker whether any member serves. The broker answers only if none does.
+// probe asks the broker whether any member serves clients. The broker answers only if none does.
 func (g *gateway) probe() {
 	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
 	if err == nil {
@@ -118,8 +117,8 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	g.status(from)
 }
 
-// welcome sends a client the types, the members if it has another list, and the members
-// that were lost.
+// welcome sends a client the hosted types, the lost members and, if the client has another list,
+// the members.
 func (g *gateway) welcome(client *servedClient) {
 	m := &wire.GatewayWelcome{
 		Kinds: g.types(), Lost: g.lost, Founder: nodeOf(g.m.View().Founder), Hello: client.hello,
@@ -131,7 +130,7 @@ func (g *gateway) welcome(client *servedClient) {
 	g.send(client.peer, &wire.Gateway{Welcome: m})
 }
 
-// members are the members that clients may call.
+// members returns the members that clients may call.
 func (g *gateway) members() []*wire.GatewayNode {
 	var list []*wire.GatewayNode
 	for _, m := range g.m.View().ByAddress {
@@ -151,7 +150,8 @@ func AddressOf(n *wire.GatewayNode) transport.Address {
 	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
-// digestOf distinguishes lists of members. It is not 0 for a list with members.
+// digestOf returns a hash that identifies a list of members. A list with members has a hash other
+// than 0.
 func digestOf(list []*wire.GatewayNode) uint64 {
 	h := xxhash.New()
 	for _, n := range list {
@@ -163,7 +163,8 @@ func digestOf(list []*wire.GatewayNode) uint64 {
 // maxLost bounds the downed members that a gateway remembers.
 const maxLost = 64
 
-// lostMember records a downed member, so that clients give up calls waiting for it at once.
+// lostMember records a downed member and tells the clients, so that they give up calls that wait
+// for it at once.
 func (g *gateway) lostMember(a transport.Address) {
 	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return AddressOf(n) == a }) {
 		return
@@ -175,15 +176,15 @@ func (g *gateway) lostMember(a transport.Address) {
 	}
 }
 
-// serves reports whether this member may serve clients. One that leaves may not, because
-// it will soon have no table.
+// serves reports whether this member may serve clients. A leaving member may not, because it will
+// soon have no table.
 func (g *gateway) serves() bool {
 	v := g.m.View()
 	return v != nil && v.SelfStatus == membership.Up
 }
 
-// membersChanged sends all clients the members, if they have another list, or has them
-// look for another gateway.
+// membersChanged sends the members to each client that has another list. If this member may not
+// serve any more, it instead makes all clients look for another gateway.
 func (g *gateway) membersChanged() {
 	if len(g.clients) == 0 {
 		return
@@ -213,7 +214,7 @@ func (g *gateway) mismatch(h *wire.GatewayHello) string {
 	return ""
 }
 
-// types are the types hosted in the cluster, by name.
+// types returns the types that the cluster's members host, by name.
 func (g *gateway) types() []*wire.GatewayKind {
 	var kinds []*wire.GatewayKind
 	seen := map[string]bool{}
@@ -240,14 +241,15 @@ func (g *gateway) send(to transport.Peer, m *wire.Gateway) {
 	g.m.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
 }
 
-// status sends a client the version of the latest table, so that it asks for missing parts.
+// status sends a client the version of the latest table, so that the client asks for the parts that
+// it lacks.
 func (g *gateway) status(to transport.Peer) {
 	if t := g.m.follower.core.Table(); t != nil {
 		g.m.SendPlacement(to, coordinator.TableStatus{Version: t.Version()})
 	}
 }
 
-// placement answers a client's part of the table protocol.
+// placement answers a client's message of the coordinator's protocol.
 func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 	t := g.m.follower.core.Table()
 	switch m := m.(type) {
@@ -260,7 +262,7 @@ func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 	}
 }
 
-// tableChanged sends all clients the difference.
+// tableChanged sends all clients the difference between the last table and t.
 func (g *gateway) tableChanged(t *placement.Table) {
 	last := g.last
 	g.last = t
@@ -274,8 +276,8 @@ func (g *gateway) tableChanged(t *placement.Table) {
 	}
 }
 
-// noHome sends the clients that have asked for a type the reason why its calls wait. They ask
-// again with each hello, so a client costs a message for each of its questions and no more.
+// noHome sends the reason why a type has no home to the clients that have asked for the type. They
+// ask again with each hello, so each question of a client costs one message.
 func (g *gateway) noHome(m coordinator.NoHome) {
 	asked := g.asked[m.Type]
 	if len(asked.askers) == 0 {
@@ -294,8 +296,8 @@ func (g *gateway) wants(kind string) bool {
 	return ok && g.m.env.Now().Sub(asked.at) < 2*HelloEvery
 }
 
-// unreachable stops serving a client that does not listen. If it lives it says hello
-// again.
+// unreachable stops serving a client at whose address nobody listens. If the client is alive, it
+// says hello again.
 func (g *gateway) unreachable(a transport.Address) { g.drop(a) }
 
 func (g *gateway) tick(now time.Time) {
@@ -316,7 +318,7 @@ func (g *gateway) tick(now time.Time) {
 	}
 }
 
-// refuse tells a client why it is not served.
+// refuse tells a client why it is not served, within the quota of its name.
 func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
 	of := g.clientsOf(to.Name, now)
 	if n, tell := g.m.env.CountOf(OverQuota, to.Name); tell {
@@ -338,7 +340,8 @@ func (g *gateway) drop(a transport.Address) {
 	}
 }
 
-// expire forgets types without requests, and names of clients silent for gatewayForget.
+// expire forgets types that no client asks for, and names whose clients sent nothing for
+// gatewayForget.
 func (g *gateway) expire(now time.Time) {
 	for kind, asked := range g.asked { //arch:order-free each is removed by itself
 		if g.wants(kind) {

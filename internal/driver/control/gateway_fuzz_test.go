@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FuzzGatewayMessage gives any bytes to a member as a message of a client, and to a client as one
-// of a member. Neither may panic, and a member that hears one client serves one at most.
+// FuzzGatewayMessage gives any bytes to a member as a client's message, and to a client as a
+// member's. Neither may panic, and a member that hears one client serves at most one.
 func FuzzGatewayMessage(f *testing.F) {
 	node := &wire.GatewayNode{Name: "a", Incarnation: 2}
 	for _, m := range []*wire.Gateway{
@@ -51,7 +51,7 @@ func FuzzGatewayMessage(f *testing.F) {
 	})
 }
 
-// deafClientEnv is a process that ignores all it is told.
+// deafClientEnv is a process that ignores what it is told.
 type deafClientEnv struct{ *fakeClientEnv }
 
 func (deafClientEnv) Log(Level, string, ...any)            {}

@@ -10,42 +10,43 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Bounds of the memory and the work that processes outside the cluster may cost a member. A client
-// repeats a hello that was not answered. The clients of one name granted by the broker have lower
-// bounds than all together, so that a flood of one name leaves room for others.
+// Bounds of the memory and work that processes outside the cluster may cost a member. A client
+// repeats a hello that was not answered. Clients of one name, which the broker grants, have lower
+// bounds than all together, so that one name's flood leaves room for others.
 const (
-	// maxClients bounds the clients that a member serves, and maxNamed those of one name.
-	// Further ones are refused until another client says goodbye, or has not said hello for
+	// maxClients bounds the clients that a member serves, and maxNamed those of one name. Further
+	// ones are refused until another client has said goodbye, or has sent no hello for
 	// gatewayForget.
 	maxClients = 4096
 	maxNamed   = 1024
-	// newClients and newNamed bound the clients that are met in each limitEvery.
+	// newClients and newNamed bound the new clients in each limitEvery, in total and of one name.
 	newClients = 512
 	newNamed   = 128
-	// maxHellos and namedHellos bound the hellos that are answered in each limitEvery, of one
-	// client and of all clients of a name.
+	// maxHellos and namedHellos bound the hellos that are answered in each limitEvery: of one
+	// client, and of all clients of one name.
 	maxHellos   = 64
 	namedHellos = 2 * maxNamed
 	// maxRefused bounds the refusals that are sent to the clients of one name in each limitEvery.
 	maxRefused = 16
-	// limitEvery is the time for which clients, hellos and refusals are counted.
+	// limitEvery is the period in which new clients, hellos and refusals are counted.
 	limitEvery = time.Second
-	// maxAsked bounds the types that clients wait for, and maxNamedAsked those of clients of one
-	// name. Further ones are not asked for until others have homes.
+	// maxAsked bounds the types that clients wait for, and maxNamedAsked those of one name's
+	// clients. The coordinator is not asked for further types.
 	maxAsked      = 1024
 	maxNamedAsked = 256
-	// maxAskers bounds the clients that are sent the reason why calls of a type wait. Others
-	// are sent the next one.
+	// maxAskers bounds the clients that are sent one reason why calls of a type wait. Other clients
+	// are sent a later one.
 	maxAskers = 256
 )
 
-// A quota counts events since a moment. The zero value is empty.
+// A quota counts events in a period of limitEvery. The zero value is empty.
 type quota struct {
 	since time.Time
 	n     int
 }
 
-// take counts one more, and reports whether at most limit were counted in this limitEvery.
+// take counts one more event. It reports false, and does not count, if limit events were counted in
+// this period.
 func (q *quota) take(now time.Time, limit int) bool {
 	if now.Sub(q.since) >= limitEvery {
 		*q = quota{since: now}
@@ -57,19 +58,19 @@ func (q *quota) take(now time.Time, limit int) bool {
 	return true
 }
 
-// namedClients are the clients of one name.
+// namedClients counts what the clients of one name cost.
 type namedClients struct {
-	clients int // that are served
-	asked   int // types that they wait for
+	clients int // number of clients that are served
+	asked   int // number of types that they wait for
 	// met, hellos and refused count new clients, hellos and refusals.
 	met, hellos, refused quota
-	seen                 time.Time // of its latest message
+	seen                 time.Time // when one of them last sent something
 }
 
-// clientsByName are the clients that were heard of lately, by name.
+// clientsByName has the clients that sent something lately, by name.
 type clientsByName map[string]*namedClients
 
-// of returns the clients of a name.
+// of returns the entry of a name, and makes it if there is none.
 func (c clientsByName) of(name string, now time.Time) *namedClients {
 	of := c[name]
 	if of == nil {
@@ -80,12 +81,13 @@ func (c clientsByName) of(name string, now time.Time) *namedClients {
 	return of
 }
 
-// admit returns the client of a hello, possibly a new one, or nil above the bounds.
+// admit returns the client that has sent a hello, and adds it if it is new. It returns nil above
+// the bounds.
 func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
 	of, client := g.clientsOf(from.Name, now), g.clients[from.Address]
 	if client == nil {
 		if of.clients >= maxNamed {
-			g.refuse(from, fmt.Sprintf("it serves %d processes called %s and no more (give processes names of their own, or close connections)", maxNamed, from.Name), now)
+			g.refuse(from, fmt.Sprintf("it serves %d processes called %s, which is the maximum (give processes names of their own, or close connections)", maxNamed, from.Name), now)
 			return nil
 		}
 		if len(g.clients) >= maxClients || !of.met.take(now, newNamed) || !g.met.take(now, newClients) {
@@ -103,15 +105,15 @@ func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
 	return client
 }
 
-// An askedKind is a type that clients wait for.
+// An askedType is a type whose homes clients wait for.
 type askedType struct {
 	at time.Time
-	by string // the name of the first client that asked
-	// askers are the clients that have asked since the latest reason was sent, each once.
+	by string // name of the first client that asked
+	// askers are the clients that have asked since the last reason was sent. Each is in it once.
 	askers []transport.Peer
 }
 
-// ask notes that a client waits for a home of the type, and asks the coordinator for one.
+// ask records that a client waits for a home of the type, and asks the coordinator for one.
 func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
 	of := g.clientsOf(from.Name, now)
 	asked, known := g.asked[kind]
@@ -133,8 +135,8 @@ func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
 	g.m.reports.ask(kind)
 }
 
-// clientsOf returns the clients of a name. It makes a tick due within gatewayStatusEvery, in which
-// clients, names and types expire.
+// clientsOf returns the entry of a name. It makes the next tick due within gatewayStatusEvery,
+// because the tick forgets old clients, names and types.
 func (g *gateway) clientsOf(name string, now time.Time) *namedClients {
 	if g.at.IsZero() {
 		g.at = now.Add(gatewayStatusEvery)

@@ -29,8 +29,8 @@ func hello(t *testing.T, asks ...string) []byte {
 	return b
 }
 
-// TestInventedClientsAreBounded: hellos of invented clients take bounded memory and work, a client
-// that is served already stays served, and invented ones are forgotten.
+// TestInventedClientsAreBounded: hellos of invented clients cost bounded memory and work. A client
+// that is already served stays served, and invented clients are forgotten.
 func TestInventedClientsAreBounded(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	b := hello(t)
@@ -65,12 +65,13 @@ func TestInventedClientsAreBounded(t *testing.T) {
 	require.Zero(t, m.gateway.wakeAt(), "a member that serves nobody is not woken for it")
 }
 
-// named is a client of a name, of which many are invented.
+// named returns an invented client, number i, of a name.
 func named(name string, i int) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: identity.Mark(identity.Client, uint64(i))}, Client: true}
 }
 
-// TestInventedNamesAreForgotten: also those of clients that ask for a type that cannot be.
+// TestInventedNamesAreForgotten: names of invented clients are forgotten, also if these ask for a
+// type that cannot exist.
 func TestInventedNamesAreForgotten(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	for i := range 1000 {
@@ -85,8 +86,8 @@ func TestInventedNamesAreForgotten(t *testing.T) {
 	require.Empty(t, m.gateway.named)
 }
 
-// TestClientsOfOneNameAreBounded: invented incarnations of one name leave room for other names, and
-// those above the bound are told so, seldom enough.
+// TestClientsOfOneNameAreBounded: invented incarnations of one name leave room for other names.
+// Those above the bound are refused, with a bounded number of messages.
 func TestClientsOfOneNameAreBounded(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	b := hello(t)
@@ -128,9 +129,8 @@ func TestClientsOfOneNameAreBounded(t *testing.T) {
 	require.Zero(t, m.gateway.wakeAt(), "a member that serves nobody is not woken for it")
 }
 
-// TestReasonGoesToThoseWhoAsk: the reason why calls of a type wait is sent to the clients that have
-// asked since the last one, and to no others, so that asking for many types costs a message for
-// each question.
+// TestReasonGoesToThoseWhoAsk: the reason why calls of a type wait is sent only to the clients that
+// have asked since the last reason, so each question costs one message.
 func TestReasonGoesToThoseWhoAsk(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	for i := range 20 {
@@ -164,8 +164,8 @@ func names(prefix string, n int) (all []string) {
 	return all
 }
 
-// TestOneClientsHellosAreBounded: a client that says hello without a pause is not answered each
-// time, and is answered again a second later.
+// TestOneClientsHellosAreBounded: of a client that sends hellos without a pause not every hello is
+// answered. A second later its hellos are answered again.
 func TestOneClientsHellosAreBounded(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	b := hello(t)
@@ -178,8 +178,8 @@ func TestOneClientsHellosAreBounded(t *testing.T) {
 	require.NotEmpty(t, env.sent)
 }
 
-// TestInventedTypesAreBounded: types that clients ask for are bounded and expire, also those asked
-// for by clients that never said hello.
+// TestInventedTypesAreBounded: types that clients ask for are bounded and expire, also types asked
+// for by clients that sent no hello.
 func TestInventedTypesAreBounded(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	var names []string
@@ -198,7 +198,7 @@ func TestInventedTypesAreBounded(t *testing.T) {
 	require.Empty(t, m.gateway.asked)
 }
 
-// answers returns the gateway messages that were sent since it was called last.
+// answers returns the gateway messages that were sent since the last call of answers.
 func (v *fakeEnv) answers(t *testing.T) (all []*wire.Gateway) {
 	t.Helper()
 	for _, b := range v.sent {
@@ -214,8 +214,8 @@ func (v *fakeEnv) answers(t *testing.T) (all []*wire.Gateway) {
 	return all
 }
 
-// TestClientThatDiffersIsRefused: a client whose lanes or frames are not the cluster's is not
-// served, because its calls would not arrive where they are looked for, and is told both values.
+// TestClientThatDiffersIsRefused: a client whose lanes or frame version are not the cluster's is
+// refused, and told both values, because its calls would not arrive where members expect them.
 func TestClientThatDiffersIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		hello *wire.GatewayHello
@@ -235,8 +235,8 @@ func TestClientThatDiffersIsRefused(t *testing.T) {
 	}
 }
 
-// TestClientsHearOfEachTypeOnce: a client is told of each type that is hosted in the cluster, once,
-// however many members host it.
+// TestClientsHearOfEachTypeOnce: a client is sent each type that the cluster hosts once, however
+// many members host it.
 func TestClientsHearOfEachTypeOnce(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	for _, name := range []string{"a", "b", "d"} {
@@ -255,8 +255,8 @@ func TestClientsHearOfEachTypeOnce(t *testing.T) {
 	require.Equal(t, []string{"J/4 xxh64 p", "K/2 xxh64 p"}, kinds)
 }
 
-// TestClientsHearOfLostMembers: clients are told at once of each member that was downed, and once:
-// calls that wait for its answers fail there.
+// TestClientsHearOfLostMembers: clients are told of each downed member at once, and only once, so
+// that calls waiting for its answers fail.
 func TestClientsHearOfLostMembers(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	require.NoError(t, m.gateway.message(client(0), hello(t)))
@@ -286,7 +286,8 @@ func TestClientsHearOfLostMembers(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsNotUpServesNoClient: it sends clients away, so that they look for another gateway.
+// TestMemberThatIsNotUpServesNoClient: a member that is not Up sends clients away, so that they
+// look for another gateway.
 func TestMemberThatIsNotUpServesNoClient(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	machine.view.SelfStatus = membership.Leaving
@@ -297,7 +298,8 @@ func TestMemberThatIsNotUpServesNoClient(t *testing.T) {
 	require.Empty(t, m.gateway.clients)
 }
 
-// TestClientsHearOfNewMembers: clients are sent the members when they have another list, and once.
+// TestClientsHearOfNewMembers: clients that have another list of members are sent the new one,
+// once.
 func TestClientsHearOfNewMembers(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	require.NoError(t, m.gateway.message(client(0), hello(t)))
@@ -313,7 +315,8 @@ func TestClientsHearOfNewMembers(t *testing.T) {
 	require.Empty(t, env.answers(t))
 }
 
-// TestClientWantsAHome: a client that asked for a home waits for it until two hellos are overdue.
+// TestClientWantsAHome: a client that asked for a home counts as waiting until two hellos are
+// overdue.
 func TestClientWantsAHome(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	require.False(t, m.gateway.wants("K"))

@@ -5,13 +5,14 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Leave begins leaving in order: this member exits when it has nothing left to give away.
+// Leave begins leaving gracefully: this member exits when it has given all of its shards and
+// singletons away.
 func (m *Member) Leave() {
 	m.members.step(membership.Leave{})
 	m.checkLeaving()
 }
 
-// Exit gives leaving in order up: shards that are still here stay.
+// Exit ends leaving gracefully: shards that are still here stay.
 func (m *Member) Exit() {
 	if !m.exitReady {
 		m.singles.Abandon()
@@ -19,7 +20,8 @@ func (m *Member) Exit() {
 	}
 }
 
-// checkLeaving has the cluster remove this member when it leaves and has nothing left to give.
+// checkLeaving makes the cluster remove this member if it is leaving and has nothing left to give
+// away.
 func (m *Member) checkLeaving() {
 	v, env := m.View(), m.env
 	if m.exitReady || v == nil || v.SelfStatus != membership.Leaving {
@@ -43,15 +45,15 @@ func (m *Member) checkLeaving() {
 	m.readyToExit()
 }
 
-// readyToExit lets the cluster remove this member, which takes no shard from now on.
+// readyToExit lets the cluster remove this member, which takes no shards from now on.
 func (m *Member) readyToExit() {
 	m.exitReady = true
 	m.env.SetExiting(true)
 	m.members.step(membership.ExitReady{})
 }
 
-// otherHosts reports whether another member could take the shards of this one, now or when it
-// comes Up.
+// otherHosts reports whether another member could take this member's shards, now or when it becomes
+// Up.
 func (m *Member) otherHosts(v *membership.View) bool {
 	for _, o := range v.ByAge {
 		if o.Address != m.self.Address && comesUp(o.Status) && hostmeta.HostsAny(o.Member) {
@@ -61,7 +63,7 @@ func (m *Member) otherHosts(v *membership.View) bool {
 	return false
 }
 
-// comesUp reports whether a member is Up or will soon be.
+// comesUp reports whether a member with that status is Up or will soon be.
 func comesUp(s membership.Status) bool {
 	return s == membership.Joining || s == membership.WeaklyUp || s == membership.Up
 }

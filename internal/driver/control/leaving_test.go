@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// host is a member that hosts a type, with its status.
+// host returns a member with that status that hosts a type.
 func host(name string, s membership.Status) membership.MemberView {
 	return membership.MemberView{Member: membership.Member{
 		Address: transport.Address{Name: name, Incarnation: 1}, Status: s, UpNumber: 2,
@@ -20,7 +20,8 @@ func host(name string, s membership.Status) membership.MemberView {
 	}, Reachable: true}
 }
 
-// TestLeavingMemberWaitsForHosts: shards can go to hosts that are Up or will soon be.
+// TestLeavingMemberWaitsForHosts: a leaving member waits for hosts that are Up or soon will be,
+// because they can take its shards.
 func TestLeavingMemberWaitsForHosts(t *testing.T) {
 	for s, waits := range map[membership.Status]bool{
 		membership.Joining: true, membership.WeaklyUp: true, membership.Up: true,
@@ -35,8 +36,8 @@ func TestLeavingMemberWaitsForHosts(t *testing.T) {
 	}
 }
 
-// TestOrdersAreHandedDown: a member with the coordinator leaves when those that stay keep the pause
-// of rebalancing, and not before.
+// TestOrdersAreHandedDown: a member that runs the coordinator leaves only when the remaining
+// members know the pause of rebalancing.
 func TestOrdersAreHandedDown(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	b := host("b", membership.Up)

@@ -16,10 +16,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Member is the control plane of one member: the membership, the coordinator's singleton,
-// the coordinator while it is here, the table, and the singletons of the user. Its methods
-// are called on the control loop, but for View, Knows, Traffic and Reasons, which any goroutine
-// may call.
+// A Member is the control plane of one member. It drives the membership, the coordinator's
+// singleton and, while it is here, the coordinator, the shard table, and the user's singletons. Its
+// methods are called on the control loop, except View, Knows, Traffic and Reasons, which any
+// goroutine may call.
 type Member struct {
 	sender
 	cfg     Config
@@ -35,10 +35,10 @@ type Member struct {
 	seeds    seeds
 	singles  *singlehost.Set
 
-	leaving     bool // the cluster knows that this member leaves
-	exitReady   bool // nothing is left to give away
+	leaving     bool // the cluster knows that this member is leaving
+	exitReady   bool // this member has nothing left to give away
 	lastInquiry uint64
-	inquiries   map[uint64]func(transport.Address, coordinator.Message) // open questions of this process to other members
+	inquiries   map[uint64]func(transport.Address, coordinator.Message) // this process's open questions to other members
 }
 
 // New returns a Member that has not begun.
@@ -51,7 +51,7 @@ func New(cfg Config, env Env) *Member {
 	return m
 }
 
-// Prepare makes the machines; nothing runs yet.
+// Prepare makes the machines, but starts nothing.
 func (m *Member) Prepare(s Setup) (err error) {
 	m.setup = s
 	if m.members.machine, err = s.Members(m.cfg.Seeds); err != nil {
@@ -65,7 +65,7 @@ func (m *Member) Prepare(s Setup) (err error) {
 	return err
 }
 
-// Begin starts the machines over an open link. The process joins, unless it joins by
+// Begin starts the machines over an open link. The process begins to join, unless it joins by
 // command.
 func (m *Member) Begin() {
 	m.started = true
@@ -78,14 +78,14 @@ func (m *Member) Begin() {
 	}
 }
 
-// ConnState follows the control channel's connection. It does nothing before Begin.
+// ConnState handles a change of the control channel's connection. Before Begin it does nothing.
 func (m *Member) ConnState(s transport.State) {
 	if m.started {
 		m.members.step(membership.ConnState(s))
 	}
 }
 
-// Tick gives all machines the time.
+// Tick passes the time to all machines.
 func (m *Member) Tick() {
 	now := m.env.Now()
 	m.members.tick(now)
@@ -112,7 +112,7 @@ func (m *Member) WakeAt() time.Time {
 	return at
 }
 
-// Receive handles one message of the control channel, which came at a time.
+// Receive handles one message of the control channel, which arrived at that time.
 func (m *Member) Receive(msg transport.Message, at time.Time) {
 	if msg.Kind == transport.Unreachable && len(msg.Payload) > 0 {
 		return // a right is missing, which the link has logged: it proves nothing about a member
@@ -136,8 +136,8 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 	}
 }
 
-// dispatch brings the body of a message to the part that it is for. An error is that of
-// reading it.
+// dispatch passes the body of a message to the part that handles it. Its error says that the body
+// cannot be read.
 func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
 	if !accepts(from, topic) {
 		m.forbid(from, topic.String())
@@ -180,13 +180,13 @@ func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// Send sends a message of another part of the process; err is that of encoding it.
+// Send sends a message of another part of the process. err is the error of encoding body.
 func (m *Member) Send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
 	m.send(to, topic, body, err)
 }
 
-// SendPlacement sends a message of the coordinator's protocol. One to this process takes the
-// short way.
+// SendPlacement sends a message of the coordinator's protocol. A message to this process does not
+// go through the broker.
 func (m *Member) SendPlacement(to transport.Peer, msg coordinator.Message) {
 	if to.Address == m.self.Address {
 		m.env.Post(func() { m.follower.message(m.self, msg) })
@@ -196,7 +196,8 @@ func (m *Member) SendPlacement(to transport.Peer, msg coordinator.Message) {
 	m.send(to, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, body, err)
 }
 
-// ToCoordinator sends a message to the coordinator, if it is known which member runs it.
+// ToCoordinator sends a message to the coordinator, if it is known which member runs the
+// coordinator.
 func (m *Member) ToCoordinator(msg coordinator.Message) {
 	if to := m.follower.coordinator(); !to.IsZero() {
 		m.SendPlacement(transport.Peer{Address: to}, msg)
@@ -206,13 +207,14 @@ func (m *Member) ToCoordinator(msg coordinator.Message) {
 // View returns the members; nil before there is a view.
 func (m *Member) View() *membership.View { return m.members.view.Load() }
 
-// Traffic returns the counts of the membership's messages.
+// Traffic returns the counts of the membership messages.
 func (m *Member) Traffic() *Traffic { return &m.members.traffic }
 
-// Coordinator returns the coordinator while it is here; nil else.
+// Coordinator returns the coordinator if it is here, and nil otherwise.
 func (m *Member) Coordinator() *coordinator.Coordinator { return m.seat.core }
 
-// Check returns the first broken invariant of the coordinator and of its singleton.
+// Check returns the first broken invariant of the singletons, of the coordinator's manager and of
+// the coordinator.
 func (m *Member) Check() error {
 	if err := m.singles.Check(); err != nil {
 		return err
@@ -223,13 +225,13 @@ func (m *Member) Check() error {
 	return m.seat.core.Check()
 }
 
-// Reasons returns why types have no home, as others have said.
+// Reasons returns the reasons why types have no home, as other processes gave them.
 func (m *Member) Reasons() *Reasons { return m.reasons }
 
-// Singletons returns the singletons of the process.
+// Singletons returns the user's singletons of this process.
 func (m *Member) Singletons() *singlehost.Set { return m.singles }
 
-// Knows reports whether a process is a member. It may be called by any goroutine.
+// Knows reports whether a process is a member. Any goroutine may call it.
 func (m *Member) Knows(a transport.Address) bool {
 	v := m.View()
 	if v == nil {
@@ -239,15 +241,15 @@ func (m *Member) Knows(a transport.Address) bool {
 	return ok
 }
 
-// Ask looks for a home of a type's shards, or for a singleton's instance. It does nothing
-// before Begin.
+// Ask asks for a home for a type's shards, or looks for a singleton's instance. Before Begin it
+// does nothing.
 func (m *Member) Ask(kind string) {
 	if m.started && !m.singles.Want(kind) {
 		m.reports.ask(kind)
 	}
 }
 
-// MoveDone notes that a shard runs here under a new epoch.
+// MoveDone reports that a shard runs here under a new epoch.
 func (m *Member) MoveDone(id placement.ShardID, epoch placement.Epoch) {
 	if m.singles.Opened(id.Kind, epoch) {
 		return
@@ -256,14 +258,14 @@ func (m *Member) MoveDone(id placement.ShardID, epoch placement.Epoch) {
 	m.follower.progressed()
 }
 
-// MoveAborted gives a move up that a shard here cannot make.
+// MoveAborted gives up a move that a shard here cannot make.
 func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
 	if !m.singles.Refused(id.Kind, reason) {
 		m.reports.abort(id, epoch, reason)
 	}
 }
 
-// Progress reports a change of a shard that others may wait for.
+// Progress handles a change of a shard that others may wait for.
 func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {
@@ -273,20 +275,21 @@ func (m *Member) Progress(id placement.ShardID) {
 	}
 }
 
-// HostingChanged registers the process anew: it hosts a type no more.
+// HostingChanged registers the process again, because it has stopped hosting a type.
 func (m *Member) HostingChanged() { m.follower.register() }
 
-// Bounced notes that nobody listens at an address, as the broker's server says.
+// Bounced records that nobody listens at an address, as the given server of the broker reports.
 func (m *Member) Bounced(a transport.Address, server string) { m.members.bounced(a, server) }
 
-// LeaseAnswer takes the answer to Env.TakeLease.
+// LeaseAnswer handles the answer to Env.TakeLease.
 func (m *Member) LeaseAnswer(a membership.LeaseAnswer) { m.members.step(a) }
 
-// Join begins joining, through the given seeds if there are any. It does nothing once
-// joining has begun.
+// Join begins to join, through the given seeds if there are any. It does nothing if joining has
+// begun.
 func (m *Member) Join(seeds []string) error { return m.members.join(seeds) }
 
-// Inquire opens an inquiry, whose answers go to got until Conclude. Its number is not 0.
+// Inquire opens an inquiry. got receives its answers until Conclude. The number of an inquiry is
+// never 0.
 func (m *Member) Inquire(got func(from transport.Address, msg coordinator.Message)) (id uint64) {
 	m.lastInquiry++
 	m.inquiries[m.lastInquiry] = got
@@ -296,17 +299,17 @@ func (m *Member) Inquire(got func(from transport.Address, msg coordinator.Messag
 // Conclude ends an inquiry.
 func (m *Member) Conclude(id uint64) { delete(m.inquiries, id) }
 
-// Inquires reports whether an inquiry is open.
+// Inquires reports whether the inquiry is open.
 func (m *Member) Inquires(id uint64) bool { return m.inquiries[id] != nil }
 
-// answered brings an answer to its inquiry. Late ones are dropped.
+// answered passes an answer to its inquiry. It drops an answer that comes after Conclude.
 func (m *Member) answered(id uint64, from transport.Address, msg coordinator.Message) {
 	if got := m.inquiries[id]; got != nil {
 		got(from, msg)
 	}
 }
 
-// viewChanged tells the parts that stand on membership.
+// viewChanged passes the new view to the parts that depend on the membership.
 func (m *Member) viewChanged() {
 	v := m.View()
 	m.seeds.seen(v)
@@ -319,7 +322,7 @@ func (m *Member) viewChanged() {
 	m.checkLeaving()
 }
 
-// lost notes that a member was downed.
+// lost passes on that a member was downed.
 func (m *Member) lost(a transport.Address) {
 	m.env.PeerGone(a)
 	m.gateway.lostMember(a)
@@ -331,10 +334,10 @@ func (m *Member) TurnAway(from transport.Peer, why string) {
 	m.gateway.refuse(from, why, m.env.Now())
 }
 
-// accepted are the topics on which each class of process may send to a member. What a client may
-// say on them is narrowed further where they are read: to the hello, the probe and the goodbye
-// of gateway.message, to the search for a singleton, and to the questions of asksTable.
-// Operators' requests are divided in operators.message.
+// accepted has the topics on which each class of process may send to a member. Messages of clients
+// are restricted further where they are handled: to hello, probe and goodbye in gateway.message, to
+// the search for a singleton, and to the questions of asksTable. operatorMessage divides the
+// requests of readers and operators.
 var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Member: {
 		wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR,
@@ -348,8 +351,8 @@ var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Operator: {wire.ControlTopic_CONTROL_TOPIC_ADMIN},
 }
 
-// accepts reports whether a process may send on the topic. Topics of a later release are accepted
-// from members, which are trusted, and counted.
+// accepts reports whether a process may send on the topic. Members, which are trusted, may also
+// send on topics of a later release; these messages are counted.
 func accepts(from transport.Peer, topic wire.ControlTopic) bool {
 	class := identity.Of(from.Incarnation)
 	if _, known := wire.ControlTopic_name[int32(topic)]; !known {
@@ -358,7 +361,7 @@ func accepts(from transport.Peer, topic wire.ControlTopic) bool {
 	return slices.Contains(accepted[class], topic)
 }
 
-// asksTable reports whether a message of the coordinator's protocol is one that a client sends.
+// asksTable reports whether a message of the coordinator's protocol is one that a client may send.
 func asksTable(m coordinator.Message) bool {
 	switch m.(type) {
 	case coordinator.TableRequest, coordinator.Ask:
@@ -367,7 +370,7 @@ func asksTable(m coordinator.Message) bool {
 	return false
 }
 
-// forbid counts a message that its sender's class may not send.
+// forbid counts a message that a process of the sender's class may not send.
 func (m *Member) forbid(from transport.Peer, what string) {
 	if n, tell := m.env.CountOf(Forbidden, from.Name); tell {
 		m.env.Log(Warn, "message refused: its sender may not send it", "from", from.Address.String(),

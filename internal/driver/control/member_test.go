@@ -27,7 +27,7 @@ var (
 	looks    = transport.Peer{Address: transport.Address{Name: "op", Incarnation: identity.Mark(identity.Reader, 1)}, Client: true}
 )
 
-// A fakeEnv is the process of a Member that a test drives. It has what these tests need.
+// A fakeEnv is the process of a Member, as far as these tests need it.
 type fakeEnv struct {
 	Env
 	now     time.Time
@@ -36,22 +36,22 @@ type fakeEnv struct {
 	sent    [][]byte
 	sentTo  []transport.Peer
 	counted []Counter
-	logged  []string // the levels and the texts
-	lines   []string // at Info and above: the texts with all attributes
+	logged  []string // levels and texts of log lines
+	lines   []string // log lines at Info and above: texts with all attributes
 	left    []transport.Address
 	probes  int
 	shard   Shard
-	ordered int                 // to leave, by an operator
-	stated  []*operator.Request // about entities
-	fails   error               // of Send
-	waiting int                 // calls of each type
-	term    uint32              // the coordinator's last
-	stored  uint32              // the last term that the store has
-	reads   int                 // of stored
-	steps   int                 // of the coordinator, which asks each time whether the lease is valid
+	ordered int                 // how often an operator ordered it to leave
+	stated  []*operator.Request // operators' requests about entities
+	fails   error               // the error of Send
+	waiting int                 // number of waiting calls of each type
+	term    uint32              // the coordinator's last term
+	stored  uint32              // the last term in the store
+	reads   int                 // how often stored was read
+	steps   int                 // steps of the coordinator, each of which asks whether the lease is valid
 	hosted  []coordinator.InspectedShard
 
-	published int // changes that the user was told of
+	published int // number of changes published to the user
 }
 
 func (v *fakeEnv) Count(e Counter) (uint64, bool) {
@@ -115,8 +115,7 @@ func (v *fakeEnv) LastTerm(take func(uint32)) {
 	take(v.stored)
 }
 
-// placements returns the messages of the coordinator's protocol that were sent since it was called
-// last.
+// placements returns the messages of the coordinator's protocol that were sent since its last call.
 func (v *fakeEnv) placements(t *testing.T) (all []coordinator.Message) {
 	t.Helper()
 	for _, b := range v.sent {
@@ -153,11 +152,11 @@ func (l fakeLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload
 	return nil
 }
 
-// A fakeMachine is a membership that shows one view and notes what it is given.
+// A fakeMachine is a membership that shows one view and records its inputs.
 type fakeMachine struct {
 	view  membership.View
 	steps []membership.Input
-	out   membership.Output // of every step
+	out   membership.Output // output of every step
 }
 
 func (m *fakeMachine) Step(_ time.Time, in membership.Input) membership.Output {
@@ -182,8 +181,8 @@ func newTestMember(t *testing.T) (*Member, *fakeEnv, *fakeMachine) {
 	return m, env, machine
 }
 
-// TestLeavingMemberTakesNothing: a member that leaves takes no shard from the moment on at which
-// the cluster may remove it, also where no other could take its own.
+// TestLeavingMemberTakesNothing: a leaving member takes no shard once the cluster may remove it,
+// even if no other member could take its shards.
 func TestLeavingMemberTakesNothing(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	machine.view.SelfStatus = membership.Leaving
@@ -192,8 +191,8 @@ func TestLeavingMemberTakesNothing(t *testing.T) {
 	require.Contains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
 
-// TestMemberThatHoldsShardsStays: while another member could take the shards of one that
-// leaves, it does not exit before it has given them away.
+// TestMemberThatHoldsShardsStays: a leaving member does not exit before it has given its shards
+// away, while another member could take them.
 func TestMemberThatHoldsShardsStays(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	machine.view.SelfStatus = membership.Leaving
@@ -208,8 +207,8 @@ func TestMemberThatHoldsShardsStays(t *testing.T) {
 	require.NotContains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
 
-// TestBroadcastCommandIsForOneMember: of a broadcast, a member obeys what is for its own address,
-// and the command to join under its name, whatever its incarnation; nothing for others.
+// TestBroadcastCommandIsForOneMember: a member obeys a broadcast command for its own address, and a
+// broadcast command to join under its name with any incarnation, and no other.
 func TestBroadcastCommandIsForOneMember(t *testing.T) {
 	other := transport.Address{Name: "b", Incarnation: 2}
 	earlier := transport.Address{Name: self.Name, Incarnation: 1}
@@ -246,8 +245,8 @@ func TestBroadcastCommandIsForOneMember(t *testing.T) {
 	}
 }
 
-// TestAcceptance: each class of process may send to a member what it needs, and nothing else does
-// anything, whatever its content says of its sender.
+// TestAcceptance: each class of process may send to a member what it needs. Anything else has no
+// effect, whatever it says about its sender.
 func TestAcceptance(t *testing.T) {
 	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 3}}
 	outside := transport.Peer{Address: transport.Address{Name: "p", Incarnation: identity.Mark(identity.Client, 3)}, Client: true}
@@ -308,16 +307,16 @@ func TestAcceptance(t *testing.T) {
 	}
 }
 
-// TestSingletonSaysWhyItIsNowhere: calls that wait for a singleton get the reason that its part
-// of the control plane gives.
+// TestSingletonSaysWhyItIsNowhere: calls that wait for a singleton get the reason that its part of
+// the control plane gives.
 func TestSingletonSaysWhyItIsNowhere(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	singletons{m.env, m}.SetWhy("K", "no member hosts it")
 	require.Equal(t, "no member hosts it", m.Reasons().Lately("K", env.now))
 }
 
-// TestOpenShardIsReportedUntilTheTableShowsIt: the coordinator hears of a shard that runs here, at
-// once and again, until its table has the epoch.
+// TestOpenShardIsReportedUntilTheTableShowsIt: a shard that runs here is reported to the
+// coordinator at once, and repeatedly until the table has its epoch.
 func TestOpenShardIsReportedUntilTheTableShowsIt(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	at := transport.Address{Name: "b", Incarnation: 1}
@@ -345,8 +344,9 @@ func TestOpenShardIsReportedUntilTheTableShowsIt(t *testing.T) {
 	require.Empty(t, env.placements(t), "when the table shows it")
 }
 
-// TestMoveThatIsGivenUpIsReported: the coordinator hears of a move that a shard here cannot make, and
-// why, at once and again. It does not when the shard has it behind it.
+// TestMoveThatIsGivenUpIsReported: a move that a shard here cannot make is reported to the
+// coordinator with the reason, at once and repeatedly, but not if the shard has already finished
+// it.
 func TestMoveThatIsGivenUpIsReported(t *testing.T) {
 	for _, cancels := range []bool{true, false} {
 		m, env, machine := newTestMember(t)
@@ -367,8 +367,8 @@ func TestMoveThatIsGivenUpIsReported(t *testing.T) {
 	}
 }
 
-// TestMessageThatIsNotSentIsLogged: a message that the connection does not take is logged, but for
-// one that the loss of the connection explains.
+// TestMessageThatIsNotSentIsLogged: a message that cannot be sent is logged, unless the loss of the
+// connection explains that.
 func TestMessageThatIsNotSentIsLogged(t *testing.T) {
 	for err, lines := range map[error]int{
 		nil: 0, transport.ErrDisconnected: 0, transport.ErrClosed: 0, errors.New("too large"): 1,
@@ -380,8 +380,8 @@ func TestMessageThatIsNotSentIsLogged(t *testing.T) {
 	}
 }
 
-// TestMemberWakesForTheFirst: a member is woken when the first of its parts is due, and within a
-// second when none is.
+// TestMemberWakesForTheFirst: a member's WakeAt is when the first of its parts is due, and at most
+// a second ahead.
 func TestMemberWakesForTheFirst(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	m.members.wakeAt, m.seat.managerAt, m.follower.wakeAt = time.Time{}, time.Time{}, time.Time{}
@@ -390,7 +390,8 @@ func TestMemberWakesForTheFirst(t *testing.T) {
 	require.Equal(t, env.now.Add(100), m.WakeAt())
 }
 
-// TestLimit: the body of a message leaves room for the envelope in what the broker takes.
+// TestLimit: the limit of a message's body leaves room for the control envelope in the broker's
+// limit.
 func TestLimit(t *testing.T) {
 	s := &sender{env: &fakeEnv{}}
 	require.Less(t, s.limit(), fakeLink{}.MaxPayload())

@@ -14,27 +14,28 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// members drives the membership's machine.
+// members drives the machine of the membership.
 type members struct {
 	m        *Member
 	machine  Machine
 	view     atomic.Pointer[membership.View]
 	wakeAt   time.Time
 	joining  bool   // the machine has started
-	refusal  string // why a member did not admit this process, as last logged
-	limit    int    // bytes that the broker takes in a message, as the machine was last told
-	tooLarge string // the joiner that was refused for its size, as last logged
+	refusal  string // the last logged reason why a member did not admit this process
+	limit    int    // the limit of a message's bytes that the machine was last told
+	tooLarge string // the last logged joiner that was refused for its size
 	traffic  Traffic
 }
 
-// start has the machine join through seeds.
+// start makes the machine join through seeds.
 func (s *members) start(seeds []string) {
 	s.joining = true
 	s.m.seeds.begin(seeds, s.m.self.Name, s.m.cfg.SeedTimeout, s.m.env.Now())
 	s.step(membership.Start{})
 }
 
-// join is start by command, through the given seeds, or the configured ones if none are given.
+// join begins to join by command: through the given seeds or, if there are none, the configured
+// ones.
 func (s *members) join(seeds []string) error {
 	if s.joining {
 		return nil
@@ -66,7 +67,7 @@ func (s *members) tick(now time.Time) {
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// message takes a message of another member's machine.
+// message handles a message of another member's machine.
 func (s *members) message(from transport.Peer, body []byte, server string, at time.Time) error {
 	msg, err := membership.Decode(body)
 	if err != nil {
@@ -78,7 +79,8 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 	return nil
 }
 
-// noteRefusal logs at once why a member refuses to admit this process, which will ask again. A final reason ends the process.
+// noteRefusal logs, once for each reason, that a member refuses to admit this process, which will
+// ask again. It does not log a final reason, because that ends the process.
 func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {
@@ -89,8 +91,8 @@ func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 		"by", from.String(), "why", bounded.Text(r.Reason), "until", s.m.cfg.JoinTimeout)
 }
 
-// unreachable takes the broker's word that nobody listens at an address. The zero address stands
-// for all serving members.
+// unreachable handles the broker's report that nobody listens at an address. The zero address means
+// that no member serves clients.
 func (s *members) unreachable(a transport.Address, server string) {
 	if a.IsZero() {
 		s.step(membership.Vacant{})
@@ -100,7 +102,7 @@ func (s *members) unreachable(a transport.Address, server string) {
 	s.m.gateway.unreachable(a)
 }
 
-// bounced notes that nobody listens at the address, as the data plane found.
+// bounced handles the data plane's report that nobody listens at an address.
 func (s *members) bounced(a transport.Address, server string) {
 	s.step(membership.Unreachable{Peer: a, Server: server})
 	if v := s.view.Load(); v != nil {
@@ -110,10 +112,10 @@ func (s *members) bounced(a transport.Address, server string) {
 	}
 }
 
-// partWithAbsent ends sessions with homes of this process's routes outside the cluster: they were
-// removed before it was admitted, so no event ever names them. The home of a shard was Up, and all
-// Up members have seen a process before it becomes Up. So a home not seen by a member has been
-// removed. It may still say goodbye.
+// partWithAbsent closes sessions with homes that routes lead to and that are not members. Such a
+// home was removed before this process was admitted, so no event names it: a home was Up, and a
+// joining process must be seen by all Up members before it becomes Up itself. The home may still
+// say goodbye.
 func (s *members) partWithAbsent() {
 	v := s.view.Load()
 	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {
@@ -127,7 +129,7 @@ func (s *members) partWithAbsent() {
 	}
 }
 
-// step passes one input to the machine and carries out its output.
+// step gives the machine one input and carries out its output.
 func (s *members) step(in membership.Input) {
 	if limit := s.m.limit(); limit != s.limit { // a reconnect or a reload may change it
 		s.limit = limit
@@ -174,7 +176,7 @@ func (s *members) step(in membership.Input) {
 	}
 }
 
-// event follows an event of the machine.
+// event handles an event of the machine.
 func (s *members) event(e membership.Event) {
 	env, self := s.m.env, s.m.self.Address
 	env.Log(Debug, "membership", "event", e.String())
@@ -228,7 +230,7 @@ func (s *members) event(e membership.Event) {
 	}
 }
 
-// foundedElsewhere logs that another cluster of this name uses the same store.
+// foundedElsewhere logs that another cluster with this name uses the same store.
 func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 	level, text := Warn, "not the first: the store has a cluster of this name; this node forms one only if that one is gone"
 	if v := s.m.View(); v != nil && v.SelfStatus != membership.NoStatus {
@@ -238,8 +240,8 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 		"through", e.Other.Server, "this node's broker", e.Server)
 }
 
-// removed follows the removal of a member. When many leave together, those that left in
-// order are no news at the others.
+// removed handles the removal of a member. If the member left gracefully while this one is leaving
+// too, that is logged only at Debug, because a rolling stop removes many.
 func (s *members) removed(m membership.Member) {
 	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
 	if inOrder && s.m.leaving {
@@ -255,48 +257,48 @@ func (s *members) removed(m membership.Member) {
 	}
 }
 
-// refuseDown returns the reason for refusing an operator's command to down a member.
+// refuseDown returns why an operator's command to down a member is refused; nil if it is not.
 func (s *members) refuseDown(node transport.Address, force bool) error {
 	v := s.machine.View()
 	m, ok := v.Member(node)
 	switch {
 	case v.SelfStatus == membership.NoStatus:
-		return fmt.Errorf("%s is no member itself (ask one that is)", s.m.self.Name)
+		return fmt.Errorf("%s is not a member itself (ask a member)", s.m.self.Name)
 	case !ok:
-		return fmt.Errorf("%v is no member (shardctl members lists them)", node)
+		return fmt.Errorf("%v is not a member (shardctl members lists the members)", node)
 	case m.Reachable && m.Status != membership.Down && !force:
-		return fmt.Errorf("%v is %v and reachable: what it runs would be given to others while it still does (let it leave; or force it if its process has certainly stopped)", node, m.Status)
+		return fmt.Errorf("%v is %v and reachable: its shards would be given to other members while it still runs them (let it leave, or force it if its process has certainly stopped)", node, m.Status)
 	}
 	return nil
 }
 
-// seedPatience is how many times Config.SeedTimeout a seed may take to become a member
-// before it is asked whether its name is right.
+// seedPatience, multiplied by Config.SeedTimeout, is how long a seed may take to become a member
+// before a log line asks whether its name is right.
 const seedPatience = 10
 
-// seeds are the names for joining that were no members yet.
+// seeds are the names of seeds that have not become members yet.
 type seeds struct {
 	names []string
 	after time.Duration
-	due   time.Time // when those that are left are logged; zero means they were
+	due   time.Time // when the remaining names are logged; zero means that they were
 }
 
-// begin starts waiting for the names, but for the process's own.
+// begin starts to wait for the names, except the process's own.
 func (s *seeds) begin(names []string, self string, timeout time.Duration, now time.Time) {
 	s.names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == self })
 	s.after = seedPatience * timeout
 	s.due = now.Add(s.after)
 }
 
-// seen takes a view: the name of a member was spelt right.
+// seen removes the names of members, which were evidently right.
 func (s *seeds) seen(v *membership.View) {
 	s.names = slices.DeleteFunc(s.names, func(name string) bool {
 		return slices.ContainsFunc(v.ByAddress, func(m membership.MemberView) bool { return m.Name == name })
 	})
 }
 
-// tick logs, once, the names that no member has had for too long. Nothing else would show a
-// wrong name, because other seeds let the process in as well.
+// tick logs once the seeds that have not become members in time. Nothing else would reveal a wrong
+// name, because the other seeds admit the process all the same.
 func (s *seeds) tick(now time.Time, log func(l Level, text string, args ...any)) {
 	if !due(s.due, now) {
 		return

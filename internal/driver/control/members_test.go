@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestDownIsRefused: an operator may down a member that is unreachable or Down already, and by
-// force one that is reachable. A process that is no member knows too little to obey.
+// TestDownIsRefused: an operator may down a member that is unreachable or Down, and a reachable one
+// only by force. A process that is not a member refuses, because it knows too little.
 func TestDownIsRefused(t *testing.T) {
 	b := transport.Address{Name: "b", Incarnation: 1}
 	for name, c := range map[string]struct {
@@ -32,8 +32,8 @@ func TestDownIsRefused(t *testing.T) {
 		"reachable":           {membership.Up, b, membership.Up, true, false, "is up and reachable"},
 		"reachable, by force": {membership.Up, b, membership.Up, true, true, ""},
 		"down already":        {membership.Up, b, membership.Down, true, false, ""},
-		"no member":           {membership.Up, self, membership.Up, false, false, "is no member"},
-		"asked of no member":  {membership.NoStatus, b, membership.Up, false, false, "is no member itself"},
+		"no member":           {membership.Up, self, membership.Up, false, false, "is not a member"},
+		"asked of no member":  {membership.NoStatus, b, membership.Up, false, false, "is not a member itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _, machine := newTestMember(t)
@@ -49,8 +49,8 @@ func TestDownIsRefused(t *testing.T) {
 	}
 }
 
-// TestViewHasSingletons: operators see every singleton that a member hosts, and the reason why
-// its instance is not known.
+// TestViewHasSingletons: operators see every singleton that a member hosts, and why its instance is
+// not known.
 func TestViewHasSingletons(t *testing.T) {
 	m, _, machine := newTestMember(t)
 	b := transport.Address{Name: "b", Incarnation: 1}
@@ -66,7 +66,7 @@ func TestViewHasSingletons(t *testing.T) {
 	require.NotEmpty(t, rows[0].Why)
 }
 
-// TestInquiry: answers go to an inquiry until it is concluded, and late ones to nobody.
+// TestInquiry: answers reach an inquiry until it is concluded. Later answers are dropped.
 func TestInquiry(t *testing.T) {
 	m, _, _ := newTestMember(t)
 	var got []uint64
@@ -87,7 +87,7 @@ func TestInquiry(t *testing.T) {
 	require.Equal(t, []uint64{first, second, second}, got)
 }
 
-// TestReasonIsSaidForItsLife: a reason counts for reasonLife after it was said last.
+// TestReasonIsSaidForItsLife: a reason holds for reasonLife after it was last given.
 func TestReasonIsSaidForItsLife(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	singletons{m.env, m}.SetWhy("K", "no member hosts it")
@@ -105,8 +105,8 @@ func TestSeedsThatBecomeMembersAreSeen(t *testing.T) {
 	require.Equal(t, []string{"c"}, m.seeds.names)
 }
 
-// TestReasonOfRefusalIsLoggedOnce: a joiner that is refused again and again logs each reason once.
-// It does not log the refusal of an earlier process of its name, nor a final one, which ends it.
+// TestReasonOfRefusalIsLoggedOnce: a joiner that is refused repeatedly logs each reason once. It
+// does not log refusals of an earlier process of its name, nor a final refusal, which ends it.
 func TestReasonOfRefusalIsLoggedOnce(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	b, this := transport.Address{Name: "b", Incarnation: 1}, uint32(self.Incarnation)
@@ -127,8 +127,8 @@ func TestReasonOfRefusalIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestLeavesInOrderAreLogged: that a member was removed is logged for operators, but for those
-// that leave in order while this one leaves too, as when a cluster is shut down.
+// TestLeavesInOrderAreLogged: the removal of a member is logged at Info, but at Debug if that
+// member and this one leave gracefully together, as when a cluster is shut down.
 func TestLeavesInOrderAreLogged(t *testing.T) {
 	b := transport.Address{Name: "b", Incarnation: 1}
 	for name, c := range map[string]struct {
@@ -149,8 +149,8 @@ func TestLeavesInOrderAreLogged(t *testing.T) {
 	}
 }
 
-// TestMembershipProbes: the broker is asked whether anybody serves when the membership wants to
-// know it, and then only.
+// TestMembershipProbes: the broker is asked whether any member serves only when the membership
+// wants to know.
 func TestMembershipProbes(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	m.members.step(membership.Tick{})
@@ -172,8 +172,8 @@ func TestMembershipProbes(t *testing.T) {
 	}
 }
 
-// TestChangesOfMembersAreLogged: operators see in the log when a member comes, cannot be reached, can
-// be reached again, is downed or removed.
+// TestChangesOfMembersAreLogged: the log shows when a member joins, becomes unreachable or
+// reachable, is downed, or is removed.
 func TestChangesOfMembersAreLogged(t *testing.T) {
 	b := membership.Member{Address: transport.Address{Name: "b", Incarnation: 1}, Status: membership.Down}
 	for _, c := range []struct {
@@ -192,7 +192,7 @@ func TestChangesOfMembersAreLogged(t *testing.T) {
 	}
 }
 
-// TestEventsArePublished: the user hears of events that leave the view as it is, too.
+// TestEventsArePublished: events are published to the user even if the view does not change.
 func TestEventsArePublished(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	m.members.step(membership.Tick{})
@@ -202,7 +202,8 @@ func TestEventsArePublished(t *testing.T) {
 	require.Equal(t, 1, env.published)
 }
 
-// TestExitGivesUpWaiting: a member that gives leaving in order up exits, whatever it still holds.
+// TestExitGivesUpWaiting: a member that gives up leaving gracefully exits with whatever it still
+// holds.
 func TestExitGivesUpWaiting(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	env.holds = true
@@ -211,8 +212,8 @@ func TestExitGivesUpWaiting(t *testing.T) {
 	require.Contains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
 
-// TestReasonHoldsSinceItWasSaidFirst: a reason that is said again is told with the time since it was
-// said first, and another one begins anew.
+// TestReasonHoldsSinceItWasSaidFirst: a repeated reason is shown with the time since it was first
+// given. For another reason the time starts again.
 func TestReasonHoldsSinceItWasSaidFirst(t *testing.T) {
 	var r Reasons
 	now := time.Unix(1_000_000, 0)
@@ -224,8 +225,8 @@ func TestReasonHoldsSinceItWasSaidFirst(t *testing.T) {
 	require.Equal(t, "it moves", r.Lately("K", now))
 }
 
-// TestMisspeltSeedIsLoggedOnce: a seed that was never a member is logged when it has had
-// its time, once, and one that was a member is not.
+// TestMisspeltSeedIsLoggedOnce: a seed that does not become a member in time is logged once. One
+// that was a member is not logged.
 func TestMisspeltSeedIsLoggedOnce(t *testing.T) {
 	var logged []string
 	log := func(_ Level, _ string, args ...any) { logged = append(logged, fmt.Sprintln(args...)) }

@@ -14,11 +14,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// seekTime is how long an operator waits for the answer to where singletons run, if this
-// member did not know: far more than the question takes.
+// seekTime is how long an operator's request waits while this member asks where singletons run. It
+// is far more than such a question takes.
 const seekTime = 100 * time.Millisecond
 
-// operatorMessage handles a message of an operator; see package operator.
+// operatorMessage handles an operator's message; see package operator.
 func (m *Member) operatorMessage(kind transport.Kind, from transport.Peer, body []byte) error {
 	id, r, _, err := operator.Decode(body)
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *Member) operatorMessage(kind transport.Kind, from transport.Peer, body 
 	return nil
 }
 
-// logCommand logs a command that the process carries out.
+// logCommand logs an operator's command that this process carries out.
 func (m *Member) logCommand(from transport.Peer, r *operator.Request) {
 	switch r.Command {
 	case operator.Rebalance, operator.PauseRebalancing, operator.ResumeRebalancing:
@@ -97,7 +97,7 @@ func (m *Member) obey(from transport.Peer, r *operator.Request) operator.Answer 
 		err = m.members.join(r.Seeds)
 	case operator.Leave:
 		if r.Node != m.self.Address {
-			err = fmt.Errorf("this is %v", m.self.Address)
+			err = fmt.Errorf("the command is for another node, this is %v", m.self.Address)
 			break
 		}
 		m.env.Log(Info, "told to leave", "by", from.Name)
@@ -124,7 +124,7 @@ func unknownCommand(c operator.Command) error {
 	return fmt.Errorf("%v is unknown to this version (upgrade this node)", c)
 }
 
-// Down downs a member by the name or the address that an operator gave this process.
+// Down downs a member, which the user of this process gave by its name or address.
 func (m *Member) Down(member string, force bool) error {
 	found, err := m.operatorView().Find(member)
 	if err != nil {
@@ -138,7 +138,7 @@ func (m *Member) Down(member string, force bool) error {
 	return nil
 }
 
-// operatorView is the cluster as operators are shown it.
+// operatorView returns the cluster in the form for operators.
 func (m *Member) operatorView() operator.View {
 	v := m.members.machine.View()
 	view := operator.View{
@@ -162,7 +162,7 @@ func (m *Member) operatorView() operator.View {
 	return view
 }
 
-// operatorMoves returns the moves of shards under way, if the coordinator is here.
+// operatorMoves returns the running moves of shards, if the coordinator is here.
 func (m *Member) operatorMoves() (all []operator.Move) {
 	if m.seat.core == nil {
 		return nil
@@ -176,7 +176,8 @@ func (m *Member) operatorMoves() (all []operator.Move) {
 	return all
 }
 
-// answerOperator sends an answer, or the reason why it cannot be sent.
+// answerOperator sends an answer. If the answer is larger than the broker accepts, it sends a
+// refusal that says so.
 func (m *Member) answerOperator(id uint64, to transport.Peer, a operator.Answer) {
 	b, err := operator.Encode(id, nil, &a)
 	if limit := m.limit(); err == nil && len(b) > limit {

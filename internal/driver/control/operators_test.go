@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// unknown is the first command of a later version.
+// unknown is the first command that only a later version knows.
 const unknown = operator.Command(200)
 
 // done is what a process has done for an operator.
@@ -22,8 +22,8 @@ type done struct {
 	joins  bool
 }
 
-// request sends a request to a process with another member b, and returns the refusal that
-// answers it, and what the process did and logged.
+// request sends a request to a process that has another member, b. It returns the refusal, if any,
+// and what the process did and logged.
 func request(t *testing.T, from transport.Peer, r operator.Request) (refusal string, did done, env *fakeEnv) {
 	t.Helper()
 	m, env, machine := newTestMember(t)
@@ -55,7 +55,8 @@ func without(all []membership.Input, unwanted membership.Input) (rest []membersh
 	return rest
 }
 
-// commands are all that change something or show state, with what they do and the line of the log.
+// commands are all commands that change something or show state, with their effect and their log
+// line.
 var commands = map[string]struct {
 	operator.Request
 	does done
@@ -75,8 +76,7 @@ var commands = map[string]struct {
 	"later version": {operator.Request{Command: unknown, Node: self}, done{}, ""},
 }
 
-// TestCommandIsLogged: each command that is carried out is logged once, with the name of the
-// operator.
+// TestCommandIsLogged: each command that is carried out is logged once, with the operator's name.
 func TestCommandIsLogged(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestCommandIsLogged(t *testing.T) {
 	}
 }
 
-// TestRefusedCommandDoesNothing: a command that the member cannot carry out is answered with the
+// TestRefusedCommandDoesNothing: a command that the member cannot carry out is refused with the
 // reason, and is not logged as carried out.
 func TestRefusedCommandDoesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestRefusedCommandDoesNothing(t *testing.T) {
 		"leave of another":           {operator.Request{Command: operator.Leave, Node: other}, "this is a#"},
 		"down of one that is up":     {operator.Request{Command: operator.Down, Node: other}, "is up and reachable"},
 		"down of itself, not forced": {operator.Request{Command: operator.Down, Node: self}, "is up and reachable"},
-		"down of no member":          {operator.Request{Command: operator.Down, Node: operates.Address, Force: true}, "is no member"},
+		"down of no member":          {operator.Request{Command: operator.Down, Node: operates.Address, Force: true}, "is not a member"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusal, did, env := request(t, operates, c.Request)
@@ -115,8 +115,8 @@ func TestRefusedCommandDoesNothing(t *testing.T) {
 	}
 }
 
-// TestReaderCommandsNothing: an operator who may only look is refused each command, with the reason,
-// and one that only a later version knows, too; nothing happens.
+// TestReaderCommandsNothing: every command of an operator who may only look is refused with the
+// reason and has no effect, also one that only a later version knows.
 func TestReaderCommandsNothing(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestReaderCommandsNothing(t *testing.T) {
 	}
 }
 
-// TestQueriesAreForReaders: queries are answered on the connection that may only look, and refused
-// on the one that commands. They are not logged.
+// TestQueriesAreForReaders: queries are answered on a connection that may only look, and refused on
+// one that commands. They are not logged.
 func TestQueriesAreForReaders(t *testing.T) {
 	for _, c := range []operator.Command{operator.Members, operator.RollCall, operator.Inspect} {
 		t.Run(c.String(), func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestQueriesAreForReaders(t *testing.T) {
 	}
 }
 
-// TestBroadcastCommandOfAReader: of the processes that a broadcast command of a reader reaches, the
-// one that it is for refuses it, and the others do not answer.
+// TestBroadcastCommandOfAReader: a reader's broadcast command is refused by the process that it is
+// for, and the others do not answer.
 func TestBroadcastCommandOfAReader(t *testing.T) {
 	for node, answers := range map[transport.Address]int{self: 1, other: 0} {
 		m, env, machine := newTestMember(t)
@@ -169,7 +169,7 @@ func TestBroadcastCommandOfAReader(t *testing.T) {
 	}
 }
 
-// TestProcessDownsAMember: a process downs a member by its own command unless that is refused.
+// TestProcessDownsAMember: a process can down a member by its own API, unless that is refused.
 func TestProcessDownsAMember(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	b := transport.Address{Name: "b", Incarnation: 1}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestProgressIsRegistered: while a new coordinator knows only what members register, a member
-// registers anew whenever a shard of its own has got further in a move. It does not before it has
-// heard of a coordinator, nor once that has a table.
+// registers again whenever one of its shards has made progress in a move. It does not do so before
+// it has heard of a coordinator, nor when the coordinator has a table.
 func TestProgressIsRegistered(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	m.follower.core = coordinator.NewFollower(true)
@@ -42,19 +42,19 @@ func TestProgressIsRegistered(t *testing.T) {
 	require.Empty(t, registered(), "the coordinator has a table")
 }
 
-// A fakeShard answers every order alike.
+// A fakeShard gives the same answer to every order.
 type fakeShard struct {
 	Shard
 	answer  coordinator.Message
-	cancels bool // moves
+	cancels bool // it cancels moves
 }
 
 func (s fakeShard) CancelMove(placement.Epoch) bool { return s.cancels }
 
 func (s fakeShard) Obey(coordinator.Message, placement.Term) coordinator.Message { return s.answer }
 
-// TestCancelIsAnswered: a member without the shard has nothing of the move and says so; one with
-// the shard leaves the answer to it, which may be that the move is done, or none yet.
+// TestCancelIsAnswered: a member without the shard answers that the move is cancelled. One with the
+// shard leaves the answer to the shard: that the move is done, or none yet.
 func TestCancelIsAnswered(t *testing.T) {
 	term, b := placement.Term{Number: 1, Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	id, epoch := placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
@@ -75,9 +75,8 @@ func TestCancelIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAllReportsAreSentAgain: whatever a member has to report at a time, all of it is sent again
-// until the table shows its effect: shards that are open, moves that were given up, and types that
-// calls wait for.
+// TestAllReportsAreSentAgain: all reports of a member are sent again until the table shows their
+// effect: open shards, given-up moves, and types that calls wait for.
 func TestAllReportsAreSentAgain(t *testing.T) {
 	b, term := transport.Address{Name: "b", Incarnation: 1}, placement.Term{Number: 1, Incarnation: 1}
 	one, two, epoch := placement.ShardID{Kind: "K", Shard: 1}, placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
@@ -110,8 +109,8 @@ func TestAllReportsAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestHomesAreAskedForUntilNobodyWaits: a table that shows no home of a type does not end the question
-// for one while calls wait for it. One after which none waits does.
+// TestHomesAreAskedForUntilNobodyWaits: a member repeats its question for homes of a type while
+// calls wait for them, even if a table shows none. It stops at a table after which no call waits.
 func TestHomesAreAskedForUntilNobodyWaits(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	b, term := transport.Address{Name: "b", Incarnation: 1}, placement.Term{Number: 1, Incarnation: 1}
@@ -134,9 +133,9 @@ func TestHomesAreAskedForUntilNobodyWaits(t *testing.T) {
 	require.Empty(t, env.placements(t), "no call waits")
 }
 
-// TestNewCoordinatorIsToldAtOnce: what a member has to report goes to a new coordinator at once,
-// since it may be lost with the former one, and is not sent more often for what the same
-// coordinator says.
+// TestNewCoordinatorIsToldAtOnce: a member sends its reports to a new coordinator at once, because
+// the former one may have lost them. Messages of the same coordinator do not make it send them more
+// often.
 func TestNewCoordinatorIsToldAtOnce(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	b, d := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "d", Incarnation: 1}

@@ -6,30 +6,32 @@ import (
 	"time"
 )
 
-// reasonLife is for how long a coordinator's reason holds. The coordinator is asked again every
-// half second, and gives no reason when a home can be given.
+// reasonLife is how long a coordinator's reason holds. While calls wait, the coordinator is asked
+// every half second, and gives no reason if it can give a home.
 const reasonLife = 3 * time.Second
 
-// Reasons has the reasons why types have no home, as others gave them. It is safe for concurrent use.
+// Reasons has the reasons why types have no home, as other processes gave them. It is safe for
+// concurrent use.
 type Reasons struct {
 	mu   sync.Mutex
 	kind map[string]reasonSaid
 
-	expired time.Time // when Expire last looked
+	expired time.Time // when Expire last dropped reasons
 }
 
 const (
-	// maxReasons bounds the types with a reason. Up to keptReasons types keep a reason that no longer holds.
+	// maxReasons bounds the types that have a reason. Expire leaves reasons that no longer hold if
+	// there are at most keptReasons.
 	maxReasons  = 4096
 	keptReasons = 64
 )
 
 type reasonSaid struct {
 	text        string
-	first, last time.Time // when it was said
+	first, last time.Time // when the reason was first and last given
 }
 
-// Note takes a reason that was said now.
+// Note records a reason that was given now; "" means that there is none.
 func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,8 +46,8 @@ func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.kind[kind] = said
 }
 
-// Expire forgets the reasons that no longer hold, if there are many: clients may ask for types of any name. It is to be
-// called every few seconds.
+// Expire drops reasons that no longer hold, if there are more than keptReasons, because clients may
+// ask for types of any name. It is called every few seconds.
 func (r *Reasons) Expire(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,14 +64,14 @@ func (r *Reasons) Expire(now time.Time) {
 	r.kind = left
 }
 
-// Clear forgets them all.
+// Clear drops all reasons.
 func (r *Reasons) Clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kind = nil
 }
 
-// Said returns the last reason, and for how long it has been said if it still holds.
+// Said returns the last reason; if it still holds, also for how long it has been given.
 func (r *Reasons) Said(kind string, now time.Time) string {
 	if why := r.Lately(kind, now); why != "" {
 		return why
@@ -79,7 +81,7 @@ func (r *Reasons) Said(kind string, now time.Time) string {
 	return r.kind[kind].text
 }
 
-// Lately returns the last reason and for how long it has been said; "" if it no longer holds.
+// Lately returns the last reason and for how long it has been given; "" if it no longer holds.
 func (r *Reasons) Lately(kind string, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +92,7 @@ func (r *Reasons) Lately(kind string, now time.Time) string {
 	return said.text + ForSome(now.Sub(said.first))
 }
 
-// ForSome returns " (for 4.2s)", or nothing for a short time.
+// ForSome returns a duration in the form " (for 4.2s)", and "" below 0.1 s.
 func ForSome(d time.Duration) string {
 	if d < 100*time.Millisecond {
 		return ""

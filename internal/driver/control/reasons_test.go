@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReasonsExpire: the reasons of many types are kept while they are said, and those of few for good.
+// TestReasonsExpire: the reasons of many types are kept while they are repeated, and those of few
+// types for good.
 func TestReasonsExpire(t *testing.T) {
 	now := time.Now()
 	var r Reasons
@@ -24,7 +25,7 @@ func TestReasonsExpire(t *testing.T) {
 	require.NotEmpty(t, r.Lately("Cart", now.Add(2*reasonLife)))
 }
 
-// TestMemberForgetsReasons: a member's reasons expire by its tick.
+// TestMemberForgetsReasons: a member's Tick expires reasons.
 func TestMemberForgetsReasons(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	for i := range 1000 {

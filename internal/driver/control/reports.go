@@ -11,19 +11,19 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// ResendEvery is the time between two sendings of a report whose effect does not show in the
-// table, and of a question.
+// ResendEvery is the interval at which a report is sent again until the table shows its effect, and
+// a question until it is answered.
 const ResendEvery = 500 * time.Millisecond
 
-// reports has the reports of this process to the coordinator about its shards. Each is
-// sent again until the table shows its effect.
+// reports are this process's reports to the coordinator about its shards. Each is sent again until
+// the table shows its effect.
 type reports struct {
 	m       *Member
 	done    map[placement.ShardID]placement.Epoch
 	aborted aborts
-	log     abortedMoves    // of aborted
-	asks    map[string]bool // types that calls wait for
-	at      time.Time       // of the next resending; zero means nothing to report
+	log     abortedMoves    // collects the log lines of aborted
+	asks    map[string]bool // types whose calls wait for homes
+	at      time.Time       // when reports are next sent again; zero means that there are none
 }
 
 // An abort is the report of a move that this process gave up.
@@ -32,12 +32,13 @@ type abort struct {
 	reason string
 }
 
-// aborts are those of which the table does not show the end, at most one a shard.
+// aborts are the reports of given-up moves whose end the table does not show, at most one for each
+// shard.
 type aborts map[placement.ShardID]abort
 
-// add takes an abort in, and reports whether it is to be sent. It is not when a later one
-// waits, or the table shows the end already: the report of a former move may come late, as
-// the refusal of state that was under way for long does.
+// add adds a report, and reports whether to send it. It refuses a report if a later one waits, or
+// if the table already shows the end of the move. Such late reports occur, for example when the new
+// home refuses state that was long on its way.
 func (a aborts) add(id placement.ShardID, one abort, t *placement.Table) bool {
 	if e, ok := t.Lookup(id); a[id].epoch > one.epoch || ok && e.Epoch > one.epoch {
 		return false
@@ -54,7 +55,7 @@ func (r *reports) init(m *Member) {
 	r.asks = map[string]bool{}
 }
 
-// wakeAt is when resend is due.
+// wakeAt returns when resend is due.
 func (r *reports) wakeAt() time.Time {
 	if at := r.log.at; !at.IsZero() && (r.at.IsZero() || at.Before(r.at)) {
 		return at
@@ -70,7 +71,7 @@ func (r *reports) plan() {
 	}
 }
 
-// resend sends everything again whose effect does not show.
+// resend sends all reports again whose effect the table does not show.
 func (r *reports) resend(now time.Time) {
 	r.log.tick(now)
 	if !due(r.at, now) {
@@ -113,7 +114,7 @@ func (r *reports) sendAsk(kind string) {
 	r.m.ToCoordinator(coordinator.Ask{Type: kind, Have: r.m.follower.core.Table().Version()})
 }
 
-// ask asks for a home for the type's shards, if that was not just asked.
+// ask asks for a home for the type's shards, unless that question is already being repeated.
 func (r *reports) ask(kind string) {
 	if !r.asks[kind] {
 		r.sendAsk(kind)
@@ -121,14 +122,14 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// missesHomes reports whether the type's entities may have to be activated again, and its
-// shards have no homes: they had none yet, or the last one died with the coordinator that
-// knew of it.
+// missesHomes reports whether entities of the type may have to be activated again, but the type's
+// shards have no homes: they never had any, or the coordinator that knew the homes is gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
 }
 
-// askForRemembered asks for homes that nobody's call may ever ask for.
+// askForRemembered asks for homes for types with remembered entities, because perhaps no call will
+// ask for them.
 func (r *reports) askForRemembered() {
 	for _, kind := range r.m.env.Remembered() {
 		if r.missesHomes(kind) {
@@ -137,7 +138,7 @@ func (r *reports) askForRemembered() {
 	}
 }
 
-// opened reports a shard that runs here, unless the table says so.
+// opened reports that a shard runs here, unless the table already shows that.
 func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	if e, ok := r.m.follower.core.Table().Lookup(id); !ok || e.Epoch < epoch {
 		r.done[id] = epoch
@@ -146,7 +147,7 @@ func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	}
 }
 
-// abort gives a move up that this process should have made, unless it is too late.
+// abort gives up a move that this process should have made, unless it is too late for that.
 func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason string) {
 	s := r.m.env.Shard(id)
 	if s == nil || !s.CancelMove(epoch) {
@@ -160,7 +161,7 @@ func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason stri
 	r.plan()
 }
 
-// tableChanged drops the reports whose effect shows.
+// tableChanged drops the reports whose effect the table shows.
 func (r *reports) tableChanged(t *placement.Table) {
 	maps.DeleteFunc(r.done, func(id placement.ShardID, epoch placement.Epoch) bool {
 		e, ok := t.Lookup(id)
@@ -177,19 +178,18 @@ func (r *reports) tableChanged(t *placement.Table) {
 }
 
 const (
-	// abortedEvery is how long moves that were given up are gathered for one line of
-	// the log.
+	// abortedEvery is how long given-up moves are collected for one log line.
 	abortedEvery = time.Second
-	// maxAborted bounds the reasons that are gathered.
+	// maxAborted bounds the causes that are collected.
 	maxAborted = 16
 )
 
-// abortedMoves gathers moves that were given up: when nodes leave together there are many, for one
-// reason.
+// abortedMoves collects given-up moves for the log, because when nodes leave together, many moves
+// are given up for one reason.
 type abortedMoves struct {
 	log func(l Level, text string, args ...any)
 	all map[abortCause]*abortedShards
-	at  time.Time // when to log; zero means nothing to log
+	at  time.Time // when to log; zero means that there is nothing to log
 }
 
 type abortCause struct{ kind, reason string }
@@ -200,7 +200,7 @@ type abortedShards struct {
 	epoch  placement.Epoch
 }
 
-// add takes a move in, to be logged within abortedEvery.
+// add adds a move, which is logged within abortedEvery.
 func (s *abortedMoves) add(id placement.ShardID, epoch placement.Epoch, reason string, now time.Time) {
 	s.log(Debug, "shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", bounded.Text(reason))
 	why := abortCause{id.Kind, bounded.Text(reason)}
@@ -216,7 +216,7 @@ func (s *abortedMoves) add(id placement.ShardID, epoch placement.Epoch, reason s
 	s.all[why].shards++
 }
 
-// tick logs the moves that have gathered, when it is time.
+// tick logs the collected moves if that is due.
 func (s *abortedMoves) tick(now time.Time) {
 	if due(s.at, now) {
 		s.flush()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLateRefusalDoesNotReplaceAnAbort: word of a former move that comes late neither
-// takes the place of the word that is being told nor is told when all is over.
+// TestLateRefusalDoesNotReplaceAnAbort: a late report of a former move does not replace the report
+// that is being sent, and is not sent when that move has ended.
 func TestLateRefusalDoesNotReplaceAnAbort(t *testing.T) {
 	id := placement.ShardID{Kind: "K", Shard: 1}
 	epoch := func(n uint32) placement.Epoch { return placement.MakeEpoch(1, n) }
@@ -42,7 +42,7 @@ func TestLateRefusalDoesNotReplaceAnAbort(t *testing.T) {
 	}
 }
 
-// TestShardsThatStayAreOneLine: moves given up for one reason are logged together.
+// TestShardsThatStayAreOneLine: moves given up for one reason are logged in one line.
 func TestShardsThatStayAreOneLine(t *testing.T) {
 	var lines []string
 	s := abortedMoves{log: func(l Level, text string, args ...any) {

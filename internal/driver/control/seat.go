@@ -12,22 +12,22 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// coordinatorSingleton names the coordinator among singletons.
+// coordinatorSingleton is the coordinator's name among singletons.
 const coordinatorSingleton = "coordinator"
 
-// A seat is the place of the coordinator: the manager of its singleton, and the coordinator
-// while it is here.
+// A seat manages the coordinator at this member: the manager of its singleton decides whether it
+// runs here.
 type seat struct {
 	m          *Member
 	manager    *singleton.Manager
 	managerAt  time.Time
-	core       *coordinator.Coordinator // nil where it does not run
+	core       *coordinator.Coordinator // nil if the coordinator does not run here
 	coreAt     time.Time
-	term       uint32    // of core
-	termAt     time.Time // when the store's last term is compared with it next; zero means never
-	behind     int       // how often in a row the store's was higher
-	starts     int       // counts starts and stops of the coordinator
-	begun      bool      // the manager knows that it has started
+	term       uint32    // the term of core
+	termAt     time.Time // when term is next compared with the store's last term; zero means never
+	behind     int       // how many times in a row the store's term was higher
+	starts     int       // number of starts and stops of the coordinator
+	begun      bool      // the manager knows that the coordinator has started
 	quarantine quarantine
 }
 
@@ -43,17 +43,17 @@ func (s *seat) tick(now time.Time) {
 	}
 }
 
-// The store's last term is read every termEvery. If it was higher than the coordinator's termTries
-// times in a row, it is not the term of a successor, because this process would have heard of that
-// one. Then the record of the terms was lost before the coordinator took its own, and homes have
-// since met a later term in the store.
+// The store's last term is read every termEvery. If it was higher than the coordinator's term
+// termTries times in a row, it does not belong to a successor, because this process would have
+// heard of a successor. So the record of the terms was lost before the coordinator took its term,
+// and homes have since found a later term in the store.
 const (
 	termEvery = 2 * time.Second
 	termTries = 3
 )
 
-// compareTerm has the coordinator begin anew, above all terms that the store knows, when its term
-// is behind them. Under such a term no home can open a shard that had a home under a later one.
+// compareTerm makes the coordinator begin again, above all terms that the store knows, if its term
+// is behind them. Otherwise no home could open a shard that has had a home under a later term.
 func (s *seat) compareTerm(now time.Time) {
 	s.termAt = now.Add(termEvery)
 	n := s.starts
@@ -78,7 +78,7 @@ func (s *seat) stop() {
 	s.core, s.coreAt, s.termAt, s.behind = nil, time.Time{}, time.Time{}, 0
 }
 
-// managed gives the manager the members.
+// managed passes the members to the manager.
 func (s *seat) managed(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -89,14 +89,14 @@ func (s *seat) managed(v *membership.View) {
 	s.stepManager(view)
 }
 
-// placed gives the coordinator, if it is here, the members.
+// placed passes the members to the coordinator, if it is here.
 func (s *seat) placed(v *membership.View) {
 	if s.core != nil {
 		s.step(placementView(v))
 	}
 }
 
-// placementView is a view of the members as the coordinator takes it.
+// placementView returns the members in the coordinator's form.
 func placementView(v *membership.View) coordinator.View {
 	view := coordinator.View{Converged: v.Converged}
 	for _, m := range v.ByAge {
@@ -111,7 +111,7 @@ func placementView(v *membership.View) coordinator.View {
 	return view
 }
 
-// stepManager gives the manager one input and carries out its effects.
+// stepManager gives the manager one input and carries out its output.
 func (s *seat) stepManager(in singleton.Input) {
 	out := s.manager.Step(s.m.env.Now(), in)
 	s.managerAt = out.WakeAt
@@ -131,8 +131,8 @@ func (s *seat) stepManager(in singleton.Input) {
 	}
 }
 
-// start starts the coordinator here when it has its term, unless it was stopped or started
-// again meanwhile.
+// start takes a term and then starts the coordinator here, unless it was stopped or started again
+// meanwhile.
 func (s *seat) start() {
 	s.starts++
 	n := s.starts
@@ -144,8 +144,8 @@ func (s *seat) start() {
 	})
 }
 
-// begin starts the coordinator here under a term. Before is the one before it in the store. If
-// this process has not heard of that one, another cluster may have taken it.
+// begin starts the coordinator here under term. before is the term that the store had before. If
+// this process has not heard of that term, another cluster may have taken it.
 func (s *seat) begin(term, before uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address
@@ -165,7 +165,7 @@ func (s *seat) begin(term, before uint32) {
 	s.m.viewChanged()
 }
 
-// step gives the coordinator one input and carries out its effects.
+// step gives the coordinator one input and carries out its output.
 func (s *seat) step(in coordinator.Input) {
 	out := s.core.Step(s.m.env.Now(), in)
 	s.coreAt = out.WakeAt
@@ -182,9 +182,9 @@ func (s *seat) step(in coordinator.Input) {
 	s.m.checkLeaving()
 }
 
-// lookForOwing quarantines members that owe the coordinator an answer for too long. Only
-// time in which this process itself could hear counts: its turn lease is valid, and the
-// member is reachable.
+// lookForOwing quarantines members that have owed the coordinator an answer for QuarantineAfter. It
+// counts only time in which this process could hear: its turn lease is valid, and the member is
+// reachable.
 func (s *seat) lookForOwing() {
 	var owing []transport.Address
 	if s.core != nil && s.m.env.LeaseValid() {
@@ -197,13 +197,13 @@ func (s *seat) lookForOwing() {
 	}
 }
 
-// A quarantine notices members that answer heartbeats and owe the coordinator an answer for
-// too long, although it is asked for again and again.
+// A quarantine finds members that answer heartbeats but have owed the coordinator an answer for too
+// long, although the coordinator keeps asking.
 type quarantine struct {
-	since map[transport.Address]time.Time // when it was first seen that a member owes an answer
+	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }
 
-// look takes the members owing an answer now, and returns those owing one for at least the time
+// look takes the members that owe an answer now, and returns those that have owed one for at least
 // after.
 func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
 	owed := make(map[transport.Address]time.Time, len(owing))

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestDownMemberKeepsItsShards: a member that is Down counts as unreachable, not as gone, while it
-// may still run. One that is Up counts as it is.
+// TestDownMemberKeepsItsShards: to the coordinator, a Down member counts as unreachable, not as
+// gone, while it may still run. An Up member counts as it is.
 func TestDownMemberKeepsItsShards(t *testing.T) {
 	of := func(name string, s membership.Status, fenced bool) membership.MemberView {
 		return membership.MemberView{Reachable: true, Member: membership.Member{
@@ -45,8 +45,8 @@ func runsCoordinator(t *testing.T) (*Member, *fakeEnv) {
 }
 
 // TestCoordinatorIsSteppedWhenItIsDue: however often other parts of the member are due, the
-// coordinator has its steps, each of which looks at all moves, when it is due itself, and the store is
-// read every termEvery.
+// coordinator is stepped only when it is due itself, because each step looks at all moves. The
+// store is read every termEvery.
 func TestCoordinatorIsSteppedWhenItIsDue(t *testing.T) {
 	m, env := runsCoordinator(t)
 	env.steps = 0
@@ -61,9 +61,9 @@ func TestCoordinatorIsSteppedWhenItIsDue(t *testing.T) {
 	require.Equal(t, int(10*time.Second/termEvery), env.reads)
 }
 
-// TestCoordinatorBehindTheStoreBeginsAnew: a coordinator begins anew, above what the store has seen, when
-// the store's last term has been above its own termTries times in a row, at termEvery. One that is not
-// behind, or was for a moment, goes on.
+// TestCoordinatorBehindTheStoreBeginsAnew: a coordinator begins again under a term above the
+// store's if the store's last term was above its own in termTries checks in a row. Otherwise it
+// goes on.
 func TestCoordinatorBehindTheStoreBeginsAnew(t *testing.T) {
 	m, env := runsCoordinator(t)
 	first := m.Coordinator()
@@ -88,9 +88,9 @@ func TestCoordinatorBehindTheStoreBeginsAnew(t *testing.T) {
 	require.EqualValues(t, 10, env.term)
 }
 
-// TestShardsOfAnotherClusterAreClaimedAgain: a coordinator that begins above terms of which this
-// process has not heard gives the shards new epochs at their homes. One that succeeds the last one
-// leaves them theirs.
+// TestShardsOfAnotherClusterAreClaimedAgain: a coordinator that begins above terms that this
+// process has not heard of gives the shards new epochs at their homes. One that succeeds the last
+// coordinator leaves their epochs.
 func TestShardsOfAnotherClusterAreClaimedAgain(t *testing.T) {
 	id := placement.ShardID{Kind: "Cart", Shard: 1}
 	for _, foreign := range []bool{false, true} {
@@ -120,8 +120,9 @@ func TestShardsOfAnotherClusterAreClaimedAgain(t *testing.T) {
 	}
 }
 
-// TestCoordinatorIsAskedForUntilItIsHandedOver: a member that has become the oldest asks the one that
-// leaves for the coordinator again and again, and starts it when that has stopped it.
+// TestCoordinatorIsAskedForUntilItIsHandedOver: a member that has become the oldest repeatedly asks
+// the leaving one for the coordinator, and starts the coordinator when the leaving member has
+// stopped it.
 func TestCoordinatorIsAskedForUntilItIsHandedOver(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	machine.view.ByAge = []membership.MemberView{

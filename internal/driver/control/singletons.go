@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// singletons is a member as package singlehost uses it.
+// singletons presents a Member to package singlehost.
 type singletons struct {
 	Env
 	m *Member
@@ -18,7 +18,7 @@ type singletons struct {
 
 var _ singlehost.Process = singletons{}
 
-// View returns the members.
+// View returns the members; nil before there is a view.
 func (s singletons) View() *membership.View { return s.m.View() }
 
 // Send sends a message to a process.
@@ -35,14 +35,15 @@ func (s singletons) Clients() (clients []transport.Peer) {
 	return clients
 }
 
-// Callable returns the singleton of that name as this process calls it.
+// Callable returns the singleton of that name, for calls of this process; nil if it cannot be
+// called.
 func (s singletons) Callable(kind string) singlehost.Callable { return s.m.setup.Callable(kind) }
 
-// SetWhy notes the reason why no instance of the singleton is known.
+// SetWhy records why no instance of the singleton is known.
 func (s singletons) SetWhy(kind, reason string) { s.m.reasons.Note(kind, reason, s.m.env.Now()) }
 
-// GaveAway lets a leaving member exit that has given everything away.
+// GaveAway lets a leaving member exit if it has given everything away.
 func (s singletons) GaveAway() { s.m.checkLeaving() }
 
-// Ignored counts a message that nobody here waits for.
+// Ignored counts a message that nothing here waits for.
 func (s singletons) Ignored() { s.m.env.Count(Ignored) }

@@ -7,13 +7,13 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// messageNames are the kinds of the membership's messages, in the order of Traffic's counts.
+// messageNames are the names of the kinds of membership messages, in the order of Traffic's counts.
 var messageNames = [...]string{
 	"other", "hello", "hello ack", "join", "welcome", "join refused", "gossip", "status", "heartbeat", "heartbeat ack",
 	"alive", "echo", "removal", "vote", "vote ack",
 }
 
-// messageKind is the place of a message in messageNames.
+// messageKind returns the index of a message's kind in messageNames.
 func messageKind(m membership.Message) int {
 	switch m.(type) {
 	case message.Hello:
@@ -48,20 +48,19 @@ func messageKind(m membership.Message) int {
 	return 0
 }
 
-// A Traffic counts the messages of the membership, and the members that were downed. It is safe for
-// concurrent use.
+// A Traffic counts the membership messages, and the downed members. It is safe for concurrent use.
 type Traffic struct {
 	sent, received [len(messageNames)]atomic.Uint64
-	downed         [membership.EvidenceGone + 1]atomic.Uint64 // by the evidence
+	downed         [membership.EvidenceGone + 1]atomic.Uint64 // by evidence
 }
 
-// MessageCount is how many messages of one kind this process has sent and received.
+// MessageCount has the numbers of messages of one kind that this process has sent and received.
 type MessageCount struct {
 	Kind           string // "heartbeat", "gossip", "status" and so on
-	Sent, Received uint64 // a message for all members counts once
+	Sent, Received uint64 // a message to all members counts once
 }
 
-// Messages returns the counts by kind.
+// Messages returns the counts of all kinds.
 func (t *Traffic) Messages() (all []MessageCount) {
 	for i, name := range messageNames {
 		all = append(all, MessageCount{name, t.sent[i].Load(), t.received[i].Load()})
@@ -69,8 +68,9 @@ func (t *Traffic) Messages() (all []MessageCount) {
 	return all
 }
 
-// Downed returns the number of members downed in this process's view, by the strongest known
-// evidence against them: "none", for example by an operator, "silent", "cut" or "gone".
+// Downed returns the number of downed members in this process's view, by the strongest known
+// evidence against them: "none" (for example if an operator downed them), "silent", "cut" or
+// "gone".
 func (t *Traffic) Downed() map[string]uint64 {
 	all := make(map[string]uint64, len(t.downed))
 	for i := range t.downed {

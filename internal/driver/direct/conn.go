@@ -15,14 +15,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lengthBytes is the size of the length before each frame.
+// lengthBytes is the size of the length that precedes each frame, in bytes.
 const lengthBytes = 4
 
 // errClosed is the error of a direct lane that has ended.
 var errClosed = errors.New("the direct lane has ended")
 
-// A Conn carries the frames of one lane to and from one peer. Send and Fail are safe for
-// concurrent use; one goroutine at a time receives.
+// A Conn carries one lane's frames to and from one peer. Send and Fail are safe for concurrent use.
+// Only one goroutine at a time may receive.
 type Conn struct {
 	peer  transport.Peer
 	lane  int
@@ -30,27 +30,27 @@ type Conn struct {
 	tls   *tls.Conn
 	out   *outlet
 	in    *bufio.Reader
-	limit func() int // the largest frame, in bytes
+	limit func() int // returns the size of the largest frame, in bytes
 	born  time.Time
 	used  atomic.Bool // a frame was sent or received
-	heard atomic.Bool // a frame was received since it stalled
-	// stalledAt is when it last stalled, in nanoseconds after born; 0 means never.
+	heard atomic.Bool // a frame was received since the last stall
+	// stalledAt is when the connection last stalled, in nanoseconds after born; 0 means never.
 	stalledAt atomic.Int64
 	ended     atomic.Bool
-	why       atomic.Uint32 // the agree.Reason, once ended is set
+	why       atomic.Uint32 // 1 + the agree.Reason of the end; 0 before the end
 
 	mu  sync.Mutex // guards sending
-	buf []byte     // a frame with its length
+	buf []byte     // the current frame with its length
 }
 
-// Peer is the process at the other end, as its key proves.
+// Peer returns the process at the other end, as its key proves.
 func (c *Conn) Peer() transport.Peer { return c.peer }
 
-// Lane is the lane whose frames the connection carries.
+// Lane returns the lane whose frames the connection carries.
 func (c *Conn) Lane() int { return c.lane }
 
-// Send sends a frame, which it does not keep. It does not block. After an error the
-// connection has ended, but the frame may have arrived.
+// Send sends a frame, and does not keep it. It does not block. After an error the connection has
+// ended, but the frame may have arrived.
 func (c *Conn) Send(frame []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,17 +80,17 @@ func (c *Conn) Send(frame []byte) error {
 	return err
 }
 
-// A stalled connection is not ended at once, because a process finds all of its connections stalled
-// after it was not scheduled for some 100 ms.
+// The first stall does not end a connection, because after a process was not scheduled for some 100
+// ms, all of its connections seem to have stalled.
 const (
-	// stallsApart is the time within which a second stall ends the connection.
+	// stallsApart is the time in which a second stall ends the connection.
 	stallsApart = 5 * time.Second
-	// stallPatience is how long a connection that has stalled may bring nothing.
+	// stallPatience is how long nothing may arrive on a connection after a stall.
 	stallPatience = time.Second
 )
 
-// Stalled notes that the peer acknowledges nothing. The connection ends if nothing comes on
-// it either, or if it stalls again soon.
+// Stalled records that the peer acknowledges nothing. The connection ends if nothing arrives on it
+// for stallPatience, or if it stalls again within stallsApart.
 func (c *Conn) Stalled() {
 	now := int64(time.Since(c.born))
 	last := c.stalledAt.Swap(now)
@@ -100,10 +100,11 @@ func (c *Conn) Stalled() {
 	}
 }
 
-// IsHeard reports whether frames have come since the connection stalled, if it did.
+// IsHeard reports whether the connection has never stalled, or frames have arrived since the last
+// stall.
 func (c *Conn) IsHeard() bool { return c.stalledAt.Load() == 0 || c.heard.Load() }
 
-// checkStall ends the connection if it has stalled and nothing came since.
+// checkStall ends the connection if nothing has arrived for stallPatience since it stalled.
 func (c *Conn) checkStall() {
 	at := c.stalledAt.Load()
 	if at != 0 && !c.heard.Load() && int64(time.Since(c.born))-at >= int64(stallPatience) {
@@ -111,8 +112,8 @@ func (c *Conn) checkStall() {
 	}
 }
 
-// Fail ends the connection for a reason, unless it has ended. It does not wait for the receiving
-// goroutine. That goroutine's Receive returns an error.
+// Fail ends the connection with that reason, unless it has already ended. It does not wait for the
+// receiving goroutine, whose Receive then returns an error.
 func (c *Conn) Fail(why agree.Reason) {
 	if c.why.CompareAndSwap(0, uint32(why)+1) {
 		c.ended.Store(true)
@@ -120,7 +121,7 @@ func (c *Conn) Fail(why agree.Reason) {
 	}
 }
 
-// Why returns the reason why the connection ended.
+// Why returns the reason why the connection ended; Broken if it has not ended.
 func (c *Conn) Why() agree.Reason {
 	if why := c.why.Load(); why > 0 {
 		return agree.Reason(why - 1)
@@ -153,7 +154,7 @@ func (c *Conn) Receive() (transport.Message, error) {
 	return transport.Message{Payload: frame, From: c.peer.Address}, nil
 }
 
-// TryReceive is Receive without waiting: ok is false unless a whole frame has been read.
+// TryReceive is Receive, but does not wait: ok is false unless a whole frame has arrived.
 func (c *Conn) TryReceive() (m transport.Message, ok bool) {
 	if c.in.Buffered() < lengthBytes || c.ended.Load() {
 		return m, false
@@ -166,13 +167,14 @@ func (c *Conn) TryReceive() (m transport.Message, ok bool) {
 	return m, err == nil
 }
 
-// errLength is the error of bytes that are no frame.
+// errLength is the error of a length that no frame can have.
 var errLength = errors.New("a frame's length is out of bounds")
 
-// growBy bounds the memory that a frame gets before its bytes have arrived.
+// growBy bounds the memory allocated for a frame before its bytes have arrived, so that a mere
+// length costs no more.
 const growBy = 64 << 10
 
-// readFrame reads a length and as many bytes, which belong to the caller.
+// readFrame reads a length and a frame of that length. The frame belongs to the caller.
 func readFrame(r *bufio.Reader, limit func() int) ([]byte, error) {
 	head, err := r.Peek(lengthBytes)
 	if err != nil {
@@ -199,7 +201,7 @@ func readFrame(r *bufio.Reader, limit func() int) ([]byte, error) {
 	}
 }
 
-// newConn makes a Conn of a connection whose handshake has ended.
+// newConn returns a Conn on a connection whose handshake is complete.
 func newConn(c *tls.Conn, out *outlet, limit func() int) *Conn {
 	return &Conn{born: time.Now(), tls: c, out: out, in: bufio.NewReaderSize(c, readAhead), limit: limit}
 }

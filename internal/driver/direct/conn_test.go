@@ -57,7 +57,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestSendNeverBlocks: neither end reads, and both send until the bound of what may wait.
+// TestSendNeverBlocks: two ends that do not read can both send up to the bound of waiting bytes.
 func TestSendNeverBlocks(t *testing.T) {
 	frame := make([]byte, 60<<10)
 	for dialed := range 2 {
@@ -84,7 +84,7 @@ func TestSendNeverBlocks(t *testing.T) {
 	}
 }
 
-// TestSlowReader: bytes that waited arrive in order.
+// TestSlowReader: bytes that waited for a slow reader arrive in order.
 func TestSlowReader(t *testing.T) {
 	_, _, ofA, ofB := pair(t)
 	const count = 4000
@@ -111,7 +111,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestBadLength: a length out of bounds ends the connection, before memory is made.
+// TestBadLength: a length out of bounds ends the connection, before memory for the frame is
+// allocated.
 func TestBadLength(t *testing.T) {
 	for _, length := range []uint32{0, 1<<20 + 1, 1<<32 - 1} {
 		_, _, ofA, ofB := pair(t)
@@ -123,7 +124,7 @@ func TestBadLength(t *testing.T) {
 	}
 }
 
-// TestCutInAFrame: half a frame is no frame.
+// TestCutInAFrame: half a frame counts as no frame.
 func TestCutInAFrame(t *testing.T) {
 	_, _, ofA, ofB := pair(t)
 	_, err := ofA.tls.Write(append(binary.BigEndian.AppendUint32(nil, 1000), make([]byte, 500)...))
@@ -135,8 +136,8 @@ func TestCutInAFrame(t *testing.T) {
 	require.Error(t, ofA.Send([]byte("x")))
 }
 
-// FuzzReadFrame: any bytes give frames within the bound or an error, and no more memory than
-// has arrived, but for growBy and the factor two.
+// FuzzReadFrame: any bytes give frames within the bound, or an error. The memory used is at most
+// growBy, or twice the bytes that have arrived.
 func FuzzReadFrame(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 'x'})
 	f.Add([]byte{0, 0, 0, 0})
@@ -159,8 +160,8 @@ func FuzzReadFrame(f *testing.F) {
 	})
 }
 
-// TestVersionGoesFirst: a frame that is sent as soon as the listening side has the connection goes
-// behind the version, for the dialing side reads that first.
+// TestVersionGoesFirst: a frame that is sent as soon as the listening side has the connection is
+// sent after the version, because the dialing side reads the version first.
 func TestVersionGoesFirst(t *testing.T) {
 	broker := newBroker()
 	a, b := broker.process(t, memberA, "127.0.0.1:0"), broker.process(t, memberB, "127.0.0.1:0")

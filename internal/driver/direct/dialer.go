@@ -13,14 +13,13 @@ type Dialer interface {
 // dialerKey is the key of a context's Dialer.
 type dialerKey struct{}
 
-// WithDialer returns a context for starting a process. The process dials by d instead of the
-// system's Dialer. It is for programs whose processes are on several hosts, as those of
-// internal/e2e/netns.
+// WithDialer returns a context for starting a process that dials with d instead of the system's
+// Dialer. It serves programs whose processes act as several hosts, such as internal/e2e/netns.
 func WithDialer(ctx context.Context, d Dialer) context.Context {
 	return context.WithValue(ctx, dialerKey{}, d)
 }
 
-// DialerOf returns the Dialer of WithDialer, or else that of the system.
+// DialerOf returns the Dialer set by WithDialer, or the system's.
 func DialerOf(ctx context.Context) Dialer {
 	if d, ok := ctx.Value(dialerKey{}).(Dialer); ok {
 		return d

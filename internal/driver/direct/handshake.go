@@ -12,14 +12,14 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 )
 
-// Behind the handshake of TLS the process that dialed sends version and the nonce. The other one
-// answers with version, and frames follow both ways.
+// After the TLS handshake the dialing process sends version and the nonce. The listening one
+// answers with version. Then frames follow in both directions.
 const version = 1
 
-// errVersion is the error of a peer that speaks another version.
+// errVersion is the error of a peer with another version of this handshake.
 var errVersion = errors.New("the peer speaks another version of direct lanes")
 
-// dial connects to a process that must show the key, and shows it the nonce.
+// dial connects to the process of d, checks that it has the announced key, and sends it the nonce.
 func dial(ctx context.Context, id *keyPair, d agree.Dial, most int, spawn func(func()), limit func() int) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, agree.DialFor)
 	defer cancel()
@@ -58,7 +58,7 @@ func greet(ctx context.Context, c net.Conn, secure *tls.Conn, nonce agree.Nonce)
 	return nil
 }
 
-// greeted is the listening side of the handshake: it reads the key and the nonce of a process
+// greeted is the listening side of the handshake. It reads the key and the nonce of the process
 // that dialed.
 func greeted(secure *tls.Conn) (key agree.Key, nonce agree.Nonce, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agree.DialFor)

@@ -80,7 +80,8 @@ func TestStrangers(t *testing.T) {
 	require.Equal(t, "still there", string(m.Payload))
 }
 
-// TestWrongServer: a process that dials finds another key than the broker announced.
+// TestWrongServer: a process that dials finds another key than the one announced through the
+// broker.
 func TestWrongServer(t *testing.T) {
 	broker := newBroker()
 	a, b := broker.process(t, memberA, "127.0.0.1:0"), broker.process(t, memberB, "")
@@ -97,8 +98,8 @@ func TestWrongServer(t *testing.T) {
 	require.Empty(t, b.opened)
 }
 
-// TestHalfOpen: connections that show nothing are bounded in number and time, and others get
-// through then.
+// TestHalfOpen: connections that show no key and nonce are bounded in number and time. Others get
+// through afterwards.
 func TestHalfOpen(t *testing.T) {
 	broker := newBroker()
 	a, b := broker.process(t, memberA, "127.0.0.1:0"), broker.process(t, memberB, "")

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 )
 
-// A keyPair is the key of a process, with a certificate that it signed itself. It lives as
-// long as the process.
+// A keyPair is a process's key, with a certificate signed by that key. It lives as long as the
+// process.
 type keyPair struct {
 	certificate tls.Certificate
 	hash        agree.Key
@@ -50,11 +50,11 @@ func newKeyPair() (*keyPair, error) {
 // hashOf returns the hash of a certificate's public key.
 func hashOf(c *x509.Certificate) agree.Key { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
-// errWrongKey is the error of a peer whose key is not the announced one.
+// errWrongKey is the error of a peer that does not have the key announced through the broker.
 var errWrongKey = errors.New("the peer shows another key than it announced through the broker")
 
 // config returns the TLS configuration of one side. pinned reports whether the peer may have a key.
-// Only pinned decides, because the certificates are self-signed.
+// Nothing else is checked, because the certificates are self-signed.
 func (k *keyPair) config(pinned func(agree.Key) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

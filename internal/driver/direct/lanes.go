@@ -15,23 +15,23 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGreeting bounds the connections that have shown no nonce yet. Further ones are closed.
+// maxGreeting bounds the connections that have not shown a nonce yet. Further ones are closed.
 const maxGreeting = 64
 
-// acceptPause is the time between an error of the listener and the next attempt to accept.
+// acceptPause is the pause after an error of the listener, before it accepts again.
 const acceptPause = 100 * time.Millisecond
 
-// tickEvery is how often agree.Machine gets the time while there are agreements.
+// tickEvery is the interval of agree.Machine's ticks while there are agreements.
 const tickEvery = 500 * time.Millisecond
 
-// A Counter is one of the counters of a process, which [Env.Count] raises by one.
+// A Counter is one of the counters of a process. [Env.Count] adds one to it.
 type Counter uint8
 
 // The counters.
 const (
-	Opened   Counter = iota // a connection
-	Refused                 // an offer, by either side
-	Stranger                // a connection that showed no key and nonce that were announced
+	Opened   Counter = iota // opened connections
+	Refused                 // refused offers, by either side
+	Stranger                // connections that did not show an announced key and nonce
 )
 
 // An Env is the process of Lanes. Its methods must not block.
@@ -40,16 +40,16 @@ type Env interface {
 	Go(f func())
 	// Send sends the body of a control message to a process.
 	Send(to transport.Peer, body []byte)
-	// Confidential returns nil if others cannot read the messages of the broker.
+	// Confidential returns nil if the connection to the broker is encrypted or local.
 	Confidential() error
-	// MaxPayload is the largest frame, in bytes.
+	// MaxPayload returns the size of the largest frame, in bytes.
 	MaxPayload() int
-	// Carry begins to send and receive frames of a lane on the connection. When
-	// receiving has ended, it calls Lanes.Ended.
+	// Carry begins to send and receive a lane's frames on the connection. When receiving has ended,
+	// the Env calls Lanes.Ended.
 	Carry(c *Conn)
-	// Wanted is called for a connection that is open when one is asked for.
+	// Wanted is called when a direct lane is asked for and the connection for it is already open.
 	Wanted(c *Conn)
-	// Count raises a counter by one, and reports whether to log that.
+	// Count adds one to a counter, and reports whether to log that.
 	Count(Counter) (n uint64, tell bool)
 	// Closed is called when a connection has ended.
 	Closed(peer transport.Peer, lane int, why agree.Reason)
@@ -61,16 +61,16 @@ type Env interface {
 type Config struct {
 	Self  transport.Peer
 	Lanes int
-	// Listen is the TCP address to listen on; "" not to listen.
+	// Listen is the TCP address to listen on; "" means that the process does not listen.
 	Listen string
-	// Advertise is the host and port, or the host alone, at which others reach it. Default: the address of
-	// the listener.
+	// Advertise is the host and port, or only the host, at which other processes reach this one.
+	// Default: the listener's address.
 	Advertise string
-	// Dialer makes the connections. Default: that of the system.
+	// Dialer makes the connections. Default: the system's.
 	Dialer Dialer
-	// BackOff is the time after the first failure with a peer. Default agree.MinBackOff.
+	// BackOff is the pause after the first failure with a peer. Default agree.MinBackOff.
 	BackOff time.Duration
-	// Waiting bounds the bytes that may wait for one connection's socket.
+	// Waiting bounds the bytes that wait until one connection's socket takes them.
 	Waiting int
 }
 
@@ -82,7 +82,7 @@ type Lanes struct {
 	listener net.Listener // nil: the process only dials
 	ctx      context.Context
 	stop     context.CancelFunc
-	greeting chan struct{} // has a value for each connection that has shown no nonce yet
+	greeting chan struct{} // holds one value for each connection that has not shown a nonce yet
 	lastID   atomic.Uint64
 
 	mu      sync.Mutex // guards the fields below
@@ -90,11 +90,12 @@ type Lanes struct {
 	conns   map[uint64]*Conn
 	ticking bool
 	stopped bool
-	drained chan struct{}   // closed when stopped and without connections
-	told    map[string]bool // the reasons of refusals that were logged, at most maxTold
+	drained chan struct{}   // closed when stopped is set and conns is empty
+	told    map[string]bool // reasons of refusals that were logged, at most maxTold
 }
 
-// New returns Lanes that listen, if they are to. Start begins to accept connections.
+// New returns the Lanes of a process. If Config.Listen is set, they listen, and Start begins to
+// accept connections.
 func New(cfg Config, env Env) (*Lanes, error) {
 	id, err := newKeyPair()
 	if err != nil {
@@ -123,7 +124,7 @@ func New(cfg Config, env Env) (*Lanes, error) {
 	return l, nil
 }
 
-// advertised returns the address at which others reach a listener.
+// advertised returns the address at which other processes reach a listener.
 func advertised(advertise string, at net.Addr) (string, error) {
 	host, port, err := net.SplitHostPort(at.String())
 	if err != nil {
@@ -146,7 +147,7 @@ func advertised(advertise string, at net.Addr) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Start accepts connections until Close.
+// Start begins to accept connections, until Close.
 func (l *Lanes) Start() {
 	if l.listener != nil {
 		l.env.Go(l.accept)
@@ -168,8 +169,8 @@ func (l *Lanes) Open() int {
 	return l.core.Open()
 }
 
-// Want offers a peer a connection for a lane, because there are frames for it. If there is such
-// a connection already, Env.Wanted is called with it.
+// Want offers a peer a connection for a lane that has frames for it. If there is already such a
+// connection, it calls Env.Wanted.
 func (l *Lanes) Want(to transport.Peer, lane int) {
 	if c := l.find(to.Address, lane); c != nil {
 		l.env.Wanted(c)
@@ -182,7 +183,7 @@ func (l *Lanes) Want(to transport.Peer, lane int) {
 	l.step(func(now time.Time) agree.Output { return l.core.Want(now, to, lane, newNonce()) })
 }
 
-// find returns the connection with a peer that carries a lane; nil if there is none.
+// find returns the connection with a peer for a lane; nil if there is none.
 func (l *Lanes) find(peer transport.Address, lane int) *Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +193,7 @@ func (l *Lanes) find(peer transport.Address, lane int) *Conn {
 	return nil
 }
 
-// refuses returns why this process agrees to no connection now, or "".
+// refuses returns why this process currently agrees to no connection; "" if it does agree.
 func (l *Lanes) refuses() string {
 	if err := l.env.Confidential(); err != nil {
 		return "the broker's connection is neither encrypted nor local: " + err.Error() + " (use TLS to the broker)"
@@ -205,7 +206,7 @@ func newNonce() (n agree.Nonce) {
 	return n
 }
 
-// Receive takes the body of a control message. An error is that of reading it.
+// Receive handles the body of a control message. It returns an error if the body cannot be read.
 func (l *Lanes) Receive(from transport.Peer, body []byte) error {
 	m, err := decodeMessage(body)
 	if err != nil {
@@ -224,7 +225,7 @@ func (l *Lanes) Gone(a transport.Address) {
 	l.step(func(time.Time) agree.Output { return l.core.Gone(a) })
 }
 
-// Ended notes that a connection's frames are not received any more.
+// Ended records that no more frames are received on a connection.
 func (l *Lanes) Ended(c *Conn) {
 	c.Fail(agree.Broken) // unless there was a reason before
 	l.mu.Lock()
@@ -235,8 +236,8 @@ func (l *Lanes) Ended(c *Conn) {
 	l.env.Closed(c.peer, c.lane, c.Why())
 }
 
-// Close ends all connections, and accepts and makes no more. It may be called twice, and on a
-// nil pointer.
+// Close ends all connections, and accepts and makes no further ones. It may be called twice, and on
+// a nil pointer.
 func (l *Lanes) Close() {
 	if l == nil {
 		return
@@ -254,12 +255,12 @@ func (l *Lanes) Close() {
 	l.noteDrainedLocked()
 }
 
-// Drained returns a channel that is closed when Close has been called, all connections have
-// ended and nothing is received from them any more.
+// Drained returns a channel that is closed after Close, when all connections have ended and their
+// received frames have been handled.
 func (l *Lanes) Drained() <-chan struct{} { return l.drained }
 
-// noteDrainedLocked closes drained when it is time. A connection that was made while Close ran
-// fails at once, and nothing of it is received.
+// noteDrainedLocked closes drained if Close was called and no connection is left. A connection made
+// during Close fails at once, so nothing is received on it.
 func (l *Lanes) noteDrainedLocked() {
 	if !l.stopped || len(l.conns) > 0 {
 		return
@@ -271,7 +272,7 @@ func (l *Lanes) noteDrainedLocked() {
 	}
 }
 
-// step gives the machine an input, and does the work that results.
+// step gives the machine an input, and does what the output asks for.
 func (l *Lanes) step(f func(now time.Time) agree.Output) {
 	l.mu.Lock()
 	if l.stopped {
@@ -284,7 +285,7 @@ func (l *Lanes) step(f func(now time.Time) agree.Output) {
 	l.perform(&out)
 }
 
-// doLocked does the part of an output that concerns connections.
+// doLocked closes the connections that an output names, and starts tick if it is needed.
 func (l *Lanes) doLocked(out *agree.Output) {
 	for _, c := range out.Close {
 		if conn := l.conns[c.ID]; conn != nil {
@@ -297,7 +298,7 @@ func (l *Lanes) doLocked(out *agree.Output) {
 	}
 }
 
-// perform does the rest of an output, without the lock.
+// perform does the other work of an output, without the lock.
 func (l *Lanes) perform(out *agree.Output) {
 	for _, s := range out.Send {
 		body, err := encode(s.Message)
@@ -315,11 +316,12 @@ func (l *Lanes) perform(out *agree.Output) {
 	}
 }
 
-// maxTold bounds the reasons that are logged for being new. Those of peers may be any text.
+// maxTold bounds the reasons that are each logged once, because a peer may send any text as a
+// reason.
 const maxTold = 16
 
-// refused counts an offer that was refused. It logs each reason once, and few of the further refusals: whoever may
-// offer can be refused as often as it likes, and for reasons in turn.
+// refused counts a refused offer. It logs each reason once and few further refusals, because a peer
+// can be refused any number of times, with changing reasons.
 func (l *Lanes) refused(r agree.Refused) {
 	n, tell := l.env.Count(Refused)
 	l.mu.Lock()
@@ -332,7 +334,7 @@ func (l *Lanes) refused(r agree.Refused) {
 	}
 }
 
-// tick gives the machine the time while there are agreements.
+// tick ticks the machine while there are agreements.
 func (l *Lanes) tick() {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
@@ -362,7 +364,7 @@ func (l *Lanes) tick() {
 	}
 }
 
-// dial makes a connection that was agreed on.
+// dial makes an agreed connection.
 func (l *Lanes) dial(d agree.Dial) {
 	c, err := dial(l.ctx, l.id, d, l.cfg.Waiting, l.env.Go, l.env.MaxPayload)
 	if err != nil {
@@ -384,7 +386,8 @@ func (l *Lanes) dial(d agree.Dial) {
 	l.carry(c, ok)
 }
 
-// admitLocked records a connection, unless nobody waits for it any more.
+// admitLocked records a connection if ok, which says that the machine still waits for it. Otherwise
+// it ends the connection.
 func (l *Lanes) admitLocked(c *Conn, ok bool) {
 	if !ok || l.stopped {
 		c.Fail(agree.Over)
@@ -402,7 +405,7 @@ func (l *Lanes) carry(c *Conn, ok bool) {
 	l.env.Carry(c)
 }
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (l *Lanes) accept() {
 	for {
 		c, err := l.listener.Accept()
@@ -429,10 +432,10 @@ func (l *Lanes) accept() {
 	}
 }
 
-// errCrowd is why a connection is closed at once.
+// errCrowd is the reason to close a connection at once.
 var errCrowd = fmt.Errorf("%d connections have shown no key yet", maxGreeting)
 
-// stranger closes a connection that showed nothing announced.
+// stranger closes a connection that has not shown an announced key and nonce.
 func (l *Lanes) stranger(c net.Conn, why error) {
 	_ = c.Close()
 	if n, tell := l.env.Count(Stranger); tell && l.ctx.Err() == nil {
@@ -440,7 +443,7 @@ func (l *Lanes) stranger(c net.Conn, why error) {
 	}
 }
 
-// hearGreeting has a process that dialed show its key and nonce.
+// hearGreeting makes a process that dialed show its key and nonce.
 func (l *Lanes) hearGreeting(c net.Conn) {
 	stop := context.AfterFunc(l.ctx, func() { _ = c.Close() })
 	defer stop()
@@ -479,5 +482,5 @@ func (l *Lanes) hearGreeting(c net.Conn) {
 	l.carry(conn, true)
 }
 
-// errNobody is why a connection with a known key is closed.
+// errNobody is the reason to close a connection whose key is known.
 var errNobody = fmt.Errorf("its nonce is not known, was used, or has expired")

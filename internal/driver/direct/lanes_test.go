@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestDrained: a process that has closed its lanes learns when nothing more is received: neither
-// before Close, nor before the last connection has ended.
+// TestDrained: a process that has closed its lanes learns when nothing more is received: not before
+// Close, and not before the last connection has ended.
 func TestDrained(t *testing.T) {
 	a, _, ofA, _ := pair(t)
 	drained := func() bool {
@@ -43,7 +43,7 @@ func TestDrained(t *testing.T) {
 	a.lanes.Close() // twice
 }
 
-// A detour dials another address than it was told.
+// A detour dials another address than the given one.
 type detour struct {
 	net.Dialer
 	to string
@@ -53,7 +53,7 @@ func (d *detour) DialContext(ctx context.Context, network, _ string) (net.Conn, 
 	return d.Dialer.DialContext(ctx, network, d.to)
 }
 
-// TestDialer: a process dials by its Config.Dialer, which a context brings.
+// TestDialer: a process dials with the Dialer that its context has.
 func TestDialer(t *testing.T) {
 	d := &detour{}
 	require.Same(t, d, DialerOf(WithDialer(t.Context(), d)))

@@ -27,7 +27,7 @@ var (
 	clientC = transport.Peer{Address: transport.Address{Name: "c", Incarnation: identity.Mark(identity.Client, 3)}, Client: true}
 )
 
-// A process has Lanes and nothing else. Its broker is a function call.
+// A process has only Lanes. Its broker is a function call.
 type process struct {
 	t      *testing.T
 	self   transport.Peer
@@ -38,18 +38,18 @@ type process struct {
 
 	counts   [8]atomic.Uint64
 	ended    [agree.Reasons]atomic.Uint64
-	wanted   func(*Conn) // nil: nothing happens to a connection that is asked for again
+	wanted   func(*Conn) // called for a connection that is open and asked for again; nil: nothing is done
 	insecure atomic.Bool
 }
 
 var _ Env = (*process)(nil)
 
-// A broker brings messages to processes, unless it is cut.
+// A broker passes messages to processes, unless it is cut.
 type broker struct {
 	mu     sync.Mutex
 	all    map[transport.Address]*process
 	cut    bool
-	change func(from transport.Peer, m agree.Message) agree.Message // of messages under way
+	change func(from transport.Peer, m agree.Message) agree.Message // changes messages on their way
 }
 
 func newBroker() *broker { return &broker{all: map[transport.Address]*process{}} }
@@ -136,7 +136,7 @@ func (p *process) await() *Conn {
 	}
 }
 
-// pair has two processes agree on a connection.
+// pair makes two processes agree on a connection.
 func pair(t *testing.T) (a, b *process, ofA, ofB *Conn) {
 	broker := newBroker()
 	a, b = broker.process(t, memberA, "127.0.0.1:0"), broker.process(t, memberB, "127.0.0.1:0")

@@ -15,7 +15,7 @@ import (
 // maxAddress bounds the address in a message, in bytes.
 const maxAddress = 300
 
-// errNoMessage is the error of a message without content, as of a later release.
+// errNoMessage is the error of a message with no content that this release knows.
 var errNoMessage = errors.New("no known content")
 
 // encode returns the body of a control message.
@@ -64,17 +64,17 @@ func decodeMessage(body []byte) (m agree.Message, err error) {
 	return m, nil
 }
 
-// terms reads the fields that messages have in common. key is nil for one without.
+// terms reads the fields that messages share. key is nil for a message without a key.
 func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key *agree.Key) (int, error) {
 	switch {
 	case lane > math.MaxInt16:
-		return 0, fmt.Errorf("lane %d", lane)
+		return 0, fmt.Errorf("lane %d is out of range", lane)
 	case len(nonce) != len(n):
-		return 0, fmt.Errorf("a nonce of %d bytes", len(nonce))
+		return 0, fmt.Errorf("the nonce has a wrong length of %d bytes", len(nonce))
 	case key != nil && len(hash) != len(key):
-		return 0, fmt.Errorf("a key's hash of %d bytes", len(hash))
+		return 0, fmt.Errorf("the key's hash has a wrong length of %d bytes", len(hash))
 	case len(address) > maxAddress:
-		return 0, fmt.Errorf("an address of %d bytes", len(address))
+		return 0, fmt.Errorf("the address is too long: %d bytes", len(address))
 	}
 	copy(n[:], nonce)
 	if key != nil {

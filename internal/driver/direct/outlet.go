@@ -8,29 +8,28 @@ import (
 	"syscall"
 )
 
-// errCrowded is the error of a connection whose peer does not read.
+// errCrowded is the error of a connection whose peer reads too slowly.
 var errCrowded = errors.New("the peer does not read: too much waits to be written")
 
-// An outlet is the socket under a TLS connection. Write never blocks: bytes that the socket does
-// not take wait in a buffer, and a goroutine writes them. It is safe for concurrent use.
+// An outlet is the socket under a TLS connection. Write never blocks: it buffers bytes that the
+// socket does not take, and a goroutine writes them. It is safe for concurrent use.
 type outlet struct {
 	net.Conn
 	in    *bufio.Reader
 	raw   syscall.RawConn // nil: the goroutine writes everything
 	spawn func(func())
-	most  int                // bytes that may wait before a frame; as many again may be under way
-	try   func(uintptr) bool // writes waiting bytes; made once, because it would be allocated at each write
+	most  int                // limit of waiting bytes, above which no frame begins; the goroutine may hold as many again
+	try   func(uintptr) bool // writes waiting bytes; made once, to avoid an allocation at each write
 
 	mu       sync.Mutex
-	corked   bool   // Uncork writes, so that the records of a frame go in one system call
-	waiting  []byte // not written yet
-	wrote    int    // of waiting, by try
-	draining bool   // the goroutine runs
+	corked   bool   // Write only buffers, so that the TLS records of a frame go in one system call
+	waiting  []byte // bytes that are not written yet
+	wrote    int    // how many waiting bytes try has written
+	draining bool   // the goroutine is running
 	err      error  // of the socket, or errCrowded
 }
 
-// readAhead is the number of bytes that are read from the socket at once, at most: some
-// records of TLS.
+// readAhead is the most bytes that are read from the socket at once. They are several TLS records.
 const readAhead = 64 << 10
 
 func newOutlet(c net.Conn, most int, spawn func(func())) *outlet {
@@ -50,7 +49,7 @@ func newOutlet(c net.Conn, most int, spawn func(func())) *outlet {
 // Read reads from the socket.
 func (o *outlet) Read(b []byte) (int, error) { return o.in.Read(b) }
 
-// Write writes b, or keeps what the socket does not take.
+// Write writes b. It buffers what the socket does not take.
 func (o *outlet) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,7 +78,7 @@ func (o *outlet) Cork() error {
 	return o.err
 }
 
-// Uncork writes the collected bytes.
+// Uncork writes the buffered bytes.
 func (o *outlet) Uncork() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,17 +87,18 @@ func (o *outlet) Uncork() error {
 	return o.err
 }
 
-// pending returns the number of bytes that wait.
+// pending returns the number of buffered bytes.
 func (o *outlet) pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.waiting)
 }
 
-// keepBytes is the largest buffer of waiting bytes that is kept for the next frame.
+// keepBytes is the largest buffer, in bytes, that is kept for the next frame.
 const keepBytes = 256 << 10
 
-// flushLocked writes as much as the socket takes, and has the goroutine write the rest.
+// flushLocked writes as much as the socket takes, and starts a goroutine that writes the remaining
+// bytes.
 func (o *outlet) flushLocked() {
 	if o.draining || o.err != nil || len(o.waiting) == 0 {
 		return
@@ -123,7 +123,7 @@ func (o *outlet) flushLocked() {
 	}
 }
 
-// drain writes waiting bytes until none are left. It may block; closing the socket ends it.
+// drain writes the buffered bytes. It may block; closing the socket ends it.
 func (o *outlet) drain() {
 	var chunk []byte
 	for {

@@ -2,7 +2,7 @@
 
 package direct
 
-// canWriteNow reports whether writeNow exists.
+// canWriteNow reports whether this system has writeNow.
 const canWriteNow = false
 
 func writeNow(uintptr, []byte) (int, error) { return 0, nil }

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// alone is a shard at one process that no coordinator places.
+// alone is a process with a shard that no coordinator places.
 type alone struct {
 	*Shard
 	p    *process
@@ -30,7 +30,8 @@ func newAlone(t *testing.T, server *memory.Server, node int) *alone {
 	return a
 }
 
-// TestAloneOverFullRestarts: placements count from 1 in each process, and the store's epochs go on.
+// TestAloneOverFullRestarts: after a full restart the epochs of placements start again at 1, but
+// the store's epochs go on.
 func TestAloneOverFullRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -55,7 +56,8 @@ func TestAloneOverFullRestarts(t *testing.T) {
 	})
 }
 
-// TestAloneGoesAboveOperators: shardctl writes under an epoch of the coordinator's terms.
+// TestAloneGoesAboveOperators: a claim goes above the epoch, of the coordinator's terms, under
+// which shardctl has written.
 func TestAloneGoesAboveOperators(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -77,9 +79,10 @@ func TestAloneGoesAboveOperators(t *testing.T) {
 	})
 }
 
-// TestAloneGoesAboveTheLog: the store was put back to an older state while a process ran, which claimed
-// in the log again and appended what memory had. So the log has a claim far above the head's epoch. A new
-// process opens the shard, with what the log has, and ends what is left of the former one.
+// TestAloneGoesAboveTheLog: the store was put back to an older state while a process ran. That
+// process claimed again in the log, and appended what it had in memory, so the log has a claim far
+// above the head's epoch. A new process opens the shard with what the log has, and ends the former
+// process's tenure.
 func TestAloneGoesAboveTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -129,8 +132,8 @@ func TestAloneGoesAboveTheLog(t *testing.T) {
 	})
 }
 
-// TestAloneIsTakenAndComesBack: a home whose shard another one claims is told of it, and claims again
-// only if it may have the shard after a while.
+// TestAloneIsTakenAndComesBack: a home learns that another home has claimed its shard. It claims
+// again only if it may have the shard after a while.
 func TestAloneIsTakenAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -196,8 +199,9 @@ func TestAloneClaimsNothingAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestAloneStartsAboveItsFormerTenure: the former tenure of the process had written its head, and was
-// dropped before it had heard of that. A replica that lags shows the next one that there is no head.
+// TestAloneStartsAboveItsFormerTenure: the former tenure of the process was dropped after it had
+// written its head and before it knew that. A lagging replica then tells the next tenure that there
+// is no head.
 func TestAloneStartsAboveItsFormerTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -229,8 +233,8 @@ func TestAloneStartsAboveItsFormerTenure(t *testing.T) {
 	})
 }
 
-// TestTellsOfALaterLife: the type of a singleton is deleted, and begins anew. Its epochs begin with 1, and the
-// numbers of its tells are above all that receivers have had.
+// TestTellsOfALaterLife: when the type of a singleton is deleted and used again, its epochs begin
+// with 1, but the numbers of its tells are above all that receivers have seen.
 func TestTellsOfALaterLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		last := uint64(0)

@@ -8,14 +8,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An Answer is what a command was answered, as the log keeps it for callers that ask again.
+// An Answer is the answer to a command, in the form in which the log keeps it for callers that ask
+// again.
 type Answer struct {
-	Code    uint32 // of package wire; 0 means results
-	Text    string // of an error
-	Payload []byte // encoded results, or an error's causes
+	Code    uint32 // a code of package wire; 0 means results
+	Text    string // text of an error
+	Payload []byte // encoded results, or the causes of an error
 }
 
-// Fields of an answer. They outlive programs: a number keeps its meaning for ever.
+// Fields of an encoded Answer. The log outlives programs, so a field's number must never change its
+// meaning.
 const (
 	answerCode    = 1
 	answerText    = 2
@@ -42,7 +44,8 @@ func (r Answer) Append(b []byte) []byte {
 	return b
 }
 
-// size is how many bytes Append appends. Most answers are small, and shards keep thousands of them.
+// size returns how many bytes Append appends. It avoids spare memory, because most answers are
+// small and shards keep thousands of them.
 func (r Answer) size() (n int) {
 	if r.Code != 0 {
 		n += protowire.SizeTag(answerCode) + protowire.SizeVarint(uint64(r.Code))
@@ -56,8 +59,8 @@ func (r Answer) size() (n int) {
 	return n
 }
 
-// ReadAnswer decodes an answer. It refuses fields that it does not know, since a
-// caller must not get less than the answer.
+// ReadAnswer decodes an answer. It refuses unknown fields, because without them the caller would
+// get only a part of the answer.
 func ReadAnswer(b []byte) (r Answer, err error) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -87,14 +90,15 @@ func ReadAnswer(b []byte) (r Answer, err error) {
 	return r, nil
 }
 
-// A Body is the call that a tell makes of its entity. Its form outlives programs, as an Answer's.
+// A Body is the call that a tell makes, in the form in which the log keeps it. The log outlives
+// programs.
 type Body struct {
 	Method string
 	Args   []byte
-	Info   []byte // what the call says about itself, as in an envelope; nil means nothing
+	Info   []byte // what the caller tells about the call, encoded as in an envelope; nil means nothing
 }
 
-// Fields of a body.
+// Fields of an encoded Body.
 const (
 	bodyMethod = 1
 	bodyArgs   = 2
@@ -118,7 +122,7 @@ func (d Body) Append(b []byte) []byte {
 	return b
 }
 
-// ReadBody decodes a body. It refuses unknown fields.
+// ReadBody decodes a Body. It refuses unknown fields.
 func ReadBody(b []byte) (d Body, err error) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

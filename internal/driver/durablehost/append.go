@@ -11,56 +11,59 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A beginner is a store that sends an append without waiting for its answer. So the goroutine of
-// the turn sends it, and the connection's reader ends the waiting turns: nobody else is woken.
+// A beginner is a store that can send an append without waiting for its answer. The goroutine of a
+// turn then sends the append, and the goroutine that reads the connection ends the turns that wait,
+// so no other goroutine is woken.
 type beginner interface {
-	// BeginAppend is Append up to its answer. It reports whether it was sent; then done is
-	// called once, which must not block. A rest that is not nil finds the outcome, and may
-	// block. If it is nil, the append stands at the position.
+	// BeginAppend sends an append, and reports whether it was sent. If so, done is called once, and
+	// must not block. If rest is nil, the append is in the log at position p. Otherwise rest returns
+	// the outcome, and may block.
 	BeginAppend(s store.Shard, expect store.Position, data []byte, done func(p store.Position, rest Rest)) bool
 }
 
 // Rest waits for the outcome of an append that was sent.
 type Rest = func(context.Context) (store.Position, error)
 
-// Appends are those of all shards of one process. The zero value is ready.
+// Appends are the appends of all shards of one process. The zero value is ready for use.
 //
-// As long as few are under way, each is sent when a turn has something to append. Otherwise the
-// process is overloaded, and a later append has more turns at no cost to waiting ones: all runnable
-// goroutines run first, and appends beyond those in work at the store wait here (ADR 0010).
+// While few are running, each append is sent when a turn has something to append. With more, the
+// process is overloaded; then a later append holds more turns and delays none: all runnable
+// goroutines run before it is sent, and appends beyond what the store works on at a time wait here
+// (ADR 0010).
 type Appends struct {
 	mu      sync.Mutex
 	limiter appendLimiter
-	under   int       // sent in this spell, and not answered
-	spell   int       // grows when those under way do not count any more
-	queue   []*Tenure // have something to append, the longest first
-	running bool      // run has been started
-	ended   bool      // the process has
+	under   int       // number of appends sent in this spell and not answered
+	spell   int       // number of the spell; it grows when the running appends count no longer
+	queue   []*Tenure // tenures that have something to append, the one that waits longest first
+	running bool      // the goroutine of run was started
+	ended   bool      // the process has ended
 	wake    chan struct{}
-	active  sync.WaitGroup // answers that are handled
+	active  sync.WaitGroup // answers that are being handled
 
 	sweeps sweeps
 
-	outages atomic.Uint64 // how often the store took an append of a shard again, after it could not or did not answer
+	outages atomic.Uint64 // how often the store took a shard's append again after it could not, or did not answer
 
 	tails atomic.Int64 // bytes of all logs' tails
-	open  atomic.Int64 // tenures that have one
-	// written has the bytes that the process has appended to all logs.
+	open  atomic.Int64 // number of tenures whose log has a tail
+	// written counts the bytes that the process has appended to all logs.
 	written atomic.Int64
 	Measured
 }
 
-// maxTails bounds all tails of a process together, in bytes, before the larger ones are
-// written to records: others must read them when the process dies.
+// maxTails bounds the bytes of all logs' tails of a process, because other processes must read the
+// tails if this one dies. Beyond it, the larger tails are written to records.
 const maxTails = 64 << 20
 
-// maxHeld is how many bytes the process appends to all logs before each shard has moved its
-// since. The store removes of a log that several shards share only the part before the lowest
+// maxHeld is how many bytes the process appends to all logs before each shard must advance its
+// since. In a log that several shards share, the store can only remove what comes before the lowest
 // since.
 const maxHeld = 64 << 20
 
-// tailOf counts a tenure's tail; its lock is held. It reports whether it is to be written to records: the
-// process has too much, and this shard at least half of its share.
+// tailOf updates the count of a tenure's tail; the caller has the tenure's lock. It reports whether
+// the tail must be written to records, because all tails exceed maxTails and this tail is at least
+// half of an equal share.
 func (a *Appends) tailOf(t *Tenure) bool {
 	size := int64(t.core.TailBytes())
 	if t.core.State() == durable.Dropped {
@@ -78,11 +81,11 @@ func (a *Appends) tailOf(t *Tenure) bool {
 	return size > 0 && all > maxTails && 2*size*a.open.Load() >= maxTails
 }
 
-// fewAppends is how many may be under way before turns are collected.
+// fewAppends is the number of running appends from which on turns are collected into later appends.
 const fewAppends = 3
 
-// late reports whether a tenure's append is to wait for the turns that can run now. The tenure
-// then appends soon.
+// late reports whether a tenure's append must wait for other turns that can run now. If so, the
+// tenure is queued and appends soon.
 func (a *Appends) late(t *Tenure) bool {
 	if t.queued.Load() {
 		return true // run takes its lock after it has taken the tenure out of the queue
@@ -101,7 +104,7 @@ func (a *Appends) late(t *Tenure) bool {
 	return true
 }
 
-// wakeLocked has run look at the queue.
+// wakeLocked makes run look at the queue.
 func (a *Appends) wakeLocked() {
 	select {
 	case a.wake <- struct{}{}:
@@ -109,7 +112,7 @@ func (a *Appends) wakeLocked() {
 	}
 }
 
-// startLocked starts run, unless that was done before. It reports whether run has not ended.
+// startLocked starts run, if it was not started. It reports false if run has ended.
 func (a *Appends) startLocked(h Host) bool {
 	if !a.running {
 		a.running, a.wake = true, make(chan struct{}, 1)
@@ -118,7 +121,7 @@ func (a *Appends) startLocked(h Host) bool {
 	return !a.ended
 }
 
-// run has the tenures append that have something to append, until the process ends.
+// run makes queued tenures append, until the process ends.
 func (a *Appends) run(ctx context.Context) {
 	var due []*Tenure
 	held, holds := time.NewTimer(longestHold), true
@@ -152,7 +155,7 @@ func (a *Appends) run(ctx context.Context) {
 	}
 }
 
-// end has nothing wait any more: the process has ended.
+// end empties the queue, because the process has ended.
 func (a *Appends) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,8 +166,9 @@ func (a *Appends) end() {
 	a.queue = nil
 }
 
-// due takes the tenures that append now out of the queue, into room, and reports whether others
-// wait. Overdue says that they have waited for long: nothing under way counts any more.
+// due removes from the queue the tenures that append now, using room's memory. rest reports whether
+// others still wait. overdue means that the queue has waited for longestHold, so running appends no
+// longer count.
 func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,9 +187,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter begins to handle the answer to an append sent in that spell. A process that ends waits
-// until leave. took is the duration of the append; 0 means an unknown outcome. enter reports false
-// if the process has ended already.
+// enter begins to handle the answer to an append of that spell. A process that ends waits until
+// leave is called. took is how long the append took; 0 means that the outcome is unknown. enter
+// reports false if the process has already ended.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -202,7 +206,7 @@ func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bo
 	return true
 }
 
-// leave ends the handling of an answer. Waiting appends are sent only now, so that the callers
+// leave ends the handling of an answer. It sends waiting appends only now, so that the callers
 // woken by the answer run first.
 func (a *Appends) leave() {
 	a.mu.Lock()
@@ -213,7 +217,8 @@ func (a *Appends) leave() {
 	a.active.Done()
 }
 
-// sent counts an append that is sent now, until enter is called with the spell.
+// sent counts an append that is about to be sent. It counts until enter is called with the returned
+// spell.
 func (a *Appends) sent() (spell int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -221,7 +226,7 @@ func (a *Appends) sent() (spell int) {
 	return a.spell
 }
 
-// beginAppend sends an append, here if the store can.
+// beginAppend sends an append from this goroutine or, if the store cannot do that, from another.
 func (t *Tenure) beginAppend(r *durable.Request) {
 	a := t.shard.cfg.Appends
 	spell, began := a.sent(), time.Now()
@@ -235,7 +240,7 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 	}
 }
 
-// answered takes the answer to an append begun at that time.
+// answered handles the answer to an append that began at began.
 func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p store.Position, rest Rest) {
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
 	now, took := time.Now(), time.Duration(0)
@@ -260,7 +265,7 @@ func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p stor
 	t.done(r, durable.Response{ID: r.ID, Position: p})
 }
 
-// done tells the core of an append, and has the next one follow.
+// done passes the answer to an append to the core, and begins the next append.
 func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	t.mu.Lock()
 	if t.over {
@@ -278,38 +283,39 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	after.run(t)
 }
 
-// An appendLimiter says how many appends a process has under way. More appends than the store works on
-// at a time only wait there. An append waiting here gets more commits: with n callers at s shards and k
-// appends under way it has n/s / (1/2 + k/s) commits.
+// An appendLimiter decides how many appends of a process run at a time. Appends beyond what the
+// store works on would only wait there; one that waits here gets more commits: with n callers at s
+// shards and k running appends, it gets n/s / (1/2 + k/s) commits.
 //
-// Where an append takes its time without anybody working, because the store is far, a limit costs
-// throughput instead. So the limit follows how long appends take, compared with the fastest of late.
-// The zero value is not limited before the first round of answers.
+// If appends are slow only because the store is far away, a limit costs throughput. Therefore the
+// limit depends on how long appends take compared with the recently fastest. The zero value sets no
+// limit before the first round of answers.
 type appendLimiter struct {
 	limit   int           // 0 means none yet
-	fastest time.Duration // of this period and the one before; 0 means none
-	next    time.Duration // the fastest of this period
-	period  time.Time     // when this one began
-	sum     time.Duration // of the answers in this round
-	answers int           // in this round
+	fastest time.Duration // the fastest append of this period and the one before; 0 means none
+	next    time.Duration // the fastest append of this period; 0 means none
+	period  time.Time     // when this period began
+	sum     time.Duration // sum of this round's times
+	answers int           // number of this round's answers
 }
 
 const (
-	leastUnder = 24 // which keeps two busy processors from waiting for each other
+	leastUnder = 24 // keeps two busy processors from waiting for each other
 	mostUnder  = 1024
-	// roundAnswers is how many answers come before the limit is looked at again.
+	// roundAnswers is the number of answers after which the limit is adapted.
 	roundAnswers = 64
-	// An append that takes so many times as long as the fastest has waited for others: below growAt
-	// the limit is doubled, above shrinkAt it is halved.
+	// The mean time of a round is divided by the fastest time: below growAt the limit is doubled;
+	// above shrinkAt appends waited for each other, and the limit is halved.
 	growAt, shrinkAt = 4, 8
-	// fastestPeriod bounds how long an append counts as the fastest, to twice as much.
+	// fastestPeriod and twice that are the shortest and longest times for which an append counts as
+	// the fastest.
 	fastestPeriod = 10 * time.Second
-	// longestHold bounds the wait of an append for others. Appends unanswered by then may be of a
-	// stream without a leader, and do not count any more.
+	// longestHold bounds how long an append waits for running ones. Appends not answered by then may
+	// belong to a stream without a leader, and no longer count.
 	longestHold = 10 * time.Millisecond
 )
 
-// answered notes how long an append took.
+// answered records how long an append took.
 func (p *appendLimiter) answered(now time.Time, took time.Duration) {
 	if now.Sub(p.period) >= fastestPeriod {
 		p.fastest, p.next, p.period = p.next, 0, now
@@ -335,9 +341,9 @@ func (p *appendLimiter) answered(now time.Time, took time.Duration) {
 	p.sum, p.answers = 0, 0
 }
 
-// room returns how many of the appends that wait are to leave, with so many under way. Where all are
-// more than the limit, they leave together once a third of it is under way: one by one each would
-// wake this process and the server anew.
+// room returns how many of wait waiting appends to send while under are running. If not all fit
+// within the limit, they are sent together when at most a third of the limit is running, because
+// sending them one by one would wake this process and the server for each.
 func (p *appendLimiter) room(under, wait int) int {
 	switch {
 	case p.limit == 0 || under+wait <= p.limit:
@@ -348,23 +354,22 @@ func (p *appendLimiter) room(under, wait int) int {
 	return p.limit - under
 }
 
-// An Appended is the end of one append to a log.
+// An Appended describes one completed append to a log.
 type Appended struct {
-	Type    string // of the shard's entities
-	Commits int    // that it had; 0 means it was a claim
+	Type    string // type of the shard's entities
+	Commits int    // number of commits in the append; 0 means a claim
 	Bytes   int
 	Took    time.Duration // from the request to the store's answer
-	Err     error         // why the store has not confirmed it; nil means it has
+	Err     error         // why the store has not confirmed the append; nil means it has
 }
 
-// Measured has the appends of a process measured. The zero value measures none. It is safe for
-// concurrent use.
+// Measured reports a process's appends. The zero value reports none. It is safe for concurrent use.
 type Measured struct {
 	by atomic.Pointer[func(Appended)]
 }
 
-// By has f called at the end of each append, until it is called again; nil ends that. f must not
-// block, and is called by several goroutines at once.
+// By makes Measured call f at the end of each append; nil stops that. f must not block. Several
+// goroutines call it at once.
 func (m *Measured) By(f func(Appended)) {
 	if f == nil {
 		m.by.Store(nil)
@@ -373,7 +378,8 @@ func (m *Measured) By(f func(Appended)) {
 	m.by.Store(&f)
 }
 
-// begun returns the time if appends are measured, or else the zero time, without a look at the clock.
+// begun returns the time if appends are measured. Otherwise it returns the zero time, and does not
+// read the clock.
 func (m *Measured) begun() (at time.Time) {
 	if m.by.Load() != nil {
 		at = time.Now()
@@ -381,7 +387,7 @@ func (m *Measured) begun() (at time.Time) {
 	return at
 }
 
-// ended reports an append that began at a time of begun.
+// ended reports an append. began is the result of begun.
 func (m *Measured) ended(s store.Shard, r *durable.Request, began time.Time, err error) {
 	if f := m.by.Load(); f != nil && !began.IsZero() {
 		(*f)(Appended{s.Type, r.Commits, len(r.Data), time.Since(began), err})

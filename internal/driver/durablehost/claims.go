@@ -5,33 +5,34 @@ import (
 	"time"
 )
 
-// Claims puts the claims of all shards of one process in order, and bounds those under way. The zero value is ready.
+// Claims orders the claims of all shards of one process, and bounds how many run at a time. The
+// zero value is ready for use.
 //
-// After a restart of everything a process claims all its shards at once, and the store answers one
-// claim after another, for it reads each shard's head and log from disk. So few claims are under
-// way at a time, and those come first for which calls wait: the first answer waits for a few
-// claims instead of all.
+// After a full restart a process claims all of its shards at once. The store answers one claim
+// after another, because it reads each shard's head and log from disk. Therefore few claims run at
+// a time, and claims that calls wait for run first, so that the first call waits for a few claims
+// and not for all.
 type Claims struct {
 	mu     sync.Mutex
-	under  int       // under way, and not slow
-	wanted []*Tenure // calls wait for them; some have begun or ended meanwhile
-	others []*Tenure // likewise, and some are in wanted too
+	under  int       // number of claims that run and are not slow
+	wanted []*Tenure // tenures that calls wait for; the claims of some have already begun or ended
+	others []*Tenure // all tenures; some are also in wanted, and the claims of some have already begun or ended
 }
 
-// Bounds of the claims under way.
+// Bounds of the claims that run.
 const (
-	maxClaims     = 8 // at most, under way
-	maxIdleClaims = 4 // no claim for which no call waits begins beyond this many under way
-	// slowClaim is how long a claim counts as under way. A longer one waits for a silent part of
-	// the store, and must not delay claims on another part.
+	maxClaims     = 8 // of all claims
+	maxIdleClaims = 4 // beyond it, only claims that calls wait for begin
+	// slowClaim is how long a claim counts as running. A slower one waits for a silent part of the
+	// store, and must not delay claims on other parts.
 	slowClaim = 250 * time.Millisecond
 )
 
-// A tenureClaim is the claim of a tenure among those of its process. It is guarded by Claims.mu.
+// A tenureClaim is the state of a tenure's claim. It is guarded by Claims.mu.
 type tenureClaim struct {
 	state  claimState
 	wanted bool   // calls wait for it
-	send   func() // begins the claim
+	send   func() // sends the claim
 	slow   *time.Timer
 }
 
@@ -40,11 +41,11 @@ type claimState uint8
 const (
 	claimNew claimState = iota
 	claimQueued
-	claimUnder // it counts as under way
-	claimPast  // it does not: it is slow, or over
+	claimUnder // it counts as running
+	claimPast  // it does not count: it is slow or has ended
 )
 
-// ask begins the claim of a tenure by send, now or later. The tenure's lock is held.
+// ask begins the claim of a tenure with send, now or later. The caller has the tenure's lock.
 func (c *Claims) ask(t *Tenure, send func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +58,7 @@ func (c *Claims) ask(t *Tenure, send func()) {
 	c.nextLocked()
 }
 
-// want says that a call or a move waits for a tenure.
+// want records that a call or a move waits for a tenure's claim.
 func (c *Claims) want(t *Tenure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +69,7 @@ func (c *Claims) want(t *Tenure) {
 	}
 }
 
-// over says that the claim of a tenure has succeeded or failed, or is slow.
+// over records that a tenure's claim has succeeded, has failed, or is slow.
 func (c *Claims) over(t *Tenure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +81,7 @@ func (c *Claims) over(t *Tenure) {
 	t.claim.state, t.claim.send = claimPast, nil
 }
 
-// nextLocked begins the claims that may begin.
+// nextLocked begins as many claims as the bounds allow.
 func (c *Claims) nextLocked() {
 	for {
 		var t *Tenure
@@ -101,7 +102,8 @@ func (c *Claims) nextLocked() {
 	}
 }
 
-// nextClaim takes the first tenure of a queue that has not begun its claim; nil means there is none.
+// nextClaim removes tenures from a queue up to the first one whose claim has not begun, and returns
+// that one; nil means there is none.
 func nextClaim(queue *[]*Tenure) *Tenure {
 	for len(*queue) > 0 {
 		t := (*queue)[0]

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// newShards returns the shards of a process, which claims them together.
+// newShards returns n shards of one process, which share Claims.
 func newShards(t *testing.T, s store.Shards, n int) []*Shard {
 	p := newProcess(t)
 	claims, all := &Claims{}, make([]*Shard, n)
@@ -24,7 +24,7 @@ func newShards(t *testing.T, s store.Shards, n int) []*Shard {
 	return all
 }
 
-// oneAtATime returns faults of a store that answers one request after another, each after d.
+// oneAtATime makes the store answer one request after another, each after d.
 func oneAtATime(d time.Duration) func(memory.Op) memory.Fault {
 	var mu sync.Mutex
 	var free time.Time // when it has answered all that it was asked
@@ -39,9 +39,9 @@ func oneAtATime(d time.Duration) func(memory.Op) memory.Fault {
 	}
 }
 
-// TestAwaitedClaimsComeFirst: a process that claims many shards from a store that answers one
-// request at a time answers its first call when it has claimed a few of them, whether calls wait
-// for one shard or for all.
+// TestAwaitedClaimsComeFirst: a process claims many shards from a store that answers one request at
+// a time. Its first call is answered when a few shards are claimed, whether calls wait for one
+// shard or for all.
 func TestAwaitedClaimsComeFirst(t *testing.T) {
 	const shards, requests, each = 64, 4, 10 * time.Millisecond // requests of a claim
 	for name, first := range map[string]int{"one": shards - 1, "all": 0} {
@@ -81,8 +81,8 @@ func TestAwaitedClaimsComeFirst(t *testing.T) {
 	}
 }
 
-// TestClaimsComeWithoutCalls: all shards are claimed although no calls wait for them, and not
-// all at once.
+// TestClaimsComeWithoutCalls: all shards are claimed even if no calls wait for them, but not all at
+// once.
 func TestClaimsComeWithoutCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const shards = 20
@@ -111,8 +111,8 @@ func TestClaimsComeWithoutCalls(t *testing.T) {
 	})
 }
 
-// TestStuckClaimsDoNotDelayOthers: shards whose part of the store does not answer, and one that
-// was given up before its turn, do not keep others from being claimed.
+// TestStuckClaimsDoNotDelayOthers: shards whose part of the store does not answer do not keep other
+// shards from being claimed, nor does one that was given up before its turn.
 func TestStuckClaimsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stuck = 2 * maxClaims

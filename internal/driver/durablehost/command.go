@@ -15,22 +15,24 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// An ID names a command as it travels with its call. The zero ID is none.
+// An ID is a command's id, in the form in which it travels with a call. The zero ID means no
+// command.
 type ID struct {
 	Source uint64 // incarnation of the process that made the command; 0 means the sender of the call
-	Number uint64 // of the source's commands, from 1 on
-	Floor  uint64 // the source's lowest number that is not finished
-	// Past and Stuck are those of a [durable.Command].
+	Number uint64 // number among the source's commands, from 1 on
+	Floor  uint64 // lowest number of the source that is not finished
+	// Past and Stuck are as in [durable.Command].
 	Past  uint64
 	Stuck durable.Numbers
 	Path  durable.Path
-	Key   string // given by the user, and stands for all other fields; "" means none
-	// Log is the source of a tell from a shard's log, and of the calls in the turn of such a tell.
-	// Of the latter, To is the tell's receiver. Both are zero where the source is a process.
+	Key   string // the user's key, which replaces all other fields; "" means none
+	// Log is the shard whose log stores a tell. It is the source of that tell, and of calls made by
+	// the tell's turn. For those calls To is the tell's receiver. Both are zero if the source is a
+	// process.
 	Log, To durable.Target
 }
 
-// Fields of an ID. Others are skipped.
+// Fields of an encoded ID. ReadID skips others.
 const (
 	idSource  = 1
 	idNumber  = 2
@@ -45,10 +47,10 @@ const (
 	idStuck   = 11
 )
 
-// idBytes is more than an encoded ID has beside its texts, as a rule.
+// idBytes is usually enough for an encoded ID without its texts.
 const idBytes = 40
 
-// IsZero reports whether there is no command.
+// IsZero reports whether the ID means no command.
 func (id *ID) IsZero() bool { return id.Number == 0 && id.Key == "" }
 
 // Append appends the encoded ID.
@@ -154,12 +156,12 @@ func (id *ID) text(field protowire.Number, v string) {
 	}
 }
 
-// keySource is the incarnation of all sources that are made of a user's keys. No process
-// has it but by a chance of one in 2^64, and a process's log is empty.
+// keySource is the incarnation of every source that is derived from a user's key. A process has
+// this incarnation only by a chance of 1 in 2^64; and its Log is empty.
 const keySource = 1
 
-// Command sets c, which is zero, to the command of an ID from a process with that incarnation, for
-// a method of an entity with those arguments.
+// Command sets c, which is zero, to the command with this ID. sender is the incarnation of the
+// process that sent the call.
 func (id *ID) Command(c *durable.Command, sender uint64, entity, method string, args []byte) {
 	c.Hash = hashOf(entity, method, args)
 	if id.Key != "" {
@@ -177,7 +179,7 @@ func (id *ID) Command(c *durable.Command, sender uint64, entity, method string, 
 	}
 }
 
-// keyed sets the source of a command that has a key.
+// keyed sets the source of a command whose id is a key.
 func (id *ID) keyed(c *durable.Command, entity string) {
 	sum := keySum(entity, id.Key)
 	c.Source = durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}
@@ -185,15 +187,15 @@ func (id *ID) keyed(c *durable.Command, entity string) {
 	c.Number, c.Floor = 1, 1
 }
 
-// keySize is how many bytes of a key's sum an entity keeps.
+// keySize is how many bytes of a key's hash an entity stores.
 const keySize = 16
 
-// keySum stands for a key at an entity.
+// keySum returns the hash that identifies a key at an entity.
 func keySum(entity, key string) [sha256.Size]byte {
 	return sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(entity))), entity+key...))
 }
 
-// Nested is the ID of a call that a turn for c makes at a shard.
+// Nested returns the ID of a call that the turn of command c makes. at is the shard of that turn.
 func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, entity, method string) ID {
 	path := calls.Path(c.Path, kind+"/"+entity, method)
 	id := ID{Number: c.Number, Floor: c.Floor, Path: path}
@@ -211,7 +213,7 @@ func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, en
 	return id
 }
 
-// hashOf is the hash of a call: of the texts, each after its length, and the arguments.
+// hashOf returns the hash of a call. The texts are hashed with their lengths, before the arguments.
 func hashOf(entity, method string, args []byte) uint64 {
 	var room [128]byte // enough for most calls
 	b := append(binary.AppendUvarint(room[:0], uint64(len(entity))), entity...)
@@ -222,7 +224,7 @@ func hashOf(entity, method string, args []byte) uint64 {
 	return hashOfMany(b, args)
 }
 
-// hashOfMany is the hash of two pieces of memory, one after the other.
+// hashOfMany returns the hash of head followed by rest.
 func hashOfMany(head, rest []byte) uint64 {
 	d := xxhash.New()
 	_, _ = d.Write(head)
@@ -230,13 +232,13 @@ func hashOfMany(head, rest []byte) uint64 {
 	return d.Sum64()
 }
 
-// maxLag is how many finished commands a shard may have to keep because of an older one that is
-// not finished. Then the older one is stuck.
+// maxLag is how many finished commands a shard may have to remember because an older one is not
+// finished. Beyond it, the older command is set aside as stuck.
 const maxLag = 4096
 
-// A Source numbers the commands of one process, and knows which are not finished. Up to
-// [durable.MaxStuck] much longer ones are set aside as stuck, so that shards need not keep all
-// commands above them. The zero value is ready, and it is safe for concurrent use.
+// A Source numbers the commands of one process, and records which are not finished. It sets up to
+// [durable.MaxStuck] long-running commands aside as stuck, so that shards need not remember all
+// finished commands above them. The zero value is ready for use. It is safe for concurrent use.
 //
 // Invariants:
 //  1. A number up to floor is finished, unless it is stuck.
@@ -245,13 +247,13 @@ type Source struct {
 	mu    sync.Mutex
 	floor uint64
 	done  []bool // whether floor+1, floor+2, … are finished
-	first int    // of floor+1 in done
-	ended int    // how many of done are finished, from first on
+	first int    // index of floor+1 in done
+	ended int    // number of finished ones in done, from first on
 	stuck []uint64
-	coded durable.Numbers // of stuck
+	coded durable.Numbers // stuck, encoded
 }
 
-// Begin sets id, which is zero, to a new command's, with the currently finished numbers.
+// Begin sets id, which is zero, to the id of a new command.
 func (s *Source) Begin(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +262,7 @@ func (s *Source) Begin(id *ID) {
 	s.update(id)
 }
 
-// Update puts the numbers that are finished at the moment into an ID.
+// Update updates the numbers in an ID that say which commands are finished.
 func (s *Source) Update(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +276,7 @@ func (s *Source) update(id *ID) {
 	}
 }
 
-// End says that nobody waits for a command any more.
+// End records that nobody waits for a command any more, so it is finished.
 func (s *Source) End(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,7 +292,7 @@ func (s *Source) End(number uint64) {
 	s.advance()
 }
 
-// advance raises the floor over finished and stuck numbers.
+// advance raises the floor past finished numbers, and past numbers that it sets aside as stuck.
 func (s *Source) advance() {
 	for s.first < len(s.done) {
 		switch {
@@ -309,8 +311,8 @@ func (s *Source) advance() {
 	s.compact()
 }
 
-// compact drops the finished numbers once they are more than half, so that each is moved once on
-// average.
+// compact drops finished numbers when they are more than half of done, so that each is moved once
+// on average.
 func (s *Source) compact() {
 	if s.first > len(s.done)/2 {
 		s.done = append(s.done[:0], s.done[s.first:]...)

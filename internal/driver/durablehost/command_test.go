@@ -42,19 +42,19 @@ func TestIDsTravel(t *testing.T) {
 	}
 }
 
-// commandOf is the command of an ID.
+// commandOf returns the command of an ID.
 func commandOf(id ID, sender uint64, entity, method string, args []byte) (c durable.Command) {
 	id.Command(&c, sender, entity, method, args)
 	return c
 }
 
-// begun is the ID of a new command of a source.
+// begun returns the ID of a new command of a source.
 func begun(s *Source) (id ID) {
 	s.Begin(&id)
 	return id
 }
 
-// TestCommandsOfKeysDiffer: a key names one command of one entity, whoever sends it.
+// TestCommandsOfKeysDiffer: a key names one command of one entity, whichever process sends it.
 func TestCommandsOfKeysDiffer(t *testing.T) {
 	one := commandOf(ID{Key: "k"}, 7, "a\xff", "Add", []byte{1})
 	for _, other := range []durable.Command{
@@ -72,7 +72,7 @@ func TestCommandsOfKeysDiffer(t *testing.T) {
 	}
 }
 
-// TestHashesOfCommandsStay: logs have them, so a later program must find the same.
+// TestHashesOfCommandsStay: later programs must compute the same hashes, because logs store them.
 func TestHashesOfCommandsStay(t *testing.T) {
 	for _, c := range []struct {
 		entity, method string
@@ -94,7 +94,7 @@ func TestHashesOfCommandsStay(t *testing.T) {
 	}
 }
 
-// TestNestedIDsAreThoseOfTheRunBefore: a turn that runs again makes calls of the same ids.
+// TestNestedIDsAreThoseOfTheRunBefore: when a turn runs again, its calls have the same ids.
 func TestNestedIDsAreThoseOfTheRunBefore(t *testing.T) {
 	for _, id := range []ID{{Number: 3, Floor: 2}, {Key: "k"}, {Number: 3, Floor: 2, Log: durable.Target{Log: "Bank", Shard: 2}}} {
 		c := commandOf(id, 7, "a", "Transfer", nil)
@@ -112,7 +112,8 @@ func TestNestedIDsAreThoseOfTheRunBefore(t *testing.T) {
 	}
 }
 
-// TestNestedIDsOfATellNameItsWay: numbers of a log are counted by receiver.
+// TestNestedIDsOfATellNameItsWay: the ids of calls made by a tell's turn name the tell's receiver,
+// because a log numbers tells by receiver.
 func TestNestedIDsOfATellNameItsWay(t *testing.T) {
 	from, to := durable.Target{Log: "Bank", Shard: 2}, durable.Target{Log: "Account", Shard: 1}
 	tell := commandOf(ID{Number: 3, Floor: 2, Log: from}, 7, "a", "Add", nil)
@@ -153,8 +154,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswerTakesRoomForWhatItHas: a log has an answer of each command that may come again, and most
-// have neither an error nor its text.
+// TestAnswerTakesRoomForWhatItHas: encoding an answer allocates no spare memory, because a log
+// keeps an answer to each command that may come again, and most have no error.
 func TestAnswerTakesRoomForWhatItHas(t *testing.T) {
 	for _, tt := range []struct {
 		answer Answer
@@ -197,8 +198,8 @@ func TestSourceKnowsItsFloor(t *testing.T) {
 	}
 }
 
-// TestSourceSetsStuckCommandsAside: whatever commands do not end, an ID names as finished only
-// those that are, and few that are finished are left out.
+// TestSourceSetsStuckCommandsAside: whichever commands do not end, an ID names only finished
+// commands as finished, and few finished ones are not named.
 func TestSourceSetsStuckCommandsAside(t *testing.T) {
 	for stuck := range durable.MaxStuck + 2 {
 		random := rand.New(rand.NewPCG(1, uint64(stuck)))

@@ -1,10 +1,10 @@
-// Package durablehost drives the shards of durable entities: it joins the pure core in
-// internal/core/durable to a store, to time and to goroutines.
+// Package durablehost drives the shards of durable entities: it connects the pure core
+// in internal/core/durable with a store, the clock and goroutines.
 //
 // A [Shard] is one shard at one process, for as long as the process lives. While the shard is
 // placed there it has a [Tenure], which claims the shard in the store, recovers it, and commits the
-// changes of turns. After a tenure ended by the store another one follows after a pause, under a
-// higher epoch of its own, so that the shard serves again when the cause is gone.
+// changes of turns. If the store ends a tenure, another one begins after a pause, under a higher
+// epoch, so that the shard serves again when the cause is gone.
 //
 // # A turn
 //
@@ -15,19 +15,18 @@
 //	ticket, err := t.Commit(turn)       // or t.Observe, if it changed nothing
 //	t.Then(ticket, answer)              // the answer leaves when the log has the commit
 //
-// The next turn of the entity may begin before the commit of the one before is in the log:
-// commits have the order of their tickets, and nothing leaves before its ticket.
+// The entity's next turn may begin before the last turn's commit is in the log: commits are appended
+// in the order of their tickets, and no answer leaves before its ticket is in the log.
 //
 // # Claims
 //
-// A process has few [Claims] under way at a time, those first for which calls wait. So after a
-// restart of everything the first call is answered when a few shards are claimed, and not all.
+// A process runs few [Claims] at a time, and first those that calls wait for. After a full restart
+// the first call is therefore answered when a few shards are claimed, and not all.
 //
 // # Goroutines
 //
-// One append of a shard is under way at a time. It has a goroutine while it lasts, unless the
-// store can send it without one. Each read of records and each write of a checkpoint has one, too.
-// The [Host] starts these goroutines and waits for them. An idle shard has a timer and no
-// goroutine. Functions given to [Tenure.Then] are called without a lock, on the goroutine that has
-// learned of the acknowledgement or on the caller's, and must not block.
+// A shard has one append running at a time, on its own goroutine unless the store can send it
+// without one. Each read of records and each write of a checkpoint has its own goroutine, too. The
+// [Host] starts these goroutines and waits for them. An idle shard has a timer and no goroutine. Functions given to [Tenure.Then] must not block. They are called without a lock, on the
+// caller's goroutine or on the one that receives the acknowledgement.
 package durablehost

@@ -14,9 +14,9 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// TestCommandsAreAppliedOnce: over a store that is slow, busy, unavailable, stale, and loses
-// and delays what is asked and answered, while homes change and die, every command that a
-// caller repeats until it is answered is applied once.
+// TestCommandsAreAppliedOnce: every command that a caller repeats until it is answered is applied
+// once, while homes change and die, over a store that is slow, busy, unavailable and stale, and
+// loses and delays requests and answers.
 func TestCommandsAreAppliedOnce(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestCommandsAreAppliedOnce(t *testing.T) {
 	}
 }
 
-// homes are those of one shard, one after another; the last is the current one.
+// homes are the successive homes of one shard; the last is the current one.
 type homes struct {
 	t       *testing.T
 	server  *memory.Server
@@ -61,7 +61,7 @@ func (h *homes) now() *Shard {
 	return h.shard
 }
 
-// add has a command run at the current home. It reports whether it was answered.
+// add sends a command to the current home. It reports whether the command was answered.
 func (h *homes) add(c durable.Command, entity string) (balance string, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

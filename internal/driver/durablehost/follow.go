@@ -15,42 +15,42 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Follower reads the journals of all shards of a type: see NewFollower. It is not safe for concurrent use.
+// A Follower reads the journals of all shards of a type. It is not safe for concurrent use.
 type Follower struct {
 	Store  store.Shards
 	Type   string
-	Places []durable.Place // by shard, as many as the type has
+	Places []durable.Place // place in each shard's journal
 
-	lost []time.Time // since when a shard's journal does not go on behind its place; zero means it does
+	lost []time.Time // since when a shard's journal has seemed not to continue at the follower's place; zero means that it continues
 }
 
-// NewFollower returns one that begins anew.
+// NewFollower returns a Follower with no places yet.
 func NewFollower(s store.Shards, kind string, shards int) Follower {
 	return Follower{Store: s, Type: kind, Places: make([]durable.Place, shards), lost: make([]time.Time, shards)}
 }
 
-// lostAfter is how long a journal must look as if it did not go on behind a follower's place until that is
-// true. Replicas may lag behind, and a stale answer looks the same: it has fewer events than the
-// follower has read, or lacks a chunk. So these reads must be as new as the leader's records: see latest. In the midst of a
-// Put a journal may lack a chunk too. So each of the reads during this time, of which there are about 12, must say
-// the same, and one without an answer begins it anew.
+// lostAfter is how long a journal must seem not to continue at a follower's place before that
+// counts as true. A stale answer of a lagging replica looks the same: it has fewer events than the
+// follower has read, or lacks a chunk. Therefore these reads must be as new as the leader's
+// records: see latest. During a Put, too, a journal may lack a chunk. Therefore all of the about 12
+// reads in this time must agree; one without an answer starts the time again.
 const lostAfter = 3 * time.Second
 
-// Number is the number of the shard whose place is Places[i]. A type's shards are numbered
-// from their count on: see package placement.
+// Number returns the number of the shard whose place is Places[i]. The numbers of a type's shards
+// begin with their count: see package placement.
 func (f *Follower) Number(i int) int { return len(f.Places) + i }
 
 const (
-	// readAtOnce is how many journals one follower reads at the same time.
+	// readAtOnce is how many journals a follower reads at the same time.
 	readAtOnce = 16
-	// readWithin bounds one answer of the store. It is no bound of all answers together: shards that
-	// are asked last would never be read if the others take so long.
+	// readWithin bounds one answer of the store. All answers together have no bound, because
+	// otherwise slow shards could keep the shards read last from ever being read.
 	readWithin = 5 * time.Second
 )
 
-// Poll returns events of all shards that have any after the follower's places, by shard. A shard's
-// events are in order. The places do not move over events: see Read. There are no events until all
-// shards have answered once, so that the places have each shard's first event to follow.
+// Poll returns each shard's events after the follower's place, in order. It does not move places
+// past events: see Read. It returns no events until all shards have answered once, because only
+// then is it known where to begin in each.
 func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	all := make([][]durable.Recorded, len(f.Places))
 	errs := make([]error, len(f.Places))
@@ -70,10 +70,10 @@ func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	return all, errors.Join(errs...)
 }
 
-// Begun reports whether it is known of each shard from which event on it is followed.
+// Begun reports whether every shard's place is known.
 func (f *Follower) Begun() bool { return !slices.Contains(f.Places, durable.Place{}) }
 
-// poll reads one shard.
+// poll reads one shard's events.
 func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) {
 	shard, since := store.Shard{Type: f.Type, Number: f.Number(i)}, f.lost[i]
 	f.lost[i] = time.Time{}
@@ -102,13 +102,14 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 	return nil, wrap(shard, err)
 }
 
-// A leading store knows the revision of a shard's record that was written last.
+// A leading store knows the latest revision of a shard's records.
 type leading interface {
 	Latest(ctx context.Context, s store.Shard) (store.Revision, error)
 }
 
-// latest returns a revision; reads at least as new are not stale. If the store knows only the head, which may be
-// older than the journal, these reads may be stale by as much.
+// latest returns a revision that a read must have to be no staler than now. If the store knows only
+// the head's revision, which may be older than the journal, the read may be staler by that
+// difference.
 func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
@@ -119,7 +120,7 @@ func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revisio
 	return head.Revision, err
 }
 
-// read is poll with answers that are at least as new as a revision.
+// read reads one shard's events, from answers that are at least as new as the revision atLeast.
 func (f *Follower) read(ctx context.Context, shard store.Shard, i int, atLeast store.Revision) ([]durable.Recorded, error) {
 	events, after, err := f.Places[i].Look(func(keys ...string) ([]store.Record, error) {
 		ctx, cancel := context.WithTimeout(ctx, readWithin)
@@ -145,25 +146,25 @@ func wrap(shard store.Shard, err error) error {
 	return fmt.Errorf("shard %v: %w", shard, err)
 }
 
-// Read notes that an event was read.
+// Read moves the place of shard i past an event.
 func (f *Follower) Read(i int, e durable.Recorded) { f.Places[i] = e.Place }
 
-// Followed is how far a named follower has read, as the store has it.
+// Followed is the stored record of how far a named follower has read.
 type Followed struct {
 	Format int             `json:"format"`
 	Places []durable.Place `json:"places"`
-	// Owner is the loop that follows under the name, or was the last one. No two loops have the same.
+	// Owner identifies the loop that follows under the name, or last did. Each loop has its own.
 	// Records of earlier programs have none.
 	Owner string `json:"owner,omitempty"`
 }
 
 const followedFormat = 1
 
-// followers is the prefix of the records of a type's named followers.
+// followers returns the key prefix of the records of a type's named followers.
 func followers(kind string) string { return "followers/" + kind + "/" }
 
-// LoadFollowed returns a named follower's record, with no places if it is new, and its revision. They
-// may be out of date.
+// LoadFollowed returns a named follower's record and its revision. A new follower has no places.
+// Both results may be stale.
 func LoadFollowed(ctx context.Context, s store.Store, kind, name string) (Followed, store.Revision, error) {
 	r, err := s.Get(ctx, followers(kind)+name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -185,7 +186,7 @@ func readFollowed(r store.Record) (f Followed, err error) {
 	return f, nil
 }
 
-// SaveFollowed writes the record of a named follower.
+// SaveFollowed writes a named follower's record.
 func SaveFollowed(ctx context.Context, s store.Store, kind, name string, f Followed, expect store.Revision) (store.Revision, error) {
 	f.Format = followedFormat
 	value, err := json.Marshal(f)
@@ -195,7 +196,7 @@ func SaveFollowed(ctx context.Context, s store.Store, kind, name string, f Follo
 	return s.Put(ctx, followers(kind)+name, value, expect)
 }
 
-// FollowersOf returns the records of a type's named followers by their names.
+// FollowersOf returns the records of a type's named followers, by name.
 func FollowersOf(ctx context.Context, s store.Store, kind string) (map[string][]byte, error) {
 	all, err := s.List(ctx, followers(kind))
 	if err != nil {
@@ -219,7 +220,7 @@ func DropFollowers(ctx context.Context, s store.Store, kind string) error {
 	return err
 }
 
-// DropFollower deletes the record of a named follower. It fails with store.ErrNotFound.
+// DropFollower deletes a named follower's record. It fails with store.ErrNotFound if there is none.
 func DropFollower(ctx context.Context, s store.Store, kind, name string) error {
 	r, err := s.Get(ctx, followers(kind)+name)
 	if err != nil {
@@ -228,7 +229,7 @@ func DropFollower(ctx context.Context, s store.Store, kind, name string) error {
 	return s.Delete(ctx, r.Key, r.Revision)
 }
 
-// RestoreFollowers writes records of named followers that are not there.
+// RestoreFollowers writes those of the given records of named followers that do not exist.
 func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		if _, err := s.Put(ctx, followers(kind)+name, by[name], store.None); err != nil && !errors.Is(err, store.ErrConflict) {
@@ -238,8 +239,8 @@ func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[st
 	return nil
 }
 
-// LostFollowers returns the errors of a type's named followers whose places in a shard do not fit its journal, by
-// their names: the shard was put back to an older state.
+// LostFollowers returns, by name, the errors of a type's named followers whose places do not fit a
+// shard's journal, because the shard was put back to an older state.
 func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map[string]error, error) {
 	all, err := s.List(ctx, followers(shard.Type))
 	if err != nil || len(all) == 0 {
@@ -270,18 +271,18 @@ func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map
 	return lost, nil
 }
 
-// followersPeriod is how often a home looks how far named followers have read.
+// followersPeriod is how often a shard's home checks how far named followers have read.
 const followersPeriod = 10 * time.Second
 
-// A followerLook looks how far named followers have read the journal of a tenure's shard. Its asked is guarded by
-// the tenure's lock, and one look at a time uses the rest.
+// A followerLook checks how far named followers have read the journal of a tenure's shard. The
+// tenure's lock guards asked and under. fits belongs to the running check.
 type followerLook struct {
-	asked time.Time                // when the last look began
-	under bool                     // one is under way
-	fits  map[string]durable.Place // the journal has their events, by the followers' keys
+	asked time.Time                // when the last check began
+	under bool                     // a check is running
+	fits  map[string]durable.Place // by the followers' keys, places whose last read event is in the journal
 }
 
-// next begins a look if one is due. The tenure's lock is held.
+// next begins a check if one is due. The caller has the tenure's lock.
 func (l *followerLook) next(t *Tenure, now time.Time) {
 	c := &t.shard.cfg
 	if !c.Journal.Followers || c.Records == nil || l.under || now.Sub(l.asked) < followersPeriod {
@@ -301,7 +302,8 @@ func (l *followerLook) next(t *Tenure, now time.Time) {
 	})
 }
 
-// slowest returns the last event of the journal that all named followers have read. Without any, that is none.
+// slowest returns the number of the last event that all named followers have read; 0 without
+// followers.
 func (l *followerLook) slowest(ctx context.Context, c *Config) (uint64, error) {
 	all, err := c.Records.List(ctx, followers(c.Shard.Type))
 	if err != nil {
@@ -336,8 +338,9 @@ func (l *followerLook) slowest(ctx context.Context, c *Config) (uint64, error) {
 	return number, nil
 }
 
-// fit reports whether the journal has the event that a follower has read last. If it was put back to an older
-// state, it may have another one of that number, and the follower has not read those before it either.
+// fit reports whether the journal has the event that a follower has read last. A journal that was
+// put back to an older state may have another event with that number; the follower has then not
+// read the events before it either.
 func fit(ctx context.Context, c *Config, place durable.Place) (bool, error) {
 	ok, err := place.Fits(func(keys ...string) ([]store.Record, error) {
 		_, records, err := c.Store.Get(ctx, c.Shard, keys, store.None)

@@ -15,14 +15,14 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// follower returns one that reads the shard alone, from a place.
+// follower returns a Follower of this shard alone, which begins at a place.
 func (j *journaled) follower(at durable.Place) *Follower {
 	f := NewFollower(j.store.Shards(), account.Type, account.Number)
 	f.Places[0] = at
 	return &f
 }
 
-// poll returns the numbers of the shard's events that one poll of all shards has.
+// poll returns the numbers of the shard's events from one Poll.
 func (j *journaled) poll(f *Follower) (numbers []uint64, err error) {
 	j.t.Helper()
 	events, err := f.Poll(within(j.t, time.Minute))
@@ -32,7 +32,8 @@ func (j *journaled) poll(f *Follower) (numbers []uint64, err error) {
 	return numbers, err
 }
 
-// until polls until there are events or an error, or the time is over, and returns the numbers.
+// until polls until there are events or an error, or until d has passed, and returns the numbers of
+// the events.
 func (j *journaled) until(f *Follower, d time.Duration) (numbers []uint64, err error) {
 	j.t.Helper()
 	for began := time.Now(); time.Since(began) < d; time.Sleep(250 * time.Millisecond) {
@@ -48,9 +49,9 @@ func (j *journaled) until(f *Follower, d time.Duration) (numbers []uint64, err e
 	return nil, nil
 }
 
-// TestAPlaceWithoutEvents: a follower that has begun before a shard had events is told when its first ones
-// were deleted, also if it begins again at a place that was stored then. One that begins anew begins at
-// the oldest event that is kept.
+// TestAPlaceWithoutEvents: a follower that began before a shard had events gets an error if the
+// first events were deleted, also if it begins again at its stored place. A new follower begins at
+// the oldest kept event.
 func TestAPlaceWithoutEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{Events: 5})
@@ -77,8 +78,8 @@ func TestAPlaceWithoutEvents(t *testing.T) {
 	})
 }
 
-// TestEventsWaitForAllShards: a follower that begins anew gets events when all shards have answered,
-// for only then its places say where it begins in each.
+// TestEventsWaitForAllShards: a new follower gets events only when all shards have answered,
+// because only then its places say where it begins in each.
 func TestEventsWaitForAllShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})
@@ -108,9 +109,9 @@ func TestEventsWaitForAllShards(t *testing.T) {
 	})
 }
 
-// TestPlacesOfAnotherJournal: events are followed by their numbers, whatever chunk a place names. A journal that
-// ends before the place, has another event there, or lacks the next one, is an error that comes
-// within seconds.
+// TestPlacesOfAnotherJournal: events are followed by number, whatever chunk a place names. A
+// journal that ends before the place, has another event there, or lacks the next event, gives an
+// error within seconds.
 func TestPlacesOfAnotherJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})
@@ -165,8 +166,8 @@ func TestPlacesOfAnotherJournal(t *testing.T) {
 	})
 }
 
-// TestStaleIsNotLost: what replicas that lag behind say is not taken for a journal that was put back, while they
-// do so for a moment. While the store does not answer, nothing is known either.
+// TestStaleIsNotLost: stale answers of lagging replicas are not taken for a journal that was put
+// back, if they last only a moment, nor is the time in which the store does not answer.
 func TestStaleIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})
@@ -197,7 +198,7 @@ func TestStaleIsNotLost(t *testing.T) {
 	})
 }
 
-// A led store is one whose leader knows which record was written last.
+// A led store has a leader that knows which record was written last.
 type led struct {
 	store.Shards
 	leader store.Shards
@@ -213,7 +214,8 @@ func (l led) Latest(ctx context.Context, s store.Shard) (latest store.Revision, 
 	}
 }
 
-// TestReplicaBehindTheFollower: a replica that stays behind what a follower has read, however long, does not end it.
+// TestReplicaBehindTheFollower: a replica that stays behind what a follower has read does not end
+// the follower, however long it lags.
 func TestReplicaBehindTheFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})

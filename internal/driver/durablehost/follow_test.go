@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A journaled has a shard with a journal, whose events are so large that each has a chunk of its own.
+// A journaled has a shard with a journal. Its events are so large that each has its own chunk.
 type journaled struct {
 	t      *testing.T
 	server *memory.Server
@@ -35,7 +35,7 @@ func newJournaled(t *testing.T, j durable.Journal) *journaled {
 	return &journaled{t: t, server: server, store: s, tenure: tenureOf(t, sh)}
 }
 
-// record commits so many events, one a second.
+// record commits n events, one a second.
 func (j *journaled) record(n int) {
 	j.t.Helper()
 	for range n {
@@ -55,7 +55,7 @@ func (j *journaled) record(n int) {
 	}
 }
 
-// read reads everything behind a place.
+// read reads all events after a place.
 func (j *journaled) read(at durable.Place) (numbers []uint64, last durable.Place, err error) {
 	j.t.Helper()
 	f := NewFollower(j.store.Shards(), account.Type, account.Number)
@@ -73,7 +73,7 @@ func (j *journaled) read(at durable.Place) (numbers []uint64, last durable.Place
 	}
 }
 
-// oldest checks which event is the oldest that is kept, and that all later ones are there.
+// oldest checks that want is the oldest kept event, and that all later events exist.
 func (j *journaled) oldest(want int) {
 	j.t.Helper()
 	numbers, _, err := j.read(durable.Place{})
@@ -82,13 +82,13 @@ func (j *journaled) oldest(want int) {
 	}
 }
 
-// follow notes that a named follower has read up to an event, which is alone in its chunk.
+// follow records that a named follower has read up to an event, which is alone in its chunk.
 func (j *journaled) follow(name string, event uint64) {
 	j.t.Helper()
 	j.followAt(name, durable.Place{Chunk: event, Number: event})
 }
 
-// followAt notes that a named follower is at a place.
+// followAt records that a named follower is at a place.
 func (j *journaled) followAt(name string, place durable.Place) {
 	j.t.Helper()
 	places := make([]durable.Place, account.Number)
@@ -103,8 +103,8 @@ func (j *journaled) followAt(name string, place durable.Place) {
 	time.Sleep(2 * followersPeriod) // the home looks
 }
 
-// TestEventsAreKept: events are kept as long as the type says: all, by age, by number, and until the
-// slowest named follower has read them, and as long as one of these asks for them.
+// TestEventsAreKept: events are kept as long as the type says: for good, by age, by number, or
+// until the slowest named follower has read them.
 func TestEventsAreKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		journal durable.Journal
@@ -184,8 +184,8 @@ func TestEventsAreKept(t *testing.T) {
 	}
 }
 
-// TestEventsAreGone: a follower whose next events are deleted is told which, and one that begins anew
-// begins at the oldest that is kept.
+// TestEventsAreGone: a follower whose next events were deleted is told which. A new follower begins
+// at the oldest kept event.
 func TestEventsAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{Events: 5})
@@ -206,7 +206,8 @@ func TestEventsAreGone(t *testing.T) {
 	})
 }
 
-// TestFollowedOfEarlierPrograms: a record without an owner, as programs before owners wrote it, is read.
+// TestFollowedOfEarlierPrograms: a record without an owner, written by an earlier program, can be
+// read.
 func TestFollowedOfEarlierPrograms(t *testing.T) {
 	s, ctx := memory.New().Client(), t.Context()
 	wrote, err := s.Put(ctx, "followers/Account/billing", []byte(`{"format":1,"places":[{"Chunk":3,"Number":7}]}`), store.None)
@@ -227,9 +228,9 @@ func TestFollowedOfEarlierPrograms(t *testing.T) {
 	}
 }
 
-// TestFollowedSaysItsFormat: what is stored about a follower says its format, whatever it was loaded
-// with. So a program that reads only earlier ones refuses it, as this one refuses a later one: it would
-// lose what it does not know when it writes.
+// TestFollowedSaysItsFormat: a follower's record always states its format, so that a program that
+// knows only earlier formats refuses it. Otherwise that program would drop the fields that it does
+// not know when it writes.
 func TestFollowedSaysItsFormat(t *testing.T) {
 	s, ctx := memory.New().Client(), t.Context()
 	const key = "followers/Account/billing"
@@ -249,7 +250,7 @@ func TestFollowedSaysItsFormat(t *testing.T) {
 	}
 }
 
-// TestFollowerOfASlowStore: a follower reads all shards, however long all of them take together, and also
+// TestFollowerOfASlowStore: a follower reads all shards, however long that takes in total, and also
 // while some do not answer.
 func TestFollowerOfASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

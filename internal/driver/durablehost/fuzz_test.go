@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// FuzzKept reads any bytes as the id of a command, which comes with a call, and as the tells and
-// answers that a log keeps. One that is accepted is the same after it was written and read again.
+// FuzzKept reads any bytes as a command's id, which comes with a call, and as tells and answers,
+// which a log keeps. If they are accepted, writing and reading them again gives the same.
 func FuzzKept(f *testing.F) {
 	f.Add(ID{Key: "payment-7"}.Append(nil))
 	f.Add(ID{Source: 3, Number: 9, Log: durable.Target{Log: "Cart", Shard: 300}}.Append(nil))

@@ -9,39 +9,39 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A shard moves its since so that the store can trim the log of others: once after it has become
-// idle, and then seldom. One that is not idle, but too slow to need a checkpoint of its own, does
-// so too.
+// A shard advances its since so that the store can trim a log that it shares: once it has been idle
+// for idleAfter, or if it has had no checkpoint for idlePeriod or maxHeld bytes.
 const (
 	idleAfter  = time.Minute
 	idlePeriod = 10 * time.Minute
 )
 
-// An idle is the work of a tenure that no call causes. The tenure's lock guards it.
+// An idle is the state of a tenure's work that no call causes. The tenure's lock guards it.
 type idle struct {
-	changed time.Time // when something was committed last
-	moved   time.Time // when since was moved for the sake of others
+	changed time.Time // when the last commit was made
+	moved   time.Time // when since was last advanced for the sake of other shards
 	saved   time.Time // when the last checkpoint ended
-	mark    int64     // Appends.written at that time
-	outages uint64    // at the last look
+	mark    int64     // Appends.written when the last checkpoint ended
+	outages uint64    // outages when the log was last verified
 }
 
 func newIdle(c *Config, now time.Time) idle {
 	return idle{changed: now, moved: now, saved: now, mark: c.Appends.written.Load(), outages: outages(c)}
 }
 
-// checkpointed notes that a checkpoint has ended.
+// checkpointed records that a checkpoint has ended.
 func (i *idle) checkpointed(c *Config, now time.Time) {
 	i.saved, i.mark = now, c.Appends.written.Load()
 }
 
-// look looks whether any of it is due.
+// look does the work that is due.
 func (i *idle) look(t *Tenure, now time.Time) {
 	i.moveSince(t, now)
 	i.verify(t.core, &t.shard.cfg, now)
 }
 
-// moveSince moves the since of a shard that holds up the trimming of others.
+// moveSince advances the shard's since if that may keep the store from trimming the log for other
+// shards.
 func (i *idle) moveSince(t *Tenure, now time.Time) {
 	idle := now.Sub(i.changed) >= idleAfter && !i.changed.Before(i.moved)
 	late := now.Sub(i.saved) >= idlePeriod || t.shard.cfg.Appends.written.Load()-i.mark >= maxHeld
@@ -51,7 +51,7 @@ func (i *idle) moveSince(t *Tenure, now time.Time) {
 	}
 }
 
-// verify has the core look whether the log still has all, after the store was away.
+// verify makes the core check, after an outage of the store, whether the log still has everything.
 func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 	if n := outages(c); n != i.outages {
 		i.outages = n
@@ -62,13 +62,13 @@ func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 // An interrupted store counts how often its connection was lost and came back.
 type interrupted interface{ Outages() uint64 }
 
-// outages returns a number that grows whenever the store is back after it was away, and may have lost
-// acknowledged appends. It does not grow while the store, or a stream of it, is away: appends would be of no
-// use there, and would come again and again to the streams that are not.
+// outages returns a number that grows when the store has come back after an outage, and may have
+// lost acknowledged appends. It does not grow during the outage of the store or of one stream,
+// because appending again would then be useless, and would repeat for the other streams.
 func outages(c *Config) uint64 { return c.Appends.outages.Load() + Outages(c.Store) }
 
-// Outages returns how often the connection of a store was lost and came back; 0 where the store
-// does not say.
+// Outages returns how often the connection of a store was lost and came back; 0 if the store does
+// not count that.
 func Outages(s store.Shards) uint64 {
 	if s, ok := s.(interrupted); ok {
 		return s.Outages()
@@ -76,17 +76,17 @@ func Outages(s store.Shards) uint64 {
 	return 0
 }
 
-// Sweep says how the records of entities are deleted of which nothing is left: they have expired
-// or ended, and the keys of their commands are too old. Nobody calls these entities again, as a
-// rule. Each shard walks through its records, a page of about [store.ListBytes] at a time. A
-// process reads one page at a time, over all its shards.
+// Sweep configures how a shard deletes the records of entities that have expired or ended and whose
+// commands' keys are too old to matter. Such entities are usually not called again. Each shard
+// reads through its records, a page of about [store.ListBytes] at a time. A process reads one page
+// at a time for all its shards.
 type Sweep struct {
 	On bool
-	// First is how long a shard is open before its first walk. Default 1 min.
+	// First is how long a shard is open before its first sweep. Default 1 min.
 	First time.Duration
-	// Pause is between two pages of the process. Default 2 s.
+	// Pause is the time between two pages of the process. Default 2 s.
 	Pause time.Duration
-	// Rest is between two walks of a shard. Default 1 h.
+	// Rest is the time between two sweeps of a shard. Default 1 h.
 	Rest time.Duration
 }
 
@@ -102,14 +102,14 @@ func (s Sweep) withDefaults() Sweep {
 	return s
 }
 
-// sweeps lets one shard of a process after the other read a page. The zero value is ready.
+// sweeps lets the shards of a process read pages one at a time. The zero value is ready for use.
 type sweeps struct {
 	mu   sync.Mutex
 	busy bool
 	next time.Time // when the next page may be read
 }
 
-// begin reports whether a page may be read now.
+// begin reports whether a page may be read now. If so, end must follow.
 func (s *sweeps) begin(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,14 +126,14 @@ func (s *sweeps) end(pause time.Duration) {
 	s.busy, s.next = false, time.Now().Add(pause)
 }
 
-// A walk is a shard's way through its records. The tenure's lock guards it.
+// A walk is the progress of a shard's sweep. The tenure's lock guards it.
 type walk struct {
 	due   time.Time      // when the next page is to be read
-	after store.Revision // of the last record that was read
+	after store.Revision // revision of the last record that was read
 	under bool           // a page is being read
 }
 
-// next reads the next page, if it is due and the process may.
+// next reads the next page, if it is due and no other shard of the process is reading one.
 func (w *walk) next(t *Tenure, now time.Time) {
 	c := &t.shard.cfg
 	if !c.Sweep.On || w.under || !t.isOpen() {
@@ -156,7 +156,7 @@ func (w *walk) next(t *Tenure, now time.Time) {
 	})
 }
 
-// done has the core look at the records of a page that seem to be left over.
+// done makes the core delete the records of a page that seem to be left over.
 func (w *walk) done(t *Tenure, now time.Time, page []store.Record, err error) {
 	c := &t.shard.cfg
 	w.under = false

@@ -17,11 +17,11 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// flaky is a store whose connection is lost from time to time.
+// flaky is a store that loses its connection from time to time.
 type flaky struct {
 	store.Shards
 	outages, appends atomic.Uint64
-	away             atomic.Pointer[error] // the error of appends; nil means that they reach the server
+	away             atomic.Pointer[error] // the error of appends; nil means that appends reach the server
 }
 
 func (f *flaky) Outages() uint64 { return f.outages.Load() }
@@ -34,8 +34,9 @@ func (f *flaky) Append(ctx context.Context, sh store.Shard, expect store.Positio
 	return f.Shards.Append(ctx, sh, expect, data)
 }
 
-// TestIdleShardIsVerifiedAfterAnOutage: after each outage, of its own connection or of another shard's
-// appends, an idle shard appends one empty entry, because only that shows whether its log still has all.
+// TestIdleShardIsVerifiedAfterAnOutage: after each outage, of its connection or of another shard's
+// appends, an idle shard appends one empty entry, because only that shows whether its log is
+// complete.
 func TestIdleShardIsVerifiedAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -97,8 +98,8 @@ func TestIdleShardIsVerifiedAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestRestoredServerGetsWhatItLost: the homes of a server that comes back with an older state give it the
-// commits that it has lost, although nobody calls them, and so the next home has them.
+// TestRestoredServerGetsWhatItLost: if a server comes back with an older state, the homes of shards
+// append the commits that it has lost, even if no calls come, so that the next homes find them.
 func TestRestoredServerGetsWhatItLost(t *testing.T) {
 	folder := t.TempDir()
 	server := natsproc.Start(t, "-js", "-sd", folder)

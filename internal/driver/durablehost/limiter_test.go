@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// TestPaceFollowsTheStore: fewer appends are under way where they wait for each other, and more where
-// they take as long as a single one.
+// TestPaceFollowsTheStore: fewer appends run if they wait for each other, and more if they take as
+// long as a single one.
 func TestPaceFollowsTheStore(t *testing.T) {
 	var p appendLimiter
 	now := time.Now()
@@ -50,7 +50,7 @@ func TestPaceFollowsTheStore(t *testing.T) {
 	}
 }
 
-// TestPaceRoom: appends that are too many leave together.
+// TestPaceRoom: appends beyond the limit are sent together.
 func TestPaceRoom(t *testing.T) {
 	for _, c := range []struct{ limit, under, wait, want int }{
 		{0, 100, 100, 100},
@@ -69,7 +69,7 @@ func TestPaceRoom(t *testing.T) {
 	}
 }
 
-// A heldStore answers appends when it is told to.
+// A heldStore answers appends when the test says so.
 type heldStore struct {
 	store.Shards
 	mu    sync.Mutex
@@ -117,7 +117,7 @@ func (h *heldStore) wantSent(t *testing.T, want int) {
 	}
 }
 
-// tenuresOf opens so many shards at one process, each with an entity a that is active.
+// tenuresOf opens that number of shards at one process, each with an active entity a.
 func tenuresOf(t *testing.T, s store.Shards, appends *Appends, shards int) (tenures []*Tenure) {
 	p := newProcess(t)
 	for i := range shards {
@@ -131,8 +131,8 @@ func tenuresOf(t *testing.T, s store.Shards, appends *Appends, shards int) (tenu
 	return tenures
 }
 
-// TestAppendsLeaveTogether: with as many under way as the store works on, appends wait until there is
-// room for several, and not for long if the store does not answer.
+// TestAppendsLeaveTogether: if the store has as many appends as it works on, further ones wait
+// until there is room for several, but not for long if the store does not answer.
 func TestAppendsLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const shards = 60
@@ -173,8 +173,8 @@ func TestAppendsLeaveTogether(t *testing.T) {
 	})
 }
 
-// TestAppendsAreNotHeld: while the store does not answer, each time that longestHold has passed as many
-// leave as may be under way, and answers that come after that make no room.
+// TestAppendsAreNotHeld: while the store does not answer, as many appends as may run are sent
+// whenever longestHold has passed. Later answers to earlier ones make no room.
 func TestAppendsAreNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const shards = 3*leastUnder + 4
@@ -206,13 +206,13 @@ func TestAppendsAreNotHeld(t *testing.T) {
 	})
 }
 
-// A timedStore answers appends one after the other, each after the time that it takes to serve them,
-// and later by the way there and back.
+// A timedStore serves appends one after another. Each answer also takes the time of the way there
+// and back.
 type timedStore struct {
 	store.Shards
 	serve, way time.Duration
 	mu         sync.Mutex
-	free       time.Time // when it has served all
+	free       time.Time // when it has served all appends
 	last       store.Position
 	appends    int
 }
@@ -238,8 +238,8 @@ func (s *timedStore) BeginAppend(_ store.Shard, expect store.Position, _ []byte,
 	return true
 }
 
-// TestPaceOfStores: with 256 callers at 64 shards, an append to a store that is busy has up to twice
-// as many commits as it would have if each left at once, and one to a store that is far does not wait.
+// TestPaceOfStores: with 256 callers at 64 shards, an append to a busy store has up to twice as
+// many commits as if each were sent at once, and an append to a distant store does not wait.
 func TestPaceOfStores(t *testing.T) {
 	for _, c := range []struct {
 		name                string

@@ -6,22 +6,22 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// loads are the records that turns wait for. Several that are asked for at the same time
-// are read together.
+// loads holds the reads of records that turns wait for. Reads requested at about the same time are
+// sent together.
 type loads struct {
 	waits map[string]chan durable.Loaded
-	queue []durable.Request // not sent yet
-	under int               // reads under way
+	queue []durable.Request // requests that are not sent yet
+	under int               // number of running reads
 }
 
-// Bounds of reading records: how many reads of a shard are under way, and how many records
-// each has. A record may have 512 KiB.
+// Bounds of reading records: the number of running reads of a shard, and of records in each. A
+// record may have 512 KiB.
 const (
 	maxReads    = 4
 	maxTogether = 32
 )
 
-// wait has an entity delivered to got, which has room for it.
+// wait registers got, which must have room for one value, to receive the entity when it is read.
 func (l *loads) wait(entity string, got chan durable.Loaded) {
 	if l.waits == nil {
 		l.waits = map[string]chan durable.Loaded{}
@@ -42,7 +42,7 @@ func (l *loads) done(loaded durable.Loaded) {
 	}
 }
 
-// end closes all waiting reads.
+// end closes the channels of all waiting reads.
 func (l *loads) end() {
 	for _, got := range l.waits {
 		close(got)
@@ -50,7 +50,7 @@ func (l *loads) end() {
 	l.waits, l.queue = nil, nil
 }
 
-// next takes the requests that are read together next, or none.
+// next removes the requests that are to be read together from the queue; nil means none.
 func (l *loads) next() (together []durable.Request) {
 	if l.under == maxReads || len(l.queue) == 0 {
 		return nil
@@ -66,13 +66,13 @@ func (l *loads) next() (together []durable.Request) {
 	return together
 }
 
-// An asker asks the store for one tenure.
+// An asker sends requests to the store for one tenure.
 type asker struct {
 	cfg *Config
-	ctx context.Context // the tenure's
+	ctx context.Context // the tenure's context
 }
 
-// askTogether reads the records of several requests at once.
+// askTogether sends several requests for records as one, and returns a response to each.
 func (q asker) askTogether(together []durable.Request) []durable.Response {
 	one := together[0]
 	one.IDs = make([]string, len(together))
@@ -90,7 +90,7 @@ func (q asker) askTogether(together []durable.Request) []durable.Response {
 	return all
 }
 
-// ask does one request.
+// ask sends one request and returns the response.
 func (q asker) ask(r durable.Request) durable.Response {
 	c := q.cfg
 	patience := c.Patience

@@ -21,8 +21,8 @@ type process struct {
 	ended  bool
 	events []durable.Event
 	above  []uint32
-	last   uint32                  // the last term in the store; 0 means the one of above
-	tells  func(durable.Tell) bool // takes a tell; nil means none
+	last   uint32                  // the last term in the store; 0 means that of above
+	tells  func(durable.Tell) bool // receives a tell; nil means that no tell is received
 }
 
 func newProcess(t *testing.T) *process {
@@ -81,7 +81,7 @@ func (p *process) saw(k durable.EventKind) (n int) {
 	return n
 }
 
-// account is the shard of the tests.
+// account is the shard that the tests use.
 var account = store.Shard{Type: "Account", Number: 70}
 
 func newShard(t *testing.T, s store.Shards, node int, limits durable.Limits) (*Shard, *process) {
@@ -110,7 +110,7 @@ func tenureOf(t *testing.T, s *Shard) *Tenure {
 	return tenure
 }
 
-// set commits a state and waits for it.
+// set commits a state and waits until the log has it.
 func set(t *testing.T, tenure *Tenure, entity, state string) {
 	t.Helper()
 	ctx := within(t, 20*time.Second)

@@ -13,8 +13,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// TestJetStreamIsKilled: over a nats-server that is killed and started again while commits
-// are on their way, every command is applied once, and the next home finds them all.
+// TestJetStreamIsKilled: while a nats-server is repeatedly killed and started during commits, every
+// command is applied once, and the next home finds all commits.
 func TestJetStreamIsKilled(t *testing.T) {
 	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	open := func() *natsstore.Store {
@@ -82,7 +82,7 @@ func TestJetStreamIsKilled(t *testing.T) {
 	t.Logf("%d commands, %d checkpoints", total, acked())
 }
 
-// addOnce has a command run. It reports whether it was answered.
+// addOnce sends a command. It reports whether the command was answered.
 func addOnce(t *testing.T, s *Shard, c durable.Command, entity string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

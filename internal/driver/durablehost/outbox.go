@@ -7,15 +7,15 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxTells bounds the tells of one shard that are under way.
+// maxTells bounds the tells of one shard that are being sent.
 const maxTells = 1024
 
-// outbox sends the tells that the core says are due. Of one entity's tells one is under way at a time,
-// for the core gives out no more.
+// outbox sends the tells that the core says are due. It sends one tell of an entity at a time,
+// because the core gives out no more.
 type outbox struct {
 	queue []durable.Tell
-	under map[tellKey]bool // queued, or under way
-	busy  int              // under way
+	under map[tellKey]bool // tells that are queued or being sent
+	busy  int              // number of tells being sent
 }
 
 type tellKey struct {
@@ -50,7 +50,7 @@ func (o *outbox) done(tell durable.Tell) {
 	o.busy--
 }
 
-// tellLocked sends tells as long as more may be under way.
+// tellLocked sends queued tells, up to maxTells at a time.
 func (t *Tenure) tellLocked() {
 	for {
 		tell, ok := t.outbox.next()
@@ -70,7 +70,7 @@ func (t *Tenure) tellLocked() {
 	}
 }
 
-// TellID is the command of a tell that a shard's log has.
+// TellID returns the command ID of a tell that a shard's log stores.
 func TellID(from store.Shard, tell durable.Tell) ID {
 	return ID{
 		Log: durable.Target{Log: from.Type, Shard: uint32(from.Number)}, Number: tell.Number, Floor: tell.Floor,

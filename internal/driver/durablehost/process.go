@@ -11,27 +11,27 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Process is the usual [Host]. It logs the events that operators should see, and asks the store
-// about the coordinator's terms and the properties of durable types.
+// A Process is the usual [Host]. It logs the events that operators should see. It also reads and
+// writes the store's records of the coordinator's terms and of durable types.
 type Process struct {
 	Cluster string
 	Store   store.Backend
-	Ctx     context.Context // of the process; it is no call's
-	Spawn   func(func())    // Host.Go
-	// Send is Host.Tell.
+	Ctx     context.Context // ends with the process; it is not the context of a call
+	Spawn   func(func())    // implements Host.Go
+	// Send implements Host.Tell.
 	Send func(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool)
-	// GivenUp is told of a dead letter.
+	// GivenUp is called with each tell that is given up.
 	GivenUp func(from store.Shard, tell durable.Tell)
 	Log     *slog.Logger
-	Appends Appends // of all its shards
-	Claims  Claims  // likewise
+	Appends Appends // appends of all its shards
+	Claims  Claims  // claims of all its shards
 
 	untrimmed atomic.Uint64 // how often a log could not be trimmed
 }
 
 var _ Host = (*Process)(nil)
 
-// Context ends with the process.
+// Context returns the context that ends with the process.
 func (p *Process) Context() context.Context { return p.Ctx }
 
 // Go runs f unless the process has ended.
@@ -67,16 +67,17 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 	}
 }
 
-// One request of the control plane to the store may take try, and the next begins after
-// pause. Failures are logged seldom.
+// Requests of the control plane to the store: each may take try, and pause follows a failed one.
+// One failure in logEach is logged.
 const (
 	try     = 5 * time.Second
 	pause   = 250 * time.Millisecond
 	logEach = 40
 )
 
-// Above raises the record of the coordinator's terms, which the coordinator then finds above its
-// own. It tries until the process ends, and returns the last term.
+// Above raises the stored record of the coordinator's terms to at least term, so that the
+// coordinator finds a term above its own. It tries until the process ends, and returns the record's
+// term.
 func (p *Process) Above(term uint32) (last uint32) {
 	for n := 0; p.Ctx.Err() == nil; n++ {
 		ctx, cancel := context.WithTimeout(p.Ctx, try)
@@ -96,8 +97,8 @@ func (p *Process) Above(term uint32) (last uint32) {
 	return term
 }
 
-// LastTerm returns the highest term in the store, or 0 if the store does not answer: it is asked
-// again later.
+// LastTerm returns the highest term in the store. It returns 0 if the store does not answer; the
+// caller asks again later.
 func (p *Process) LastTerm() uint32 {
 	ctx, cancel := context.WithTimeout(p.Ctx, try)
 	defer cancel()
@@ -108,7 +109,7 @@ func (p *Process) LastTerm() uint32 {
 	return term
 }
 
-// TakeTerm returns the term of a coordinator that begins, and the one before: see NextTerm. It
+// TakeTerm returns the term of a coordinator that begins, and the term before: see NextTerm. It
 // tries until the process ends.
 func (p *Process) TakeTerm(atLeast uint32) (term, before uint32, err error) {
 	for n := 0; ; n++ {
@@ -129,7 +130,7 @@ func (p *Process) TakeTerm(atLeast uint32) (term, before uint32, err error) {
 	}
 }
 
-// Check compares a durable type with its description in the store.
+// Check compares a durable type with its record in the store.
 func (p *Process) Check(ctx context.Context, kind string, shards uint32, hash string) error {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()

@@ -13,12 +13,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// IdentityKey is the key of the record that distinguishes a cluster's store from others.
+// IdentityKey returns the key of the record that tells a cluster's store from others.
 func IdentityKey(cluster string) string { return "cluster/" + cluster }
 
-// Identity returns what the store itself keeps to be known by: a random number and the node that
-// began to use it for the cluster. The first node to ask writes it by compare-and-set, with its own
-// name and number. Until then it tries again, until ctx ends.
+// Identity returns the stored text that identifies the store: a random number, and the node that
+// began to use the store for the cluster. The first node that asks writes it by compare-and-set,
+// with its own name and number. Identity retries until ctx ends.
 func Identity(ctx context.Context, s store.Store, cluster, node string, number uint64) (string, error) {
 	key, own := IdentityKey(cluster), strconv.FormatUint(number, 16)+" of "+node
 	for {
@@ -39,8 +39,8 @@ func Identity(ctx context.Context, s store.Store, cluster, node string, number u
 	}
 }
 
-// CheckIdentity compares the store behind the present connection with the one that had the
-// identity. Its error wraps ErrOtherStore if that is another one, or has lost the record.
+// CheckIdentity checks that the store still has that identity. Its error wraps ErrOtherStore if the
+// connection now leads to another store, or if the store has lost the record.
 func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string) error {
 	found, err := s.Get(ctx, IdentityKey(cluster))
 	switch {
@@ -54,10 +54,10 @@ func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string)
 	return nil
 }
 
-// ErrOtherStore says that a connection leads to another store than before.
+// ErrOtherStore is the error of a connection that leads to another store than before.
 var ErrOtherStore = errors.New("another store answers")
 
-// rest reports whether d has passed before ctx ended.
+// rest waits for d. It reports false if ctx ended before.
 func rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -69,12 +69,12 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// TermsKey is the key of the record of the terms of a cluster's coordinators.
+// TermsKey returns the key of the record of a cluster's coordinator terms.
 func TermsKey(cluster string) string { return "terms/" + cluster }
 
-// NextTerm returns the term of a coordinator that takes over: above all before it, over full
-// restarts too, and at least the given one. Before is the term of the record that it replaced,
-// 0 if there was none. It tries once.
+// NextTerm returns the term of a coordinator that takes over: higher than every earlier term, also
+// across full restarts, and at least atLeast. before is the term that the record had; 0 means that
+// there was no record. It tries once.
 func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (next, before uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -98,7 +98,7 @@ func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32
 	return uint32(term), before, nil
 }
 
-// LastTerm returns the highest term that the store's record has; 0 means there is none.
+// LastTerm returns the highest term in the store's record; 0 means that there is no record.
 func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error) {
 	found, err := s.Get(ctx, TermsKey(cluster))
 	if errors.Is(err, store.ErrNotFound) {
@@ -110,7 +110,8 @@ func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error
 	return uint32(term), err
 }
 
-// RaiseTerm has later terms be above one that was met. It returns the last term then.
+// RaiseTerm raises the record to the term met, unless it is already that high, so that later terms
+// are higher. It returns the record's term.
 func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (last uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -124,10 +125,10 @@ func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (
 	return met, err
 }
 
-// FoundingKey is the key of the record of who founded a cluster.
+// FoundingKey returns the key of the record that says who founded a cluster.
 func FoundingKey(cluster string) string { return "founding/" + cluster }
 
-// A foundingRecord is that record.
+// A foundingRecord is the stored form of membership.Founding.
 type foundingRecord struct {
 	Format  int    `json:"format"` // 1
 	Founder origin `json:"founder"`
@@ -141,7 +142,7 @@ type origin struct {
 	Incarnation uint64 `json:"incarnation,string"`
 }
 
-// Founding reads or writes the record of who founded a cluster. It tries once.
+// Founding reads or writes the record that says who founded a cluster. It tries once.
 func Founding(ctx context.Context, s store.Store, cluster string, r membership.FoundingRequest) membership.FoundingAnswer {
 	a := membership.FoundingAnswer{Number: r.Number}
 	var err error
@@ -193,25 +194,25 @@ func writeFounding(ctx context.Context, s store.Store, cluster string, r members
 	return uint64(next), err
 }
 
-// A Type has the properties of a durable type that must not change, since its entities
-// could not be found any more.
+// A Type has the properties of a durable type that must not change, because its entities could then
+// not be found.
 type Type struct {
 	Format  int    `json:"format"` // 1
 	Cluster string `json:"cluster"`
 	Shards  uint32 `json:"shards"`
-	Hash    string `json:"hash"` // the name of the shard function
+	Hash    string `json:"hash"` // name of the shard function
 }
 
 const typeFormat = 1
 
-// TypeKey is the key of a type's record.
+// TypeKey returns the key of a durable type's record.
 func TypeKey(kind string) string { return "types/" + kind }
 
-// ErrType is a durable type that the store has in another form; test with errors.Is.
+// ErrType is the error of a type that differs from its record in the store; test with errors.Is.
 var ErrType = errors.New("the store has the type in another form")
 
 // CheckType records the type in the store at its first use. Later it returns an error if the type
-// differs.
+// differs from the record.
 func CheckType(ctx context.Context, s store.Store, kind string, want Type) error {
 	key := TypeKey(kind)
 	want.Format = typeFormat
@@ -236,8 +237,8 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 	return have.differs(kind, want)
 }
 
-// CheckVolatile returns an error if the store has the type as a durable one of that cluster:
-// hosting it as a volatile one would hide all acknowledged changes.
+// CheckVolatile returns an error if the store has the type as a durable one of that cluster,
+// because hosting it as a volatile type would hide all acknowledged changes.
 func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) error {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
@@ -252,11 +253,12 @@ func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) err
 	if err := json.Unmarshal(found.Value, &have); err == nil && have.Cluster != cluster {
 		return nil // a type of another cluster, which has the same name
 	}
-	return fmt.Errorf("type %s: %w: durable, and volatile in this program, which would begin its entities anew "+
+	return fmt.Errorf("type %s: %w: durable, and volatile in this program, which would not load its entities "+
 		"(write durable in its directive, or give it another name=; shardctl store delete %s -force deletes them)", kind, ErrType, kind)
 }
 
-// differs returns an error that names the differences between the type in the store and want.
+// differs returns an error that names a difference between the type in the store, t, and want; nil
+// means none.
 func (t Type) differs(kind string, want Type) error {
 	switch {
 	case t.Format > typeFormat:

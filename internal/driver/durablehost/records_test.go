@@ -31,7 +31,7 @@ func TestTypeCannotChange(t *testing.T) {
 	}
 }
 
-// TestDamagedTerm: a record that is no number is reported and not written over.
+// TestDamagedTerm: a record of the terms that is not a number is reported, and not overwritten.
 func TestDamagedTerm(t *testing.T) {
 	s, ctx := memory.New().Client(), context.Background()
 	if _, err := s.Put(ctx, "terms/bank", []byte("seven"), store.None); err != nil {
@@ -45,7 +45,8 @@ func TestDamagedTerm(t *testing.T) {
 	}
 }
 
-// TestTermsGrow: over coordinators, full restarts, and a record that was lost.
+// TestTermsGrow: terms grow from one coordinator to the next, over full restarts, and after the
+// record was lost.
 func TestTermsGrow(t *testing.T) {
 	s, ctx := memory.New().Client(), context.Background()
 	last := uint32(0)
@@ -70,8 +71,8 @@ func TestTermsGrow(t *testing.T) {
 	next(1, 21)
 }
 
-// TestFoundingIsCompareAndSet: of two writes over one revision the second conflicts, and a store
-// that does not answer leaves the outcome open.
+// TestFoundingIsCompareAndSet: of two writes that replace the same revision the second conflicts.
+// If the store does not answer, the outcome is open.
 func TestFoundingIsCompareAndSet(t *testing.T) {
 	s, ctx := memory.New().Client(), context.Background()
 	founding := func(name string) membership.Founding {

@@ -12,68 +12,68 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Host is the process that has the shard.
+// A Host is the process that a shard is at.
 type Host interface {
 	// Context ends when the process ends.
 	Context() context.Context
-	// Go runs f on a goroutine that the process waits for, or not at all if the process has
-	// ended. It may be called with a lock of this package held.
+	// Go runs f on a goroutine that the process waits for. If the process has ended, it does
+	// nothing. It may be called with a lock of this package held.
 	Go(f func())
 	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
-	// Above makes the coordinator begin again under a term higher than one, unless its term is
+	// Above makes the coordinator begin again under a term higher than term, unless its term is
 	// already that high. It returns the last term in the store. It may block.
 	Above(term uint32) (last uint32)
-	// Tell brings a tell of a shard's log to its receiver, as the command TellID. It reports
-	// whether the receiver has committed it, or will never run it. It blocks until it knows,
-	// or ctx ends. It is called without a lock, at most once at a time for one entity.
+	// Tell brings a stored tell to its receiver, as the command TellID. It reports whether the
+	// receiver has committed the tell or will never run it. It blocks until that is known, or ctx
+	// ends. It is called without a lock, and never twice at once for one entity.
 	Tell(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool)
 }
 
-// Config describes one shard at one process.
+// Config configures one shard at one process.
 type Config struct {
 	Shard store.Shard
 	Store store.Shards
-	// Node and Incarnation are the process's.
+	// Node and Incarnation identify the process.
 	Node        string
 	Incarnation uint64
 	Limits      durable.Limits
 	Journal     durable.Journal
-	// Records has the positions of named followers; not used without Journal.Followers.
+	// Records has the records of named followers. It is used only with Journal.Followers.
 	Records store.Store
-	// Patience bounds the wait for one answer of the store. Reads of a log and writes of
-	// many records may take six times as long. Default 5s.
+	// Patience bounds the wait for one answer of the store. For reads of a log and writes of many
+	// records it is six times as long. Default 5s.
 	Patience time.Duration
-	// Sweep is for types whose entities expire.
+	// Sweep configures the deletion of records of expired or ended entities.
 	Sweep Sweep
 	Host  Host
-	// Appends and Claims are those of all shards of the process. Default: of this one alone.
+	// Appends and Claims are shared by all shards of the process. Default: not shared.
 	Appends *Appends
 	Claims  *Claims
-	// Alone is not nil for a shard without a coordinator, as a singleton's.
+	// Alone is set for a shard that no coordinator places, such as a singleton's; nil for others.
 	Alone *Alone
 }
 
-// Alone is for a shard whose epochs in the store are independent of placements: epochs of
-// placements restart when all processes have ended. Each claim goes above the head that it finds.
+// Alone is for a shard whose epochs in the store do not derive from those of its placements,
+// because the latter start again after a full restart. Each claim takes an epoch above that of the
+// head that it finds.
 type Alone struct {
-	// May reports whether this process may have the shard at this moment. A process that has lost
-	// the shard to another home claims it again if that lasts.
+	// May reports whether this process may have the shard now. A process that has lost the shard to
+	// another home claims it again after staleAfter if May allows it.
 	May func() bool
-	// Lost is called on a goroutine of its own when a tenure that had opened has ended by
-	// itself.
+	// Lost is called on a new goroutine when a tenure that had opened has ended by itself.
 	Lost func(error)
 }
 
-// Causes of a refused turn, or of one with an unknown end; test with errors.Is.
+// Causes of a refused turn, or of a turn with an unknown outcome; test with errors.Is.
 var (
-	// ErrNotHere: the shard is not placed at this process.
+	// ErrNotHere means that the shard is not placed at this process.
 	ErrNotHere = errors.New("the shard is not here")
-	// ErrInDoubt: the tenure ended before the log was known to have the commit. The next
-	// tenure knows: ask it with the same command.
+	// ErrInDoubt means that the tenure ended before it was known whether the log has the commit. The
+	// next tenure knows: send it the same command again.
 	ErrInDoubt = errors.New("the shard was given up before its log had confirmed the commit")
-	// ErrBroken: the shard cannot be claimed or recovered. It is tried again.
+	// ErrBroken means that the shard could not be claimed or recovered. That is tried again.
 	ErrBroken = errors.New("the shard cannot be opened")
 )
 
@@ -82,24 +82,24 @@ type Shard struct {
 	cfg Config
 
 	mu      sync.Mutex
-	epoch   uint64 // under which the shard was placed here last
+	epoch   uint64 // the epoch under which the shard was last placed here
 	here    bool
-	placed  bool         // here, as far as the cluster is concerned
-	outgrow bool         // it needs an epoch of a later term
-	attempt uint64       // of the tenures under this epoch
+	placed  bool         // the shard is placed here, even if another home has claimed it meanwhile
+	outgrow bool         // the shard needs an epoch of a later term
+	attempt uint64       // number of the tenure under this epoch
 	known   durable.Mark // the last head that this process is known to have written
-	tells   uint64       // above all numbers of tells that this process has given out for the shard
-	floor   uint64       // with Config.Alone: above all epochs of the store that this process has used or met
-	failed  int          // tenures that have ended in a row without opening
+	tells   uint64       // above all numbers of tells that this process has assigned for the shard
+	floor   uint64       // with Config.Alone: above all epochs in the store that this process has used or met
+	failed  int          // number of tenures in a row that ended without opening
 	tenure  *Tenure
-	current atomic.Pointer[Tenure] // tenure, for those without the lock
-	changed chan struct{}          // closed when the tenure, or whether there is one, changes
+	current atomic.Pointer[Tenure] // tenure, for goroutines without the lock
+	changed chan struct{}          // closed when tenure changes
 	broken  error                  // why the last tenure ended; nil after one has opened
-	shut    shut                   // why it is not open
-	again   *time.Timer            // begins the next attempt; nil means none is due
+	shut    shut                   // since when and why the shard is not open
+	again   *time.Timer            // begins the next attempt; nil means that none is due
 }
 
-// New returns the shard, which is not here.
+// New returns a shard that is not here.
 func New(c Config) *Shard {
 	if c.Patience <= 0 {
 		c.Patience = 5 * time.Second
@@ -114,19 +114,19 @@ func New(c Config) *Shard {
 	return &Shard{cfg: c, changed: make(chan struct{})}
 }
 
-// The attempts under one epoch: the store's epochs have them in their lowest bits.
+// The lowest bits of an epoch in the store number the attempts of one home under one placement.
 const (
 	attemptBits = 10
 	maxAttempt  = 1<<attemptBits - 1
-	// counterBits of a placement's epoch are its counter, of which the store's epoch
-	// leaves room for fewer.
+	// counterBits is the size of the counter in a placement's epoch. The counter in the store's
+	// epoch has attemptBits fewer.
 	counterBits = 32
 )
 
-// StoreEpoch is the epoch of the store for a placement's: the term is the same, and the
-// counter leaves room for the attempts of one home. It fails after four million
-// placements of one shard within one term, or a thousand attempts: then the coordinator
-// begins a new term.
+// StoreEpoch returns the epoch in the store for a placement's epoch and a home's attempt. It keeps
+// the term, and makes room for the attempt by shifting the counter. It fails after four million
+// placements of one shard in one term, or after 1,023 attempts; the coordinator must then begin a
+// new term.
 func StoreEpoch(placed, attempt uint64) (uint64, error) {
 	term, counter := placed>>counterBits, placed&(1<<counterBits-1)
 	if counter >= 1<<(counterBits-attemptBits) || attempt > maxAttempt {
@@ -135,11 +135,11 @@ func StoreEpoch(placed, attempt uint64) (uint64, error) {
 	return term<<counterBits | counter<<attemptBits | attempt, nil
 }
 
-// Term is the coordinator's term in an epoch of the store.
+// Term returns the coordinator's term in an epoch of the store.
 func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
 
-// Open says that the shard is placed here under an epoch: it is claimed. An epoch not above a known
-// one changes nothing. It may be called with a lock held.
+// Open claims the shard, because it is placed here under that epoch. A lower or already open epoch
+// changes nothing. It may be called with a lock held.
 func (s *Shard) Open(epoch uint64) {
 	s.mu.Lock()
 	if epoch < s.epoch || epoch == s.epoch && s.here {
@@ -158,14 +158,15 @@ func (s *Shard) Open(epoch uint64) {
 	s.mu.Unlock()
 }
 
-// drop ends a tenure without the callers' locks. mu is held.
+// drop ends a tenure on a new goroutine, without the caller's locks. The caller holds mu.
 func (s *Shard) drop(t *Tenure) {
 	if t != nil {
 		s.cfg.Host.Go(t.Drop)
 	}
 }
 
-// begin begins a tenure and returns the one before, to be dropped. mu is held.
+// begin begins a tenure and returns the former one, which the caller must drop. The caller holds
+// mu.
 func (s *Shard) begin() (old *Tenure) {
 	old = s.end()
 	epoch, err := s.storeEpoch()
@@ -179,7 +180,7 @@ func (s *Shard) begin() (old *Tenure) {
 	return old
 }
 
-// storeEpoch is the epoch for the next tenure. mu is held.
+// storeEpoch returns the epoch in the store for the next tenure. The caller holds mu.
 func (s *Shard) storeEpoch() (uint64, error) {
 	if s.cfg.Alone != nil {
 		return max(s.floor, 1), nil
@@ -187,7 +188,7 @@ func (s *Shard) storeEpoch() (uint64, error) {
 	return StoreEpoch(s.epoch, s.attempt)
 }
 
-// end ends the tenure, and returns it to be dropped. mu is held.
+// end detaches the current tenure and returns it; the caller must drop it. The caller holds mu.
 func (s *Shard) end() (old *Tenure) {
 	if s.again != nil {
 		s.again.Stop()
@@ -207,7 +208,7 @@ func (s *Shard) end() (old *Tenure) {
 	return old
 }
 
-// Close gives the shard up at once. Waiting calls are answered ErrInDoubt. It may be called
+// Close gives the shard up at once. Calls that wait for the log get ErrInDoubt. It may be called
 // with a lock held.
 func (s *Shard) Close() {
 	s.mu.Lock()
@@ -216,10 +217,10 @@ func (s *Shard) Close() {
 	s.drop(s.end())
 }
 
-// Leave gives the shard up in order: committed changes go to the log and to records, so
-// that the next home recovers quickly. It gives the shard up in any case, when ctx ends at
-// the latest, and returns why that was not in order. If the shard is not here under that
-// epoch any more, nothing happens.
+// Leave gives the shard up gracefully: it first writes committed changes to the log and to records,
+// so that the next home recovers quickly. It gives the shard up in any case, at the latest when ctx
+// ends; its error says what was not written. It does nothing if the shard is placed here under
+// another epoch.
 func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 	s.mu.Lock()
 	t, now := s.tenure, s.epoch
@@ -237,23 +238,23 @@ func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 	return err
 }
 
-// Outgrown reports whether the shard cannot be opened under the epoch that it was placed here
-// with, for the store has seen a later term of the coordinator. It must be placed anew.
+// Outgrown reports whether the shard cannot open under its placement's epoch, because the store has
+// seen a later term of the coordinator. The coordinator must place the shard again.
 func (s *Shard) Outgrown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outgrow
 }
 
-// staleAfter is how long a shard stays here after another home has a higher epoch within one term.
-// Then the term counts as assigned twice because of a lost record. A home that is merely stale
-// hears of its successor sooner.
+// staleAfter is how long a shard stays placed here after another home was found to have a higher
+// epoch of the same term. A stale placement would have been corrected by then, so the term was
+// probably assigned twice because its record was lost.
 const staleAfter = 5 * time.Second
 
-// beyond follows the epoch that a tenure has met. One of a later term says that the coordinator has fallen
-// behind. If it is its own, another process has it by a term assigned twice, or the tenure has given up
-// because its log lacks a part: the next claim, above it, shows whether another home has the shard. mu is
-// held.
+// beyond handles the epoch met with which a tenure of epoch own has ended. If met has a later term,
+// the coordinator is behind. If met is own, another process uses the same epoch because a term was
+// assigned twice, or the tenure gave up because its log lacks a part; the next claim, under a
+// higher epoch, shows whether another home has the shard. The caller holds mu.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
@@ -284,8 +285,8 @@ func (s *Shard) beyond(own, met uint64) {
 	}
 }
 
-// claimLater claims a shard again that another home has had for long enough, if this process may
-// have it then. mu is held.
+// claimLater claims the shard again after staleAfter, if Config.Alone.May allows it then. The
+// caller holds mu.
 func (s *Shard) claimLater() {
 	placed := s.epoch
 	s.again = time.AfterFunc(staleAfter, func() {
@@ -302,12 +303,13 @@ func (s *Shard) claimLater() {
 	})
 }
 
-// unplacedAfter is how long a shard that needs a later term waits for its new place. A coordinator
-// that has a later term, and began before the shard needed one, has left the shard under its old
-// epoch. Then the coordinator begins anew once more.
+// unplacedAfter is how long a shard that needs a later term waits to be placed again. A coordinator
+// that took a later term before the shard needed one has left the shard under its old epoch, and
+// must begin again under a still later term.
 const unplacedAfter = 15 * time.Second
 
-// goAbove has the coordinator place the shard anew, under a later term. mu is held.
+// goAbove makes the coordinator place the shard again under a later term, at least term. The caller
+// holds mu.
 func (s *Shard) goAbove(term uint32) {
 	s.outgrow = true
 	placed := s.epoch
@@ -331,7 +333,7 @@ func (s *Shard) goAbove(term uint32) {
 	})
 }
 
-// Current returns the tenure if it is open, or nil. It does not wait.
+// Current returns the tenure if it is open, and nil otherwise. It does not wait.
 func (s *Shard) Current() *Tenure {
 	if t := s.current.Load(); t != nil && t.isOpen() {
 		return t
@@ -339,12 +341,12 @@ func (s *Shard) Current() *Tenure {
 	return nil
 }
 
-// Has reports whether t is the shard's present tenure, open or not.
+// Has reports whether t is the shard's current tenure, open or not.
 func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
 
-// Tenure returns the tenure once it is open. It fails with ErrNotHere, with ErrBroken and
-// the reason if the shard cannot be opened at the moment, and with ctx's error and the
-// store's last error.
+// Tenure waits until the tenure is open and returns it. It fails with ErrNotHere; with ErrBroken
+// and the cause if the shard cannot be opened for now; or with ctx's error and the store's last
+// fault.
 func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()
@@ -375,7 +377,7 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	}
 }
 
-// Stuck reports whether the shard is placed here and has not opened for too long, and why.
+// Stuck reports whether the shard is placed here and has not opened for stuckAfter, and why.
 func (s *Shard) Stuck(now time.Time) (st Stuck, ok bool) {
 	s.mu.Lock()
 	t, why, outgrow := s.tenure, s.shut, s.outgrow
@@ -393,16 +395,16 @@ func (s *Shard) Stuck(now time.Time) (st Stuck, ok bool) {
 	}, true
 }
 
-// patientTries is how many tenures may end in a row before waiting callers learn why.
+// patientTries is how many tenures may fail in a row before waiting callers get the cause.
 const patientTries = 2
 
-// First and longest pause before a shard that could not be opened is tried again.
+// The first and the longest pause before a failed shard is opened again.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 30 * time.Second
 )
 
-// ended is told that a tenure has ended by itself.
+// ended handles the end of a tenure that has ended by itself.
 func (s *Shard) ended(t *Tenure, e durable.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -439,7 +441,7 @@ func (s *Shard) ended(t *Tenure, e durable.Event) {
 	})
 }
 
-// lost tells of the end of a tenure that had opened. mu is held.
+// lost calls Config.Alone.Lost if the ended tenure had opened. The caller holds mu.
 func (s *Shard) lost(t *Tenure, e durable.Event) {
 	if s.cfg.Alone == nil {
 		return
@@ -456,7 +458,7 @@ func (s *Shard) lost(t *Tenure, e durable.Event) {
 	s.cfg.Host.Go(func() { s.cfg.Alone.Lost(why) })
 }
 
-// opened notes that the tenure has opened.
+// opened records that the tenure has opened.
 func (s *Shard) opened(t *Tenure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -465,32 +467,34 @@ func (s *Shard) opened(t *Tenure) {
 	}
 }
 
-// stuckAfter is how long a shard may be placed here without being open before operators are told. One that
-// has met another home's epoch needs staleAfter, if nothing is wrong.
+// stuckAfter is how long a shard may be placed here without being open before operators are told.
+// It exceeds staleAfter, which a shard that has met another home's epoch needs even if nothing is
+// wrong.
 const stuckAfter = 2 * staleAfter
 
-// A Stuck is a shard that is placed at this process and has not opened for too long.
+// A Stuck describes a shard that is placed at this process and has not opened for stuckAfter.
 type Stuck struct {
 	For time.Duration // rounded
-	Why string        // with the remedy, for people
+	Why string        // cause and remedy, for people
 }
 
-// A shut is the time since which a shard is placed here and not open, and the end of its last tenure.
+// A shut records since when a shard is placed here without being open, and how its last tenure
+// ended.
 type shut struct {
-	since time.Time // zero: it is open, or not here
-	epoch uint64    // of the last tenure that has ended
-	met   uint64    // the epoch that ended it; 0 means none did
-	err   error     // its fault; nil means none
+	since time.Time // zero: the shard is open, or not here
+	epoch uint64    // epoch of the last tenure that has ended
+	met   uint64    // the epoch that ended that tenure; 0 means that none did
+	err   error     // the fault that ended that tenure; nil means none
 }
 
-// begin notes that the shard is here and not open.
+// begin records that the shard is here and not open.
 func (s *shut) begin() {
 	if s.since.IsZero() {
 		s.since = time.Now()
 	}
 }
 
-// stuck returns why a shard with a claim under that epoch is stuck; trouble is the store's last
+// stuck returns why a shard with a claim under that epoch is stuck. trouble is the store's last
 // fault.
 func (s *shut) stuck(shard store.Shard, epoch uint64, outgrow bool, trouble string) string {
 	repair := fmt.Sprintf("shardctl store repair %s -shard %d: -from restores an export, -drop accepts the loss", shard.Type, shard.Number)

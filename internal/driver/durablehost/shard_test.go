@@ -18,8 +18,8 @@ import (
 
 const anEpoch = 3 << 32
 
-// TestNextHomeHasWhatWasAcknowledged: a home that was killed left its commits in the log, one
-// that left wrote them to records, and the next home has them either way.
+// TestNextHomeHasWhatWasAcknowledged: the next home has all acknowledged commits, from the log if
+// the former home was killed, and from records if that has left.
 func TestNextHomeHasWhatWasAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -51,8 +51,8 @@ func TestNextHomeHasWhatWasAcknowledged(t *testing.T) {
 	})
 }
 
-// TestFormerHomeIsInDoubt: what a home had not been told of when another one took the shard
-// is in doubt there, and does not stand.
+// TestFormerHomeIsInDoubt: a commit that was not acknowledged to a home when another home claimed
+// the shard is in doubt there, and is not applied.
 func TestFormerHomeIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -85,8 +85,8 @@ func TestFormerHomeIsInDoubt(t *testing.T) {
 	})
 }
 
-// TestNothingLeavesBeforeItsAppend: an answer waits as long as the store does not
-// acknowledge, and those that wait together are appended together.
+// TestNothingLeavesBeforeItsAppend: an answer waits until the store acknowledges its commit.
+// Commits that wait at the same time are appended together.
 func TestNothingLeavesBeforeItsAppend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -138,8 +138,8 @@ func TestNothingLeavesBeforeItsAppend(t *testing.T) {
 	})
 }
 
-// TestBrokenShardIsTriedAgain: a shard that cannot be recovered fails its turns at once with
-// the reason and its name, and serves when the cause is gone.
+// TestBrokenShardIsTriedAgain: turns of a shard that cannot be recovered fail at once, with the
+// cause and the shard's name. The shard opens when the cause is gone.
 func TestBrokenShardIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -172,8 +172,8 @@ func TestBrokenShardIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestWaitSaysWhatTheStoreSaid: who waits for a shard that the store does not give is told
-// why.
+// TestWaitSaysWhatTheStoreSaid: a caller that waits for a shard whose claim the store does not
+// answer is told the cause.
 func TestWaitSaysWhatTheStoreSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New().Client()
@@ -189,8 +189,8 @@ func TestWaitSaysWhatTheStoreSaid(t *testing.T) {
 	})
 }
 
-// TestCommitTooLargeForTheServer: a server that takes less than the limit ends the tenure
-// once, and then only the turn is refused that needs more.
+// TestCommitTooLargeForTheServer: if the server's limit is lower than the configured one, a larger
+// commit ends the tenure once; after that only turns that need more are refused.
 func TestCommitTooLargeForTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newShard(t, &small{Shards: memory.New().Client().Shards(), limit: 1000}, 1, durable.Limits{})
@@ -223,7 +223,7 @@ func TestCommitTooLargeForTheServer(t *testing.T) {
 	})
 }
 
-// small is a store whose server takes little.
+// small is a store whose server accepts only small appends.
 type small struct {
 	store.Shards
 	limit int
@@ -236,8 +236,8 @@ func (s *small) Append(ctx context.Context, sh store.Shard, expect store.Positio
 	return s.Shards.Append(ctx, sh, expect, data)
 }
 
-// TestIdleShardMovesItsSince: a shard in which nothing happens does not hold up the trimming
-// of others.
+// TestIdleShardMovesItsSince: an idle shard does not keep the store from trimming the log for other
+// shards.
 func TestIdleShardMovesItsSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
@@ -254,8 +254,8 @@ func TestIdleShardMovesItsSince(t *testing.T) {
 	})
 }
 
-// TestSlowShardMovesItsSince: a shard with few commits, which is never idle, does not hold up the
-// trimming of others for hours, nor while they append a lot.
+// TestSlowShardMovesItsSince: a shard with few commits, which is never idle, does not keep the
+// store from trimming the log for hours, nor while other shards append a lot.
 func TestSlowShardMovesItsSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
@@ -281,8 +281,8 @@ func TestSlowShardMovesItsSince(t *testing.T) {
 	})
 }
 
-// TestBusyShardMovesItsSince: a shard with commits all the time does what time asks of it: here it
-// does not hold up the trimming of others.
+// TestBusyShardMovesItsSince: a shard that commits all the time also does its timed work: here it
+// does not keep the store from trimming the log.
 func TestBusyShardMovesItsSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
@@ -297,8 +297,8 @@ func TestBusyShardMovesItsSince(t *testing.T) {
 	})
 }
 
-// TestAppendsOfOthersMoveASince: what the other shards of a process have appended counts, as far as it
-// is in their logs, so that a shard with few commits does not hold up the trimming.
+// TestAppendsOfOthersMoveASince: bytes that other shards of the process have appended make a shard
+// with few commits advance its since, once they are in the logs.
 func TestAppendsOfOthersMoveASince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 64 << 10
@@ -340,8 +340,9 @@ func TestAppendsOfOthersMoveASince(t *testing.T) {
 	})
 }
 
-// TestTailsOfAProcessAreBounded: the log of a shard that is not full is written to records when
-// the process has too much in all of its logs, and counts no more when the shard leaves.
+// TestTailsOfAProcessAreBounded: if the tails of all logs of a process are too large, a shard's log
+// is written to records even if that log is not full. The tail of a shard that has left no longer
+// counts.
 func TestTailsOfAProcessAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
@@ -384,8 +385,8 @@ func TestStoreEpochs(t *testing.T) {
 	}
 }
 
-// TestShardNeedsALaterTermAfterItsAttempts: a home has a thousand attempts under one epoch. Then
-// it has the coordinator begin anew, and opens under the epoch that it is given.
+// TestShardNeedsALaterTermAfterItsAttempts: after a thousand attempts under one epoch a home makes
+// the coordinator begin again, and opens under the new epoch.
 func TestShardNeedsALaterTermAfterItsAttempts(t *testing.T) {
 	server := memory.New()
 	raw := server.Client().Shards()
@@ -425,8 +426,9 @@ func TestShardNeedsALaterTermAfterItsAttempts(t *testing.T) {
 	}
 }
 
-// TestShardLeftBehindByItsCoordinatorAsksAgain: a coordinator that has a later term than the shard
-// met, and left the shard under its old epoch, is asked to begin anew above its own term.
+// TestShardLeftBehindByItsCoordinatorAsksAgain: if a coordinator with a later term than the one
+// that the shard met has left the shard under its old epoch, the shard makes the coordinator begin
+// again under a still later term.
 func TestShardLeftBehindByItsCoordinatorAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -452,8 +454,8 @@ func TestShardLeftBehindByItsCoordinatorAsksAgain(t *testing.T) {
 	})
 }
 
-// TestEpochOfTwoIsClaimedAgain: of two processes with one epoch for a shard, the second claims above it
-// after a while. The first has lost the shard then.
+// TestEpochOfTwoIsClaimedAgain: if two processes have the same epoch for a shard, the second claims
+// above it after a while. The first has then lost the shard.
 func TestEpochOfTwoIsClaimedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -478,8 +480,8 @@ func TestEpochOfTwoIsClaimedAgain(t *testing.T) {
 	})
 }
 
-// TestLeavingIsNoDoubt: a commit that the log has while its shard leaves is not in doubt, whichever of
-// the answers to its append and to the checkpoint comes last.
+// TestLeavingIsNoDoubt: a commit that is in the log while its shard leaves is not in doubt,
+// whichever comes last: the answer to its append or to the checkpoint.
 func TestLeavingIsNoDoubt(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {

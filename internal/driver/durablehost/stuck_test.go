@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// TestStuckIsTold: a shard that does not open for long is reported, with its epochs and what to do, and
-// one that opens, or is given up, is not.
+// TestStuckIsTold: a shard that does not open for long is reported with its epochs and the remedy.
+// One that opens or is given up is not reported.
 func TestStuckIsTold(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cut   bool // the store does not answer

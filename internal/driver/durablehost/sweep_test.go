@@ -14,7 +14,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// records counts the records of entities in a shard.
+// records returns the number of entities' records in a shard.
 func records(t *testing.T, s store.Shards) (n int) {
 	t.Helper()
 	for after := store.None; ; {
@@ -34,7 +34,7 @@ func records(t *testing.T, s store.Shards) (n int) {
 	}
 }
 
-// fill commits many entities, of which every third does not expire, and writes their records.
+// fill commits n entities and writes their records. Every third entity does not expire.
 func fill(t *testing.T, s *Shard, n int, ttl time.Duration) {
 	t.Helper()
 	tenure, ctx := tenureOf(t, s), within(t, time.Minute)
@@ -70,8 +70,8 @@ func newSweeping(t *testing.T, s store.Shards, node int, w Sweep) *Shard {
 	return sh
 }
 
-// TestSweep: records of entities that have expired are deleted though nobody calls them again, those of
-// others stay, and each walk begins after a rest.
+// TestSweep: records of expired entities are deleted although no calls come, other records stay,
+// and each walk begins after a rest.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -100,7 +100,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestSweepReadsAPageAtATime: the shards of a process read one page in each pause, together.
+// TestSweepReadsAPageAtATime: all shards of a process together read one page in each pause.
 func TestSweepReadsAPageAtATime(t *testing.T) {
 	var s sweeps
 	now := time.Now()
@@ -113,7 +113,7 @@ func TestSweepReadsAPageAtATime(t *testing.T) {
 	}
 }
 
-// TestSweepJetStream: the same on a real server.
+// TestSweepJetStream is TestSweep on a real server.
 func TestSweepJetStream(t *testing.T) {
 	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	open, err := natsstore.Open(within(t, 30*time.Second), server.URL(), natsstore.Config{})
@@ -150,8 +150,8 @@ func TestSweepJetStream(t *testing.T) {
 	_ = tenure
 }
 
-// TestSweepOfForgotten: the record that an ended entity leaves for the keys of its commands is deleted
-// when they are a day old, though nothing expires.
+// TestSweepOfForgotten: the record that an ended entity leaves for the keys of its commands is
+// deleted when the keys are a day old, even if the type has no ttl.
 func TestSweepOfForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New().Client().Shards()

@@ -12,46 +12,46 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Tenure is one time for which a process has a shard, from its claim on. It is safe for
-// concurrent use, but an entity has one turn at a time.
+// A Tenure is the time for which a process has a shard, from its claim on. It is safe for
+// concurrent use, but an entity must have only one turn at a time.
 type Tenure struct {
 	shard *Shard
-	epoch atomic.Uint64 // grows until the tenure has opened, where the shard is alone; changed under mu
+	epoch atomic.Uint64 // epoch in the store; changed under mu. With Config.Alone it may grow until the tenure has opened
 
-	ctx    context.Context // of its requests
+	ctx    context.Context // the context of its requests
 	cancel context.CancelFunc
-	opened chan struct{} // closed when it has opened
-	open   atomic.Bool   // it has opened, and not ended
+	opened chan struct{} // closed when the tenure has opened
+	open   atomic.Bool   // the tenure has opened and not ended
 
 	mu        sync.Mutex
 	core      *durable.Shard
-	reached   atomic.Uint64 // the ticket up to which all is in the log; changed under mu
+	reached   atomic.Uint64 // the highest ticket up to which everything is in the log; changed under mu
 	waits     []wait
 	loads     loads
 	outbox    outbox
 	timer     *time.Timer
 	wake      time.Time        // when timer fires
-	begin     beginner         // sends appends without a goroutine; nil means the store cannot
-	next      *durable.Request // the append to be made next; nil means none
-	appending bool             // append runs
-	queued    atomic.Bool      // it is in the queue of Appends; changed under the mutex there
-	claim     tenureClaim      // guarded by the mutex of Claims
-	tail      int64            // bytes of its log's tail, as Appends counts them
+	begin     beginner         // the store, if it can send appends without a goroutine; nil if not
+	next      *durable.Request // the next append to send; nil means none
+	appending bool             // the goroutine of append is running
+	queued    atomic.Bool      // the tenure is in the queue of Appends; changed under the lock of Appends
+	claim     tenureClaim      // guarded by the lock of Claims
+	tail      int64            // bytes of the log's tail, as Appends has counted them
 	over      bool
-	left      chan struct{} // closed when it has ended; made by leave
-	away      [2]bool       // the store did not answer the last append, or the last write of records, or could not take it
-	failed    error         // the store's last fault; nil after a success
-	failing   time.Time     // when the first fault since the last success was
-	tellDoubt bool          // callers that ask again are to be told of failed
+	left      chan struct{} // closed when the tenure has ended; made by leave
+	away      [2]bool       // by streamOf: the store did not take, or did not answer, the last write
+	failed    error         // the last fault of the store; nil after a success
+	failing   time.Time     // when the first fault after the last success occurred
+	tellDoubt bool          // callers that ask again must be told failed
 	followers followerLook
 	idle      idle
-	walk      walk // through its records, for those of expired entities
+	walk      walk // the sweep through the shard's records
 }
 
-// A Waiter waits until the log has all up to a ticket.
+// A Waiter waits until everything up to a ticket is in the log.
 type Waiter interface {
-	// Logged is called once. err is nil, or the reason why that is not known, as [Tenure.Then]
-	// and [Tenure.Answer] have it.
+	// Logged is called once. err is nil if everything is in the log; otherwise it says why that is
+	// unknown: see [Tenure.Then] and [Tenure.Answer].
 	Logged(err error)
 }
 
@@ -61,14 +61,14 @@ type WaiterFunc func(err error)
 // Logged calls the function.
 func (f WaiterFunc) Logged(err error) { f(err) }
 
-// A wait has a ticket that somebody waits for.
+// A wait is a Waiter with its ticket.
 type wait struct {
 	ticket durable.Ticket
-	again  bool // it is told of the store's faults, and asks again
+	again  bool // the caller asks again, so it can be told of the store's faults
 	Waiter
 }
 
-// newTenure begins a claim. The shard's lock is held.
+// newTenure returns a tenure that begins its claim. The caller has the shard's lock.
 func newTenure(s *Shard, epoch uint64) *Tenure {
 	now := time.Now()
 	t := &Tenure{shard: s, opened: make(chan struct{}), idle: newIdle(&s.cfg, now)}
@@ -86,11 +86,12 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 	return t
 }
 
-// Epoch returns the epoch in the store. It only grows over the tenures of a shard, wherever they are.
+// Epoch returns the tenure's epoch in the store. Later tenures of the shard, at any home, have
+// higher epochs.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fix returns the next tenure's knowledge: this one's highest epoch, its last head, and a number above
-// those of its tells.
+// fix fixes the tenure's epoch and returns what the next tenure must know: this highest epoch, the
+// last head, and a number above those of the tells.
 func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,14 +102,14 @@ func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 // isOpen reports whether turns may begin.
 func (t *Tenure) isOpen() bool { return t.open.Load() }
 
-// Ended reports whether the tenure is over.
+// Ended reports whether the tenure has ended.
 func (t *Tenure) Ended() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.over
 }
 
-// do changes the core and carries out its effects.
+// do applies f to the core and carries out the effects. It does nothing if the tenure has ended.
 func (t *Tenure) do(f func(now time.Time)) {
 	t.mu.Lock()
 	if t.over {
@@ -121,7 +122,7 @@ func (t *Tenure) do(f func(now time.Time)) {
 	after.run(t)
 }
 
-// look is do for a function that needs no effects.
+// look applies f, which causes no effects, to the core. It does nothing if the tenure has ended.
 func (t *Tenure) look(f func(now time.Time)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +131,8 @@ func (t *Tenure) look(f func(now time.Time)) {
 	}
 }
 
-// takeLocked carries out the core's effects. It returns those that need the lock to be free.
+// takeLocked carries out the core's effects, and returns those that must be carried out without the
+// lock.
 func (t *Tenure) takeLocked() deferredEffects { return t.effectsLocked(t.core.Take()) }
 
 func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
@@ -190,7 +192,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 	return after
 }
 
-// releaseLocked returns the waits for tickets that are in the log.
+// releaseLocked removes and returns the waits whose tickets are in the log.
 func (t *Tenure) releaseLocked() (due []wait) {
 	var kept []wait
 	reached := durable.Ticket(t.reached.Load())
@@ -210,7 +212,7 @@ func (t *Tenure) releaseLocked() (due []wait) {
 	return due
 }
 
-// endLocked ends everything that waits.
+// endLocked ends all waits and requests, because the tenure has ended.
 func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	t.over = true
 	t.backLocked(0)
@@ -231,7 +233,7 @@ func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	after.add(func() { t.shard.ended(t, e) })
 }
 
-// inDoubt returns the error for calls that wait when the tenure ends.
+// inDoubt returns the error for callers that still wait when the tenure ends.
 func (t *Tenure) inDoubt(e durable.Event) error {
 	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
 	if e.Err != nil {
@@ -240,14 +242,14 @@ func (t *Tenure) inDoubt(e durable.Event) error {
 	return err
 }
 
-// Drop ends the tenure. It may be called again, and on nil.
+// Drop ends the tenure. It may be called again, and on a nil pointer.
 func (t *Tenure) Drop() {
 	if t != nil {
 		t.do(func(time.Time) { t.core.Drop() })
 	}
 }
 
-// leave has all that is committed written to records, and ends the tenure then.
+// leave writes all commits to records, and then ends the tenure.
 func (t *Tenure) leave(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -275,7 +277,7 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 }
 
-// trouble returns ": " and the store's last fault, or nothing.
+// trouble returns ": " and the store's last fault, or "".
 func (t *Tenure) trouble() string {
 	if t == nil {
 		return ""
@@ -288,7 +290,7 @@ func (t *Tenure) trouble() string {
 	return ": " + t.failed.Error()
 }
 
-// shortestNap is the shortest time for which the timer is set.
+// shortestNap is the shortest duration of the timer.
 const shortestNap = time.Millisecond
 
 // armLocked sets the timer to the core's next wake.
@@ -306,7 +308,8 @@ func (t *Tenure) armLocked() {
 	}
 }
 
-// tick lets time pass for the core.
+// tick is called by the timer. It passes the time to the core, and does the tenure's other work
+// that is due.
 func (t *Tenure) tick() {
 	if t.ctx.Err() != nil { // the process has ended
 		t.Drop()
@@ -322,10 +325,10 @@ func (t *Tenure) tick() {
 	})
 }
 
-// asker asks the store for this tenure.
+// asker returns the asker for this tenure.
 func (t *Tenure) asker() asker { return asker{&t.shard.cfg, t.ctx} }
 
-// sendLocked asks the store.
+// sendLocked sends a request to the store, now or in its turn.
 func (t *Tenure) sendLocked(r durable.Request) {
 	if r.Op == durable.OpGet && len(r.IDs) == 1 && t.core.State() == durable.Open {
 		t.loads.queue = append(t.loads.queue, r)
@@ -346,10 +349,10 @@ func (t *Tenure) sendLocked(r durable.Request) {
 	t.goAsk(r)
 }
 
-// goAsk is ask on a goroutine of its own.
+// goAsk is ask on a new goroutine.
 func (t *Tenure) goAsk(r durable.Request) { t.shard.cfg.Host.Go(func() { t.ask(r) }) }
 
-// ask asks the store, and tells the core.
+// ask sends a request to the store and passes the response to the core.
 func (t *Tenure) ask(r durable.Request) {
 	a := t.asker().ask(r)
 	if r.Op == durable.OpTrim && a.Err != nil && t.ctx.Err() == nil {
@@ -358,7 +361,7 @@ func (t *Tenure) ask(r durable.Request) {
 	t.do(func(now time.Time) { t.doneLocked(now, &r, a) })
 }
 
-// doneLocked brings the core an answer of the store.
+// doneLocked passes a response of the store to the core.
 func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
 	if stream := streamOf(r.Op); stream >= 0 && !errors.Is(a.Err, store.ErrBusy) {
@@ -381,7 +384,8 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 	}
 }
 
-// streamOf returns the stream written by an operation: 0 for the log's, 1 for the records', -1 for none.
+// streamOf returns the stream that an operation writes: 0 for the log's, 1 for the records', -1 for
+// none.
 func streamOf(op durable.Op) int {
 	switch op {
 	case durable.OpAppend:
@@ -393,7 +397,8 @@ func streamOf(op durable.Op) int {
 	}
 }
 
-// backLocked counts an outage of a stream at its end, or when the tenure will not learn of its end.
+// backLocked counts an outage of a stream: when it has ended, or when the tenure ends during the
+// outage.
 func (t *Tenure) backLocked(stream int) {
 	if t.away[stream] {
 		t.away[stream] = false
@@ -401,8 +406,8 @@ func (t *Tenure) backLocked(stream int) {
 	}
 }
 
-// append appends for as long as there is something to append. The core has one append under
-// way at a time, so one goroutine does them all, and its stack need not grow each time.
+// append sends appends until there is none. The core has one append running at a time, so one
+// goroutine sends them all, and its stack need not grow each time.
 func (t *Tenure) append() {
 	for {
 		t.mu.Lock()
@@ -417,7 +422,7 @@ func (t *Tenure) append() {
 	}
 }
 
-// loadLocked sends waiting reads, as many as may be under way.
+// loadLocked sends waiting reads, up to maxReads at a time.
 func (t *Tenure) loadLocked() {
 	for {
 		together := t.loads.next()
@@ -438,8 +443,8 @@ func (t *Tenure) loadLocked() {
 	}
 }
 
-// note keeps the store's last fault, for callers that wait for too long. A conflict
-// is none.
+// note records the store's last fault, for callers that wait too long. A conflict does not count as
+// a fault.
 func (t *Tenure) note(r *durable.Request, a durable.Response) {
 	switch {
 	case r.Op == durable.OpTrim:
@@ -454,14 +459,14 @@ func (t *Tenure) note(r *durable.Request, a durable.Response) {
 	}
 }
 
-// Admit decides on a command that came.
+// Admit decides whether a command is to run.
 func (t *Tenure) Admit(c *durable.Command) (a durable.Admission) {
 	a.Verdict = durable.Closed
 	t.look(func(now time.Time) { a = t.core.Admit(now, c) })
 	return a
 }
 
-// Keyed decides on a command with a key, for an entity that was loaded: see
+// Keyed decides whether a command with a key is to run. Its entity must be loaded: see
 // [durable.Shard.Keyed].
 func (t *Tenure) Keyed(entity string, c *durable.Command) (a durable.Admission) {
 	a.Verdict = durable.Closed
@@ -469,13 +474,13 @@ func (t *Tenure) Keyed(entity string, c *durable.Command) (a durable.Admission) 
 	return a
 }
 
-// Discard ends a command whose turn committed nothing.
+// Discard ends a command whose turn commits nothing.
 func (t *Tenure) Discard(c *durable.Command) {
 	t.look(func(time.Time) { t.core.Discard(c) })
 }
 
-// Commit ends a turn that changed something. It fails with durable.ErrTooLarge, and then
-// the entity must be loaded again, or with durable.ErrNotOpen.
+// Commit commits a turn that has changed something. It fails with durable.ErrNotOpen, or with
+// durable.ErrTooLarge; in the latter case the entity must be loaded again.
 func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
 	var after deferredEffects
 	t.mu.Lock()
@@ -493,7 +498,7 @@ func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
 	return ticket, err
 }
 
-// Observe ends a turn that changed nothing: see durable.Shard.Observe.
+// Observe ends a turn that has changed nothing: see durable.Shard.Observe.
 func (t *Tenure) Observe(entity string, leased bool) (ticket durable.Ticket) {
 	t.do(func(now time.Time) { ticket = t.core.Observe(now, entity, leased) })
 	return ticket
@@ -505,16 +510,16 @@ func (t *Tenure) Seen(entity string) (ticket durable.Ticket) {
 	return ticket
 }
 
-// Then calls do once the log has all up to the ticket, with nil, or when the tenure ends
-// before that, with ErrInDoubt. It may be called before Then returns. Ticket 0 is in the log
-// of a tenure that has not ended.
+// Then calls do with nil when everything up to the ticket is in the log, or with ErrInDoubt if the
+// tenure ends before. It may call do before it returns. Ticket 0 is always in the log of a tenure
+// that has not ended.
 func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 	t.then(wait{ticket, false, WaiterFunc(do)})
 }
 
-// Answer is Then for an answer whose caller asks again with the same command. Where the
-// store has failed for over a second, it comes with the store's last fault, so that
-// the caller knows it when its time is over. The commit is still under way then.
+// Answer is Then for a caller that asks again with the same command. If the store has failed for
+// doubtAfter, w gets the store's last fault, so that the caller can name it when its time is over.
+// The commit is then still running.
 func (t *Tenure) Answer(ticket durable.Ticket, w Waiter) { t.then(wait{ticket, true, w}) }
 
 func (t *Tenure) then(w wait) {
@@ -532,12 +537,13 @@ func (t *Tenure) then(w wait) {
 	}
 }
 
-// Reached reports whether the log has all up to the ticket, and the tenure has not ended.
+// Reached reports whether the tenure is open and everything up to the ticket is in the log.
 func (t *Tenure) Reached(ticket durable.Ticket) bool {
 	return ticket <= durable.Ticket(t.reached.Load()) && t.open.Load()
 }
 
-// Wait is Then for a caller that waits.
+// Wait waits until everything up to the ticket is in the log. It fails as Then does, and when ctx
+// ends.
 func (t *Tenure) Wait(ctx context.Context, ticket durable.Ticket) error {
 	done := make(chan error, 1)
 	t.Then(ticket, func(err error) { done <- err })
@@ -549,7 +555,8 @@ func (t *Tenure) Wait(ctx context.Context, ticket durable.Ticket) error {
 	}
 }
 
-// Load activates an entity. It waits for the store if the entity is not at hand.
+// Load returns an entity's state for its activation. If the state is not in memory, Load waits for
+// the store.
 func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error) {
 	var l durable.Loaded
 	var there bool
@@ -583,27 +590,27 @@ func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error
 	}
 }
 
-// Passivated is the counterpart of Load: the entity is not active any more.
+// Passivated undoes Load, because the entity is not active any more.
 func (t *Tenure) Passivated(entity string) {
 	t.do(func(time.Time) { t.core.Passivated(entity) })
 }
 
-// Shard returns the shard as the store names it.
+// Shard returns the shard's name in the store.
 func (t *Tenure) Shard() store.Shard { return t.shard.cfg.Shard }
 
-// deferredEffects are the effects of a change of a tenure's core that need the tenure's lock to be
-// free. The zero value has none.
+// deferredEffects are effects of a tenure's core that must be carried out without the tenure's
+// lock. The zero value has none.
 type deferredEffects struct {
-	append  *durable.Request // to be sent by the goroutine that has it; nil means none
-	logged  []wait           // the log has what they wait for
-	doubted []wait           // they end with why
+	append  *durable.Request // the append to send from this goroutine; nil means none
+	logged  []wait           // waits whose tickets are in the log
+	doubted []wait           // waits that end with why
 	why     error
 	rest    []func()
 }
 
 func (a *deferredEffects) add(f func()) { a.rest = append(a.rest, f) }
 
-// run carries the effects out, without the lock.
+// run carries out the effects. It is called without the lock.
 func (a *deferredEffects) run(t *Tenure) {
 	if a.append != nil {
 		t.beginAppend(a.append)
@@ -619,14 +626,15 @@ func (a *deferredEffects) run(t *Tenure) {
 	}
 }
 
-// doubtAfter is how long the store must have failed before callers that ask again learn why.
+// doubtAfter is how long the store must have failed before callers that ask again are told.
 const doubtAfter = time.Second
 
-// errUnconfirmed is the cause where a tenure goes on, and the store fails.
+// errUnconfirmed is the error for callers that ask again while the store fails and the tenure goes
+// on.
 var errUnconfirmed = errors.New("commit not acknowledged by the store")
 
-// askAgain partitions waits by whether they retry after a store fault. It does not modify waits,
-// because released ones share its memory.
+// askAgain splits waits by whether their callers ask again after a fault of the store. It does not
+// modify all, because released waits share its memory.
 func askAgain(all []wait) (due, kept []wait) {
 	for _, w := range all {
 		if w.again {

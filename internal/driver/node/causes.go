@@ -17,13 +17,13 @@ import (
 // Causes of failed calls, and their remedies. Texts are made only when a call has
 // failed, so a call that succeeds pays nothing for them.
 
-// Causes of calls that ran out of time, or were given up by their callers.
+// Causes of calls whose deadline passed, or whose callers gave up.
 var (
 	errNoHome     = errors.New("its shard has no home yet")
 	errNoAnswer   = errors.New("no answer")
 	errBusy       = errors.New("the entity was busy")
 	ErrMoving     = errors.New("its shard kept moving")
-	errOutOfReach = errors.New("nothing of it arrived")
+	errOutOfReach = errors.New("the call did not arrive")
 )
 
 // errPassed is the error of a call whose deadline was over before it could be sent.
@@ -32,12 +32,12 @@ var errPassed = errors.New("its deadline had passed before it was sent")
 // errPending is the error of a call that finds the table of pending calls full.
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
 
-// expired is the cause of a call that ran out of time. It is context.DeadlineExceeded to errors.Is,
-// and its text names the condition waited for.
+// expired returns the cause of a call whose deadline passed: context.DeadlineExceeded, with a text
+// that says what the call waited for.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late is the error of a call that err ended while it waited; why is the reason for the
-// wait. If more time would help, the text says so.
+// late returns the error of a call whose wait ended with err; why says what the call waited for.
+// The text names the remedy if a later deadline would help.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
@@ -47,7 +47,7 @@ func late(err, why error) error {
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// moreTime returns the remedy for a passed deadline, and "" if the caller gave up.
+// moreTime returns the remedy if err is a passed deadline, and "" if the caller gave up.
 func moreTime(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return " (give it more time: shard.Timeout, or a later deadline)"
@@ -55,7 +55,7 @@ func moreTime(err error) string {
 	return ""
 }
 
-// waitError is the error of a wait that ctx ended.
+// waitError returns the error of a wait for why that ended with ctx.
 func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
 
 // circular is the error of a call that came back to an entity waiting for it.
@@ -63,7 +63,8 @@ func circular(chain string) error {
 	return fmt.Errorf("%w: %s (make one of these calls a Tell, or make it after the turn)", ErrCircular, chain)
 }
 
-// NoContact is the reason why a node that has the entity runs no turns.
+// NoContact returns why a node runs no turns of the entities it has: it has lost contact with the
+// cluster.
 func NoContact(node string) string {
 	return "node " + node + " has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"
 }
@@ -73,8 +74,8 @@ func noResult(why error) error {
 	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
 }
 
-// notRun is the error of a call that was refused; nil for other answers. buffered is
-// Config.Limits.SingletonBuffer.
+// notRun returns the error of a call whose answer says that the call was refused, and nil for other
+// answers. buffered is Config.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
@@ -120,31 +121,32 @@ func notRun(kind string, res calls.Result, buffered int) error {
 	return nil
 }
 
-// NoMethod names a method that a type lacks, and those that it has.
+// NoMethod returns the text of an unknown method: its name, and the methods that the type has.
 func NoMethod(method string, has []string) string {
 	return fmt.Sprintf("%s (it has %s)", bounded.Text(method), strings.Join(has, ", "))
 }
 
-// errLargeCommit is ErrTooLarge for the changes or the results of a turn of a durable entity. The turn ran
-// under the call's command, so no earlier attempt of the call has been applied.
+// errLargeCommit is ErrTooLarge for the state or the results of a durable entity's turn. The call
+// had a command, so no earlier attempt of it has been committed either.
 var errLargeCommit = fmt.Errorf("%w for a durable turn", ErrTooLarge)
 
-// Remedies for refusals of the layers below.
+// Remedies that are appended to errors of lower layers.
 const (
 	smaller = " (send less at once, or raise max_payload of the NATS server)"
 	slower  = " (slow down and retry, or raise Config.Limits.MaxBuffered)"
 )
 
-// unacknowledged is why a call of a client does not run that leaves too many answers unacknowledged.
+// unacknowledged returns why a client's call does not run: the client has not acknowledged too many
+// bytes of answers.
 func unacknowledged(p *peers.Session) string {
 	held, limit := p.Core.Account.Held()
 	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.Limits.MaxBuffered and Config.Limits.AnswerBytes of the members)",
 		held, p.Peer().Name, limit)
 }
 
-// silence describes when a peer has sent something last on the session, for error texts. It does not say that
-// the peer has been silent since: nothing comes either while this process sends nothing. It is "" if that
-// time is short, or if nothing ever came.
+// silence returns, for error texts, how long ago the session's last message from its peer came. It
+// does not mean that the peer is unreachable: a peer also sends nothing while this process sends
+// nothing. It is "" below silenceTold, or if no message ever came.
 func silence(p *peers.Session, now time.Time) string {
 	if d := p.Silence(now); d >= silenceTold {
 		return fmt.Sprintf("; its last message came %v ago", d.Round(100*time.Millisecond))
@@ -152,7 +154,7 @@ func silence(p *peers.Session, now time.Time) string {
 	return ""
 }
 
-// silenceTold is the shortest time since a home's last message that error texts mention.
+// silenceTold is the shortest silence of a peer that error texts mention.
 const silenceTold = time.Second
 
 // publicError maps errors of lower layers to errors of this package.
@@ -166,8 +168,8 @@ func publicError(err error) error {
 	return err
 }
 
-// overload is ErrOverloaded with a cause and a remedy. Its text is made only when it is
-// read, because a refused caller may try again very often.
+// overload is ErrOverloaded with a cause and a remedy. Its text is built only when it is read,
+// because a refused caller may retry very often.
 type overload struct {
 	cause error
 	hint  string
@@ -181,22 +183,22 @@ func (e *overload) Is(target error) bool { return target == ErrOverloaded }
 // Unwrap returns the cause.
 func (e *overload) Unwrap() error { return e.cause }
 
-// errNoLease means that the singleton's lease has ended.
+// errNoLease means that the lease of the singleton's instance has ended.
 var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
 
-// errSingletonStays is the error of Passivate and Forget in a singleton: they would
-// leave its tasks running beside those of the next instance.
+// errSingletonStays is the error of Passivate and Forget in a singleton: they would leave the
+// instance's tasks running beside those of the next instance.
 var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to start it again)")
 
-// failure is the error of a method or an activation, for the supervisor.
+// failure is a failed method or activation, which the supervisor decides about.
 type failure struct {
 	method string
 	err    error
 	panics bool // the method panicked, or ended its goroutine
 }
 
-// outcome says for operators whether the call ran, and how it failed, without the text of the error, which may hold
-// arguments and state.
+// outcome tells operators whether the call ran and how it failed. It leaves out the error's text,
+// which may hold arguments and state.
 func (f *failure) outcome(read func(error) (CallFailure, bool)) string {
 	call, ok := read(f.err)
 	switch {

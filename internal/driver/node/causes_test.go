@@ -16,12 +16,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// waiting is a control plane that has not joined.
+// waiting is a control plane of a process that has not joined.
 type waiting struct{ ControlPlane }
 
 func (waiting) Waits(string, time.Time) (string, bool) { return "node a is not up yet", true }
 
-// causeNode is a node that was not started, and a call of it.
+// causeNode returns a node that was not started, and a call of that node.
 func causeNode() (*Driver, invoker, *outCall) {
 	cfg := testConfig()
 	cfg.BufferSize, cfg.SingletonBuffer = 7, 5
@@ -30,7 +30,7 @@ func causeNode() (*Driver, invoker, *outCall) {
 	return drv, invoker{k}, &outCall{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
 }
 
-// TestCausesOfAnswers reads what the caller of Cart/42.Add reads for each answer.
+// TestCausesOfAnswers: the text that the caller of Cart/42.Add gets for each answer.
 func TestCausesOfAnswers(t *testing.T) {
 	_, p, c := causeNode()
 	for _, test := range []struct {
@@ -40,7 +40,7 @@ func TestCausesOfAnswers(t *testing.T) {
 		outcome calls.Outcome
 		want    string
 	}{
-		{"overloaded", calls.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, calls.NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
+		{"overloaded", calls.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b already holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, calls.NotExecuted, "overloaded: its mailbox at b already holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
 		{"overloaded, of an older host", calls.Result{Code: wire.CodeOverloaded}, ErrOverloaded, calls.NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
 		{"circular", calls.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, calls.NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or make it after the turn)"},
 		{"unknown type", calls.Result{Code: wire.CodeUnknownKind}, ErrNoHost, calls.NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
@@ -76,7 +76,7 @@ func TestCausesOfAnswers(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled) // the caller's own doing needs no remedy
 }
 
-// TestCausesHere are those that no answer told.
+// TestCausesHere: the texts of errors that do not come from an answer.
 func TestCausesHere(t *testing.T) {
 	drv, p, _ := causeNode()
 	r := p.kind.Route(p.kind.Shards + 3)

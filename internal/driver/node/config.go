@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Config configures the driver of a process. Package shard documents the fields, and has set
-// their defaults.
+// Config configures the driver of a process. Package shard documents the fields and sets their
+// defaults.
 type Config struct {
 	Cluster, Name                    string
 	Lanes                            int
@@ -28,8 +28,8 @@ type Config struct {
 	Interceptors                     []Interceptor
 	Logger                           *slog.Logger
 
-	// CallError makes the error of a call, and ReadCallError is its inverse: it finds such an
-	// error in the tree of err.
+	// CallError makes the public error of a call; ReadCallError finds such an error in the tree of
+	// err.
 	CallError     func(CallFailure) error
 	ReadCallError func(err error) (CallFailure, bool)
 }
@@ -37,8 +37,8 @@ type Config struct {
 // directEnabled reports whether the process may have direct lanes.
 func (c *Config) directEnabled() bool { return c.DirectDial || c.DirectListen != "" }
 
-// RunnerBytes is how many bytes of tells may wait at each of that many runners; as much
-// again is being run.
+// RunnerBytes returns how many bytes of tells may wait at each of that many runners. The batch that
+// a runner is running may have as many bytes again.
 func (c *Config) RunnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
 
 // A CallFailure describes the error of a call.
@@ -46,9 +46,9 @@ type CallFailure struct {
 	Kind, ID, Method string // the method that was called
 	Outcome          calls.Outcome
 	Err              error   // the cause; nil if the method itself returned an error or panicked
-	Text             string  // of the method's error or panic
+	Text             string  // the text of the method's error or panic
 	Panic            bool    // the method panicked
-	Causes           []error // declared errors that the method's error held
+	Causes           []error // the declared errors in the tree of the method's error
 }
 
 // A CallerClass is the class of process that a call came from.
@@ -74,10 +74,10 @@ type Caller struct {
 	Class       CallerClass
 	Name        string
 	Incarnation uint64
-	Kind, ID    string // of the entity whose turn made the call; empty if no turn did
+	Kind, ID    string // the entity whose turn made the call; empty if the call was made outside turns
 }
 
-// String returns the class and the name, and the entity if there is one.
+// String returns the class and the name, and the entity if a turn made the call.
 func (c Caller) String() string {
 	s := c.Class.String() + " " + c.Name
 	if c.Kind != "" {
@@ -86,7 +86,7 @@ func (c Caller) String() string {
 	return s
 }
 
-// A CallInfo describes a call to its method and to interceptors, beside its arguments.
+// A CallInfo describes a call, without its arguments, to its method and to interceptors.
 type CallInfo struct {
 	From             Caller
 	Kind, ID, Method string
@@ -95,18 +95,19 @@ type CallInfo struct {
 	Headers          []wire.Header
 }
 
-// An Interceptor is called around calls. next makes the call.
+// An Interceptor runs around a call: it calls next to make the call, or returns an error to refuse
+// it.
 type Interceptor func(ctx context.Context, call CallInfo, next func(context.Context) error) error
 
-// An Action is the decision about an entity whose turn failed.
+// An Action is a supervisor's decision about an entity whose turn failed.
 type Action int
 
 // The actions.
 const (
-	actionResume   Action = iota // it stays as it is
-	actionRestart                // it is replaced by a fresh one after a back-off
-	actionStop                   // it ends as if forgotten
-	actionEscalate               // its node ends
+	actionResume   Action = iota // the entity stays as it is
+	actionRestart                // the entity is dropped, and activated again after a back-off
+	actionStop                   // the entity ends as if forgotten
+	actionEscalate               // the entity's node ends
 )
 
 // String returns the name of the action.
@@ -119,7 +120,7 @@ func (a Action) String() string {
 
 // Settings are the settings of a hosted type.
 type Settings struct {
-	Idle         time.Duration // 0: entities do not become idle
+	Idle         time.Duration // 0: entities are not passivated for being idle
 	Inline       bool          // local calls may run on their callers' goroutines
 	MailboxCalls int           // bound of one mailbox, in calls
 	MailboxBytes int           // bound of one mailbox, in bytes
@@ -133,10 +134,10 @@ type Settings struct {
 	BackoffMost  time.Duration
 }
 
-// tells is how many tells of this process may wait in a turn of tells.
+// tells returns how many tells of this process may join one turn of tells.
 func (s *Settings) tells() int { return min(s.MailboxCalls, s.MailboxBytes/region.TellBytes) }
 
-// tellBound is the bound from which the result of tells follows.
+// tellBound returns the setting that limits tells: the mailbox's calls or its bytes.
 func (s *Settings) tellBound() region.Bound {
 	if s.tells() < s.MailboxCalls {
 		return region.MailboxBytes

@@ -7,19 +7,18 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Reason says why a call, tell, frame or shard did not take the usual path. Each is
-// counted under its reason.
+// A Reason says why a call, tell, frame or shard did not take the usual path. It has one counter.
 type Reason int
 
 const (
 	callBuffered            Reason = iota // buffered at the sender, because the home is not known
 	callForwarded                         // forwarded to the new home
 	callRetried                           // sent again after it was not executed
-	callRefused                           // answered with an error that says it did not run
-	callExpired                           // its deadline passed first
-	callShed                              // dropped as the oldest of too many calls that waited for a singleton
-	callCancelled                         // its caller gave up while it waited here: it did not run
-	callDropped                           // accepted, and lost with its shard
+	callRefused                           // answered with an error that says that the call did not run
+	callExpired                           // its deadline passed before it was sent or run
+	callShed                              // the oldest of too many calls that waited for a singleton: dropped
+	callCancelled                         // did not run, because its caller gave up while it waited here
+	callDropped                           // accepted, then lost with its shard
 	tellLost                              // a tell that could not be delivered
 	tellGivenUp                           // a tell of a durable entity that was not committed in time
 	dropNoPeer                            // an envelope for a peer that is gone
@@ -32,11 +31,11 @@ const (
 	tableMoved                            // changes of a shard's home in the table
 	barrierTimedOut                       // senders whose Flush did not arrive by way of the old home in time
 	EntityPassivated                      // entities that were passivated
-	entityPassivatedForRoom               // of these, because their type had too many active entities
+	entityPassivatedForRoom               // EntityPassivated because their type had too many active entities
 	entityForgotten                       // entities that were forgotten
-	entitySupervised                      // supervisors' decisions other than to resume
+	entitySupervised                      // supervisors' decisions other than actionResume
 	RememberedActivated                   // remembered entities that were activated again
-	RememberedFailed                      // of these, whose activation failed
+	RememberedFailed                      // RememberedActivated whose activation failed
 	RememberedLate                        // ids that were not stored or copied in time
 	RememberFailed                        // failures of the store of remembered ids
 	stateLost                             // entities whose state did not encode when their node left
@@ -46,15 +45,15 @@ const (
 	directRefused                         // direct lanes that were refused or not made
 	directStranger                        // connections to the port of direct lanes that showed no announced key and nonce
 	MessageNewer                          // control messages that only a later release knows
-	MessageForbidden                      // messages that their sender's class may not send
-	ClientOverQuota                       // messages and sessions of clients above the bounds of their name
-	clientExpired                         // clients whose sessions ended unused, without a listener or an acknowledgement
-	answerDropped                         // answers, or their results, for clients that leave too many unacknowledged
+	MessageForbidden                      // messages that a process of the sender's class may not send
+	ClientOverQuota                       // messages and sessions of clients above the bounds of one client name
+	clientExpired                         // sessions of clients that ended: unused, or without a listener or an acknowledgement
+	answerDropped                         // answers, or only their results, dropped because the client has too many unacknowledged
 	limitTooLow                           // frames that wait because the broker's payload limit is too low
-	// directEnded is the first of the reasons of agree.Reason, for which direct lanes end.
+	// directEnded is the first of the counters of ended direct lanes, one for each agree.Reason.
 	directEnded
-	// membershipRefused is the first of the reasons of membership.Refusal, of which
-	// RefusedMalformed is the last.
+	// membershipRefused is the first of the counters of refused membership messages, one for each
+	// membership.Refusal up to RefusedMalformed.
 	membershipRefused = directEnded + Reason(agree.Reasons)
 	reasons           = membershipRefused + Reason(membership.RefusedMalformed)
 )
@@ -88,8 +87,7 @@ func (r Reason) String() string {
 	return reasonNames[r]
 }
 
-// RefusedFor is the reason under which a membership message that was refused is
-// counted.
+// RefusedFor returns the counter of membership messages that were refused for this reason.
 func RefusedFor(why membership.Refusal) Reason { return membershipRefused + Reason(why) - 1 }
 
 // Counters counts events by reason. It is safe for concurrent use.
@@ -97,8 +95,8 @@ type Counters [reasons]atomic.Uint64
 
 func (l *Counters) Add(r Reason) { l[r].Add(1) }
 
-// AddSeldom is add for frequent events. It reports whether to log this one, which it does
-// for the first, second, fourth, eighth …; n is the number of events so far.
+// AddSeldom counts a frequent event. It returns the number of such events, and whether to log this
+// one: the first, second, fourth, eighth and so on.
 func (l *Counters) AddSeldom(r Reason) (n uint64, tell bool) {
 	n = l[r].Add(1)
 	return n, n&(n-1) == 0

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What may come in floods is counted each time and logged ever more seldom.
+// Frequent events are counted each time, and logged ever more rarely.
 func TestLedgerAddSeldom(t *testing.T) {
 	var l Counters
 	var told []uint64
@@ -35,8 +35,8 @@ func TestAlikeLinesAreSeldom(t *testing.T) {
 	require.EqualValues(t, 1, n)
 }
 
-// TestLinesOfOneNameAreThinned: lines about one name are logged ever more seldom, the first about
-// another name is logged, and invented names share a count.
+// TestLinesOfOneNameAreThinned: lines about one name are logged ever more rarely, the first line
+// about another name is logged, and invented names share a count.
 func TestLinesOfOneNameAreThinned(t *testing.T) {
 	var drv Driver
 	told := 0

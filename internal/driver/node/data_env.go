@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// dataEnv implements the interface of package calls for this process.
+// dataEnv implements the interface Env of package calls for this process.
 type dataEnv Driver
 
 var _ calls.Env = (*dataEnv)(nil)
@@ -67,13 +67,13 @@ func (v *dataEnv) EachShard(lane int, f func(calls.Shard)) {
 	}
 }
 
-// Knows reports whether a process is a member, or was one until it left or was removed.
+// Knows reports whether a process is a member, has left, or was removed.
 func (v *dataEnv) Knows(a transport.Address) bool { return (*Driver)(v).Knows(a) }
 
-// MarkLeft notes that a member has left in order.
+// MarkLeft records that a member left gracefully.
 func (v *dataEnv) MarkLeft(a transport.Address) { v.Sessions.MarkLeft(a) }
 
-// Parted reports whether a member has left, or was removed.
+// Parted reports whether a process has left or was removed.
 func (v *dataEnv) Parted(a transport.Address) bool { return (*Driver)(v).parted(a) }
 
 // After calls f once, after d.
@@ -85,7 +85,7 @@ func (v *dataEnv) After(d time.Duration, f func()) {
 	})
 }
 
-// Returned makes a call of an envelope that this process had forwarded.
+// Returned makes a call from an envelope that this process forwarded and that has come back.
 func (v *dataEnv) Returned(e *wire.Envelope, lane int) *shardhost.Call {
 	return &newInCall((*Driver)(v), v.Local, e, lane, time.Now()).Call
 }
@@ -99,7 +99,7 @@ func (v *dataEnv) Session(to transport.Peer, lane int) (calls.Session, bool) {
 // Peers returns the processes with which there are sessions.
 func (v *dataEnv) Peers() []transport.Address { return v.Sessions.Addresses() }
 
-// Close closes the sessions with a process that was removed, or the session on one lane.
+// Close closes the sessions with a removed process, or only the one on that lane.
 func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []calls.Left, ok bool) {
 	if l := v.Direct.Load(); l != nil && lane < 0 {
 		l.Gone(a)
@@ -128,7 +128,7 @@ func (v *dataEnv) Renew(s calls.Session) (next calls.Session, left *calls.Left) 
 	return next, left
 }
 
-// Part says goodbye, on all lanes, to a process that most likely does not exist any more.
+// Part sends a goodbye, on all lanes, to a process that has probably ended.
 func (v *dataEnv) Part(a transport.Address) {
 	for lane := range v.Config.Lanes {
 		if p := v.Sessions.Known(a, lane); p != nil {
@@ -137,7 +137,7 @@ func (v *dataEnv) Part(a transport.Address) {
 	}
 }
 
-// Forgive lets a process that was removed have sessions again.
+// Forgive lets this process have sessions with a removed process again.
 func (v *dataEnv) Forgive(a transport.Address) { v.Sessions.Forgive(a) }
 
 // dataReasons maps the events of package calls to the counters of this process.
@@ -150,7 +150,7 @@ var dataReasons = [...]Reason{
 // Count counts an event.
 func (v *dataEnv) Count(e calls.Counter) { v.Counts.Add(dataReasons[e]) }
 
-// Refused counts a call that was not taken.
+// Refused counts a call that was refused with a code.
 func (v *dataEnv) Refused(code wire.Code) { (*Driver)(v).refused(code) }
 
 // Lost counts a lost tell.
@@ -164,8 +164,8 @@ func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) {
 	}
 }
 
-// TellRefused counts a tell that the peer did not run, and logs some of them, because
-// there may be very many.
+// TellRefused counts a tell that the peer refused to run. It logs only some of them, because there
+// may be very many.
 func (v *dataEnv) TellRefused(from calls.Session, e *wire.Envelope) {
 	v.Undelivered.Unsent.Add(1)
 	n, tell := v.Counts.AddSeldom(tellLost)

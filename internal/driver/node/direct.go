@@ -11,11 +11,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// DirectBackOff is the time to the next try after a direct lane failed. Tests set less.
+// DirectBackOff is the pause after a direct lane failed, before the next try. Tests set less.
 var DirectBackOff = agree.MinBackOff
 
-// OpenDirect prepares direct lanes, if they are enabled. They begin with open. ctx may have a
-// direct.Dialer.
+// OpenDirect prepares direct lanes, if they are enabled; they start when the driver opens. ctx may
+// hold a direct.Dialer.
 func (drv *Driver) OpenDirect(ctx context.Context) error {
 	if !drv.Config.directEnabled() {
 		return nil
@@ -35,8 +35,8 @@ func (drv *Driver) OpenDirect(ctx context.Context) error {
 	return nil
 }
 
-// DirectMessage takes a control message about direct lanes. It is ignored if they are not
-// enabled; the process that sent it then goes on over the broker.
+// DirectMessage handles a control message about direct lanes. A process without direct lanes
+// ignores it, and the sender stays on the broker.
 func (drv *Driver) DirectMessage(from transport.Peer, body []byte) error {
 	l := drv.Direct.Load()
 	if l == nil {
@@ -54,16 +54,18 @@ var _ direct.Env = (*directEnv)(nil)
 // Go runs f on a goroutine of the process.
 func (v *directEnv) Go(f func()) { v.Group.Go(f) }
 
-// Send sends a control message. A lost one is made good by a time-out.
+// Send sends a control message. A time-out handles a lost one.
 func (v *directEnv) Send(to transport.Peer, body []byte) {
 	b := wire.SealControl(v.Config.Cluster, v.Local, wire.ControlTopic_CONTROL_TOPIC_DIRECT, body)
 	_ = (*Driver)(v).Link().Send(transport.Control, to, 0, b)
 }
 
-// errUnknownTransport is the answer of a transport that says nothing about its connection.
+// errUnknownTransport is the error of Confidential if the transport does not report whether its
+// connection is encrypted.
 var errUnknownTransport = errors.New("the transport does not say whether it is encrypted")
 
-// Confidential returns nil if others cannot read the messages of the broker.
+// Confidential returns nil if the connection to the broker is encrypted or local, and otherwise an
+// error.
 func (v *directEnv) Confidential() error {
 	c, ok := (*Driver)(v).Link().(transport.Confidential)
 	if !ok {
@@ -95,8 +97,8 @@ func (v *directEnv) Carry(c *direct.Conn) {
 	drv.Group.Go(l.run)
 }
 
-// Wanted has the connection carry the session with its peer, which may be younger than the
-// connection or have left it.
+// Wanted makes the connection carry the session with its peer. That session may be younger than the
+// connection, or may have been on the broker in the meantime.
 func (v *directEnv) Wanted(c *direct.Conn) {
 	if p := v.Sessions.Known(c.Peer().Address, c.Lane()); p != nil && c.IsHeard() {
 		p.Use(c)
@@ -111,7 +113,8 @@ func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {
 	return v.Counts.AddSeldom(directCounts[e])
 }
 
-// Closed counts a connection that has ended. Clients can make and spoil as many as they like, so most of theirs are not logged.
+// Closed counts a connection that has ended. Most connections of clients are not logged, because
+// clients can open and spoil any number.
 func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
 	n, tell := (*Driver)(v).AddSeldomOf(directEnded+Reason(why), peer.Name)
 	if why.IsFault() && (tell || !peer.Client) {

@@ -1,11 +1,11 @@
 // Package node is the engine of a process of the cluster, behind package shard: it routes calls to
-// their shards, runs the turns of entities, commits those of durable types, passivates entities and
-// moves shards. It has no goroutine before its driver is opened.
+// their shards, runs the turns of entities, commits the turns of durable types, passivates entities
+// and moves shards. It has no goroutine before its driver is opened.
 //
 // A Driver is the data plane of one process. It knows each type as a Kind, with a route for each
-// shard. A node has a Host for each type that it hosts, with a HostedShard for each shard. The control
-// plane is behind the interface ControlPlane, and package shard implements it.
+// shard. A node has a Host for each type that it hosts, with a HostedShard for each shard. Package
+// shard implements the interface ControlPlane, behind which the control plane is.
 //
-// Package shard makes the Config and the Settings of types, and has the public form of errors, call
-// descriptions and options. Package node does not import it.
+// Package shard makes the Config and the Settings of types, and defines the public form of errors,
+// call descriptions and options. Package node does not import it.
 package node

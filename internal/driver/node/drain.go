@@ -9,23 +9,22 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// SettlePatience is how long a node that has left waits for the end of its methods and for
-// acknowledgements. It is less than calls.ByeGrace, after which the others no longer listen,
-// and more than region.BarrierTimeout, by which barriers for late calls have opened. The node
-// does not wait for a peer from which everything has bounced for absentPatience.
+// SettlePatience is how long a leaving node waits for running methods and for acknowledgements. It
+// is less than calls.ByeGrace, after which peers stop listening to this node, and more than
+// region.BarrierTimeout, when barriers for late calls have opened. The node stops waiting for a
+// peer if everything sent to it has bounced for absentPatience.
 const (
 	SettlePatience = calls.ByeGrace - 500*time.Millisecond
 	absentPatience = time.Second
 )
 
-// Drain closes a process's sessions with the others in order.
+// Drain closes a process's sessions gracefully.
 type Drain struct{ *Driver }
 
-// SettleSessions waits until the peers have acknowledged all envelopes so far. Once the
-// link drains, no acknowledgement arrives. Envelopes that the window holds back could
-// then not be sent, and lost ones would not be sent again. It counts and logs the
-// envelopes that were not acknowledged when ctx or the time had ended, which is SettlePatience
-// from now on, or from since if that is earlier.
+// SettleSessions waits until the peers have acknowledged all envelopes sent so far, because after
+// the link drains no acknowledgement arrives: envelopes held back by the window could not be sent,
+// nor lost ones again. It stops when ctx ends, or SettlePatience after now or since, whichever is
+// earlier. It counts and logs the envelopes that are still unacknowledged.
 func (drv Drain) SettleSessions(ctx context.Context, since time.Time) {
 	begin, sessions := time.Now(), drv.Sessions.All()
 	if begin.Before(since) {
@@ -56,8 +55,8 @@ func (drv Drain) SettleSessions(ctx context.Context, since time.Time) {
 	}
 }
 
-// Run ends the link: received envelopes are handled and answered, and peers are told of
-// the end.
+// Run drains the link: it handles and answers the received envelopes, then sends goodbyes to the
+// peers.
 func (drv Drain) Run(ctx context.Context) {
 	drv.closeDirect(ctx)
 	link := drv.Link()
@@ -88,8 +87,8 @@ func (drv Drain) Run(ctx context.Context) {
 	}
 }
 
-// closeDirect ends direct lanes, and waits until the frames that were received have been
-// handled. Frames that the peers have sent meanwhile come again over the broker.
+// closeDirect ends direct lanes, and waits until their received frames have been handled. The peers
+// send frames that were still under way again over the broker.
 func (drv Drain) closeDirect(ctx context.Context) {
 	l := drv.Direct.Load()
 	if l == nil {
@@ -102,7 +101,7 @@ func (drv Drain) closeDirect(ctx context.Context) {
 	}
 }
 
-// dismiss handles late calls for shards whose next home has left too.
+// dismiss handles late calls for shards whose next home has also left.
 func (drv Drain) dismiss(ctx context.Context) {
 	dismissed := make(chan struct{})
 	drv.Data.Depart(func() { close(dismissed) })
@@ -113,8 +112,8 @@ func (drv Drain) dismiss(ctx context.Context) {
 	}
 }
 
-// SettleTells waits until tells have arrived, or until ctx ends if they have no home. A sent but
-// unacknowledged tell may come back from a former home.
+// SettleTells waits until no tell waits for a home or for an acknowledgement, or until ctx ends. It
+// waits for acknowledgements too, because a former home may send a tell back.
 func (drv Drain) SettleTells(ctx context.Context) {
 	for drv.hasUnsettled() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // meanwhile the lanes and the control loop run
@@ -122,8 +121,7 @@ func (drv Drain) SettleTells(ctx context.Context) {
 	drv.DropTells(time.Now())
 }
 
-// hasUnsettled reports whether tells wait for a home, or envelopes for a peer's
-// acknowledgement.
+// hasUnsettled reports whether tells wait for a home, or envelopes for a peer's acknowledgement.
 func (drv Drain) hasUnsettled() bool {
 	for _, k := range *drv.Kinds.Load() {
 		for i := 0; i < len(k.routes) && drv.held.Load() > 0; i++ {

@@ -30,10 +30,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Driver is the data plane of one process: lanes, sessions to peers, routes and
-// pending calls. A node has one, and so has a connection from outside, which
-// hosts nothing. It exists before Start, so that clients can be made and calls
-// wait; open connects it.
+// Driver is the data plane of one process: its lanes, sessions with peers, routes and pending
+// calls. A node has one, and so has a client connection, which hosts nothing. It exists before
+// Start, so that clients can be made and their calls wait; Open connects it.
 type Driver struct {
 	Config  Config
 	Local   transport.Peer
@@ -41,39 +40,39 @@ type Driver struct {
 	Control ControlPlane
 	Counts  Counters
 	Lease   turnlease.Lease
-	Memory  *remembering.Memory // a node's
+	Memory  *remembering.Memory // of a node; else nil
 
 	Group   tasks.Group     // every goroutine of the process
-	Context context.Context // ends with close
+	Context context.Context // ends with Close
 	halt    context.CancelFunc
-	Turning Turning         // of the turns of encoded calls
-	Stop    <-chan struct{} // ctx.Done()
+	Turning Turning         // the contexts of the turns of encoded calls
+	Stop    <-chan struct{} // closed when Context ends
 
 	tr      atomic.Pointer[transport.Link]
 	lanes   []*lane
 	Runners []TurnRunner
-	alone   atomic.Int64 // turns of remote calls with a goroutine of their own
-	// answering is the number of turns that end on goroutines other than the
-	// lanes', each counted from before its end until its answer is in its session.
+	alone   atomic.Int64 // number of running turns of remote calls that have a goroutine of their own
+	// answering is the number of turns that end on goroutines other than the lanes'. Each counts
+	// from before its end until its answer is in its session.
 	answering atomic.Int64
 	watch     runtoken.Watchdog
 
-	Leaving atomic.Bool // this node gives its shards away, to leave the cluster
-	Exiting atomic.Bool // this node has nothing left to give away: it takes no shard any more
+	Leaving atomic.Bool // this node is leaving the cluster and gives its shards away
+	Exiting atomic.Bool // this node has given its shards away, and takes no shard any more
 
 	Pending  calls.Table
 	held     atomic.Int64   // calls held in routes
 	Budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
 	Clock    atomic.Uint32
 	Turns    atomic.Pointer[operator.TurnWatch] // nil: no operator looks
-	Failures operator.FailureLog                // of calls of entities here, for operators
-	swept    atomic.Int64                       // when pending was last swept, in nanoseconds after the lease's base
+	Failures operator.FailureLog                // failed calls of this process's entities, for operators
+	swept    atomic.Int64                       // when Pending was last swept, in nanoseconds after the lease's base
 
-	commands durablehost.Source   // of this process's calls to durable types
+	commands durablehost.Source   // numbers this process's calls to durable types
 	Durable  *durablehost.Process // of a node with a store; else nil
-	Limits   durable.Limits       // of its durable shards; tests have other ones than the defaults
-	Follows  atomic.Uint64        // loops of this process that have followed events under a name
-	// checksTurns is the result of the function checksTurns.
+	Limits   durable.Limits       // limits of its durable shards; tests change them
+	Follows  atomic.Uint64        // number of loops of this process that have followed events under a name
+	// ChecksTurns is the result of the function checksTurns.
 	ChecksTurns bool
 
 	Undelivered LostTells
@@ -89,7 +88,7 @@ type Driver struct {
 	Kinds      atomic.Pointer[map[string]*Kind] // copied on write
 	ShardTable atomic.Pointer[placement.Table]
 
-	outside  LogLimiter // of lines that other processes cause, by their names
+	outside  LogLimiter // limits log lines that other processes cause, by the names of these processes
 	Refusals RefusalCounts
 	Meters   Meters
 }
@@ -97,34 +96,32 @@ type Driver struct {
 // ControlPlane is the data plane's interface to the control plane. Its methods do not
 // block.
 type ControlPlane interface {
-	// ask requests a home for a kind whose calls wait.
+	// Ask requests a home for a kind whose calls wait.
 	Ask(kind string)
-	// moveDone reports that a shard runs here under a new epoch.
+	// MoveDone reports that a shard runs here under a new epoch.
 	MoveDone(id placement.ShardID, epoch placement.Epoch)
-	// moveAborted reports that a shard stays here after a given-up move.
+	// MoveAborted reports that a move was given up, so the shard stays here.
 	MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string)
-	// progress reports a change of the shard for which others may wait.
+	// Progress reports a change of the shard that the control loop may wait for.
 	Progress(id placement.ShardID)
-	// knows reports whether a process is a member.
+	// Knows reports whether a process is a member.
 	Knows(a transport.Address) bool
-	// suspect reports that nobody listens at the address.
+	// Suspect reports that nobody listens at the address.
 	Suspect(a transport.Address, server string)
-	// shardsOf returns the number of shards that the cluster's hosts give the kind,
-	// or 0 if it is unknown.
+	// ShardsOf returns the number of shards that the hosts of the kind give it, or 0 if that is
+	// unknown.
 	ShardsOf(kind string) uint32
-	// turnAway tells a client that it gets no session here.
+	// TurnAway tells a client that it gets no session here.
 	TurnAway(client transport.Peer, why string)
-	// escalate ends this process.
+	// Escalate ends this process.
 	Escalate(err error)
-	// why returns the latest reason why the kind has no home, as text, or "" if
-	// there was none.
+	// Why returns the latest reason why the kind has no home, or "" if there was none.
 	Why(kind string, now time.Time) string
-	// waits returns the reason, as text, why calls of the kind wait at the moment, and
-	// whether any member hosts it.
+	// Waits returns why calls of the kind wait at the moment, and whether any member hosts the kind.
 	Waits(kind string, now time.Time) (why string, hosted bool)
 }
 
-// runner returns the runner for a shard's turns.
+// runner returns the runner that runs a shard's turns.
 func (drv *Driver) runner(shard uint32) *TurnRunner { return &drv.Runners[int(shard)%len(drv.Runners)] }
 
 // Open starts the lanes over an open link.
@@ -148,8 +145,8 @@ func (drv *Driver) Open(l transport.Link) {
 	}
 }
 
-// lately returns a time that is at most about calls.SweepInterval ago. It bounds waiting where
-// reading the clock would cost more than the rest.
+// lately returns the current time, at most about calls.SweepInterval old. It serves loops for which
+// reading the clock would cost more than their work.
 func (drv *Driver) lately() time.Time {
 	if at := drv.swept.Load(); at != 0 {
 		return drv.Lease.Base().Add(time.Duration(at))
@@ -157,11 +154,12 @@ func (drv *Driver) lately() time.Time {
 	return time.Now()
 }
 
-// sweepClients is how often clients that are gone are looked for.
+// sweepClients is the interval between searches for clients that are gone.
 const sweepClients = 5 * time.Second
 
-// sweepPending ends calls after their deadlines, every second drops tells that waited too long, and
-// from time to time ends the sessions of clients that are gone.
+// sweepPending ends pending calls after their deadlines, every calls.SweepInterval; drops tells
+// that waited too long, every second; and ends the sessions of clients that are gone, every
+// sweepClients.
 func (drv *Driver) sweepPending() {
 	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
 	defer calls.Stop()
@@ -184,15 +182,15 @@ func (drv *Driver) sweepPending() {
 	}
 }
 
-// Knows reports whether a process is a member, or was one until it left or was removed.
+// Knows reports whether a process is a member, has left, or was removed.
 func (drv *Driver) Knows(a transport.Address) bool { return drv.Control.Knows(a) || drv.parted(a) }
 
-// parted reports whether a member has left, or was removed.
+// parted reports whether a process has left or was removed.
 func (drv *Driver) parted(a transport.Address) bool {
 	return drv.Sessions.HasLeft(a) || drv.Sessions.WasRemoved(a)
 }
 
-// ConnState follows a lane's connection, or that of the control channel.
+// ConnState records a change of a lane's or the control channel's connection.
 func (drv *Driver) ConnState(ch transport.Channel, s transport.State) {
 	drv.Reach.Note(ch, s.Connected, time.Now())
 	if s.Connected && ch != transport.Control {
@@ -216,8 +214,8 @@ func (drv *Driver) Closed() bool {
 	}
 }
 
-// Close fails every waiting call and stops timers. The goroutines of the group end when the link
-// is closed, too.
+// Close fails every waiting call and stops timers. The goroutines of Group end only when the link
+// is closed too.
 func (drv *Driver) Close() {
 	drv.Lease.End(turnlease.Over)
 	drv.halt()
@@ -235,20 +233,20 @@ func (drv *Driver) Close() {
 // bytes.
 const minPayload = peers.MinPayload
 
-// smallMessage is a size in bytes within any broker's limit. The limit is not looked up for smaller
-// messages.
+// smallMessage is a size in bytes that every broker accepts. For smaller messages the payload limit
+// is not looked up.
 const smallMessage = minPayload / 2
 
 func (drv *Driver) LaneOf(shard uint32) int { return laneOf(shard, drv.Config.Lanes) }
 
-// Callable is kind for a process that may host the type. A type whose name another
-// package's type has at this process cannot be called.
+// Callable returns the kind for a type that this process calls and may host. Calls of it fail if a
+// type of another package has the same name at this process.
 func (drv *Driver) Callable(c codegen.Kind) *Kind {
 	k := drv.Kind(c)
 	if k.Desc.Package == c.Package {
 		return k
 	}
-	return &Kind{Driver: drv, Desc: c, name: k.name, Err: fmt.Errorf("%w: type %s is one of %s and one of %s (set name= in one's directive)",
+	return &Kind{Driver: drv, Desc: c, name: k.name, Err: fmt.Errorf("%w: type %s is declared in packages %s and %s (set name= in one's directive)",
 		ErrMismatch, c.Name, k.Desc.Package, c.Package)}
 }
 
@@ -280,7 +278,7 @@ func (drv *Driver) Singleton(name string) singlehost.Callable {
 	return k
 }
 
-// SetTable takes a newer table: routes and hosted shards follow it.
+// SetTable replaces the shard table with a newer one, and updates routes and hosted shards.
 func (drv *Driver) SetTable(t *placement.Table) {
 	drv.kindsMu.Lock()
 	old := drv.ShardTable.Load()
@@ -296,7 +294,8 @@ func (drv *Driver) SetTable(t *placement.Table) {
 }
 
 // BeginAnew closes the sessions with all processes except members, and forgets the homes of shards.
-// Calls that may have run fail with an unknown outcome; the others wait for the next home.
+// Calls that may have run fail with an unknown outcome; calls that have not been sent wait for
+// their shards' next homes.
 func (drv *Driver) BeginAnew(members map[transport.Address]bool) {
 	drv.kindsMu.Lock()
 	drv.ShardTable.Store(nil)
@@ -304,7 +303,7 @@ func (drv *Driver) BeginAnew(members map[transport.Address]bool) {
 	drv.Data.BeginAnew(members)
 }
 
-// countMoves counts the shards whose home has changed.
+// countMoves counts the shards whose homes differ between two tables.
 func (drv *Driver) countMoves(old, t *placement.Table) {
 	for _, name := range t.Types() {
 		was, is := old.Type(name), t.Type(name)
@@ -319,19 +318,20 @@ func (drv *Driver) countMoves(old, t *placement.Table) {
 	}
 }
 
-// WaitLease waits until this node may run turns. It fails when ctx ends first,
-// and at once when the node ends.
+// WaitLease waits until this node may run turns. It fails when ctx or the process ends, or when the
+// lease is ending for good.
 func (drv *Driver) WaitLease(ctx context.Context) error {
 	return drv.waitUntil(ctx, drv.Lease.Valid, turnlease.Ending)
 }
 
-// waitAnswer waits until this node may answer. It fails when it never may again.
+// waitAnswer waits until this node may send answers. It fails if the node may never send them
+// again.
 func (drv *Driver) waitAnswer() error {
 	return drv.waitUntil(drv.Context, drv.Lease.MayAnswer, turnlease.Over)
 }
 
-// waitUntil waits until allowed reports true. It fails when ctx ends, or the lease is in that phase or a
-// later one.
+// waitUntil waits until allowed reports true. It fails when ctx or the process ends, or when the
+// lease has reached the phase tooLate.
 func (drv *Driver) waitUntil(ctx context.Context, allowed func() bool, tooLate turnlease.Phase) error {
 	for !allowed() {
 		if drv.Lease.Phase() >= tooLate {
@@ -348,7 +348,7 @@ func (drv *Driver) waitUntil(ctx context.Context, allowed func() bool, tooLate t
 	return nil
 }
 
-// HeldFor counts the calls of a kind that wait for a home.
+// HeldFor returns the number of calls of a kind that wait for a home.
 func (drv *Driver) HeldFor(name string) (n int) {
 	k := (*drv.Kinds.Load())[name]
 	if k == nil || drv.held.Load() == 0 {
@@ -363,8 +363,8 @@ func (drv *Driver) HeldFor(name string) (n int) {
 	return n
 }
 
-// pause delays a loop that waits until the table and this process agree about a home.
-// It returns an error when they do not agree in time.
+// pause delays try number try of a loop that waits until the shard table and this process agree
+// about a shard's home. After 5,000 tries, about 5 s, it returns an error.
 func (drv *Driver) pause(try int) error {
 	switch {
 	case try < 3:
@@ -372,26 +372,27 @@ func (drv *Driver) pause(try int) error {
 	case drv.Closed():
 		return drv.ErrClosed()
 	case try > 5000:
-		return fmt.Errorf("%w: the table and this process do not agree about its home (retry later)", ErrNoHost)
+		return fmt.Errorf("%w: the shard table and this process disagree about its home (retry later)", ErrNoHost)
 	}
 	time.Sleep(time.Millisecond)
 	return nil
 }
 
-// refused counts a call that was refused with a code.
+// refused counts a call that was refused with the code.
 func (drv *Driver) refused(code wire.Code) {
 	drv.Counts.Add(callRefused)
 	drv.Refusals.note(code)
 }
 
-// loseTell counts a tell that was accepted and will not run, and logs some of them.
+// loseTell counts a tell that was accepted and will not run. It logs some of these tells.
 func (drv *Driver) loseTell(kind, entity, method string) {
 	drv.Counts.Add(tellLost)
 	drv.Limiter.Warn(drv.Logger, "tell lost: its shard has no home for too long, or was lost", kind, "",
 		"kind", kind, "entity", clip(entity), "method", clip(method))
 }
 
-// answerCode answers a call that was accepted and then could not run.
+// answerCode answers a call that was accepted and then could not run. If the call is a tell, it is
+// counted as lost.
 func (drv *Driver) answerCode(c *InCall, code wire.Code, text string) {
 	drv.refused(code)
 	if c.ID == 0 {
@@ -401,8 +402,8 @@ func (drv *Driver) answerCode(c *InCall, code wire.Code, text string) {
 	drv.answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)}, nil)
 }
 
-// answer brings an answer to the call's sender: to the pending table of this process, or
-// to the sender's session. by publishes it; if by is nil it is published at once.
+// answer sends an answer to the call's sender: to the pending table if that is this process, and
+// otherwise to the sender's session. by publishes the answer; nil means at once.
 func (drv *Driver) answer(c *InCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
@@ -427,21 +428,21 @@ func (drv *Driver) Counters() map[string]uint64 {
 	return m
 }
 
-// AddSeldomOf counts an event that a process of that name has caused. It reports whether to log it,
-// and how often the name has caused such events.
+// AddSeldomOf counts an event caused by the process with that name. It returns the number of such
+// events of the name, and whether to log this one.
 func (drv *Driver) AddSeldomOf(what Reason, name string) (n uint64, tell bool) {
 	drv.Counts.Add(what)
 	return drv.outside.count(what.String(), name, "")
 }
 
-// laneOf is the lane of a shard, which the top bits of the hashes of its ids choose.
+// laneOf returns the lane of a shard, which the top bits of its ids' hashes choose.
 func laneOf(shard uint32, lanes int) int {
 	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the prefix without its leading 1
 	hi, _ := bits.Mul64(aligned, uint64(lanes))
 	return int(hi)
 }
 
-// NoLink is the link before Start, on which everything waits.
+// NoLink is a process's link before Start. Nothing can be sent on it, so calls wait.
 type NoLink struct{ transport.Link }
 
 func (NoLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
@@ -450,7 +451,7 @@ func (NoLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
 
 func (NoLink) MaxPayload() int { return 1 << 20 }
 
-// ErrClosed is the ErrClosed of this process, with the remedy.
+// ErrClosed returns ErrClosed with this process's name and the remedy.
 func (drv *Driver) ErrClosed() error {
 	if drv.Local.Client {
 		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, drv.Local.Name)
@@ -463,8 +464,7 @@ func (drv *Driver) MaxResult() int {
 	return max(drv.Link().MaxPayload(), minPayload) - wire.MaxFrameHeader - wire.Overhead
 }
 
-// DropTells drops the tells that have waited for a home since before limit, and counts
-// them.
+// DropTells drops tells that began to wait for a home before limit, and returns their number.
 func (drv *Driver) DropTells(limit time.Time) (dropped int) {
 	if drv.held.Load() == 0 {
 		return 0
@@ -484,14 +484,14 @@ func (drv *Driver) DropTells(limit time.Time) (dropped int) {
 	return dropped
 }
 
-// answerHere passes an answer of this process to its caller.
+// answerHere passes an answer to its caller in this process.
 func (drv *Driver) answerHere(e *wire.Envelope) {
 	if !drv.Data.Answer(e) {
 		drv.Counts.Add(answerUnclaimed)
 	}
 }
 
-// complete answers a call of this process whose turn has run here.
+// complete answers a call of this process whose turn ran in this process.
 func (drv *Driver) complete(id uint64, a answer) {
 	text, payload := a.parts(drv)
 	if !drv.Pending.Complete(id, calls.Result{Payload: payload, Code: a.code, Text: text}) {
@@ -499,7 +499,8 @@ func (drv *Driver) complete(id uint64, a answer) {
 	}
 }
 
-// A Signal wakes a goroutine that receives from it. Those sent while nobody receives count as one.
+// A Signal wakes a goroutine that receives from it. Signals sent while nobody receives count as
+// one.
 type Signal chan struct{}
 
 func newSignal() Signal { return make(Signal, 1) }
@@ -512,7 +513,7 @@ func (s Signal) Notify() {
 	}
 }
 
-// NewDriver makes the driver of a process that is not connected yet.
+// NewDriver returns the driver of a process that is not connected yet.
 func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	drv := &Driver{
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
@@ -551,18 +552,19 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	return drv
 }
 
-// minRunners is the least number of runners of a process, so that turns of just under a millisecond
-// do not queue up behind each other.
+// minRunners is the least number of runners of a process. With fewer, turns of just under a
+// millisecond would queue behind each other.
 const minRunners = 4
 
-// forgottenFirst and forgottenRest are the times of a shard's walks through its records, for a type
-// without a ttl: only those of entities that were forgotten may be left over.
+// forgottenFirst is the time before the first sweep through the records of a shard whose type has
+// no ttl, and forgottenRest the time between later ones. Such a sweep finds only records of
+// forgotten entities.
 const (
 	forgottenFirst = time.Hour
 	forgottenRest  = 24 * time.Hour
 )
 
-// sweepOf returns the walks through a shard's records for a type with a ttl, or 0.
+// sweepOf returns the sweeps through a shard's records for a type with that ttl; 0 means no ttl.
 func sweepOf(ttl time.Duration) durablehost.Sweep {
 	if ttl > 0 {
 		return durablehost.Sweep{On: true}
@@ -570,21 +572,21 @@ func sweepOf(ttl time.Duration) durablehost.Sweep {
 	return durablehost.Sweep{On: true, First: forgottenFirst, Rest: forgottenRest}
 }
 
-// A Pulse measures for how long a loop has not run a function that was posted to it. The zero value
-// is ready for use. It is safe for concurrent use.
+// A Pulse measures how long a function posted to a loop has waited to run. The zero value is ready
+// for use. It is safe for concurrent use.
 type Pulse struct {
-	asked atomic.Int64 // when the function was posted that has not run; 0 means none
+	asked atomic.Int64 // when the waiting function was posted; 0 means none waits
 }
 
-// Beat posts a function to the loop, unless the last one has not run. now is a time of the
-// lease's clock, after 0.
+// Beat posts a function to the loop, unless the last one still waits. now is a time of the lease's
+// clock, above 0.
 func (p *Pulse) Beat(now int64, post func(func())) {
 	if p.asked.CompareAndSwap(0, now) {
 		post(func() { p.asked.Store(0) })
 	}
 }
 
-// Stuck returns how long the last function has waited; 0 if it has run.
+// Stuck returns how long the last posted function has waited; 0 if it has run.
 func (p *Pulse) Stuck(now int64) time.Duration {
 	if asked := p.asked.Load(); asked != 0 {
 		return max(time.Duration(now-asked), 0)
@@ -614,8 +616,8 @@ func (r *Reach) Note(ch transport.Channel, connected bool, now time.Time) {
 	}
 }
 
-// Away returns the longest time for which one of the channels has had no connection; 0
-// if all have one.
+// Away returns for how long the channel that lost the broker first has had no connection; 0 if all
+// channels have one.
 func (r *Reach) Away(now time.Time, channels ...transport.Channel) (longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,11 +18,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// DurableShard is a hosted shard of a durable type, with its tenure in the store.
+// DurableShard is a hosted shard of a durable type. It embeds the shard's claim in the store.
 type DurableShard struct {
 	*durablehost.Shard
 	hosted      *HostedShard
-	tasks       heldTasks // of a singleton
+	tasks       heldTasks // tasks that the present turn of a singleton has started
 	LastCommits LastCommits
 }
 
@@ -34,7 +34,7 @@ func (d *DurableShard) expiry() int64 {
 	return 0
 }
 
-// entity returns the active entity of e, or nil.
+// entity returns the activation of e, or nil if e is not active.
 func (*DurableShard) entity(e *region.Entity) *durableEntity {
 	active, _ := e.Data().(*durableEntity)
 	return active
@@ -67,7 +67,8 @@ func newDurableShard(s *HostedShard) *DurableShard {
 	return d
 }
 
-// placedLocked follows a change of the shard's state here.
+// placedLocked opens or closes the shard in the store after a change of its state here. The caller
+// holds Mu.
 func (d *DurableShard) placedLocked(opened bool) {
 	switch d.hosted.Core.State() {
 	case region.Open, region.Draining:
@@ -79,12 +80,12 @@ func (d *DurableShard) placedLocked(opened bool) {
 	}
 }
 
-// leaveTimeout bounds the writing of records before a shard moves. The next home finds
-// changes that were not written by then in the log.
+// leaveTimeout bounds the writing of records before a shard moves. The next home reads from the log
+// what was not written by then.
 const leaveTimeout = 5 * time.Second
 
-// leave ends the tenure of a shard that moves, after the stop hooks of its entities have
-// run. It does nothing if the move was given up.
+// leave ends the tenure of a shard that moves, after its entities' stop hooks have run. It does
+// nothing if the move was given up.
 func (d *DurableShard) leave() {
 	s, drv := d.hosted, d.hosted.driver()
 	s.Mu.Lock()
@@ -100,7 +101,8 @@ func (d *DurableShard) leave() {
 	}
 }
 
-// ready returns the active entity of e if a turn of that tenure may begin with its value, or nil.
+// ready returns the activation of e if it belongs to that tenure and a turn may begin with its
+// value; otherwise nil.
 func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *durableEntity {
 	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
 		return a
@@ -108,7 +110,7 @@ func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *dura
 	return nil
 }
 
-// activate activates an unready entity, under that tenure.
+// activate activates an entity under that tenure.
 func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
 	s.Host.lost(e)
@@ -153,12 +155,13 @@ func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	return a, nil
 }
 
-// events takes the events of turns.
+// events returns the taker of the events that turns record.
 func (d *DurableShard) events() eventTaker {
 	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
 }
 
-// begin records the state of an entity before its OnActivate, which may change it.
+// begin keeps the state from before OnActivate, which may change the entity. The first commit is
+// compared with that state.
 func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	if h := &d.hosted.Host.Desc; h.Events != nil {
 		_, _ = h.Events.Take(value) // from now on its journal encodes the events that are recorded
@@ -167,7 +170,7 @@ func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err e
 	return err
 }
 
-// encode encodes a state of about that many bytes.
+// encode encodes a state. size is the expected number of bytes.
 func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte, err error) {
 	h := &d.hosted.Host.Desc
 	if h.AppendState == nil {
@@ -184,7 +187,7 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// stray records that an entity about to be passivated has another state than after its last turn.
+// stray logs that an entity about to be passivated differs from the state that its last turn left.
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
 		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
@@ -197,8 +200,8 @@ func (d *DurableShard) noteStray(e *region.Entity, why string) {
 	drv.Limiter.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
 }
 
-// retire commits the changes of an entity's stop hook. If err is not nil, state is not
-// the state that the hook left. It returns nil, because the region must not keep a state
+// retire commits the changes of an entity's stop hook. If err is not nil, state is from before the
+// hook, and nothing is committed. It always returns nil, because the region must not keep the state
 // of a durable entity.
 func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) []byte {
 	a := d.entity(e)
@@ -234,7 +237,7 @@ func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	return nil
 }
 
-// lost records that an entity has no value any more.
+// lost ends the activation of an entity that loses its value.
 func (d *DurableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
 		e.SetData(nil)
@@ -242,9 +245,9 @@ func (d *DurableShard) lost(e *region.Entity) {
 	}
 }
 
-// runHere runs the turn of a local caller, which has begun, on the caller's goroutine. The
-// answer comes as for any other call, when all changes that the turn saw are in the log. exits
-// is called if the method ends the goroutine.
+// runHere runs a local caller's turn, which has begun, on the caller's goroutine. The caller gets
+// the answer when all changes that the turn saw are in the log. exits is called if the method ends
+// the goroutine.
 func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	s := d.hosted
 	returned := false
@@ -260,16 +263,16 @@ func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	h.end(e, a)
 }
 
-// mayRead reports whether a turn that changes nothing may run on an active entity and be
-// answered at once: the entity's state is completely in the log, and the shard is here.
-// The caller has begun the turn.
+// mayRead reports whether a read-only turn may run on an active entity and be answered at once,
+// because the entity's state is completely in the log and the shard is here. The caller has begun
+// the turn.
 func (d *DurableShard) mayRead(e *region.Entity) bool {
 	a := d.entity(e)
 	return a != nil && a.ready && !a.woken && e.Value != nil && d.Has(a.tenure) && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
-// checkRead returns the error of a turn on its caller's goroutine whose method is marked
-// //shard:read and has changed the entity. The change is dropped with the activation.
+// checkRead returns an error if a method marked //shard:read has changed the entity. The turn ran
+// on its caller's goroutine. The change is dropped with the activation.
 func (d *DurableShard) checkRead(e *region.Entity, method string) error {
 	a := d.entity(e)
 	if a == nil || e.Value == nil { // the shard was lost meanwhile
@@ -288,20 +291,20 @@ func (d *DurableShard) checkRead(e *region.Entity, method string) error {
 	return err
 }
 
-// wrote is the error of a method that is marked //shard:read and has changed the state.
+// wrote returns the error of a method that is marked //shard:read and has changed the state.
 func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// Before its deadline a call learns why it waits for the store: by a tenth of the time that
-// it has left, and by maxNotice at most.
+// Before its deadline a call that waits for the store fails with the reason: earlier by a tenth of
+// the time that it has left, at most by maxNotice.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
 )
 
-// patience is the turn's context, with an end early enough for the caller to hear why it waited. A
-// tell has no deadline, and gets one.
+// patience returns the turn's context with a deadline that is early enough to answer with the
+// reason of the wait. A tell has no deadline, and gets Config.CallTimeout.
 func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	if deadline, ok := t.Deadline(); ok {
 		return context.WithDeadline(t, deadline.Add(-min(time.Until(deadline)/noticePart, maxNotice)))
@@ -309,7 +312,7 @@ func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t, d.hosted.driver().Config.CallTimeout)
 }
 
-// drop ends an activation whose turn commits nothing, and the instance of a singleton. The next
+// drop ends an activation, and a singleton's instance, after a turn that commits nothing. The next
 // activation begins with the committed state.
 func (d *DurableShard) drop(e *region.Entity) {
 	d.tasks.take()
@@ -318,8 +321,8 @@ func (d *DurableShard) drop(e *region.Entity) {
 	e.Clear()
 }
 
-// activateInstance activates a singleton's instance, in a turn that has begun, with the state from the
-// store, and commits the changes of OnActivate.
+// activateInstance activates a singleton's instance with the state from the store, in a turn that
+// has begun, and commits the changes of OnActivate.
 func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 	tenure, err := d.Tenure(t)
 	if err != nil {
@@ -352,7 +355,7 @@ func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 
 const strayedState = "its state was changed outside a turn, and the change is undone (a task calls a method through the singleton's client, which changes and commits it)"
 
-// strayed returns why the instance of a singleton must end before another turn; "" if it need not, or
+// strayed returns why a singleton's instance must end before another turn; "" if it may go on, or
 // if the type is no singleton.
 func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) string {
 	in := d.hosted.Host.Instance
@@ -369,14 +372,14 @@ func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) str
 	return ""
 }
 
-// differs reports whether the state differs from the one that was committed last.
+// differs reports whether the entity's state differs from the last committed one.
 func (d *DurableShard) differs(e *region.Entity, a *durableEntity) bool {
 	state, err := d.encode(e.Value, e.State(), len(a.state))
 	return err != nil || !bytes.Equal(state, a.state)
 }
 
-// undoStray keeps the state of a singleton that is about to end from being committed, if it was
-// changed outside a turn.
+// undoStray checks a singleton that is about to end: if its state was changed outside a turn, the
+// change is logged and not committed.
 func (d *DurableShard) undoStray(e *region.Entity) {
 	a := d.entity(e)
 	if a != nil && a.ready && e.Value != nil && d.hosted.Host.Instance.HadTasks() && d.differs(e, a) {
@@ -394,10 +397,10 @@ func keptOf(a answer) []byte {
 	return r.Append(nil)
 }
 
-// checksTurns reports whether turns of durable entities are checked against the promises of their type: a
-// //shard:read method does not change the state, and applying a turn's events gives the turn's final
-// state. That is so in tests. Programs and benchmarks do not pay for it: there a change by such a method,
-// or beside events, is answered and may be lost, which is logged then: see stateSum.
+// checksTurns reports whether turns of durable entities are checked: a //shard:read method must not
+// change the state, and applying a turn's events must give the turn's final state. Tests check
+// that. Programs and benchmarks do not, to save the cost: there such a change is answered and may
+// be lost, which stateSum detects later and logs.
 func checksTurns() bool {
 	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
 	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""
@@ -407,12 +410,12 @@ func checksTurns() bool {
 // use it.
 type durableEntity struct {
 	region.EntityData
-	tenure *durablehost.Tenure // under which it was activated
-	state  []byte              // as last committed, or being committed
+	tenure *durablehost.Tenure // the tenure under which it was activated
+	state  []byte              // as of the last commit, which may still be on its way
 	last   durable.Ticket      // the ticket of its last commit
-	ready  bool                // it has been activated
-	woken  bool                // OnActivate has run, and no turn has settled its changes yet
-	// expires is the Unix time in milliseconds from which the entity counts as ended; 0 means never.
+	ready  bool                // its activation is complete
+	woken  bool                // OnActivate has run, and no turn has committed its changes yet
+	// expires is the Unix time in milliseconds at which the entity ends; 0 means never.
 	expires int64
 }
 
@@ -421,13 +424,12 @@ func (a *durableEntity) expired() bool {
 	return a.expires != 0 && time.Now().UnixMilli() >= a.expires
 }
 
-// errActivate is the error of an entity that exists in the store and cannot be
-// activated.
+// errActivate is the error of an entity that exists in the store but cannot be activated.
 var errActivate = errors.New("activate")
 
-// loadState reads an entity that is not active, in a turn of it, and brings its state up to this
-// program's version and its events. If err is nil, the tenure's Passivated is to be called when the state is no
-// longer used.
+// loadState reads an inactive entity from the store, in a turn of that entity. It applies the
+// entity's events and migrates the state to this program's version. If err is nil, the caller calls
+// the tenure's Passivated when it has finished with the state.
 func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
 	loaded, err := tenure.Load(ctx, id)
 	if err != nil || !loaded.Found {
@@ -445,14 +447,14 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 	return loaded, nil
 }
 
-// UnreadableState reports whether an error of loadState says that the entity's state is in the store and this
-// program cannot read it, and not that the store or the shard is away.
+// UnreadableState reports whether an error of loadState means that this program cannot read a
+// stored state. It is false if the store could not be reached or the shard is not here.
 func UnreadableState(err error) bool {
 	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
 }
 
-// StoredState returns the state of a durable entity that is not active, in a turn of it; nil means it has
-// none.
+// StoredState returns the state of an inactive durable entity, in a turn of that entity; nil means
+// that it has none.
 func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {
 	tenure, err := d.Tenure(ctx)
 	if err != nil {
@@ -469,10 +471,11 @@ func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id 
 	return loaded.State, nil
 }
 
-// migrator is an entity whose state has versions, by version= of its directive.
+// migrator is an entity whose directive has version=, so its states have versions.
 type migrator interface{ MigrateState(from int) error }
 
-// form is the version of the states that this program writes, as the store has it: 0 stands for 1.
+// form returns the version of the states that this program writes, in the store's form: 0 stands
+// for 1.
 func form(h *codegen.Host) uint32 {
 	if h.StateVersion <= 1 {
 		return 0
@@ -480,7 +483,7 @@ func form(h *codegen.Host) uint32 {
 	return uint32(h.StateVersion)
 }
 
-// migrated returns the state of a loaded entity in the version of this program.
+// migrated returns a loaded state, migrated to this program's version.
 func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte, err error) {
 	from, now := max(int(loaded.Form), 1), max(h.StateVersion, 1)
 	switch {
@@ -503,8 +506,8 @@ func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte,
 	})
 }
 
-// LastCommits are the commits of stop hooks that run because the node ends.
-// It is safe for concurrent use.
+// LastCommits are the commits of stop hooks that run because the node ends. It is safe for
+// concurrent use.
 type LastCommits struct {
 	mu  sync.Mutex
 	all []lastCommit
@@ -522,7 +525,7 @@ func (p *LastCommits) add(tenure *durablehost.Tenure, ticket durable.Ticket, fai
 	p.all = append(p.all, lastCommit{tenure, ticket, failed})
 }
 
-// Confirm waits until the log has the commits, or ctx ends.
+// Confirm waits until these commits are in the log, or ctx ends.
 func (p *LastCommits) Confirm(ctx context.Context) {
 	p.mu.Lock()
 	all := p.all

@@ -18,20 +18,20 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// durableTurn is a turn of a durable type's entity. It runs its call under the shard's tenure and
-// commits the changes.
+// durableTurn is a turn of a durable entity. It runs its call under the shard's tenure and commits
+// the changes.
 type durableTurn struct {
 	remoteTurn
 	tenure  *durablehost.Tenure
 	read    bool            // its method changes nothing
-	command durable.Command // the zero Command: none
-	ticket  durable.Ticket  // the answer waits for it
-	seen    durable.Ticket  // calls that the turn makes wait for it
-	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
-	swift   bool            // it was not refused, has waited for nothing and run no hook, so nothing else refers to it
+	command durable.Command // the zero Command: the call has none
+	ticket  durable.Ticket  // what must be in the log before the answer leaves
+	seen    durable.Ticket  // what must be in the log before calls of the turn leave
+	caller  context.Context // if the turn runs on its caller's goroutine, the caller's context, which ends the turn's; otherwise nil
+	swift   bool            // the turn was not refused, waited for nothing and ran no hook, so nothing else refers to it
 
 	mu    sync.Mutex
-	wakes bool // OnActivate runs
+	wakes bool // OnActivate is running
 	calls durable.Calls
 	tells durableTells
 }
@@ -45,7 +45,8 @@ func durableOf(t *turn) *durableTurn {
 	return r
 }
 
-// base returns the context of the caller whose goroutine the turn runs on, or the process's.
+// base returns the context that ends the turn's: that of the caller, if the turn runs on the
+// caller's goroutine, and otherwise that of the process.
 func (r *durableTurn) base() context.Context {
 	if r.caller != nil {
 		return r.caller
@@ -53,12 +54,12 @@ func (r *durableTurn) base() context.Context {
 	return r.remoteTurn.base()
 }
 
-// mayLeave reports whether the answer may leave at once.
+// mayLeave reports whether the answer may leave at once, because what the turn saw is in the log.
 func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
 
 // answer sends an answer when everything that the turn saw is in the log. If the tenure ends
-// before that, the caller of a command sends it to the next home; the outcome of any other call
-// is Unknown.
+// before, the caller of a command sends the command to the next home, and any other call fails with
+// an unknown outcome.
 func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 	a.after = nil
 	drv.answering.Add(1)
@@ -76,10 +77,11 @@ func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 	}
 }
 
-// inDoubt is the answer to a call whose changes may or may not be in the log.
+// inDoubt returns the answer to a call whose changes may or may not be in the log.
 func inDoubt(err error) answer { return answer{code: wire.CodeInDoubt, text: err.Error()} }
 
-// logged reports whether everything that the turn saw is in the log. Nothing may leave the turn before.
+// logged reports whether everything that the turn saw is in the log. The turn may send calls only
+// then.
 func (r *durableTurn) logged() bool {
 	return r.tenure == nil || r.tenure.Reached(r.seen) // nil: it is an interceptor's call
 }
@@ -93,7 +95,7 @@ func (r *durableTurn) before(ctx context.Context) error {
 	return r.tenure.Wait(ctx, r.seen)
 }
 
-// activating notes that OnActivate runs, until end is called.
+// activating records that OnActivate runs, until end is called.
 func (r *durableTurn) activating() (end func()) {
 	set := func(on bool) {
 		r.mu.Lock()
@@ -104,9 +106,9 @@ func (r *durableTurn) activating() (end func()) {
 	return func() { set(false) }
 }
 
-// nested sets id to the command of a call that the turn makes, and reports whether it has one: it has
-// none if the turn has no command. Calls of OnActivate are not the command's: when the command runs
-// again, OnActivate may not.
+// nested sets id to the command of a call that the turn makes, and reports whether the call has
+// one. It has none if the turn has no command, or if OnActivate makes the call: when the turn's
+// command runs again, OnActivate may not.
 func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
 	if r.command.Number == 0 {
 		return false
@@ -168,8 +170,8 @@ func (r *durableTurn) open() (err error) {
 	return err
 }
 
-// activate returns the entity, active, if the method is to run. Otherwise it returns the answer, and the
-// turn's command has ended.
+// activate returns the active entity, if the method is to run. Otherwise run is false: activate has
+// ended the turn's command and returns the answer.
 func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEntity, a answer, run bool) {
 	s, t := r.turn.shard(), &r.turn
 	d := s.Durable
@@ -206,7 +208,7 @@ func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEnti
 	return active, a, true
 }
 
-// notOpen is the answer to a call for which the shard's tenure cannot be obtained.
+// notOpen returns the answer to a call that could not get the shard's tenure.
 func (r *durableTurn) notOpen(err error) answer {
 	switch {
 	case errors.Is(err, durablehost.ErrNotHere), r.cut():
@@ -217,7 +219,8 @@ func (r *durableTurn) notOpen(err error) answer {
 	return answer{code: wire.CodeRefused, text: err.Error()}
 }
 
-// admit checks the call's command, and reports whether the method is to run.
+// admit checks the call's command, and reports whether the method is to run. If not, it returns the
+// answer.
 func (r *durableTurn) admit(e *region.Entity, c *InCall) (a answer, run bool) {
 	if err := r.identify(e, c); err != nil {
 		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
@@ -252,7 +255,7 @@ func (r *durableTurn) identify(e *region.Entity, c *InCall) error {
 	return nil
 }
 
-// decided is the answer to a command that is not run.
+// decided returns the answer to a command that is not to run.
 func (r *durableTurn) decided(v durable.Admission) answer {
 	switch v.Verdict {
 	case durable.Replay:
@@ -265,12 +268,12 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 		return answer{code: wire.Code(kept.Code), text: kept.Text, payload: &payload, after: r}
 	case durable.Forgotten:
 		r.ticket = v.Ticket
-		return answer{code: wire.CodeForgotten, text: fmt.Sprintf("%s has run it within the last minutes, and so many calls with other keys since that the answer is not kept", r.turn.shard().ID.Kind), after: r}
+		return answer{code: wire.CodeForgotten, text: fmt.Sprintf("%s ran the command within the last minutes, and then too many calls with other keys to keep its answer", r.turn.shard().ID.Kind), after: r}
 	case durable.BelowFloor:
 		return answer{code: wire.CodeCanceled, text: "its caller no longer waits for it"}
 	case durable.Mismatch:
 		return answer{code: wire.CodeReused, text: fmt.Sprintf(
-			"%s was called with it by another method or with other arguments (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", r.turn.shard().ID.Kind)}
+			"%s was called with this command id for another method or with other arguments (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", r.turn.shard().ID.Kind)}
 	case durable.Overloaded:
 		return answer{code: wire.CodeOverloaded, text: fmt.Sprintf(
 			"shard %v has too many bytes that are not in the store yet, too many commands whose callers have not finished, or too many keys of the last 10 minutes (retry later)", r.turn.shard().ID)}
@@ -278,14 +281,15 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 	return answer{code: wire.CodeDropped}
 }
 
-// discard forgets the turn's command, which commits nothing.
+// discard forgets the turn's command, because the turn commits nothing.
 func (r *durableTurn) discard() {
 	if r.command.Number != 0 {
 		r.tenure.Discard(&r.command)
 	}
 }
 
-// settle commits the changes of a turn, if there are any. The answer waits for the log.
+// settle commits the changes of a turn, if there are any, and returns the answer, which waits for
+// the log.
 func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer) answer {
 	read, tells := r.read && !active.woken, r.tells.take()
 	d := r.turn.shard().Durable
@@ -329,8 +333,8 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 	return a
 }
 
-// changes sets the state and the events that the turn commits, and reports whether it changed
-// something. Its errors refuse the call.
+// changes sets the state and the events that the turn commits, and reports whether the turn changed
+// something. The call is refused with its errors.
 func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *durableEntity, read bool) (changed bool, err error) {
 	s := r.turn.shard()
 	checked := read && s.driver().ChecksTurns
@@ -352,12 +356,12 @@ func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *dura
 	return turn.Ended || len(turn.Events) > 0 || !read && !same, nil
 }
 
-// observe has the answer of a turn that commits nothing wait for the entity's last commit.
+// observe makes the answer of a turn that commits nothing wait for the entity's last commit.
 func (r *durableTurn) observe(e *region.Entity) {
 	r.ticket = r.tenure.Observe(e.ID, r.turn.shard().mayRun())
 }
 
-// notCommitted is the answer for a turn whose changes could not be committed, and are dropped.
+// notCommitted returns the answer of a turn whose changes could not be committed and are dropped.
 func notCommitted(a answer, err error) answer {
 	if !errors.Is(err, durable.ErrTooLarge) {
 		return answer{code: wire.CodeDropped}
@@ -367,13 +371,13 @@ func notCommitted(a answer, err error) answer {
 	return a
 }
 
-// drop ends the activation of a turn that commits nothing.
+// drop ends the turn's command and the activation, because the turn commits nothing.
 func (r *durableTurn) drop(e *region.Entity) {
 	r.discard()
 	r.turn.shard().Durable.drop(e)
 }
 
-// refuseTurn is the answer for a turn whose changes are all dropped.
+// refuseTurn returns the answer that refuses a call, because all changes of its turn are dropped.
 func refuseTurn(a answer, text string) answer {
 	if a.code == wire.CodeOK && a.payload != nil {
 		answerPool.Put(a.payload)
@@ -381,8 +385,8 @@ func refuseTurn(a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// unwoken ends an activation with tells of OnActivate that no turn has committed. OnActivate runs
-// again before the next turn.
+// unwoken drops an activation if OnActivate has sent tells that no turn committed. OnActivate then
+// runs again before the next turn.
 func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	if active.woken && len(r.tells.take()) > 0 {
 		r.turn.shard().Host.lost(e)
@@ -390,8 +394,8 @@ func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	}
 }
 
-// sendTells sends the tells of a turn without a commit, of a method marked //shard:read, once
-// everything that the turn saw is in the log.
+// sendTells sends the tells of a //shard:read method's turn, which has no commit, once everything
+// that the turn saw is in the log.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return
@@ -405,8 +409,7 @@ func (r *durableTurn) sendTells(tells []durableTell) {
 	})
 }
 
-// durableTell is a tell of a durable entity's turn, which is sent when the turn is
-// committed.
+// durableTell is a tell that a durable entity's turn makes. It is sent when the turn is committed.
 type durableTell struct {
 	invoker invoker
 	ref     *codegen.Ref
@@ -422,7 +425,7 @@ type durableTells struct {
 	taken bool // the turn has ended
 }
 
-// add adds a tell of the turn. It reports false if the turn has ended.
+// add adds a tell to the turn. It reports false if the turn has ended.
 func (d *durableTells) add(c *outCall, p invoker) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -441,7 +444,7 @@ func (d *durableTells) take() []durableTell {
 	return all
 }
 
-// logged returns the tell in the form of the log.
+// logged returns the tell in the form in which the log stores it.
 func (t durableTell) logged() durable.Tell {
 	k := t.invoker.kind
 	body := durablehost.Body{Method: t.method, Args: t.args}
@@ -454,7 +457,7 @@ func (t durableTell) logged() durable.Tell {
 	}
 }
 
-// loggedTells returns the tells of a commit in the form of the log.
+// loggedTells returns the tells of a commit in the form in which the log stores them.
 //
 //go:noinline
 func loggedTells(tells []durableTell) (all []durable.Tell) {
@@ -464,7 +467,7 @@ func loggedTells(tells []durableTell) (all []durable.Tell) {
 	return all
 }
 
-// send sends a tell of a turn without a commit. It is not stored, so it may be lost.
+// send sends a tell of a turn that has no commit. The tell is not stored, so it may be lost.
 func (t durableTell) send() {
 	drv := t.invoker.kind.Driver
 	ctx := drv.Context

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
-// Causes of the errors of calls. Package shard has their documentation.
+// Causes of the errors of calls. Package shard documents them.
 var (
 	ErrOverloaded      = errors.New("overloaded")
 	ErrCircular        = errors.New("circular call")
@@ -33,5 +33,5 @@ var (
 	ErrNoEpoch         = errors.New("ctx is not that of a turn of a durable type, whose epochs grow over full restarts")
 )
 
-// clip shortens a text from the user, such as an id, for messages.
+// clip shortens a text from a user, such as an id, for error texts and logs.
 func clip(s string) string { return bounded.ID(s) }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOutcomesForOperators: operators learn how a call failed, and nothing that its error says.
+// TestOutcomesForOperators: operators learn how a call failed, but not the text of its error.
 func TestOutcomesForOperators(t *testing.T) {
 	nested := &callError{CallFailure{Kind: "User", ID: "secret", Method: "Charge", Err: context.DeadlineExceeded}}
 	returned := &callError{CallFailure{Kind: "User", ID: "secret", Method: "Charge", Text: "secret", Panic: true}}

@@ -19,8 +19,8 @@ type knowing struct {
 
 func (k knowing) Knows(a transport.Address) bool { return slices.Contains(k.members, a) }
 
-// TestClientEnvelopes: what a client may send to a member, for every type of envelope. The rest is
-// counted, and does nothing.
+// TestClientEnvelopes: which types of envelopes a client may send to a member. All others are
+// counted, and have no effect.
 func TestClientEnvelopes(t *testing.T) {
 	const laterType = wire.TypeReject + 1
 	address := func(name string, c identity.Class) transport.Address {

@@ -12,24 +12,24 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A hereCall is a call to a durable entity whose turn runs on its caller's goroutine. It has
-// everything for such a call in one piece of memory, reused by later calls.
+// A hereCall is a call to a durable entity whose turn runs on its caller's goroutine. It holds all
+// memory that the call needs, for reuse by later calls.
 type hereCall struct {
 	InCall
 	shard   *HostedShard
-	ctx     context.Context // the caller's
+	ctx     context.Context // the caller's context
 	depth   int32           // number of turns on this goroutine that wait for the call
-	command *durablehost.ID // valid until the turn has ended
-	hidden  bool            // its method does not name its context: see newTurn
-	turn    durableTurn     // of a hidden call
-	held    answer          // waits for the log
-	results []byte          // of held: the part of the answer in the log
+	command *durablehost.ID // the call's command, valid until the turn has ended
+	hidden  bool            // the method does not name its context: see newTurn
+	turn    durableTurn     // used if hidden is set
+	held    answer          // the answer, while it waits for the log
+	results []byte          // the results of held, in the memory of the answer in the log
 }
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
 
-// newHereCall returns a call by the turn up, with that number among the pending calls; up is nil
-// outside turns.
+// newHereCall returns a call made by a turn, up, or outside turns if up is nil. id is its number
+// among the pending calls.
 func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Duration) *hereCall {
 	drv, h := s.driver(), hereCalls.Get().(*hereCall)
 	h.here, h.Driver, h.lane, h.shard = h, &h.InCall, s.lane, s
@@ -50,8 +50,9 @@ func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Dura
 	return h
 }
 
-// newTurn returns memory for the turn of a call; h is nil if that runs on another goroutine than
-// its caller's. A method may keep its context, and with it the turn, unless it does not name it.
+// newTurn returns memory for the turn of a call; h is nil if the turn does not run on its caller's
+// goroutine. The memory is reused only for a method that does not name its context: any other may
+// keep the context, and with it the turn.
 func (h *hereCall) newTurn() *durableTurn {
 	if h != nil && h.hidden {
 		return &h.turn
@@ -59,8 +60,8 @@ func (h *hereCall) newTurn() *durableTurn {
 	return new(durableTurn)
 }
 
-// share returns the answer with the results as they are in the log's answer, kept, and has their buffer
-// used again. h is nil for a call from another goroutine, whose session copies the results.
+// share lets the answer use the results in kept, its encoding for the log, and frees the answer's
+// own buffer. h is nil for a call from another goroutine; its answer is copied by the session.
 func (h *hereCall) share(a answer, kept []byte) answer {
 	if h == nil || a.code != wire.CodeOK || a.payload == nil || len(*a.payload) > len(kept) {
 		return a
@@ -74,9 +75,9 @@ func (h *hereCall) share(a answer, kept []byte) answer {
 	return a
 }
 
-// end ends the turn of the call, and answers the caller when the log has everything that the turn saw.
-// If the tenure ends before that, the caller sends the command to the next home. A process that
-// leaves waits until driver.answering is 0.
+// end ends the call's turn, and answers the caller when everything that the turn saw is in the log.
+// If the tenure ends before that, the caller sends the command to the next home. A leaving process
+// waits for such answers: see Driver.answering.
 func (h *hereCall) end(e *region.Entity, a answer) {
 	h.shard.driver().answering.Add(1)
 	h.shard.endTurnOf(e, h.after(), h.failed)
@@ -89,7 +90,7 @@ func (h *hereCall) end(e *region.Entity, a answer) {
 	}
 }
 
-// Logged sends the answer that was held.
+// Logged sends the held answer. If err is not nil, it sends that the outcome is in doubt.
 func (h *hereCall) Logged(err error) {
 	drv, a := h.shard.driver(), h.held
 	defer drv.answering.Add(-1)
@@ -99,8 +100,8 @@ func (h *hereCall) Logged(err error) {
 	h.answer(drv, a, peers.Pumps{})
 }
 
-// recycle makes the memory available for later calls, unless something awaited by its turn may
-// still have it.
+// recycle frees the memory for later calls, unless something that the turn waited for may still
+// refer to it.
 func (h *hereCall) recycle() {
 	if h.hidden && !h.turn.swift {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// Host is one entity type that lives at this node.
+// Host is one entity type that this node hosts.
 type Host struct {
 	driver     *Driver
 	Kind       *Kind
@@ -33,9 +33,9 @@ type Host struct {
 	excess     Signal // to the passivator: more entities are active than may be
 	Unreadable Unreadable
 
-	Stopped     atomic.Bool  // StopHosting: the type's shards go elsewhere
+	Stopped     atomic.Bool  // set by StopHosting: the type's shards move to other nodes
 	active      atomic.Int64 // approximate number of active entities
-	passivating atomic.Int64 // entities whose stop hooks the passivator is running
+	passivating atomic.Int64 // number of entities whose stop hooks the passivator is running
 
 	tally tally
 }
@@ -43,12 +43,12 @@ type Host struct {
 // hostedMethod is a method of a hosted type.
 type hostedMethod struct {
 	run    codegen.Method
-	unseen bool // its turns may be those of unseenTurn
-	hidden bool // it does not name its context, but its turns are no unseenTurn, since they commit
+	unseen bool // its turns can be an unseenTurn
+	hidden bool // it does not name its context, but its turns cannot be an unseenTurn, because they commit
 	read   bool // it is marked //shard:read
 }
 
-// eachShard calls f for the shards on one lane or, with -1, on all.
+// eachShard calls f for the shards of one lane, or for all shards if lane is -1.
 func (h *Host) eachShard(lane int, f func(*HostedShard)) {
 	for i := range h.Shards {
 		if s := &h.Shards[i]; lane < 0 || s.lane == lane {
@@ -57,15 +57,14 @@ func (h *Host) eachShard(lane int, f func(*HostedShard)) {
 	}
 }
 
-// encodeState encodes the state of an active entity, with the fields that its program
-// does not know. For a type without state it returns the state that another program has
-// left, mostly nil. The caller has the entity's turn.
+// encodeState encodes the state of an active entity, with the fields that this program does not
+// know. For a type without state it returns the state that another program has left, usually nil.
+// The caller has the entity's turn.
 func (h *Host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
 }
 
-// appendState is encodeState into a buffer. It does not use the buffer for a type that
-// has no encoder.
+// appendState is encodeState that appends to b. For a type without encoder b is not used.
 func (h *Host) appendState(b []byte, e *region.Entity) (state []byte, err error) {
 	d := &h.Desc
 	if d.AppendState == nil {
@@ -82,9 +81,8 @@ func (h *Host) appendState(b []byte, e *region.Entity) (state []byte, err error)
 	return codegen.AppendUnknown(state, e.State(), d.StateFields), nil
 }
 
-// DecodeState decodes an entity's state into its value. It returns the fields that this
-// program does not know, mostly nil: they stay with the entity while it is active, and
-// are written back.
+// DecodeState decodes a state into value, an entity. It returns the fields that this program does
+// not know, usually nil. They stay with the active entity and are encoded again with its state.
 func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) {
 	d := &h.Desc
 	if d.DecodeState == nil {
@@ -105,9 +103,8 @@ func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) 
 	return codegen.UnknownFields(state, d.StateFields), nil
 }
 
-// stopHook runs OnPassivate on a goroutine of its own, because the hook may never
-// return, or may end its goroutine. An error of the hook is only logged: the entity
-// ends in any case.
+// stopHook runs OnPassivate on a new goroutine, because the hook may never return, or may end its
+// goroutine. An error that the hook returns is only logged, because the entity ends in any case.
 func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	if h.Desc.Passivate == nil {
 		return nil
@@ -131,8 +128,8 @@ func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	}
 }
 
-// callStopHook runs OnPassivate. It returns the hook's panic as an error; an error that
-// the hook returns is only logged.
+// callStopHook runs OnPassivate. It returns a panic of the hook as an error, and logs an error that
+// the hook returns.
 func (h *Host) callStopHook(ctx context.Context, id string, value any, why codegen.Passivation) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -158,14 +155,14 @@ func (h *Host) passivationFailed(e *region.Entity, why codegen.Passivation, err 
 		"kind", h.Desc.Name, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
-// died ends a singleton's instance. It does nothing for other entities.
+// died ends the type's instance if the type is a singleton.
 func (h *Host) died(why string) {
 	if h.Instance != nil {
 		h.Instance.Fail(why)
 	}
 }
 
-// notePanic logs a method's panic, and ends the instance of a singleton.
+// notePanic logs a method's panic, and ends the instance if the type is a singleton.
 func (h *Host) notePanic(id, method string, r any) {
 	h.logPanic(id, method, r)
 	h.died(fmt.Sprintf("panic in %s: %v", method, r))
@@ -183,8 +180,8 @@ func (h *Host) panicFailure(id, method, text string) *failure {
 	return &failure{method: method, err: h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Text: text, Panic: true}), panics: true}
 }
 
-// failureOf returns a method's error for the supervisor, or nil if the method did not
-// run or only its results failed.
+// failureOf returns a method's error as a failure for the supervisor. It returns nil if only the
+// arguments or the results were the problem: they did not decode or encode.
 func (h *Host) failureOf(id, method string, err error) *failure {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
@@ -199,8 +196,8 @@ func (h *Host) notRun(id, method string, err error) error {
 	return h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Outcome: calls.NotExecuted, Err: err})
 }
 
-// CountActive counts the active entities again, because the loss of a shard removes its
-// entities without counting them.
+// CountActive sets the number of active entities by counting them, because the loss of a shard
+// removes entities without subtracting them.
 func (h *Host) CountActive() {
 	n := 0
 	for i := range h.Shards {
@@ -212,7 +209,7 @@ func (h *Host) CountActive() {
 	h.active.Store(int64(n))
 }
 
-// Holds reports whether any shard of the type is here, or calls for one wait here.
+// Holds reports whether any shard of the type is here, or calls for such a shard wait here.
 func (h *Host) Holds() bool {
 	for i := range h.Shards {
 		s := &h.Shards[i]
@@ -223,7 +220,7 @@ func (h *Host) Holds() bool {
 	return false
 }
 
-// lost records that an entity is about to lose its value.
+// lost subtracts an entity that is about to lose its value, and ends its activation in the store.
 func (h *Host) lost(e *region.Entity) {
 	if e.Value != nil {
 		h.active.Add(-1)
@@ -233,19 +230,18 @@ func (h *Host) lost(e *region.Entity) {
 	}
 }
 
-// mayPassivate reports whether entities may be passivated: the node has not ended, and no
-// other node can have them.
+// mayPassivate reports whether entities may be passivated: the node has not ended, and its lease is
+// valid, so no other node can have these entities.
 func (h *Host) mayPassivate() bool { return !h.driver.Closed() && h.driver.Lease.Valid() }
 
-// activated counts one more active entity, and starts passivating entities if there are too
-// many.
+// activated counts one more active entity, and wakes the passivator if there are too many.
 func (h *Host) activated() {
 	if n := h.active.Add(1); h.Settings.MaxActive > 0 && n > int64(h.Settings.MaxActive) {
 		h.excess.Notify()
 	}
 }
 
-// askSupervisor asks the supervisor for its decision about a failed turn.
+// askSupervisor returns the supervisor's decision about a failed turn.
 func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -262,8 +258,8 @@ func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 	return d
 }
 
-// StuckShards names the first durable shard of the type that is placed here and has not opened for too
-// long, with the cause and the remedy, and the number of the others; "" means there is none.
+// StuckShards describes the first durable shard of the type that is placed here and has not opened
+// for too long, with cause and remedy, and says how many more there are; "" means there is none.
 func (h *Host) StuckShards(now time.Time) string {
 	if !h.Desc.Durable {
 		return ""
@@ -285,7 +281,7 @@ func (h *Host) StuckShards(now time.Time) string {
 	return text
 }
 
-// NewHost makes the host of a type, with its shards.
+// NewHost returns the host of a type, with its shards.
 func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host, error) {
 	h := &Host{
 		driver: drv, Kind: k, Desc: desc, Settings: settings,
@@ -335,7 +331,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	return h, nil
 }
 
-// initShard makes s a shard of h, joined to this process.
+// initShard makes s a shard of h.
 func initShard(s *HostedShard, h *Host, id placement.ShardID, cfg *shardhost.Config, l region.Limits) {
 	s.Host, s.lane = h, h.driver.LaneOf(id.Shard)
 	s.Init(id, (*shardEnv)(s), cfg, l)

@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// HostedShard is one shard of a hosted type: the shard of package shardhost, which
-// shardEnv joins to this process, and the state of its entities' hooks.
+// HostedShard is one shard of a hosted type: the shard of package shardhost, which shardEnv
+// connects to this process, with the records of failed and restarted entities.
 //
 // Lock order: route.Mu, then Mu, then the session's lock.
 type HostedShard struct {
@@ -27,15 +27,15 @@ type HostedShard struct {
 	remembered *remembering.Shard // nil where entities are not remembered
 
 	// Guarded by Mu.
-	failures   map[string]failureRecord       // of entities that were restarted, by id
-	backingOff map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
+	failures   map[string]failureRecord       // failures of entities that were restarted, by id
+	backingOff map[*region.Entity]*time.Timer // restarted entities, and the timers that end their back-off
 
 	Durable *DurableShard // of a durable type; else nil
 
-	unsent int // how often in a row the state did not encode for a move; used by StopEntities alone
+	unsent int // number of moves in a row that failed because a state did not encode; used by StopEntities alone
 }
 
-// explain returns why a call was refused, as text.
+// explain returns the text that says why a call was refused.
 func (s *HostedShard) explain(c *shardhost.Call, verdict region.Verdict) string {
 	switch verdict {
 	case region.Overloaded:
@@ -50,8 +50,9 @@ func (s *HostedShard) driver() *Driver { return s.Host.driver }
 
 func (s *HostedShard) runner() *TurnRunner { return s.Host.driver.runner(s.ID.Shard) }
 
-// tell gives a tell of this process to the runner, without the shard's lock. It reports false if that
-// is impossible.
+// tell gives a tell of this process to the runner, without the shard's lock. near is false if that
+// is impossible: the tell must take the ordinary path. err means that there is no room for the
+// tell.
 func (s *HostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) {
 	most := 0
 	if len(c.Args) <= region.TellBytes {
@@ -67,8 +68,8 @@ func (s *HostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) 
 	return false, nil
 }
 
-// waitLease waits until turns may run here: see driver.waitLease. It fails for a
-// singleton whose own lease has ended.
+// waitLease waits until turns may run here: see Driver.WaitLease. For a singleton it fails if the
+// instance's own lease has ended.
 func (s *HostedShard) waitLease(ctx context.Context) error {
 	if err := s.driver().WaitLease(ctx); err != nil {
 		return err
@@ -79,17 +80,17 @@ func (s *HostedShard) waitLease(ctx context.Context) error {
 	return nil
 }
 
-// mayRun reports whether a turn may begin at this moment.
+// mayRun reports whether a turn may begin now.
 func (s *HostedShard) mayRun() bool {
 	return s.driver().Lease.Valid() && (s.Host.Instance == nil || s.Host.Instance.LeaseValid())
 }
 
-// mayRunAt reports whether a turn may begin at a time of the lease's clock.
+// mayRunAt reports whether a turn may begin at that time of the lease's clock.
 func (s *HostedShard) mayRunAt(now int64) bool {
 	return s.driver().Lease.ValidAt(now) && (s.Host.Instance == nil || s.Host.Instance.LeaseValid())
 }
 
-// activate is activateNow for an entity that may have to be remembered.
+// activate is activateNow, and also stores the entity's id if the type's entities are remembered.
 func (s *HostedShard) activate(t *turn, e *region.Entity) error {
 	if s.remembered == nil {
 		return s.activateNow(t, e)
@@ -98,8 +99,7 @@ func (s *HostedShard) activate(t *turn, e *region.Entity) error {
 	return s.remembered.Activate(t, e.ID, func() error { return s.activateNow(t, e) })
 }
 
-// Direct records whether calls of this process go directly to the shard, according to
-// its route.
+// Direct records whether the shard's route sends calls of this process directly to the shard.
 func (s *HostedShard) Direct(on bool) {
 	if s.Host.Instance != nil || !s.Host.Settings.Inline {
 		return // turns of a singleton end under the lock; calls that may not run inline must queue
@@ -107,10 +107,10 @@ func (s *HostedShard) Direct(on bool) {
 	s.Shard.Direct(on)
 }
 
-// enqueue brings an encoded call of this process to the shard. It reports false if the shard is no
-// longer here, or the route has left it meanwhile: the call must then look for its home again,
-// because it would arrive behind the route's Flush. The error means that there is no room for a
-// tell. The sender would not hear of it otherwise.
+// enqueue queues an encoded call of this process at the shard. It reports false if the shard is not
+// here, or if the route does not lead here, which current reports: the call must then look for its
+// home again, because here it would arrive after the route's Flush. An error means that there is no
+// room for a tell, which gets no answer that could say so.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -126,7 +126,7 @@ func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bo
 	return false, nil
 }
 
-// Enqueue is enqueue for an envelope that already belongs to the shard.
+// Enqueue is enqueue for an envelope that the shard must take whatever its route says.
 func (s *HostedShard) Enqueue(e *wire.Envelope) {
 	drv := s.driver()
 	at := time.Now()
@@ -135,8 +135,8 @@ func (s *HostedShard) Enqueue(e *wire.Envelope) {
 	}
 }
 
-// MoveStep handles an envelope of the shard's move. It reports false for one that is no such
-// step.
+// MoveStep handles an envelope of the protocol that moves shards. It reports false for any other
+// envelope.
 func (s *HostedShard) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	if in := s.Host.Instance; in != nil {
 		return s.Step(from, e, in.PredecessorOpened) // its manager decides when it opens
@@ -144,12 +144,12 @@ func (s *HostedShard) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	return s.Step(from, e, nil)
 }
 
-// Needed reports whether a node that leaves waits for the shard. It is false for the shard of
-// a singleton, whose manager lets the node wait.
+// Needed reports whether a leaving node waits for the shard. It is false for a singleton's shard,
+// because the instance's manager makes the node wait.
 func (s *HostedShard) Needed() bool { return s.Host.Instance == nil && s.Shard.Needed() }
 
-// Stop runs the stop hooks of the shard's entities, each when its turn is over. It also waits for
-// turns during which the shard was lost.
+// Stop runs the stop hooks of the shard's entities, each after its turn. It also waits for turns
+// that still run although the shard was lost.
 func (s *HostedShard) Stop(ctx context.Context) {
 	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {
 		select {
@@ -160,8 +160,8 @@ func (s *HostedShard) Stop(ctx context.Context) {
 	}
 }
 
-// stopIdle passivates every idle entity. If turns are still running it returns a
-// channel that is closed when the next of them ends, else nil.
+// stopIdle passivates every idle entity. If turns are still running, it returns a channel that is
+// closed when one of them ends; otherwise nil.
 func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.Mu.Lock()
@@ -179,10 +179,10 @@ func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	return ended
 }
 
-// look finds the entity of a reference without the shard's lock.
+// look returns the entity of a reference, or nil, without the shard's lock.
 func (s *HostedShard) look(r *codegen.Ref) *region.Entity { return s.Core.Look(s.hashOf(r), r.ID) }
 
-// hashOf is the id's region.Hash.
+// hashOf returns the region.Hash of the reference's id.
 func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	if s.Host.Desc.Hash != nil { // the reference has the hash of the user's shard function
 		return region.Hash(r.ID)
@@ -190,8 +190,8 @@ func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	return r.Hash
 }
 
-// enter begins a turn on the caller's goroutine, for a reference without an entity yet, or with a
-// gone or busy one. It returns nil if the call has to wait.
+// enter begins a turn on the caller's goroutine, for a reference that has no usable entity at hand.
+// It returns nil if the call has to wait.
 func (s *HostedShard) enter(r *codegen.Ref) *region.Entity {
 	e := s.Enter(s.hashOf(r), r.ID)
 	if e != nil {
@@ -200,7 +200,7 @@ func (s *HostedShard) enter(r *codegen.Ref) *region.Entity {
 	return e
 }
 
-// FinishTurn ends the entity's turn and begins the next one, if a call waits.
+// FinishTurn ends the entity's turn. If a call waits, the next turn begins.
 func (s *HostedShard) FinishTurn(e *region.Entity) {
 	if w := s.driver().Turns.Load(); w != nil {
 		w.End(e, false, time.Now())
@@ -217,14 +217,15 @@ func (s *HostedShard) FinishTurn(e *region.Entity) {
 	s.LeaveTurn(e, now)
 }
 
-// lostToken notes that the holder of the entity's turn has lost its run token, before the turn ends.
+// lostToken records that the goroutine that runs the entity's turn has lost its run token before
+// the turn ended.
 func (s *HostedShard) lostToken(e *region.Entity) {
 	if e.OfTells() {
 		s.runner().Lost(e)
 	}
 }
 
-// begin starts a turn of a local caller on its own goroutine.
+// begin starts a local caller's turn on the caller's goroutine.
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	ready, w := e.Value != nil && s.mayRunInline(), s.driver().Turns.Load()
 	if noContext && ready && w == nil {
@@ -245,8 +246,8 @@ func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	return codegen.Turn{Entity: e.Value, Context: t}, nil
 }
 
-// beginSlowly begins turns that cannot begin at once. If the turn cannot begin at all,
-// it has ended when beginSlowly returns.
+// beginSlowly prepares a turn that cannot begin at once. If it returns an error, it has also ended
+// the turn.
 func (s *HostedShard) beginSlowly(t *turn, method string) error {
 	prepared := false
 	var failed *failure
@@ -261,8 +262,8 @@ func (s *HostedShard) beginSlowly(t *turn, method string) error {
 	return err
 }
 
-// prepareTurn does the rare steps before a turn: it waits for the lease and activates.
-// failed is the failure that the supervisor decides about.
+// prepareTurn does what few turns need before they begin: it waits for the lease, and activates the
+// entity. failed is the failure that the supervisor decides about.
 func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err error) {
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})
@@ -286,8 +287,8 @@ func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	return nil, nil
 }
 
-// mayRunInline is mayRun for a turn on its caller's goroutine. It uses the coarse clock
-// if the lease lasts longer than the error of that clock.
+// mayRunInline is mayRun for a turn on its caller's goroutine. It reads only the coarse clock if
+// the lease lasts longer than that clock's error.
 func (s *HostedShard) mayRunInline() bool {
 	drv := s.driver()
 	if !drv.watch.Valid(&drv.Lease) && !drv.Lease.Valid() {
@@ -296,7 +297,7 @@ func (s *HostedShard) mayRunInline() bool {
 	return s.Host.Instance == nil || s.Host.Instance.LeaseValid()
 }
 
-// leaseError is the error of a call whose turn was not allowed to begin here.
+// leaseError returns the error of a call whose turn was not allowed to begin here.
 func (s *HostedShard) leaseError(err error) error {
 	if errors.Is(err, ErrClosed) || errors.Is(err, errNoLease) {
 		return err
@@ -304,33 +305,33 @@ func (s *HostedShard) leaseError(err error) error {
 	return fmt.Errorf("%w: %s", err, NoContact(s.driver().Local.Name))
 }
 
-// noRoom says why the shard had no room for a waiting call.
+// noRoom returns the error of a waiting call for which the shard has no room.
 func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
 
-// hostedOf returns the shard of an entity.
+// hostedOf returns the shard that holds an entity.
 func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedShard) }
 
-// leaveTries is how often a leaving node tries to give away a shard whose state does not
-// encode, before it gives the shard away without the state of such entities.
+// leaveTries is how often a leaving node tries to move a shard whose entities do not all encode. At
+// the last try it moves the shard without the states that do not encode.
 const leaveTries = 3
 
-// errEncodeExits means that an encoding method ended its goroutine.
+// errEncodeExits means that the encoder of a state ended its goroutine.
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
 
-// mustGo reports whether the shard is to be given away even without states that do not encode.
+// mustGo reports whether the shard is to move even without states that do not encode.
 func (s *HostedShard) mustGo() bool { return s.driver().Leaving.Load() && s.unsent >= leaveTries-1 }
 
-// cannotMove counts a failed attempt to move, because state does not encode. The shard stays.
+// cannotMove counts a move that failed because a state does not encode. The shard stays.
 func (s *HostedShard) cannotMove(why error) {
 	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // logged at growing intervals, because moves are tried again
 		s.driver().Logger.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
 	}
 }
 
-// passivateAll encodes the entities that the core has stopped for a move, and then runs their
-// stop hooks. It ends early when the move is given up, because turns may run again then. If
-// the state of an entity does not encode, it returns an error and runs no hook, unless the
-// shard must go: then it leaves that entity's state behind.
+// passivateAll encodes the entities that Core has stopped for a move, and then runs their stop
+// hooks. It ends early if the move is given up, because turns may then run again. If a state does
+// not encode, it returns an error and runs no hook; but if must is set, it moves the entity without
+// its state.
 func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
@@ -342,7 +343,7 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 			s.stray(e, states[i], err)
 			continue
 		}
-		err = fmt.Errorf("encode the state of %s/%s: %w (mend what its encoder refuses)", s.ID.Kind, clip(e.ID), err)
+		err = fmt.Errorf("encode the state of %s/%s: %w (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err)
 		if !must {
 			return err
 		}
@@ -360,9 +361,9 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 	return nil
 }
 
-// passivate runs the stop hook of an entity and keeps its state encoded. The caller has its turn.
-// If its state cannot be encoded, an idle entity stays active, and one that must go loses its
-// changes since the last encoding, which is logged.
+// passivate runs an entity's stop hook and keeps the entity's encoded state. The caller has the
+// entity's turn. If the state does not encode, an idle entity stays active; an entity that must go
+// loses its changes since the last encoding, which is logged.
 func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.Host.encodeState(e)
 	s.stray(e, state, err)
@@ -372,17 +373,16 @@ func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	s.settle(e, why, state, err)
 }
 
-// stray records that a durable entity about to be passivated has a state not left by any turn. err is the
-// error of encoding it.
+// stray logs a durable entity about to be passivated if its state is not the one that its last turn
+// left. err is the error of encoding state.
 func (s *HostedShard) stray(e *region.Entity, state []byte, err error) {
 	if s.Durable != nil && err == nil {
 		s.Durable.stray(e, state)
 	}
 }
 
-// settle passivates an entity whose hook has run, with the given encoded state; err is
-// an error of encoding. After an error an idle entity stays active, unless its hook is
-// still running.
+// settle passivates an entity whose hook has run, with that encoded state. If err is not nil, the
+// hook or the encoding failed; then an idle entity stays active, unless its hook is still running.
 func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
 		s.Host.passivationFailed(e, why, err)
@@ -391,8 +391,8 @@ func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []
 	s.retire(e, why, state, err)
 }
 
-// hookAndEncode runs the stop hook of an entity that was encoded as state, and returns
-// the state as the hook left it. If either fails, that is the state from before the hook.
+// hookAndEncode runs an entity's stop hook, and returns the encoded state that the hook left. If
+// the hook or the encoding fails, it returns state, which is from before the hook.
 func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, state []byte) ([]byte, error) {
 	if s.Host.Desc.Passivate == nil {
 		return state, nil
@@ -407,8 +407,8 @@ func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, s
 	return after, nil
 }
 
-// retire passivates an entity whose hook has run, with the given encoded state; err is
-// an earlier error.
+// retire passivates an entity whose hook has run, with that encoded state. err, an error of the
+// hook or the encoding, is only logged.
 func (s *HostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil {
 		s.Host.passivationFailed(e, why, err)
@@ -429,7 +429,7 @@ func (s *HostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	s.driver().Counts.Add(EntityPassivated)
 }
 
-// activateNow activates an entity at the start of a turn.
+// activateNow activates an entity in a turn that is about to begin.
 func (s *HostedShard) activateNow(ctx context.Context, e *region.Entity) (err error) {
 	h := s.Host
 	defer func() {
@@ -471,7 +471,8 @@ func (s *HostedShard) activateNow(ctx context.Context, e *region.Entity) (err er
 	return nil
 }
 
-// leased waits until a remote turn may run. ok is false when it never may here.
+// leased waits until a remote call's turn may run. If it may never run here, ok is false and a is
+// the answer.
 func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	if s.mayRun() {
 		return answer{}, true
@@ -488,12 +489,12 @@ func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	return answer{code: wire.CodeExpired, text: NoContact(s.driver().Local.Name)}, false
 }
 
-// noRoom is the error of a call that a bound refused, whether its caller is in this
-// process or not. Its text is made when it is read.
+// noRoom is the error of a call, local or remote, that a bound refused. Its text is built when it
+// is read.
 type noRoom struct {
 	shard *HostedShard
 	bound region.Bound
-	size  int // of the call
+	size  int // bytes of the call
 }
 
 func (e *noRoom) Error() string {
@@ -510,17 +511,17 @@ func (e *noRoom) Error() string {
 	case region.NodeBytes:
 		return bytes("all calls that wait at", cfg.BufferBytes, "Config.Limits.BufferBytes")
 	case region.ClientBytes:
-		return fmt.Sprintf("the calls of all clients of its caller's name, and those of one caller of gateways, may hold %d bytes at %s, half of Config.Limits.BufferBytes, and %d more are too many (retry later, or send less at once)",
+		return fmt.Sprintf("waiting calls of all clients with its caller's name, or of one caller behind gateways, may hold %d bytes at %s, half of Config.BufferBytes, and %d more are too many (retry later, or send less at once)",
 			region.ClientLimit(cfg.BufferBytes), cfg.Name, e.size)
 	case region.ShardCalls:
-		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.Limits.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)
+		return fmt.Sprintf("its shard %v at %s is not open and already holds %d calls (retry later, or raise Config.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)
 	case region.MailboxCalls:
 	}
-	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its MaxMailboxCalls)", cfg.Name, s.Host.Settings.MailboxCalls)
+	return fmt.Sprintf("its mailbox at %s already holds %d calls (retry later, or raise its MaxMailboxCalls)", cfg.Name, s.Host.Settings.MailboxCalls)
 }
 
-// endTurnOf ends a turn as its entity or its supervisor decided, mostly at once. after has the
-// turn's flags, and failed is the failure for the supervisor, or nil.
+// endTurnOf ends a turn as its entity or its supervisor decided, usually at once. after holds the
+// turn's flags. failed is the turn's failure; nil means none.
 func (s *HostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure) {
 	if w := s.driver().Turns.Load(); w != nil {
 		w.End(e, failed != nil, time.Now())
@@ -560,15 +561,14 @@ func (s *HostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure)
 	s.FinishTurn(e)
 }
 
-// passivated ends the turn of an idle entity whose stop hook has ended or is abandoned.
+// passivated ends the turn of an idle entity whose stop hook has ended or was abandoned.
 func (s *HostedShard) passivated(e *region.Entity, state []byte, err error) {
 	defer s.Host.passivating.Add(-1)
 	defer s.FinishTurn(e)
 	s.settle(e, codegen.Idle, state, err)
 }
 
-// nearOf returns the entity that an earlier call of the reference has found in this process; nil if
-// there is none.
+// nearOf returns the entity that an earlier call with this reference found in this process, or nil.
 func nearOf(r *codegen.Ref) *region.Entity { return (*region.Entity)(atomic.LoadPointer(&r.Near)) }
 
 func setNear(r *codegen.Ref, e *region.Entity) { atomic.StorePointer(&r.Near, unsafe.Pointer(e)) }

@@ -18,31 +18,32 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// InCall is a call at its host: from another process, from a queue of this process, or
-// of a local caller that waits for its turn. After its turn has ended and was answered,
-// it is reused by its lane (keep), its runner (toldCalls.keep) or any goroutine
-// (recycle). Until then it can be reached through its entity, so before it is reused
-// the shard must have dropped it (End, or Detach).
+// InCall is a call at its host: from another process, from a queue of this process, or from a local
+// caller that waits for its turn. After its turn has ended and the call was answered, it is reused
+// by its lane (keep), its runner (toldCalls.keep) or any goroutine (recycle). Until then the call
+// can be reached through its entity, so the shard must drop it (End, or Detach) before it is
+// reused.
 type InCall struct {
 	shardhost.Call
-	ownsArgs bool // Args is a buffer of codegen.NewArgs
+	ownsArgs bool // Args is a buffer from codegen.NewArgs
 	told     bool // made by TurnRunner.enqueue and kept by its runner
 	lane     int
-	from     *peers.Session              // the session on which it came; nil for this process's own
-	Encoded  atomic.Pointer[encodedTurn] // nil until its turn begins, or if nobody can see the turn
+	from     *peers.Session              // the session on which the call came; nil for a call of this process
+	Encoded  atomic.Pointer[encodedTurn] // the call's turn; nil before the turn begins, or if nobody can see the turn
 	failed   *failure                    // the failure that the supervisor decides about; nil means none
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
-	arrived  time.Time                   // at this process; of its own tells up to calls.SweepInterval earlier, unless the type has interceptors
+	arrived  time.Time                   // when the call arrived; for tells of this process up to calls.SweepInterval earlier, unless the type has interceptors
 
-	// here has this call, if it is one to a durable entity whose turn runs on its caller's goroutine.
+	// here is the hereCall that contains this call, if its turn runs on its caller's goroutine and
+	// its entity is durable.
 	here *hereCall
-	// granted is set for a waiting local caller: it receives the entity for the caller's turn, or
-	// nil if the caller must look for the home again.
+	// granted is set for a waiting local caller. It receives the entity when the caller's turn
+	// begins, or nil if the caller must look for the home again.
 	granted chan *region.Entity
 }
 
-// newTurn returns the turn of the call, which begins.
+// newTurn returns the call's turn, which begins.
 func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	r := c.described(e)
 	r.run = c.run
@@ -53,7 +54,7 @@ func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	return r
 }
 
-// described returns a turn of the call without a hold on its lane or runner.
+// described returns the call's turn, without a hold on a lane or runner.
 func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).Durable != nil {
 		d := c.here.newTurn()
@@ -79,7 +80,7 @@ func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
 	return r
 }
 
-// after returns the flags of the call's turn, for its end.
+// after returns the flags of the call's turn, which say how the turn ends.
 func (c *InCall) after() uint32 {
 	if r := c.Encoded.Load(); r != nil {
 		return r.turn.after()
@@ -87,15 +88,15 @@ func (c *InCall) after() uint32 {
 	return 0
 }
 
-// hasCommand reports whether the call is a command of a durable entity.
+// hasCommand reports whether the call has a command, which only calls of durable entities have.
 func (c *InCall) hasCommand() bool {
 	return len(c.Command) > 0 || c.here != nil && !c.here.command.IsZero()
 }
 
 var inCalls = sync.Pool{New: func() any { return new(InCall) }}
 
-// recycle makes the call available for reuse. Its turn has ended, and there are no
-// other references to it.
+// recycle makes the call available for reuse. Its turn must have ended, and nothing may refer to
+// it.
 func (c *InCall) recycle() {
 	if c.told {
 		return // its runner keeps it, or the garbage collector has it
@@ -111,7 +112,8 @@ func (c *InCall) recycle() {
 	inCalls.Put(c)
 }
 
-// empty makes a tell ready for reuse, with its buffer unless that is large.
+// empty clears a tell for reuse. It keeps the buffer of the arguments, unless that is larger than
+// maxSpareArgs.
 func (c *InCall) empty() {
 	args := c.Args[:0]
 	if cap(args) > maxSpareArgs {
@@ -121,15 +123,15 @@ func (c *InCall) empty() {
 	c.Args = args
 }
 
-// newInCall makes a call of an envelope that arrived at the given time.
+// newInCall returns the call of an envelope that arrived at that time.
 func newInCall(drv *Driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) *InCall {
 	c := inCalls.Get().(*InCall)
 	c.fill(drv, from, e, lane, at)
 	return c
 }
 
-// fill sets an empty c to the call of an envelope. Its byte slices are those of the frame, which
-// belongs to this process.
+// fill sets c, which is empty, to the call of an envelope. c refers to the bytes of the frame,
+// which belongs to this process.
 func (c *InCall) fill(drv *Driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
 	c.Fill(from, e, int64(at.Sub(drv.Lease.Base())))
 	c.Driver, c.lane, c.arrived = c, lane, at
@@ -137,11 +139,11 @@ func (c *InCall) fill(drv *Driver, from transport.Peer, e *wire.Envelope, lane i
 
 func Inbound(c *region.Call) *InCall { return c.Driver.(*InCall) }
 
-// maxAlone bounds the turns of remote calls that have a goroutine of their own. Beyond
-// it the lane runs turns itself, which makes senders wait.
+// maxAlone bounds the turns of remote calls that run on a goroutine of their own. Beyond it the
+// lane's goroutine runs turns, so senders have to wait.
 const maxAlone = 16 << 10
 
-// runAlone runs a turn on a goroutine of its own, unless there are too many.
+// runAlone runs a turn on a new goroutine. It reports false if too many such turns are running.
 func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runtoken.SlowTurnDetector) bool {
 	drv := s.driver()
 	if drv.alone.Add(1) > maxAlone {
@@ -157,9 +159,9 @@ func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runtoken.SlowTurn
 	return true
 }
 
-// runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil. It reports
-// whether this goroutine still has it afterwards. If the call is a tell of that runner, it is kept for
-// reuse.
+// runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil, and
+// reports whether the goroutine still has it afterwards. If the call is a tell of that runner,
+// reuse keeps the call.
 func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runtoken.Token, reuse *toldCalls) bool {
 	c.run = token.Enter()
 	a := c.guarded(s, e)
@@ -175,8 +177,8 @@ func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runtoken.Tok
 	return kept
 }
 
-// finish ends a turn and answers its call. A process that leaves does not wait for this
-// goroutine, but until driver.answering is 0.
+// finish ends a turn and answers its call. A leaving process waits for that through
+// Driver.answering.
 func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Publisher) {
 	drv, answers := s.driver(), c.ID != 0
 	if answers {
@@ -187,9 +189,9 @@ func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Pub
 	c.answer(drv, a, by)
 }
 
-// answer sends the result of a turn, unless its call was a tell, and ends the call. If
-// an answer must wait for the lease, it waits in its session, or on a goroutine if the
-// caller is in this process.
+// answer sends the result of a turn, unless the call is a tell, and recycles the call. An answer
+// that must wait for the lease waits in its session, or on a goroutine if the caller is in this
+// process.
 func (c *InCall) answer(drv *Driver, a answer, by peers.Publisher) {
 	if a.after != nil && c.ID != 0 && !a.after.mayLeave() {
 		a.after.answer(drv, c, a)
@@ -222,17 +224,17 @@ func (c *InCall) answerNow(drv *Driver, a answer, by peers.Publisher) {
 	drv.answer(c, &e, by)
 }
 
-// answerLeased sends an answer when the lease allows it. If the cluster has declared
-// this node down, another node may have run the entity since, and the answer is never
-// sent.
+// answerLeased sends an answer to a caller in this process when the lease allows it. If the cluster
+// has declared this node down, the answer is never sent, because another node may have run the
+// entity since.
 func (c *InCall) answerLeased(drv *Driver, a answer) {
 	if drv.waitAnswer() == nil {
 		c.answerNow(drv, a, nil)
 	}
 }
 
-// guarded is execute for methods that may end this goroutine by runtime.Goexit. The lane, the
-// entity and the caller then go on without it.
+// guarded is execute for a method that may end this goroutine by runtime.Goexit. In that case
+// guarded hands over the lane, ends the turn and answers the caller.
 func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 	returned := false
 	defer func() {
@@ -302,7 +304,7 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 	return runMethod(s, r, e, c, method.run)
 }
 
-// within runs an encoded call on its entity within the host's interceptors.
+// within runs an encoded call on its entity, inside the host's interceptors.
 func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
 	t, run := &r.turn, false
 	info := t.info()
@@ -348,7 +350,7 @@ func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method
 	return a
 }
 
-// asked calls the host's interceptors. A panic of theirs is their error.
+// asked calls the host's interceptors. It returns a panic of an interceptor as an error.
 func (c *InCall) asked(s *HostedShard, t *turn, info CallInfo, next func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestWaitingCallLeavesItsFrame: a small call that waits does not keep the large frame
-// that it came in; one that is most of its frame is not copied.
+// TestWaitingCallLeavesItsFrame: a small waiting call does not keep the large frame in which it
+// came in memory. A call that is most of its frame is not copied.
 func TestWaitingCallLeavesItsFrame(t *testing.T) {
 	for name, tt := range map[string]struct {
 		frame uint32

@@ -9,10 +9,10 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// intercepted is the invoker of a process with interceptors.
+// intercepted is the invoker of a process that has interceptors.
 type intercepted struct{ invoker }
 
-// InvokerOf returns the invoker of a kind for the calls of this process.
+// InvokerOf returns the invoker for this process's calls of a kind.
 func InvokerOf(k *Kind) codegen.Invoker {
 	if len(k.Driver.Config.Interceptors) > 0 {
 		return intercepted{invoker{k}}
@@ -20,12 +20,13 @@ func InvokerOf(k *Kind) codegen.Invoker {
 	return invoker{k}
 }
 
-// Begin leaves the call to Do.
+// Begin begins nothing, so that the caller uses Do.
 func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (none codegen.Turn, err error) {
 	return none, p.Check(ctx, r, method)
 }
 
-// Check is that of the invoker, and waits until the interceptors may see the call.
+// Check returns why a call cannot be sent. It also waits until the call may leave the turn that
+// makes it, because interceptors see the call from then on.
 func (p intercepted) Check(ctx context.Context, r *codegen.Ref, method string) error {
 	if err := p.cannot(ctx, r, method); err != nil {
 		return err
@@ -33,7 +34,7 @@ func (p intercepted) Check(ctx context.Context, r *codegen.Ref, method string) e
 	return p.mayLeave(ctx, turnOf(ctx), r, method)
 }
 
-// Do is a call within the interceptors.
+// Do makes a call inside the interceptors.
 func (p intercepted) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	err = p.around(ctx, r, method, args, false, func(ctx context.Context) (err error) {
 		results, err = p.invoker.Do(ctx, r, method, args)
@@ -42,12 +43,13 @@ func (p intercepted) Do(ctx context.Context, r *codegen.Ref, method string, args
 	return results, err
 }
 
-// Send is a tell within the interceptors.
+// Send sends a tell inside the interceptors.
 func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	return p.around(ctx, r, method, args, true, func(ctx context.Context) error { return p.invoker.Send(ctx, r, method, args) })
 }
 
-// around makes a call within the interceptors, and returns its own error unless they refuse it.
+// around makes a call inside the interceptors. It returns the call's own error unless an
+// interceptor refuses the call.
 func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, args []byte, tell bool, call func(context.Context) error) (err error) {
 	made := false
 	info := func(ctx context.Context) CallInfo { return p.outgoingInfo(ctx, r.ID, method, tell) }
@@ -72,7 +74,7 @@ func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, 
 	return p.fail(r, method, calls.NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
 }
 
-// outgoingInfo is the CallInfo of a call that this process makes.
+// outgoingInfo returns the CallInfo of a call that this process makes.
 func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell bool) CallInfo {
 	self := p.kind.Driver.Local
 	i := CallInfo{Kind: p.kind.Desc.Name, ID: id, Method: method, Tell: tell}
@@ -93,11 +95,11 @@ func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell b
 
 var (
 	errNextTwice = errors.New("next was called twice (call it once)")
-	errNoNext    = errors.New("it returned nil without a call of next (return an error, or what next returns)")
+	errNoNext    = errors.New("it returned nil without calling next (return an error, or the result of next)")
 	errContext   = errors.New("next was called with a context that is not derived from the turn's (derive it from ctx)")
 )
 
-// intercept calls the interceptors, each within the one before, and then last.
+// intercept calls the interceptors, the first one outermost, around the call of last.
 func intercept(ctx context.Context, all []Interceptor, call func(context.Context) CallInfo, last func(context.Context) error) error {
 	if len(all) == 0 {
 		return last(ctx)
@@ -105,7 +107,7 @@ func intercept(ctx context.Context, all []Interceptor, call func(context.Context
 	return all[0](ctx, call(ctx), func(ctx context.Context) error { return intercept(ctx, all[1:], call, last) })
 }
 
-// refused is the refusal of a host's interceptor, as its caller sees it.
+// refused is the error of a call that an interceptor of its host refused, for the caller.
 type refused struct {
 	text   string
 	causes []error
@@ -114,5 +116,5 @@ type refused struct {
 func (e *refused) Error() string   { return ErrRefused.Error() + ": " + e.text }
 func (e *refused) Unwrap() []error { return e.causes }
 
-// Is reports ErrRefused.
+// Is reports whether target is ErrRefused.
 func (e *refused) Is(target error) bool { return target == ErrRefused }

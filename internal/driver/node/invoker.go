@@ -18,10 +18,10 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// maxLeft bounds the time of a call, in microseconds. It is 35 years.
+// maxLeft bounds the time left for a call, in microseconds. It is 35 years.
 const maxLeft = 1 << 50
 
-// maxIDBytes bounds an entity id.
+// maxIDBytes bounds the length of an entity id.
 const maxIDBytes = 1024
 
 // invoker calls the entities of one kind for the generated clients of this process.
@@ -29,7 +29,7 @@ type invoker struct{ kind *Kind }
 
 var _ codegen.Invoker = invoker{}
 
-// called is the kind whose entities are called.
+// called returns the kind that the invoker calls.
 func (p invoker) called() *Kind { return p.kind }
 
 // Hash returns the hash of an id.
@@ -52,8 +52,8 @@ func (p invoker) Hash(id string) (hash uint64, err error) {
 	return hash, nil
 }
 
-// Refs returns the references of the kind. There are none if it has a hash of its own, which may be
-// the same for many ids.
+// Refs returns the cache of the kind's references, or nil if the kind has its own hash function,
+// because many ids may then have one hash.
 func (p invoker) Refs() *codegen.RefCache {
 	kept := p.kind.refs.Load()
 	if kept == nil && p.kind.Desc.Hash == nil {
@@ -65,15 +65,15 @@ func (p invoker) Refs() *codegen.RefCache {
 	return kept
 }
 
-// fail returns the error of a call.
+// fail returns the public error of a call.
 //
 //go:noinline
 func (p invoker) fail(r *codegen.Ref, method string, outcome calls.Outcome, err error) error {
 	return p.kind.Driver.Config.CallError(CallFailure{Kind: p.kind.Desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err})
 }
 
-// Begin starts a call. It begins the turn itself if the entity is in this process and
-// may run on the caller's goroutine.
+// Begin starts a call. If the entity is in this process and may run on the caller's goroutine,
+// Begin begins the turn; otherwise it returns no turn.
 func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	if _, odd := r.Invoker.(*codegen.RefWithOptions); odd || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
@@ -130,8 +130,8 @@ func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) 
 	return begun, err
 }
 
-// cannot is the reason why a call cannot begin: its reference is invalid, or its time
-// is over.
+// cannot returns why a call cannot begin: its reference is invalid, or its context has ended. It
+// returns nil if the call can begin.
 func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 	why := unfit(r)
 	if err := ctx.Err(); why == nil && err != nil {
@@ -144,7 +144,8 @@ func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) erro
 	return p.fail(r, method, calls.NotExecuted, why)
 }
 
-// unfit is the reason why nothing can be sent to a reference, whatever the context.
+// unfit returns why nothing can be sent to a reference, whatever the context; nil means that
+// sending is possible.
 func unfit(r *codegen.Ref) error {
 	why := r.Err()
 	if why == nil && r.Timeout() < 0 {
@@ -156,8 +157,8 @@ func unfit(r *codegen.Ref) error {
 	return why
 }
 
-// waitTurn waits for the entity's turn, for a local caller. If the shard leaves
-// meanwhile, the call is encoded and sent.
+// waitTurn waits for the entity's turn, for a local caller. If the shard leaves meanwhile, it
+// returns no turn: the caller encodes and sends the call.
 func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	drv := p.kind.Driver
 	c := &InCall{granted: make(chan *region.Entity, 1), lane: s.lane}
@@ -207,8 +208,8 @@ func (p invoker) granted(ctx context.Context, up *turn, s *HostedShard, method s
 	return s.begin(ctx, up, e, method, noContext)
 }
 
-// limit returns ctx with the timeout of the reference or, if neither it nor ctx has one, with
-// Config.CallTimeout.
+// limit returns ctx with the reference's timeout. If neither the reference nor ctx has a time
+// limit, the timeout is Config.CallTimeout.
 func (p invoker) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
 	timeout := r.Timeout()
 	if _, ok := ctx.Deadline(); ok && timeout == 0 {
@@ -225,11 +226,11 @@ func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error
 	return p.cannot(ctx, r, method)
 }
 
-// Send sends a tell. It returns nil when the tell is appended to a session or waits for
-// its shard's home; the sender does not learn whether it arrives.
+// Send sends a tell. It returns nil when the tell is in a session or waits for its shard's home;
+// the sender does not learn whether it arrives.
 //
-// A tell of a durable entity's turn is part of the turn's commit, and does not depend on the
-// context, which may have ended: a late turn commits everything, or nothing.
+// A tell made by a durable entity's turn becomes part of the turn's commit. ctx may have ended,
+// because a late turn also commits all of its tells or none.
 func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	defer codegen.Recycle(c.Args)
@@ -260,8 +261,8 @@ func (p invoker) tell(c *outCall) error {
 	return nil
 }
 
-// Failed returns the caller's error for a call with arguments that do not encode or, after it ran,
-// with results that do not decode.
+// Failed returns the public error of a call whose arguments do not encode or, if it ran, whose
+// results do not decode.
 func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
 		return p.fail(r, method, calls.Executed, err)
@@ -284,8 +285,8 @@ func (p invoker) envelope(c *outCall, up *turn, r *Route, t wire.Type) wire.Enve
 	return e
 }
 
-// enterDurable begins a turn of a durable entity for a local caller, whose goroutine is to run
-// it. It returns no entity if the call has to queue, or if the home is elsewhere.
+// enterDurable begins a durable entity's turn that will run on the local caller's goroutine. It
+// returns no entity if the call has to queue, or if its home is elsewhere.
 func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *region.Entity) {
 	k := p.kind
 	if k.Host == nil || !k.Host.Settings.Inline {
@@ -304,10 +305,10 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *re
 	return s, s.enter(c.Ref)
 }
 
-// enterRead begins a turn of a type with encoded local calls: a durable one, or one hosted with
-// interceptors. Only a method of a durable type that is marked //shard:read and not intercepted runs here,
-// if its entity is active and its state is completely in the log; otherwise enterRead returns nil. Arguments
-// and results of other methods are part of their commits: see attempt.
+// enterRead begins a turn on the caller's goroutine for a type whose local calls are encoded: a
+// durable type, or one hosted with interceptors. It returns nil unless the method is marked
+// //shard:read and not intercepted, and the entity is active with its state completely in the log.
+// Other methods run through attempt, because their arguments and results are part of the commit.
 func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	k := p.kind
 	if k.Host == nil || !k.Host.nearReads[method] {
@@ -331,7 +332,7 @@ func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	return e
 }
 
-// beginRead is Begin for a turn of enterRead with a method that may see it.
+// beginRead is Begin for a turn that enterRead began, if the method may see the turn.
 func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	checks := p.kind.Driver.ChecksTurns
 	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
@@ -341,12 +342,12 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 	return begun, err
 }
 
-// Do sends a call and waits for its results. A call that did not run because its shard
-// moved is sent again until the deadline.
+// Do sends a call and waits for its results. A call that did not run because its shard moved is
+// sent again until the deadline.
 //
-// The stacks of many waiting callers do not fit the processor's cache. Variables for
-// sending and for failing are therefore in separate functions that are not inlined, and
-// are on the stack only as long as needed.
+// The stacks of many waiting callers do not fit the processor's cache. So the code for sending and
+// failing stands in functions that are not inlined, and its variables are on the stack only while
+// needed.
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv, up := p.kind.Driver, turnOf(ctx)
@@ -383,7 +384,8 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call that may not leave the turn up yet. The call's time includes the wait.
+// doLater is Do for a call that must wait before it may leave the turn that makes it, up. The wait
+// counts toward the call's time.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
@@ -396,7 +398,8 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 	return p.Do(limit, r, method, args)
 }
 
-// mayLeave waits until a call may leave the turn up, within the call's time, and returns why it cannot.
+// mayLeave waits, within the call's time, until a call may leave the turn that makes it, up. Its
+// error is why the call cannot leave.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
@@ -411,9 +414,9 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 	return nil
 }
 
-// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key of
-// the call's reference, possibly shared with another turn's call, wins over the id of a call of a
-// turn.
+// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key
+// given with the reference wins over a command id derived from up, and may be shared with calls of
+// other turns.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {
@@ -432,9 +435,9 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	return s
 }
 
-// uncalled counts an unsent call of the turn of ctx. The turn's later calls then have the numbers that
-// they have when the turn runs again and makes this call: whether its time is over, or an interceptor
-// refuses it, may differ.
+// uncalled counts a call that the turn of ctx did not send. When the turn runs again, it may send
+// this call, whose time or interceptor may decide otherwise; thanks to the count, later calls then
+// keep their numbers.
 //
 //go:noinline
 func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
@@ -447,7 +450,8 @@ func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
 	}
 }
 
-// attempt sends the call once. up is the turn that makes it; nil means none. The answer comes to w.
+// attempt sends the call once. up is the turn that makes the call; nil means none. w receives the
+// answer.
 //
 //go:noinline
 func (p invoker) attempt(c *outCall, up *turn, limit *calls.Deadline) (w *calls.Call, id uint64, err error) {
@@ -475,7 +479,8 @@ func (p invoker) attempt(c *outCall, up *turn, limit *calls.Deadline) (w *calls.
 	return w, id, nil
 }
 
-// sendCall sends the call to its shard's home, with that number among the pending calls.
+// sendCall sends the call to its shard's home. id is the call's number among the pending calls, and
+// left its time in microseconds.
 //
 //go:noinline
 func (p invoker) sendCall(c *outCall, up *turn, r *Route, id, left uint64) error {
@@ -487,7 +492,7 @@ func (p invoker) sendCall(c *outCall, up *turn, r *Route, id, left uint64) error
 	return r.send(&e)
 }
 
-// noPlace is the reason why a call was not entered into the table of pending calls.
+// noPlace returns why the table of pending calls did not take a call.
 func (p invoker) noPlace() error {
 	if p.kind.Driver.Closed() {
 		return p.kind.Driver.ErrClosed()
@@ -495,8 +500,8 @@ func (p invoker) noPlace() error {
 	return errPending
 }
 
-// failed ends an attempt without results: the call is sent again after a pause, or
-// fails with err.
+// failed ends an attempt that brought no results. It either pauses and reports that the call is to
+// be sent again, or returns the error of the call.
 //
 //go:noinline
 func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadline, answered bool, try int) (again bool, err error) {
@@ -538,8 +543,8 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 	return false, p.fail(c.Ref, c.Method, calls.Withdrawn(how), c.why(err, why))
 }
 
-// giveUp withdraws a call after its deadline, if that is still possible, and returns how far it
-// came and what it waited for.
+// giveUp withdraws a call after its deadline, if that is still possible. It returns how far the
+// call came, and what it waited for.
 func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)
@@ -562,10 +567,10 @@ func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal,
 	return how, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
 }
 
-// tellNear gives a tell to a runner without the shard's lock: its turn begins, or it joins the turn
-// of tells that is under way. It reports false if that is impossible: the entity is elsewhere or
-// not active, or calls wait for it. The tell then takes the ordinary path and may wait, so that a
-// sender's tells and calls stay in order.
+// tellNear gives a tell to a runner without the shard's lock: the tell's turn begins, or the tell
+// joins the running turn of tells. It reports false if the entity is elsewhere or not active, or if
+// calls wait for it. The tell then takes the ordinary path and may wait, which keeps a sender's
+// tells and calls in order.
 func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.Encodes || outgoingOf(c.Context) != nil {
 		return false, nil // its turn commits, or it has more than arguments
@@ -590,7 +595,8 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	return near, err
 }
 
-// resultError is the error for an answer without results, of a call with that outcome.
+// resultError returns the error of a call that was answered without results. outcome says whether
+// the call ran.
 func (p invoker) resultError(c *outCall, res calls.Result, outcome calls.Outcome) error {
 	kind := p.kind.Desc.Name
 	switch res.Code {
@@ -626,8 +632,8 @@ func (p invoker) resultError(c *outCall, res calls.Result, outcome calls.Outcome
 	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
 }
 
-// CalledBy returns the kind that an invoker calls, with interceptors or without; nil if the invoker is
-// of neither a node nor a connection.
+// CalledBy returns the kind that an invoker calls; nil if the invoker belongs to neither a node nor
+// a connection.
 func CalledBy(p codegen.Invoker) *Kind {
 	if at, ok := p.(interface{ called() *Kind }); ok {
 		return at.called()
@@ -635,7 +641,7 @@ func CalledBy(p codegen.Invoker) *Kind {
 	return nil
 }
 
-// commandKey returns the key of the reference's calls; nil means that it has none.
+// commandKey returns the reference's key for commands; nil means that it has none.
 func commandKey(r *codegen.Ref) *string {
 	if odd, is := r.Invoker.(*codegen.RefWithOptions); is {
 		return odd.Options.CommandID
@@ -643,5 +649,5 @@ func commandKey(r *codegen.Ref) *string {
 	return nil
 }
 
-// errNoCommandID is the error of calls whose reference has an empty key.
+// errNoCommandID is the error of a call whose reference has an empty command key.
 var errNoCommandID = errors.New("its command id is empty (give shard.CommandID a key, or leave the option out)")

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// journalOf is the configuration of a shard's journal at its home.
+// journalOf returns the configuration of a shard's journal at its home.
 func journalOf(e *codegen.Events, shards int) durable.Journal {
 	j := durable.Journal{On: true, Every: e.Every, Age: e.Age, Followers: e.Followers}
 	if e.Count > 0 {
@@ -26,7 +26,7 @@ var errNotRecorded = errors.New("its turn changed the state without an event (ch
 
 var errOtherState = errors.New("its turn left another state than its events give (change it in Apply alone, and let Apply use only the state and the event)")
 
-// foldEvents applies events to a state. A panic of Apply is returned as an error.
+// foldEvents applies events to a state. It returns a panic of Apply as an error.
 func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
 	if len(events) == 0 {
 		return state, nil
@@ -49,8 +49,9 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 	})
 }
 
-// notFolded is the error of an event that this program cannot apply, at that place behind its entity's state.
-// None of them counts then: a part of them would give a state that never was, and be stored.
+// notFolded returns the error of an event that this program cannot apply: the one with index at
+// among the events after the entity's stored state. Earlier events are not applied either, because
+// a state with only some of the events never existed and must not be stored.
 func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
 	var unread *codegen.DecodeError
@@ -60,8 +61,8 @@ func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	return err
 }
 
-// restate returns an encoded state after a change of it. Fields that this program does not know
-// are kept.
+// restate decodes a state, changes it, and encodes it again. It keeps fields that this program does
+// not know.
 func restate(h *codegen.Host, id string, state []byte, change func(entity any) error) ([]byte, error) {
 	entity := h.New()
 	if h.SetID != nil {
@@ -83,8 +84,9 @@ func restate(h *codegen.Host, id string, state []byte, change func(entity any) e
 	return changed, err
 }
 
-// stateSum is a checksum of a state for [durable.Turn], of a type with a journal; 0 means none. Its upper half,
-// of 12 bits, stands for the contract of the program: another contract may write the same state otherwise.
+// stateSum returns a checksum of a state for [durable.Turn], for a type with a journal; 0 means
+// none. Its upper 12 bits identify the program's contract, because another contract may encode the
+// same state differently.
 func stateSum(h *codegen.Host, state []byte) uint32 {
 	if h.Events == nil || h.Contract == "" {
 		return 0
@@ -93,8 +95,9 @@ func stateSum(h *codegen.Host, state []byte) uint32 {
 	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
 }
 
-// strayed reports whether an entity's events give another state than the last turn left. It compares them only
-// where a program of the same contract ran that turn.
+// strayed reports whether an entity's events give another state than its last turn left. It reports
+// false if a program with another contract ran that turn, because the checksums then cannot be
+// compared.
 func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 	sum := stateSum(h, loaded.State)
 	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
@@ -102,14 +105,15 @@ func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")
 
-// An eventTaker takes the events of the turns of a durable type's entities.
+// An eventTaker takes the events that turns of a durable type's entities recorded.
 type eventTaker struct {
 	host    *codegen.Host
-	checked bool // applying a turn's events must give the state that the turn leaves
+	checked bool // check that applying a turn's events gives the state that the turn left
 }
 
-// collect takes the events of a turn. It fails if the state has changed without an event, or not as the
-// events say if that is checked. For a method marked //shard:read after is not used.
+// collect takes the events of a turn. It fails if the state has changed without an event or, with
+// checked, if the events give another state than after. For a method marked //shard:read after is
+// not used.
 func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := t.host
 	if h.Events == nil || value == nil {
@@ -134,8 +138,9 @@ func (t eventTaker) collect(value any, before, after []byte, read bool, id strin
 	return events, err
 }
 
-// Unanswered reports whether a request may succeed later, or has succeeded although the answer is lost.
-// One that the store refuses for a missing right does not, nor does a read of what cannot be decoded.
+// Unanswered reports whether a failed request to the store may succeed later, or has succeeded
+// although its answer was lost. It reports false if the store refused the request for lack of a
+// right, or if what was read cannot be decoded.
 func Unanswered(err error) bool {
 	if errors.Is(err, fs.ErrPermission) {
 		return false

@@ -12,21 +12,21 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Kind is one entity type at this process: its routes, and its host if this process
-// hosts it.
+// Kind is one entity type at this process, with its routes, and with its host if this process hosts
+// the type.
 type Kind struct {
 	Driver *Driver
 	Desc   codegen.Kind
 	name   []byte
 	Shards uint32
-	shift  uint8                  // of a hash, so that the bits remain that name its shard
-	Err    error                  // why calls of it cannot work; nil if they can
-	errors func() []codegen.Error // the declared errors
+	shift  uint8                  // how far to shift a hash so that only the bits of the shard number remain
+	Err    error                  // why the type cannot be called; nil if it can
+	errors func() []codegen.Error // returns the declared errors
 	routes []Route
 	refs   atomic.Pointer[codegen.RefCache] // nil until a reference is made
-	// Set before Start. host is nil if the kind is only called.
+	// Host is nil if the kind is only called. Host and Encodes are set before Start.
 	Host    *Host
-	Encodes bool // calls are encoded at this process too, because they commit or are intercepted
+	Encodes bool // local calls are encoded too, because they commit or are intercepted
 }
 
 func newKind(drv *Driver, desc codegen.Kind) *Kind {
@@ -43,7 +43,7 @@ func newKind(drv *Driver, desc codegen.Kind) *Kind {
 	return k
 }
 
-// Route returns the route of a shard number, or nil if the kind has no such shard.
+// Route returns the route of the shard with that number, or nil if the kind has no such shard.
 func (k *Kind) Route(shard uint32) *Route {
 	if shard < k.Shards || shard-k.Shards >= uint32(len(k.routes)) {
 		return nil
@@ -60,16 +60,18 @@ func (k *Kind) Hosted(shard uint32) *HostedShard {
 	return &k.Host.Shards[shard-k.Shards]
 }
 
-// ShardOf returns the number of an entity's shard, or why the id is bad.
+// ShardOf returns the number of an entity's shard, or an error if the id is invalid.
 func (k *Kind) ShardOf(id string) (uint32, error) {
 	hash, err := invoker{k}.Hash(id)
 	return placement.ShardOf(hash, k.Shards), err
 }
 
-// routeOf returns the route of an entity's shard, by the hash of its reference (placement.ShardOf).
+// routeOf returns the route of an entity's shard. hash is that of the entity's reference: see
+// placement.ShardOf.
 func (k *Kind) routeOf(hash uint64) *Route { return &k.routes[hash>>k.shift] }
 
-// adopt follows the table from an older one, if it has the kind with as many shards.
+// adopt applies the changes between two shard tables to the kind's routes and shards. It does
+// nothing if t gives the kind another number of shards.
 func (k *Kind) adopt(old, t *placement.Table) {
 	part := t.Type(k.Desc.Name)
 	if part == nil || k.Err != nil {
@@ -81,8 +83,9 @@ func (k *Kind) adopt(old, t *placement.Table) {
 	k.Driver.Data.Follow(old, t, k.Desc.Name)
 }
 
-// Found sets the home of a singleton: in its route, and in its shard at this process unless hosts is
-// set. With hosts this process still has a part of the instance, and knows better where the shard is.
+// Found sets the home of a singleton in its route and, unless hosts is set, in its shard at this
+// process. With hosts this process still runs a part of the instance, and knows better where the
+// shard is.
 func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if k.Host != nil && !hosts {
 		k.Host.Shards[0].Place(node, epoch, 0)
@@ -90,11 +93,11 @@ func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) 
 	k.routes[0].Found(node, epoch)
 }
 
-// durableShards is the default number of shards of a durable type. Commits of one shard
-// are appended together, so few shards allow more commits a second than many.
+// durableShards is the default number of shards of a durable type. It is small, because commits of
+// one shard are appended together: fewer shards allow more commits a second.
 const durableShards = 64
 
-// checkKind sets the default number of shards of a kind's description, and returns why the
+// checkKind sets the default number of shards of a kind's description, and returns an error if the
 // description cannot be used.
 func checkKind(k *codegen.Kind) error {
 	if k.Shards == 0 {
@@ -108,7 +111,7 @@ func checkKind(k *codegen.Kind) error {
 		errs = append(errs, err)
 	}
 	if k.Singleton && k.Shards != 1 {
-		errs = append(errs, fmt.Errorf("type %s: a singleton of %d shards (run go generate again?)", k.Name, k.Shards))
+		errs = append(errs, fmt.Errorf("type %s: a singleton has one shard, not %d (run go generate again?)", k.Name, k.Shards))
 	} else if err := placement.CheckShards(k.Shards); err != nil {
 		errs = append(errs, fmt.Errorf("type %s: %w", k.Name, err))
 	}
@@ -124,8 +127,8 @@ func (k *Kind) locate(id string) (shard uint32, err error) {
 	return placement.ShardOf(hash, k.Shards), nil
 }
 
-// ownHash calls the user's shard function twice, because two different results for one
-// id would give one entity two homes.
+// ownHash calls the user's shard function. It calls the function twice, because two different
+// results for one id would give one entity two homes.
 func (k *Kind) ownHash(id string) (hash uint64, err error) {
 	name := k.Desc.HashName
 	defer func() {

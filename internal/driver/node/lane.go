@@ -19,32 +19,32 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lane receives one lane's messages, from the broker or one direct lane, and runs the turns of remote calls, one
-// after another on one goroutine, as long as they are quick. Its other fields belong to the
-// goroutine that has the run token.
+// lane receives one lane's messages, from the broker or from one direct lane. Its goroutine also
+// runs the turns of remote calls, one after another, as long as they are quick. The fields below
+// Token belong to the goroutine that has the run token.
 type lane struct {
 	runtoken.Token
-	peers.Batch // sessions with something to publish, answers or acknowledgements
+	peers.Batch // sessions that have answers or acknowledgements to publish
 	driver      *Driver
 	ch          transport.Channel
-	link        transport.Link // to the broker
-	conn        *direct.Conn   // nil: it has the broker's messages
+	link        transport.Link // the link to the broker
+	conn        *direct.Conn   // the direct lane; nil: messages come from the broker
 
 	reader wire.FrameReader
 	header wire.FrameHeader
-	size   int               // of the frame under way, in bytes
-	from   *peers.Session    // with the sender of the frame under way, or of the last one
-	named  transport.Address // the sender that the subject of from's last frame named
-	at     time.Time         // when the frame arrived
-	rest   []byte            // the part of the frame under way that is not parsed yet
-	seq    uint64            // of the next envelope
-	next   wire.Envelope     // the one under way; reused
-	skip   uint32            // envelopes of the frame that are still to be skipped, because they were handled before
-	open   bool              // a frame is under way
-	// answered are calls of this process whose answers are in the current frame.
+	size   int               // bytes of the frame being handled
+	from   *peers.Session    // the session with the sender of the current frame, or of the last one
+	named  transport.Address // the sender that the subject of the last frame of from named
+	at     time.Time         // when the current message arrived
+	rest   []byte            // the part of the current frame that is not parsed yet
+	seq    uint64            // sequence number of the next envelope
+	next   wire.Envelope     // the current envelope; reused
+	skip   uint32            // how many envelopes of the frame to skip, because they were handled before
+	open   bool              // a frame is being handled
+	// answered are calls of this process whose answers came in the current frame.
 	answered []*calls.Call
 	slow     runtoken.SlowTurnDetector
-	kind     *Kind   // of the previous call, and mostly of the next one
+	kind     *Kind   // the kind of the previous call, and usually of the next one
 	spare    *InCall // a call whose turn has ended, for reuse
 
 	done chan struct{} // closed when there is nothing more to receive
@@ -58,7 +58,8 @@ func newLane(drv *Driver, ch transport.Channel, conn *direct.Conn) *lane {
 	return l
 }
 
-// run handles messages until nothing comes any more or another goroutine takes over the lane.
+// run handles messages until none can come any more, or until another goroutine has taken over the
+// lane.
 func (l *lane) run() {
 	for {
 		if l.open && !l.frame() {
@@ -89,7 +90,7 @@ func (l *lane) run() {
 	}
 }
 
-// stop ends a lane that receives nothing more.
+// stop ends the lane, which can receive nothing more. err says why.
 func (l *lane) stop(err error) {
 	l.driver.watch.Unmind(&l.Token)
 	if l.end != nil {
@@ -100,15 +101,15 @@ func (l *lane) stop(err error) {
 	close(l.done)
 }
 
-// resume runs on a new goroutine to take over the lane from a long or waiting turn.
+// resume runs the lane on a new goroutine, because the former one has a long or waiting turn.
 func (l *lane) resume() {
 	l.slow.SlowDown()
 	l.run()
 }
 
-// denied fails the lane's calls that wait for a process with a refused subject, or for any process
-// if the lane gets no connection for lack of a right. An earlier sending of such a call may have
-// arrived.
+// denied fails the lane's calls that wait for a process whose subject the broker refuses. If to is
+// zero, it fails all calls of the lane, because a missing right keeps the lane from connecting. An
+// earlier attempt of such a call may have arrived.
 func (l *lane) denied(to transport.Address, why string) {
 	l.driver.Pending.CompleteSent(func(s calls.Carrier) bool {
 		p, ok := s.(*peers.Session)
@@ -118,7 +119,7 @@ func (l *lane) denied(to transport.Address, why string) {
 
 var errFrame = fmt.Errorf("a frame of more than %d bytes", stream.FrameBytes)
 
-// message begins a frame, or handles another message.
+// message begins a frame, or handles a message of another kind completely.
 func (l *lane) message(m transport.Message) {
 	drv := l.driver
 	l.at = time.Now()
@@ -182,14 +183,14 @@ func (l *lane) message(m transport.Message) {
 	l.size = len(m.Payload)
 }
 
-// isFrom reports whether the subject and the content of a frame name the sender of the frame before, which
-// was vouched for.
+// isFrom reports whether a frame's subject and content name the sender of the previous frame, which
+// was verified.
 func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
 	return l.from != nil && named == l.named && sender == l.from.Peer()
 }
 
-// carry has the direct lane carry the frames of a session with its peer. The session
-// may be younger than the lane.
+// carry makes the direct lane carry the frames of a session with its peer. The session may be
+// younger than the lane.
 func (l *lane) carry(p *peers.Session) {
 	if p.DirectLane() == peers.DirectLane(l.conn) || l.conn.HasEnded() {
 		return
@@ -200,8 +201,8 @@ func (l *lane) carry(p *peers.Session) {
 	}
 }
 
-// frame handles the rest of the frame under way. It reports whether this
-// goroutine still has the lane.
+// frame handles the rest of the current frame. It reports whether this goroutine still has the
+// lane.
 func (l *lane) frame() bool {
 	for l.seq < l.header.Seq+uint64(l.header.Count) {
 		e := &l.next
@@ -243,7 +244,7 @@ func (l *lane) frame() bool {
 	return true
 }
 
-// answerLater appends an envelope to a session and publishes it with the next frame.
+// answerLater appends an envelope to a session, which the lane publishes after the current frame.
 func (l *lane) answerLater(p *peers.Session, e *wire.Envelope) {
 	if p == nil || !p.Answer(e, l) {
 		l.driver.Counts.Add(dropNoPeer)
@@ -268,7 +269,7 @@ func (l *lane) take() (c *InCall) {
 	return c
 }
 
-// kindOf finds a kind by its name; nil where it is not known.
+// kindOf returns the kind with that name, or nil if this process does not know it.
 func (l *lane) kindOf(name []byte) *Kind {
 	if l.kind == nil || string(l.kind.name) != string(name) {
 		l.kind = (*l.driver.Kinds.Load())[string(name)]
@@ -276,8 +277,8 @@ func (l *lane) kindOf(name []byte) *Kind {
 	return l.kind
 }
 
-// envelope handles one envelope from the lane's peer. It reports whether this
-// goroutine still has the lane.
+// envelope handles one envelope from the lane's peer. It reports whether this goroutine still has
+// the lane.
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	from := l.from
 	if from.Peer().Client && !e.MayComeFrom(from.Class(), l.driver) {
@@ -305,8 +306,8 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// takeAnswer takes the call of an answer out of the table of pending calls; it is nil if no caller waits for
-// the answer. The lane must wake the caller.
+// takeAnswer removes an answered call from the table of pending calls; it returns nil if no caller
+// waits for the answer. The lane must then wake the caller.
 func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	if e.Code == wire.CodeMoved {
 		l.driver.Data.Learn(e)
@@ -320,8 +321,8 @@ func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	return c
 }
 
-// call brings an ask or a tell to its shard. It refuses envelopes before they are
-// acknowledged, so their sender still has them.
+// call brings an ask or a tell to its shard. It refuses an envelope before acknowledging it, while
+// the sender still has it.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	drv, p := l.driver, l.from
 	defer func() { // store the outcome of seq; a turn that runs has stored it already
@@ -357,7 +358,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// refuse answers a call that is not accepted, with the next frame.
+// refuse answers a call that is not accepted. The answer leaves after the current frame.
 func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	if to, answer := l.driver.Data.Refuse(l.from, int(l.ch), e, seq, r); answer != nil {
 		l.answerLater(to.(*peers.Session), answer)
@@ -365,8 +366,8 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	return true
 }
 
-// wake wakes the callers whose answers have come. It counts all of them first, so that
-// the write coalescer knows how many are about to call again.
+// wake wakes the callers whose answers have come. It first tells the write coalescer their number,
+// because they will probably call again together.
 func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return
@@ -379,8 +380,8 @@ func (l *lane) wake() {
 	l.answered = l.answered[:0]
 }
 
-// runTurn runs a remote call's turn, on the lane's goroutine unless turns take
-// long. It reports whether this goroutine still has the lane afterwards.
+// runTurn runs a remote call's turn: on the lane's goroutine, or on another one if turns are slow.
+// It reports whether this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *HostedShard, e *region.Entity, c *InCall) bool {
 	l.wake() // a turn may take long
 	if l.slow.IsSlow() && c.runAlone(sh, e, &l.slow) {

@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestCallOutlivesItsEnvelope: a turn that lost its lane keeps nothing of the lane's, which
-// parses every envelope into the same memory.
+// TestCallOutlivesItsEnvelope: a turn that has lost its lane keeps no memory of the lane, which
+// parses each envelope into the same memory.
 func TestCallOutlivesItsEnvelope(t *testing.T) {
 	const n = 10
 	var frame []byte
@@ -41,8 +41,8 @@ func TestCallOutlivesItsEnvelope(t *testing.T) {
 	}
 }
 
-// TestLaneConfusesNoSenders: whether a frame is a forgery, and whose session has it, does not depend on
-// the frame before, whose sender the lane remembers.
+// TestLaneConfusesNoSenders: whether a frame is forged, and to which session it belongs, does not
+// depend on the previous frame, although the lane remembers that frame's sender.
 func TestLaneConfusesNoSenders(t *testing.T) {
 	drv := NewDriver(testConfig(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, knowing{})
 	peer := func(name string, class identity.Class, n uint64) transport.Peer {
@@ -100,8 +100,8 @@ func TestLaneConfusesNoSenders(t *testing.T) {
 	}
 }
 
-// TestLaneLeavesEndedSession: a lane does not go on with the session of the frame before when that has
-// ended.
+// TestLaneLeavesEndedSession: a lane does not use the previous frame's session again if that
+// session has ended.
 func TestLaneLeavesEndedSession(t *testing.T) {
 	drv := NewDriver(testConfig(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, knowing{})
 	peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 2}}

@@ -18,15 +18,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A stand is a node that was not started, with one open shard of a type whose hooks
-// and methods are the test's. It has no lease until it is given one.
+// A stand is a node that was not started, with one open shard of a type whose hooks and methods the
+// test sets. It has no lease until the test gives it one.
 type stand struct {
 	driver   *Driver
 	host     *Host
 	shard    *HostedShard
 	sent     recorder
 	activate func()
-	ran      int // turns of the type's only method
+	ran      int // number of turns of the type's only method
 }
 
 // A recorder is a link that keeps what was sent.
@@ -77,11 +77,11 @@ func (st *stand) take(id string) *region.Entity {
 	return st.shard.Core.Take(id, 1)
 }
 
-// lose ends the lease while an entity is activated.
+// lose ends the lease, for use while an entity is activated.
 func (st *stand) lose() { st.driver.Lease.End(turnlease.Over) }
 
-// TestNoTurnWhenTheLeaseEndsInOnActivate: a hook that took long may have outlived the
-// node's right to run the entity, which another node may have by now.
+// TestNoTurnWhenTheLeaseEndsInOnActivate: no turn begins if the lease has ended during a long
+// OnActivate, because another node may have the entity.
 func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	t.Run("of a call from elsewhere", func(t *testing.T) {
 		st := newStand(t)
@@ -114,8 +114,8 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	})
 }
 
-// TestNoTurnBeginsWhileTheNodeExits: a call waits that comes to its turn when the others may start
-// its entity. Then it is refused, so that its caller sends it there.
+// TestNoTurnBeginsWhileTheNodeExits: a call whose turn would come when other nodes may start its
+// entity waits, and is then refused, so that its caller sends it to the new home.
 func TestNoTurnBeginsWhileTheNodeExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStand(t)
@@ -134,8 +134,8 @@ func TestNoTurnBeginsWhileTheNodeExits(t *testing.T) {
 	})
 }
 
-// TestCutTurnsAreSentAgain: a turn waits for the lease, or for its log, when a node that leaves ends
-// its context. The call has not run, and its time is not over, so its caller sends it again.
+// TestCutTurnsAreSentAgain: a turn waits for the lease or for its log when a leaving node ends its
+// context. The call has not run and has time left, so its caller sends it again.
 func TestCutTurnsAreSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStand(t)
@@ -156,8 +156,8 @@ func TestCutTurnsAreSentAgain(t *testing.T) {
 	})
 }
 
-// TestNoAnswerWithoutALease: what has run is answered when the node may answer again,
-// and never if it may not: others may have run the entity since.
+// TestNoAnswerWithoutALease: a call that has run is answered when the node may answer again, and
+// never if it may not, because others may have run the entity since.
 func TestNoAnswerWithoutALease(t *testing.T) {
 	ask := func(st *stand) (*calls.Call, *InCall) {
 		waits, id := st.driver.Pending.Open(0, 0)
@@ -211,7 +211,8 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 	})
 }
 
-// TestNoPassivationWithoutALease: another node may have the entity, and its state with it.
+// TestNoPassivationWithoutALease: no entity is passivated without a lease, because another node may
+// have the entity and its state.
 func TestNoPassivationWithoutALease(t *testing.T) {
 	st := newStand(t)
 	st.driver.Lease.Renew(time.Time{})
@@ -229,9 +230,9 @@ func TestNoPassivationWithoutALease(t *testing.T) {
 	require.Nil(t, e.Value)
 }
 
-// TestGoodbyeEndsNoCall: who said goodbye on a lane had answered, or passed on, all that
-// it had taken there. So a call that it has not answered runs elsewhere, and is not lost
-// when the peer is removed.
+// TestGoodbyeEndsNoCall: a peer that said goodbye on a lane has answered or forwarded all calls
+// that it received there. So a call that it did not answer runs elsewhere, and is not lost when the
+// peer is removed.
 func TestGoodbyeEndsNoCall(t *testing.T) {
 	for _, bye := range []bool{true, false} {
 		st := newStand(t)
@@ -250,12 +251,12 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 	}
 }
 
-// Drain and Flush have nothing to wait for.
+// Drain and Flush return at once.
 func (r *recorder) Drain(context.Context) error                    { return nil }
 func (r *recorder) Flush(context.Context, transport.Channel) error { return nil }
 
-// TestNoGoodbyeBeforeTheAnswers: a peer that gets a goodbye counts on answers to all its calls. So there is
-// none if the time is over while an answer waits for its log.
+// TestNoGoodbyeBeforeTheAnswers: a goodbye tells a peer that all its calls were answered. So a
+// process whose time ends while an answer waits for its log sends none.
 func TestNoGoodbyeBeforeTheAnswers(t *testing.T) {
 	st := newStand(t)
 	st.driver.Lease.End(turnlease.Ending)

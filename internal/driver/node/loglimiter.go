@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// A LogLimiter drops most repetitions of log lines that a loop of calls or messages repeats. It logs
-// the first, second, fourth, eighth and so on of similar lines. The zero value is ready for use. It is
-// safe for concurrent use.
+// A LogLimiter drops most repetitions of log lines that calls or messages cause in loops. It logs
+// the first, second, fourth, eighth and so on of similar lines. The zero value is ready for use. It
+// is safe for concurrent use.
 type LogLimiter struct {
 	mu     sync.Mutex
 	counts map[logKey]uint64
@@ -18,11 +18,12 @@ type LogLimiter struct {
 // A logKey has the fields that similar lines have in common.
 type logKey struct{ text, subject, method string }
 
-// maxLogKeys bounds the subjects that are counted apart, because others may invent them. Further lines
-// count together by their text.
+// maxLogKeys bounds the number of (text, subject, method) keys, because other processes may invent
+// subjects. Beyond it, lines share one counter per text.
 const maxLogKeys = 1024
 
-// count counts a line, and reports whether to log it. n is the number of similar lines so far.
+// count counts a line, and reports whether to log it. n is the number of similar lines so far,
+// including this one.
 func (l *LogLimiter) count(text, subject, method string) (n uint64, log bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,14 +45,15 @@ func (l *LogLimiter) count(text, subject, method string) (n uint64, log bool) {
 	return n, n&(n-1) == 0
 }
 
-// Log logs a line, unless it is dropped, with "count", the number of similar lines so far.
+// Log logs a line unless it is to be dropped. The line's "count" is the number of similar lines so
+// far.
 func (l *LogLimiter) Log(to *slog.Logger, level slog.Level, text, subject, method string, args ...any) {
 	if n, log := l.count(text, subject, method); log {
 		to.Log(context.Background(), level, text, append(args, "count", n)...)
 	}
 }
 
-// Warn is Log with that level.
+// Warn is Log at level Warn.
 func (l *LogLimiter) Warn(to *slog.Logger, text, subject, method string, args ...any) {
 	l.Log(to, slog.LevelWarn, text, subject, method, args...)
 }

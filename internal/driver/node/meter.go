@@ -14,7 +14,7 @@ import (
 // Meters are the meters of a process. It is safe for concurrent use.
 type Meters struct {
 	all atomic.Pointer[[]*measure.Meter] // nil: none
-	mu  sync.Mutex                       // held by those that change it
+	mu  sync.Mutex                       // held while all is replaced
 }
 
 // each calls f for each meter.
@@ -26,7 +26,7 @@ func (s *Meters) each(f func(*measure.Meter)) {
 	}
 }
 
-// change replaces the meters, and returns how many there are.
+// change replaces the list of meters, and returns its new length.
 func (s *Meters) change(f func([]*measure.Meter) []*measure.Meter) int {
 	var all []*measure.Meter
 	if old := s.all.Load(); old != nil {
@@ -40,7 +40,7 @@ func (s *Meters) change(f func([]*measure.Meter) []*measure.Meter) int {
 	return len(all)
 }
 
-// Add adds a meter, which stop removes. Appends and frames are looked at only while there is one.
+// Add adds a meter; stop removes it. Appends and frames are reported only while there is a meter.
 func (s *Meters) Add(m *measure.Meter, appends *durablehost.Measured, frames *peers.Set) (stop func()) {
 	change := func(f func([]*measure.Meter) []*measure.Meter) {
 		s.mu.Lock()

@@ -11,16 +11,16 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// An outCall is one call in encoded form.
+// An outCall is one call of this process, with encoded arguments.
 type outCall struct {
 	Context context.Context
-	Args    []byte // encoded arguments, in a buffer of codegen.NewArgs
+	Args    []byte // encoded arguments, in a buffer from codegen.NewArgs
 	Ref     *codegen.Ref
 	Method  string
-	Command *sentCommand // of a durable type; nil otherwise
+	Command *sentCommand // of a call to a durable type; nil otherwise
 }
 
-// sent is the command as package calls has it; nil for none.
+// sent returns the command in the form of package calls; nil means none.
 func (c *outCall) sent() *calls.Command {
 	if c.Command == nil {
 		return nil
@@ -28,17 +28,18 @@ func (c *outCall) sent() *calls.Command {
 	return &c.Command.sent
 }
 
-// sentCommand is the command of a call to a durable type. It is the same for each
-// attempt.
+// sentCommand is the command of a call to a durable type. All attempts of the call have the same
+// command.
 type sentCommand struct {
 	id     durablehost.ID
-	number uint64 // among the commands of this process; 0 means that the id has a key, or comes from a turn or a log
+	number uint64 // number among the commands of this process; 0 means that id has a key, or comes from a turn or a log
 	sent   calls.Command
 	tried  bool
-	doubt  string // why it is not known whether the last attempt is committed; "" if nobody said
+	doubt  string // why it is unknown whether the last attempt was committed; "" if no answer said so
 }
 
-// why is the cause of a call that has to end: the last try's doubt, if there is one.
+// why returns ended, the error with which a call ends, with the doubt about the last attempt or, if
+// there is none, with cause.
 func (c *outCall) why(ended, cause error) error {
 	if c.Command != nil && c.Command.doubt != "" {
 		return fmt.Errorf("%w: %s", ended, c.Command.doubt)
@@ -46,7 +47,7 @@ func (c *outCall) why(ended, cause error) error {
 	return late(ended, cause)
 }
 
-// next returns the command as this attempt sends it.
+// next returns the command's id for the next attempt.
 func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 	if s.number != 0 && s.tried { // the first attempt has the finished numbers of Source.Begin
 		from.Update(&s.id)
@@ -55,8 +56,8 @@ func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 	return &s.id
 }
 
-// end ends a call's command. If an earlier attempt may have run, an error no longer
-// says that the call did not run.
+// end ends a call's command. If an earlier attempt may have run, it changes err so that err does
+// not say that the call did not run.
 func (s *sentCommand) end(drv *Driver, err error) error {
 	if s.number != 0 {
 		drv.commands.End(s.number)
@@ -77,7 +78,7 @@ func (s *sentCommand) end(drv *Driver, err error) error {
 	return drv.Config.CallError(failed)
 }
 
-// toldContext is the context of a call that delivers a tell from a shard's log.
+// toldContext is the context of a call that delivers a tell stored in a shard's log.
 type toldContext struct {
 	context.Context
 	id durablehost.ID
@@ -85,10 +86,10 @@ type toldContext struct {
 
 var sentCommands = sync.Pool{New: func() any { return new(sentCommand) }}
 
-// newSentCommand returns a command without an id, in memory that recycle makes available again.
+// newSentCommand returns a command without an id, in memory that recycle frees for reuse.
 func newSentCommand() *sentCommand { return sentCommands.Get().(*sentCommand) }
 
-// recycle makes the memory available for other commands. The call has ended.
+// recycle frees the command's memory for reuse. The call must have ended.
 func (s *sentCommand) recycle() {
 	*s = sentCommand{}
 	sentCommands.Put(s)

@@ -13,15 +13,15 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// storedTellPatience bounds one attempt to commit a tell of a durable entity at its
-// receiver. It is the deadline of the turn there.
+// storedTellPatience bounds one attempt to have the receiver commit a durable entity's tell. It is
+// the deadline of the receiver's turn.
 const storedTellPatience = time.Minute
 
-// outbox sends the tells in the logs of this process's shards.
+// outbox sends the tells that the logs of this process's shards store.
 type outbox struct{ driver *Driver }
 
-// send sends a tell to its receiver. It reports whether the receiver has run it and, if
-// it is durable, committed it.
+// send sends a stored tell to its receiver. It reports whether the receiver has run the tell and,
+// if the receiver is durable, committed the turn.
 func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool) {
 	drv := o.driver
 	body, err := durablehost.ReadBody(tell.Body)
@@ -39,8 +39,8 @@ func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (
 // errNoClient means that this program has no client of the tell's type.
 var errNoClient = errors.New("this process has no client of the type (make one before the node starts)")
 
-// call makes the call that delivers a tell. It is answered, so that the sender learns of
-// its end.
+// call makes the call that delivers a stored tell. It is a call with an answer, so that the sender
+// learns that the tell has run.
 func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
 	k := (*o.driver.Kinds.Load())[tell.Target.Log]
 	if k == nil {
@@ -73,7 +73,7 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 	return false, err
 }
 
-// givenUp logs a tell that was not committed in time.
+// givenUp logs a tell that was not committed in time and is not sent again.
 func (o outbox) givenUp(from store.Shard, tell durable.Tell) {
 	o.driver.Counts.Add(tellGivenUp)
 	body, err := durablehost.ReadBody(tell.Body)

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Bounds of the control messages of processes outside the cluster, for each name granted by the
-// broker. A thousand clients need fewer, and all of these messages are repeated.
+// Bounds of the control messages of processes outside the cluster, for each client name that the
+// broker granted. A thousand clients need fewer, and all these messages are repeated anyway.
 const (
-	// maxOutsiderWaiting bounds those waiting for the control loop, so that heartbeats of members
-	// do not wait behind a flood.
+	// maxOutsiderWaiting bounds a name's messages that wait for the control loop, because members'
+	// heartbeats wait behind them.
 	maxOutsiderWaiting = 64
-	// maxOutsiderRate bounds those of a second.
+	// maxOutsiderRate bounds a name's messages in a second.
 	maxOutsiderRate = 4096
-	// manyOutsiders is the number of names above which idle ones are removed.
+	// manyOutsiders is the number of recorded names above which idle ones are removed.
 	manyOutsiders = 1024
 )
 
-// Outsiders counts control messages of processes that are no members, by name. The zero value is
-// empty. It is safe for concurrent use.
+// Outsiders counts control messages of processes that are not members, by client name. The zero
+// value is empty. It is safe for concurrent use.
 type Outsiders struct {
 	mu    sync.Mutex
 	named map[string]*outsider
@@ -27,11 +27,11 @@ type Outsiders struct {
 
 type outsider struct {
 	waiting int
-	since   time.Time // of the second in which n counts
+	since   time.Time // start of the second in which n counts
 	n       int
 }
 
-// Enter reports whether a message is to be handled. If so, leave must follow.
+// Enter reports whether to handle a message of that name. If it returns true, Leave must follow.
 func (o *Outsiders) Enter(name string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,7 +61,7 @@ func (o *Outsiders) Enter(name string, now time.Time) bool {
 	return true
 }
 
-// Leave ends a message that was handled.
+// Leave ends a message that Enter let in.
 func (o *Outsiders) Leave(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

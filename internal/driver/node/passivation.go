@@ -10,44 +10,41 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// ClockTick is the step of the coarse clock, and so the precision of an entity's last
+// ClockTick is the interval of the coarse clock, and so the precision of an entity's time of last
 // use.
 const ClockTick = 100 * time.Millisecond
 
-// TicksASecond is how often the coarse clock ticks in a second.
+// TicksASecond is the number of ticks of the coarse clock in a second.
 const TicksASecond = uint32(time.Second / ClockTick)
 
-// Passivator passivates the idle entities of one type: those that were not called for
-// the type's idle time and, when more than the allowed number are active, those that
-// were unused for the longest time.
+// Passivator passivates the idle entities of one type: those not called for the type's idle time
+// and, if more than the allowed number are active, those unused for the longest time.
 //
-// One goroutine looks for them, a few at a time, so that it never holds a shard's lock
-// for long. It takes the turn of one entity at a time and encodes its state without the
-// shard's lock. The other entities stay callable, and a move of the shard waits for one
-// entity at most. If the type has a stop hook, separate workers do this, because a hook
-// may take long or hang; a move then waits for as many entities as hooks are running.
+// One goroutine looks for them, a few at a time, so that it never holds a shard's lock for long. It
+// takes the turn of one entity at a time and encodes the entity's state without the shard's lock.
+// Meanwhile other entities can be called, and a move of the shard waits for one entity at most. If
+// the type has a stop hook, workers passivate instead, because a hook may take long or hang; a move
+// then waits for as many entities as hooks are running.
 type Passivator struct {
 	host    *Host
-	workers *passivationWorkers // of a type with a stop hook
+	workers *passivationWorkers // for a type with a stop hook; else nil
 
 	round  int          // number of seconds that have passed
-	batch  []idleEntity // found by a survey; reused
-	since  int          // entities passivated since the last yield
+	batch  []idleEntity // entities found by a survey; reused
+	since  int          // number of entities passivated since the last yield
 	paused time.Time    // when the last pause ended
 }
 
 const (
-	// surveyed is the number of entities that are looked at while the shard is
-	// locked.
+	// surveyed is how many entities are looked at in one go while the shard is locked.
 	surveyed = 128
-	// passivatedAtOnce is the number of entities that are passivated before other
-	// goroutines may run.
+	// passivatedAtOnce is how many entities are passivated before other goroutines may run.
 	passivatedAtOnce = 32
-	// pauseAfter and pauseTime leave half of the time to calls while very many idle
-	// entities are passivated.
+	// pauseAfter and pauseTime are equal times of work and pause, so that calls get half of the time
+	// while very many idle entities are passivated.
 	pauseAfter = time.Millisecond
 	pauseTime  = time.Millisecond
-	// RarestLook is the longest time, in seconds, between two looks at a shard.
+	// RarestLook is the longest time between two looks at a shard, in seconds.
 	RarestLook = 5
 )
 
@@ -77,8 +74,9 @@ func (p *Passivator) Run() {
 	}
 }
 
-// PassivateIdle passivates entities that were not called for the type's idle time. If that is long,
-// it looks at a part of the shards each second: at each at least sixteen times in that time.
+// PassivateIdle passivates entities that were not called for the type's idle time. It is called
+// every second. If the idle time is long, it looks at only some of the shards, but at each at least
+// sixteen times within the idle time, and at least every RarestLook seconds.
 func (p *Passivator) PassivateIdle() {
 	h := p.host
 	ticks := uint32(h.Settings.Idle / ClockTick)
@@ -96,9 +94,9 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the shard's entities last used before t, restricted by which unless it
-// is nil. It returns the number of entities found. It pauses from time to time, except when it must
-// make room.
+// passivateBefore passivates the shard's entities that were last used before t. Unless which is
+// nil, it passivates only those whose time of last use which accepts. It returns the number of
+// entities found. It pauses from time to time, unless it makes room for other entities.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()
@@ -124,8 +122,8 @@ func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used u
 	return found
 }
 
-// passivateBatch passivates the entities of the batch. Stop hooks may still be running when
-// it returns.
+// passivateBatch passivates the entities of the batch. When it returns, stop hooks may still be
+// running.
 func (p *Passivator) passivateBatch() {
 	if len(p.batch) == 0 {
 		return
@@ -140,8 +138,8 @@ func (p *Passivator) passivateBatch() {
 	}
 }
 
-// yield lets other goroutines run from time to time, so that calls do not wait for
-// passivation.
+// yield lets other goroutines run after every passivatedAtOnce entities, so that calls do not wait
+// for passivation. n is the number of entities passivated since the last call.
 func (p *Passivator) yield(n int) {
 	if p.since += n; p.since >= passivatedAtOnce {
 		p.since = 0
@@ -149,7 +147,7 @@ func (p *Passivator) yield(n int) {
 	}
 }
 
-// pause pauses after work for pauseAfter.
+// pause sleeps for pauseTime if the work since the last pause has taken pauseAfter.
 func (p *Passivator) pause() {
 	if time.Since(p.paused) >= pauseAfter {
 		time.Sleep(pauseTime)
@@ -157,14 +155,14 @@ func (p *Passivator) pause() {
 	}
 }
 
-// idleEntity is an entity that is to be passivated, unless it was used since t.
+// idleEntity is an entity that is to be passivated unless it was used at or after t.
 type idleEntity struct {
 	shard  *HostedShard
 	entity *region.Entity
 	t      uint32
 }
 
-// begin takes the entity's turn, if it may still be passivated.
+// begin begins a turn of the entity, if it may still be passivated.
 func (r idleEntity) begin() bool {
 	s := r.shard
 	s.Mu.Lock()
@@ -172,7 +170,7 @@ func (r idleEntity) begin() bool {
 	return s.Host.mayPassivate() && s.Core.BeginPassivation(r.entity, r.t)
 }
 
-// now passivates the entity, if that is still allowed.
+// now passivates the entity, if it may still be passivated.
 func (r idleEntity) now() {
 	if r.begin() {
 		defer r.shard.FinishTurn(r.entity)
@@ -180,16 +178,16 @@ func (r idleEntity) now() {
 	}
 }
 
-// paceForgetting waits until the memory of remembered ids has handled the passivated
-// entities, because entities are passivated faster than their ids are forgotten.
+// paceForgetting waits until the passivated entities' ids are removed from the remembered ones,
+// because passivation is faster than that.
 func (p *Passivator) paceForgetting(s *HostedShard, passivated int) {
 	if s.remembered != nil && passivated > 0 {
 		s.remembered.WaitForgotten()
 	}
 }
 
-// MakeRoom passivates the entities that were unused for the longest time until there are
-// somewhat fewer than the type's limit, so that it seldom has to look at all entities.
+// MakeRoom passivates the entities unused for the longest time until somewhat fewer than the type's
+// limit are active. The margin makes it rare that all entities must be looked at.
 func (p *Passivator) MakeRoom() {
 	h := p.host
 	most := h.Settings.MaxActive
@@ -212,7 +210,7 @@ func (p *Passivator) MakeRoom() {
 	}
 }
 
-// ages counts the entities that could be passivated by the time of their last use.
+// ages counts the entities that could be passivated, by the tick of their last use.
 func (p *Passivator) ages() map[uint32]int {
 	ages := map[uint32]int{}
 	for i := range p.host.Shards {
@@ -230,8 +228,8 @@ func (p *Passivator) ages() map[uint32]int {
 	return ages
 }
 
-// oldest returns a limit selecting the n least recently used entities: all last used before limit,
-// and atLimit of those last used at limit.
+// oldest returns a limit that selects the n least recently used entities: all that were last used
+// before limit, and atLimit of those that were last used at limit.
 func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
 	for _, limit = range slices.Sorted(maps.Keys(ages)) {
 		if n <= ages[limit] {

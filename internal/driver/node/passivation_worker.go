@@ -12,39 +12,38 @@ import (
 )
 
 const (
-	// maxHooks bounds the stop hooks of a type that run at once because their entities are idle. A
-	// hook longer than slowHook no longer counts, so that hanging hooks do not keep other entities
-	// from being passivated.
+	// maxHooks bounds how many stop hooks of a type run at once because their entities are idle. A
+	// hook that takes longer than slowHook does not count, so hanging hooks do not keep other
+	// entities from being passivated.
 	maxHooks = 64
 	slowHook = time.Second
-	// workersLook is the interval of the check whether a batch needs one more worker.
-	// It does if fewer than quickHooks entities were taken since the last check:
-	// hooks then mostly wait for something, and more workers take no processor time
-	// from calls.
+	// workersLook is how often a batch is checked for whether it needs one more worker. It does if
+	// fewer than quickHooks entities were taken since the last check: hooks then mostly wait, so
+	// another worker takes no processor time from calls.
 	workersLook = time.Millisecond
 	quickHooks  = 10
 )
 
-// passivationWorkers run the stop hooks of a type's idle entities, one batch after another.
-// Usually one worker takes the whole batch. More are started when hooks take long.
+// passivationWorkers run the stop hooks of a type's idle entities, one batch after another. Usually
+// one worker takes the whole batch; more are started if hooks take long.
 type passivationWorkers struct {
 	host  *Host
-	wake  Signal // an idle worker is to look at the batch
-	taken Signal // the batch has been taken
+	wake  Signal // to an idle worker: look at the batch
+	taken Signal // to passivate: all of the batch has been taken
 
 	mu     sync.Mutex    // guards the fields below
-	batch  []idleEntity  // those that no worker has taken yet
-	places int           // workers whose hook is not slow
-	idle   int           // workers that wait for a batch
-	over   chan struct{} // closed when the round is over: idle workers end
+	batch  []idleEntity  // the entities of the batch that no worker has taken yet
+	places int           // number of workers whose hook is not slow
+	idle   int           // number of workers that wait for a batch
+	over   chan struct{} // closed when the round is over: idle workers then end
 }
 
 func newPassivationWorkers(h *Host) *passivationWorkers {
 	return &passivationWorkers{host: h, wake: newSignal(), taken: newSignal()}
 }
 
-// begin begins a round and returns the function that ends it. Hooks may still be
-// running then.
+// begin begins a round of batches, and returns the function that ends it. Hooks may still be
+// running after the end.
 func (w *passivationWorkers) begin() (end func()) {
 	over := make(chan struct{})
 	w.mu.Lock()
@@ -53,9 +52,8 @@ func (w *passivationWorkers) begin() (end func()) {
 	return func() { close(over) }
 }
 
-// passivate makes workers take all entities of a batch, which must not be empty. It returns
-// when all have been taken, while the last hooks may still run, or when the node has
-// ended.
+// passivate lets workers take all entities of a batch, which must not be empty. It returns when all
+// have been taken, or when the node has ended. The last hooks may then still run.
 func (w *passivationWorkers) passivate(batch []idleEntity) {
 	w.mu.Lock()
 	w.batch = batch
@@ -84,7 +82,7 @@ func (w *passivationWorkers) passivate(batch []idleEntity) {
 	}
 }
 
-// more starts one more worker on the batch, unless the maximum is reached.
+// more starts one more worker on the batch, unless maxHooks is reached.
 func (w *passivationWorkers) more() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +95,8 @@ func (w *passivationWorkers) more() {
 	}
 }
 
-// next returns the next entity of the batch, and waits for one until the round is over.
+// next returns the next entity of the batch. If none is left, it waits for the next batch until the
+// round is over.
 func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 	for {
 		w.mu.Lock()
@@ -127,28 +126,28 @@ func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 	}
 }
 
-// leave frees the place of a worker.
+// leave frees a worker's place, which counts toward maxHooks.
 func (w *passivationWorkers) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.places--
 }
 
-// passivationWorker runs stop hooks on its own goroutine, so that a quick hook needs no
-// further goroutine. Its watchdog frees the worker's place when a hook is slow, and
-// takes over the entity of a hook that it abandons.
+// passivationWorker runs stop hooks on its own goroutine, so that a quick hook needs no new
+// goroutine. Its watchdog frees the worker's place when a hook is slow. When a hook does not return
+// in time, the watchdog abandons it and passivates the entity itself.
 type passivationWorker struct {
 	workers *passivationWorkers
-	since   int    // entities passivated since the last yield
-	state   []byte // an entity's state before its hook; reused
+	since   int    // number of entities passivated since the last yield
+	state   []byte // the entity's state before its hook; reused
 
 	mu      sync.Mutex   // guards the fields below
-	hook    idleHook     // the hook that runs; zero means none
-	context *hookContext // of the hook that runs, or of the one before
-	timer   *time.Timer  // of the watchdog; made with the first hook
-	armed   bool         // the watchdog will look
-	left    bool         // the place was freed
-	lost    bool         // the watchdog has taken over an entity, and the worker is to end
+	hook    idleHook     // the running hook; zero means none
+	context *hookContext // context of the running hook, or of the one before
+	timer   *time.Timer  // timer of the watchdog; made with the first hook
+	armed   bool         // the watchdog's timer is running
+	left    bool         // the worker's place was freed
+	lost    bool         // the watchdog has taken over an entity, so the worker must end
 }
 
 // idleHook is the stop hook of one idle entity.
@@ -172,7 +171,7 @@ func (r *passivationWorker) run() {
 	}
 }
 
-// end ends the watchdog and frees the worker's place.
+// end stops the watchdog and frees the worker's place.
 func (r *passivationWorker) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,8 +191,8 @@ func (r *passivationWorker) leaveLocked() {
 	}
 }
 
-// passivate passivates an entity, if that is still allowed. It reports whether the worker
-// may continue.
+// passivate passivates an entity, if it may still be passivated. It reports whether the worker may
+// go on.
 func (r *passivationWorker) passivate(next idleEntity) bool {
 	if !next.begin() {
 		return true
@@ -224,10 +223,9 @@ func (r *passivationWorker) passivate(next idleEntity) bool {
 	return r.hasPlace()
 }
 
-// watch makes the watchdog watch a hook that is about to begin, and returns its context.
-// The worker has the entity's turn until ended reports otherwise. A context is reused
-// for the following hooks as long as hooks have asked only for its deadline; their time
-// is then shorter by at most a hundredth.
+// watch makes the watchdog watch a hook that is about to begin, and returns the hook's context. The
+// worker has the entity's turn until ended reports false. The context is reused for later hooks as
+// long as hooks ask only for its deadline; that shortens their time by at most a hundredth.
 func (r *passivationWorker) watch(s *HostedShard, e *region.Entity) context.Context {
 	now, limit := time.Now(), s.Host.Settings.StopTimeout
 	r.mu.Lock()
@@ -254,8 +252,8 @@ func (r *passivationWorker) armLocked(d time.Duration) {
 	}
 }
 
-// ended ends the watching of a hook that has returned. It reports whether the worker
-// still has the entity. It may be called again, and before a hook was watched.
+// ended ends the watching of a hook that has returned. It reports whether the worker still has the
+// entity. It may be called again, and without a watched hook.
 func (r *passivationWorker) ended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -266,16 +264,15 @@ func (r *passivationWorker) ended() bool {
 	return !r.lost
 }
 
-// hasPlace reports whether the worker's place has not been freed.
+// hasPlace reports whether the worker still has its place.
 func (r *passivationWorker) hasPlace() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.left
 }
 
-// look is the watchdog's timer function. It looks at the running hook, about once in
-// slowHook if hooks are quick, so that the beginning and end of a hook do not change
-// the timer.
+// look is the function of the watchdog's timer. It looks at the running hook. If hooks are quick,
+// it runs about once in slowHook, so that not every hook has to set the timer.
 func (r *passivationWorker) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -300,8 +297,8 @@ func (r *passivationWorker) look() {
 	}
 }
 
-// abandon passivates an entity with a hanging hook, with the state from before the hook. The worker
-// does not touch the entity any more.
+// abandon passivates the entity of a hanging hook, with its state from before the hook. The worker
+// does not touch that entity again.
 func (r *passivationWorker) abandon(h idleHook) {
 	h.shard.passivated(h.entity, bytes.Clone(r.state), h.shard.Host.hookAbandoned())
 }

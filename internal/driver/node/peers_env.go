@@ -13,11 +13,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// peersEnv implements the interface of package peers, which has the sessions with other
-// processes, for this process.
+// peersEnv implements the interface Env of package peers, which keeps the sessions with other
+// processes.
 type peersEnv struct {
 	driver *Driver
-	turned atomic.Int64 // when a client was last turned away, in nanoseconds of the lease's clock
+	turned atomic.Int64 // when a client was last sent a refusal, in nanoseconds of the lease's clock
 }
 
 var _ peers.Env = (*peersEnv)(nil)
@@ -34,7 +34,8 @@ var peerReasons = [...]Reason{
 	peers.AnswerDropped: answerDropped,
 }
 
-// Count counts an event, and logs events that an operator has to resolve.
+// Count counts an event. If the broker's payload limit is too low, it also logs that, because only
+// an operator can raise the limit.
 func (v *peersEnv) Count(e peers.Counter) {
 	if e != peers.LimitTooLow {
 		v.driver.Counts.Add(peerReasons[e])
@@ -45,33 +46,35 @@ func (v *peersEnv) Count(e peers.Counter) {
 	}
 }
 
-// turnAwayEvery is how often at most a client is told that it gets no session.
+// turnAwayEvery is the shortest time between two messages to clients that they get no session.
 const turnAwayEvery = 20 * time.Millisecond
 
-// OverQuota tells a client that it gets no session. It counts all, and tells few of a flood.
+// OverQuota tells a client that it gets no session, but sends at most one such message in
+// turnAwayEvery. The others are only counted.
 func (v *peersEnv) OverQuota(to transport.Peer) {
 	now, last := v.driver.Lease.Now(), v.turned.Load()
 	if last != 0 && now-last < int64(turnAwayEvery) || !v.turned.CompareAndSwap(last, now) {
 		v.driver.Counts.Add(ClientOverQuota)
 		return
 	}
-	v.driver.Control.TurnAway(to, fmt.Sprintf("it has sessions with %d processes called %s and no more (give processes names of their own, or close connections)", peers.MaxNamed, to.Name))
+	v.driver.Control.TurnAway(to, fmt.Sprintf("it has sessions with %d processes called %s, which is the maximum (give processes names of their own, or close connections)", peers.MaxNamed, to.Name))
 }
 
-// Wanted offers the peer of a session a direct lane.
+// Wanted offers a direct lane to the peer of a session.
 func (v *peersEnv) Wanted(p *peers.Session) {
 	if l := v.driver.Direct.Load(); l != nil {
 		l.Want(p.Peer(), p.Lane())
 	}
 }
 
-// Stranger closes a lane's session with a member that says no goodbye there.
+// Stranger closes the session on one lane with a member that has left and that no frame has reached
+// there.
 func (v *peersEnv) Stranger(p *peers.Session) {
 	v.driver.Data.PeerGone(p.Peer().Address, p.Lane(), false)
 }
 
-// Oversize handles the message in an envelope that is larger than the broker accepts. The
-// session's lock is held.
+// Oversize handles a message that is larger than the broker accepts. The caller has the session's
+// lock.
 func (v *peersEnv) Oversize(p *peers.Session, o *stream.Oversize) {
 	drv, e := v.driver, &o.Envelope
 	switch e.Type {
@@ -99,13 +102,14 @@ func (v *peersEnv) Oversize(p *peers.Session, o *stream.Oversize) {
 	}
 }
 
-// forwarded reports whether this process has forwarded the call or tell of another one.
+// forwarded reports whether this process has forwarded the envelope, a call or tell of another
+// process.
 func (v *peersEnv) forwarded(e *wire.Envelope) bool {
 	return !e.Node.IsZero() && e.Node.Address != v.driver.Local.Address
 }
 
-// refuseForwarded answers the sender of a call that this node has forwarded. It does not
-// answer for a call that may have arrived: its sender waits until its deadline.
+// refuseForwarded answers the sender of a call that this node has forwarded. If the call may have
+// arrived, it sends no answer, and the sender waits until its deadline.
 func (v *peersEnv) refuseForwarded(p *peers.Session, o *stream.Oversize) {
 	if !o.NotExecuted {
 		return

@@ -6,29 +6,29 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A refusal is why a call was refused.
+// A refusal is the cause of a refused call.
 type refusal int
 
 const (
 	refusedOther       refusal = iota
 	refusedOverloaded          // there is no room to wait
 	refusedCircular            // the call came back to an entity that waits for it
-	refusedMoved               // its shard is elsewhere: the sender looks for its home
-	refusedDropped             // its shard was lost, or its type drops calls that wait in a move
-	refusedNoHost              // the node does not host the type, or with another number of shards
-	refusedForbidden           // its sender may not send it
-	refusedIntercepted         // by an interceptor of the host
-	refusedTooLarge            // the broker takes too little on its way
-	refusals                   // how many there are
+	refusedMoved               // its shard is elsewhere, so the sender looks for the home
+	refusedDropped             // its shard was lost, or the type drops calls that wait during a move
+	refusedNoHost              // the node does not host the type, or hosts it with another number of shards
+	refusedForbidden           // its sender has no right to send it
+	refusedIntercepted         // an interceptor of the host refused it
+	refusedTooLarge            // it is above the broker's payload limit
+	refusals                   // number of causes
 )
 
-// refusalNames are the keys of measure.Load.Refused. Those seen by callers as errors have shardotel's
-// names.
+// refusalNames are the keys of measure.Load.Refused. Causes that callers see as errors have the
+// same names as in shardotel.
 var refusalNames = [refusals]string{
 	"other", "overloaded", "circular", "moved", "dropped", "no_host", "forbidden", "refused", "too_large",
 }
 
-// causeOf is why a call was refused that was answered with a code.
+// causeOf returns the cause of a call that was refused with that code.
 func causeOf(c wire.Code) refusal {
 	switch c {
 	case wire.CodeOverloaded:
@@ -51,10 +51,10 @@ func causeOf(c wire.Code) refusal {
 	return refusedOther
 }
 
-// RefusalCounts count refused calls by cause. It is safe for concurrent use.
+// RefusalCounts counts refused calls by cause. It is safe for concurrent use.
 type RefusalCounts [refusals]atomic.Uint64
 
-// note counts a call that was refused with a code.
+// note counts a call that was refused with the code.
 func (c *RefusalCounts) note(code wire.Code) { c[causeOf(code)].Add(1) }
 
 func (c *RefusalCounts) Snapshot() map[string]uint64 {

@@ -9,24 +9,24 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/remembering"
 )
 
-// rememberedHome implements the interface of package remembering for a shard of a type
-// whose entities are remembered.
+// rememberedHome implements the interface Home of package remembering for a shard of a type whose
+// entities are remembered.
 type rememberedHome HostedShard
 
 var _ remembering.Home = (*rememberedHome)(nil)
 
 func (v *rememberedHome) shard() *HostedShard { return (*HostedShard)(v) }
 
-// MayRun reports whether a turn may begin at this moment.
+// MayRun reports whether a turn may begin now.
 func (v *rememberedHome) MayRun() bool { return v.shard().mayRun() }
 
-// Ticks returns the coarse clock, by which entities are passivated.
+// Ticks returns the coarse clock, which also decides which entities are idle.
 func (v *rememberedHome) Ticks() uint32 { return v.Host.driver.Clock.Load() }
 
 // EndTurn ends the turn of an entity and begins the next one.
 func (v *rememberedHome) EndTurn(e *region.Entity) { v.shard().FinishTurn(e) }
 
-// Activate activates an entity in a turn without a call.
+// Activate activates an entity in a turn that has no call.
 func (v *rememberedHome) Activate(e *region.Entity, ended func(error)) {
 	drv := v.Host.driver
 	ctx, cancel := context.WithTimeout(drv.Context, drv.Config.CallTimeout)

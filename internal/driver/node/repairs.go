@@ -10,7 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
-// Entities with many calls are idle for moments only, so take looks this often, and this long apart.
+// An entity with many calls is idle only for moments, so an operator's request tries TakeTries
+// times to take its turn, TakeApart apart.
 const (
 	TakeTries = 50
 	TakeApart = 2 * time.Millisecond
@@ -27,7 +28,7 @@ func BusyWith(s *HostedShard, at *operator.Entity) {
 	at.Turn.Turn = turnOfEntity(s, e)
 }
 
-// ShowState returns the state of an entity whose turn the caller has.
+// ShowState sets the state of an entity in to. The caller has the entity's turn.
 func ShowState(s *HostedShard, e *region.Entity, to *operator.Entity) (err error) {
 	if e.Value != nil {
 		to.State, err = s.Host.encodeState(e)
@@ -45,7 +46,7 @@ func ShowState(s *HostedShard, e *region.Entity, to *operator.Entity) (err error
 	return nil
 }
 
-// SetState replaces the state of an entity whose turn the caller has.
+// SetState replaces the state of an inactive entity. The caller has the entity's turn.
 func SetState(s *HostedShard, e *region.Entity, state []byte) error {
 	if e.Value != nil {
 		return errors.New("it is active, so its state can be read (call it to change it)")

@@ -23,7 +23,7 @@ type home struct {
 	Key  string `shard:"secret"`
 }
 
-// A person has a secret, and another one in a struct that it embeds.
+// A person has a secret, and another in an embedded struct.
 type person struct {
 	Name string
 	PIN  int `shard:"text,secret" json:"pin"`
@@ -31,14 +31,14 @@ type person struct {
 	hidden string
 }
 
-// ownForm would write its secret itself.
+// ownForm has its own JSON form, which would show its secret.
 type ownForm struct {
 	PIN int `shard:"secret"`
 }
 
 func (f ownForm) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(f.PIN)), nil }
 
-// plainForm has a form of its own, and no secret as far as its type shows.
+// plainForm has its own JSON form, and no secret that its type shows.
 type plainForm struct{ v any }
 
 func (plainForm) MarshalText() ([]byte, error) { return []byte("plain"), nil }
@@ -55,7 +55,7 @@ func endless() *chain {
 }
 
 // TestStateJSON: operators see the state in the order of the struct, without secrets, and nothing
-// rather than a part.
+// rather than only a part.
 func TestStateJSON(t *testing.T) {
 	for name, tt := range map[string]struct {
 		entity any
@@ -111,8 +111,8 @@ func TestStateJSON(t *testing.T) {
 	}
 }
 
-// TestEveryDurableTypeIsSwept: also one without a ttl, whose forgotten entities leave records for the
-// keys of their commands. It is swept seldom.
+// TestEveryDurableTypeIsSwept: types without a ttl are swept too, but rarely, because forgotten
+// entities leave records for the keys of their commands.
 func TestEveryDurableTypeIsSwept(t *testing.T) {
 	require.True(t, sweepOf(time.Hour).On)
 	seldom := sweepOf(0)

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// TestRestatedStateKeepsUnknownFields: events and migrations change the known fields of a state
-// that a newer program wrote, and no others.
+// TestRestatedStateKeepsUnknownFields: events and migrations change only the known fields of a
+// state that a newer program wrote.
 func TestRestatedStateKeepsUnknownFields(t *testing.T) {
 	state := func(known, unknown uint64) []byte {
 		b := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), known)

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Route is the route of one shard: the route of package routing, which routeEnv connects
-// to this process, and the calls of this process that wait in it.
+// Route is the route of one shard: the route of package routing, with the calls of this process
+// that wait in it. routeEnv connects it to this process.
 type Route struct {
 	routing.Route
 	kind  *Kind
@@ -30,8 +30,7 @@ func (r *Route) init(k *Kind, shard uint32) {
 	}
 }
 
-// local returns the shard at this process if calls go directly to it, and nil
-// otherwise.
+// local returns the shard at this process if calls may go directly to it, and nil otherwise.
 func (r *Route) local() *HostedShard {
 	if t := r.Target(); t != nil && t.Local != nil {
 		return t.Local.(*HostedShard)
@@ -39,8 +38,8 @@ func (r *Route) local() *HostedShard {
 	return nil
 }
 
-// send sends an envelope of an ask or a tell, or holds it. An error means that it will
-// never be sent.
+// send sends the envelope of an ask or a tell, or holds it until the shard has a home. An error
+// means that the envelope will never be sent.
 func (r *Route) send(e *wire.Envelope) error {
 	err := r.Send(e, routing.Carrier{
 		Here: func(t *routing.Target) (settled bool, err error) {
@@ -66,14 +65,14 @@ func (r *Route) send(e *wire.Envelope) error {
 	return err
 }
 
-// holdsTells reports whether tells wait here.
+// holdsTells reports whether tells wait in the route.
 func (r *Route) holdsTells() bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	return r.Core.Holds(func(o stream.Outgoing) bool { return o.Envelope.ID == 0 })
 }
 
-// dropTells drops held tells that have waited since before t and counts them.
+// dropTells drops held tells that have waited since before t, and returns their number.
 func (r *Route) dropTells(t time.Time) int {
 	return r.Drop(func(o stream.Outgoing) bool {
 		at, ok := o.Driver.(time.Time)
@@ -81,8 +80,8 @@ func (r *Route) dropTells(t time.Time) int {
 	})
 }
 
-// moving returns the shard's former home while calls sent there are unacknowledged, the next home
-// if known, and the time since when calls wait for it.
+// moving returns, for a moving shard, its former home, its next home if known, and the time since
+// when calls wait for the next home. It returns zero values if the shard is not moving.
 func (r *Route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -92,7 +91,7 @@ func (r *Route) moving() (from, to transport.Address, left time.Time) {
 	return r.Core.Home, r.Core.Next(), r.LeftLocked()
 }
 
-// routeEnv implements the interface of package routing for a route of this process.
+// routeEnv implements the interface Env of package routing for a route of this process.
 type routeEnv Route
 
 var _ routing.Env = (*routeEnv)(nil)
@@ -103,21 +102,21 @@ func (v *routeEnv) Self() transport.Peer { return v.kind.Driver.Local }
 // Now returns the time.
 func (v *routeEnv) Now() time.Time { return time.Now() }
 
-// Session is the session with a process, which it makes if there is none.
+// Session returns the session with a process. It makes one if there is none.
 func (v *routeEnv) Session(a transport.Address) (routing.Session, bool) {
 	drv := v.kind.Driver
 	p := drv.Sessions.Session(transport.Peer{Address: a}, drv.LaneOf(v.shard))
 	return p, p != nil
 }
 
-// Known is the session with a process if there is one already.
+// Known returns the session with a process, if there is one.
 func (v *routeEnv) Known(a transport.Address) (routing.Session, bool) {
 	drv := v.kind.Driver
 	p := drv.Sessions.Known(a, drv.LaneOf(v.shard))
 	return p, p != nil
 }
 
-// Local is the shard at this process.
+// Local returns the shard at this process, if there is one.
 func (v *routeEnv) Local() (routing.Local, bool) {
 	if v.kind.Host == nil {
 		return nil, false
@@ -125,10 +124,10 @@ func (v *routeEnv) Local() (routing.Local, bool) {
 	return v.kind.Hosted(v.shard), true
 }
 
-// Ask requests a home from the coordinator.
+// Ask requests a home for the kind's shards from the coordinator.
 func (v *routeEnv) Ask() { v.kind.Driver.Control.Ask(v.kind.Desc.Name) }
 
-// Waits reports whether a caller waits for the answer.
+// Waits reports whether a caller still waits for the answer to the call with that number.
 func (v *routeEnv) Waits(id uint64) bool { return v.kind.Driver.Pending.Waits(id) }
 
 // Sent records in the pending table where a call was sent.
@@ -137,8 +136,8 @@ func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
 	v.kind.Driver.Pending.Sent(id, s, seq)
 }
 
-// Admit makes room for a call that is to be held. A singleton's route bounds the number of its
-// calls itself.
+// Admit makes room for a call that is to be held. For a singleton it only counts bytes: the route
+// itself bounds the number of calls.
 func (v *routeEnv) Admit(size int, tell bool) error {
 	drv := v.kind.Driver
 	switch {
@@ -158,7 +157,8 @@ func (v *routeEnv) Admit(size int, tell bool) error {
 	return nil
 }
 
-// Held asks for a home, and answers or counts the calls that were dropped for younger ones.
+// Held asks for a home after a call was held. shed are older calls that were dropped to make room;
+// it answers the asks among them and counts the tells.
 func (v *routeEnv) Held(shed []stream.Outgoing) {
 	drv := v.kind.Driver
 	drv.Counts.Add(callBuffered)
@@ -173,13 +173,15 @@ func (v *routeEnv) Held(shed []stream.Outgoing) {
 	drv.Control.Ask(v.kind.Desc.Name)
 }
 
-// Retry delays a call while the table and this process do not agree about its home.
+// Retry pauses before try n of a call, while the shard table and this process disagree about the
+// shard's home.
 func (v *routeEnv) Retry(n int) error { return v.kind.Driver.pause(n) }
 
-// Expired counts a call that is not sent.
+// Expired counts a call whose deadline passed before it was sent.
 func (v *routeEnv) Expired() { v.kind.Driver.Counts.Add(callExpired) }
 
-// Unsent answers a call that could not be appended.
+// Unsent answers a call that could not be appended to a session. If the call is a tell, it is
+// counted as lost.
 func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	drv, code := v.kind.Driver, calls.Unsent
 	if errors.Is(err, stream.ErrTooLarge) {
@@ -190,7 +192,7 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	}
 }
 
-// Taken counts calls held without regard to the bounds, because they were already accepted.
+// Taken counts calls that are held even beyond the bounds, because they were accepted before.
 func (v *routeEnv) Taken(out []stream.Outgoing) {
 	drv := v.kind.Driver
 	for i := range out {
@@ -208,7 +210,7 @@ func (v *routeEnv) Released(out []stream.Outgoing) {
 	drv.held.Add(-int64(len(out)))
 }
 
-// WaitsFor returns the reason why calls of a route without a home wait.
+// WaitsFor returns why calls wait in a route without a home.
 func (r *Route) WaitsFor(now time.Time) error {
 	drv, name := r.kind.Driver, r.kind.Desc.Name
 	if d := drv.Reach.Away(now, transport.Control, transport.Channel(drv.LaneOf(r.shard))); d > 0 {
@@ -236,7 +238,7 @@ func (r *Route) WaitsFor(now time.Time) error {
 	return errNoHome
 }
 
-// NoInstance is the error of a call that found no instance of its singleton.
+// NoInstance returns the error of a call that found no instance of its singleton.
 func (r *Route) NoInstance(now time.Time) error {
 	drv := r.kind.Driver
 	if d := drv.Reach.Away(now, transport.Control, transport.Channel(drv.LaneOf(r.shard))); d > 0 {
@@ -245,23 +247,24 @@ func (r *Route) NoInstance(now time.Time) error {
 	return fmt.Errorf("%w: %s", ErrNoInstance, drv.Control.Why(r.kind.Desc.Name, now))
 }
 
-// errHolding is the error of a call for which there is no room to wait for a home.
+// errHolding returns the error of a call that cannot wait for a home, because Config.BufferSize
+// calls wait.
 func (r *Route) errHolding() error {
 	drv, kind := r.kind.Driver, r.kind.Desc.Name
 	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.Limits.BufferSize)",
 		ErrOverloaded, drv.Config.BufferSize, drv.Local.Name, r.shard, kind, r.WaitsFor(time.Now()))
 }
 
-// errHoldingBytes is the error of a call for which the bound of bytes has no room to
-// wait for a home.
+// errHoldingBytes returns the error of a call of size bytes that cannot wait for a home, because
+// waiting calls may hold no more than Config.BufferBytes.
 func (r *Route) errHoldingBytes(size int) error {
 	drv := r.kind.Driver
 	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
 		ErrOverloaded, drv.Local.Name, drv.Config.BufferBytes, size, r.shard, r.kind.Desc.Name)
 }
 
-// errUnbuffered is the error of a tell to a singleton without an instance when no tell
-// may wait.
+// errUnbuffered returns the error of a tell to a singleton without an instance, if
+// Config.SingletonBuffer lets no call wait.
 func (r *Route) errUnbuffered() error {
 	return fmt.Errorf("%w: Config.Limits.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
 		ErrBufferFull, r.kind.Driver.Local.Name, r.kind.Desc.Name)

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// TestRouteOfHash: the route that calls of a hash take is that of the shard that placement.ShardOf
-// finds, for every number of shards.
+// TestRouteOfHash: calls with a hash take the route of the shard that placement.ShardOf returns,
+// for every number of shards.
 func TestRouteOfHash(t *testing.T) {
 	for shards := uint32(1); shards <= placement.MaxShards; shards *= 2 {
 		k := newKind(&Driver{}, codegen.Kind{Name: "Stock", Shards: int(shards)})

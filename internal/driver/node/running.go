@@ -13,16 +13,16 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// answer is the answer to a turn's caller.
+// answer is the answer of a turn to its caller.
 type answer struct {
 	code    wire.Code
 	text    string
-	payload *[]byte      // of CodeOK: the results, in a buffer of answerPool; of CodeMethodError: declared errors
-	after   *durableTurn // the answer waits until the log has everything that this turn saw; nil means no wait
+	payload *[]byte      // of CodeOK: the results, in a buffer from answerPool; of CodeMethodError: the declared errors
+	after   *durableTurn // the answer waits until everything that this turn saw is in the log; nil means no wait
 }
 
-// parts returns the answer's text and payload, as they fit into one message. Errors in this process
-// are no longer than those that come from another.
+// parts returns the answer's text and payload. It cuts an error to fit into one message, also
+// within a process, so that a caller's error does not depend on where the entity is.
 func (a answer) parts(drv *Driver) (text string, payload []byte) {
 	text = a.text[:min(len(a.text), maxErrorText)]
 	if a.payload != nil {
@@ -36,13 +36,13 @@ func (a answer) parts(drv *Driver) (text string, payload []byte) {
 	return text, payload
 }
 
-// envelope returns the answer to the call with that number.
+// envelope returns the answer to the call with number id.
 func (a answer) envelope(drv *Driver, id uint64) wire.Envelope {
 	text, payload := a.parts(drv)
 	return wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(text), Payload: payload}
 }
 
-// err is the answer as an interceptor sees it. own is the error of the method.
+// err returns the answer as an interceptor sees it. own is the method's error.
 func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	switch {
 	case a.code == wire.CodeOK:
@@ -63,25 +63,25 @@ func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	return s.driver().Config.CallError(CallFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause})
 }
 
-// sent makes the answer's buffer available for reuse. The session has a copy.
+// sent frees the answer's buffer for reuse. The session has copied it.
 func (a answer) sent() {
 	if a.payload != nil && cap(*a.payload) <= maxSpareAnswer {
 		answerPool.Put(a.payload)
 	}
 }
 
-// maxSpareAnswer is the size of the largest buffer of an answer that is used again, in bytes.
+// maxSpareAnswer is the largest buffer of an answer, in bytes, that is kept for reuse.
 const maxSpareAnswer = 64 << 10
 
-// answerPool keeps the buffers into which results are encoded. None is nil.
+// answerPool keeps the buffers into which results are encoded. It never holds nil.
 var answerPool = sync.Pool{New: func() any { return &[]byte{} }}
 
-// maxErrorText bounds the text of an error on the wire.
+// maxErrorText bounds the text of an error in a message, in bytes.
 const maxErrorText = 64 << 10
 
 func clipText(s string) string { return s[:min(len(s), maxErrorText)] }
 
-// notActivated is the answer to a call whose entity could not be activated.
+// notActivated returns the answer to a call whose entity could not be activated.
 func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer {
 	if r := c.Encoded.Load(); r != nil && r.cut() {
 		return answer{code: wire.CodeDropped} // the caller looks for the next home
@@ -94,8 +94,8 @@ func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer
 	return answer{code: wire.CodeActivation, text: err.Error()}
 }
 
-// runMethod runs the method of an encoded call on its entity, which it activates if it is volatile
-// and not active. r is nil if nobody can see the turn.
+// runMethod runs the method of an encoded call on its entity. It activates a volatile entity that
+// is not active. r is nil if nobody can see the turn.
 func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, method codegen.Method) answer {
 	if e.Value == nil {
 		if err := s.activate(&r.turn, e); err != nil {
@@ -131,8 +131,7 @@ func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, meth
 	return answer{payload: buf}
 }
 
-// methodError is the answer for an error that a method, or the decoding of its
-// arguments, returned.
+// methodError returns the answer for an error of a method, or of decoding its arguments.
 func methodError(table func() []codegen.Error, err error) answer {
 	// Only the type of err itself counts: a method may return the error of a nested
 	// call, and calls never return these types.
@@ -152,12 +151,12 @@ func methodError(table func() []codegen.Error, err error) answer {
 	return a
 }
 
-// panicked is the panic of a method, for its caller.
+// panicked is the error of a method that panicked.
 type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprint(p.value) }
 
-// invoke runs the method and turns a panic into an error.
+// invoke runs the method, and returns a panic as an error.
 func invoke(ctx context.Context, s *HostedShard, e *region.Entity, name string, m codegen.Method, args, buf []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// shardEnv implements the interface of package shardhost for a HostedShard.
+// shardEnv implements the interface Host of package shardhost for a HostedShard.
 type shardEnv HostedShard
 
 var _ shardhost.Host = (*shardEnv)(nil)
 
 func (v *shardEnv) shard() *HostedShard { return (*HostedShard)(v) }
 
-// Now returns the time.
+// Now returns the wall-clock time.
 func (v *shardEnv) Now() time.Time { return time.Now() }
 
 // Elapsed returns the time of the lease's clock.
 func (v *shardEnv) Elapsed() int64 { return v.Host.driver.Lease.Now() }
 
-// After calls f after d unless the node has ended.
+// After calls f after d, unless the node has ended by then.
 func (v *shardEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		if !v.Host.driver.Closed() {
@@ -41,15 +41,15 @@ func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
 	return p, p != nil
 }
 
-// Departed returns the departed peers of the lane, latest last.
+// Departed returns the departed peers of the lane, the latest last.
 func (v *shardEnv) Departed() []transport.Address { return v.Host.driver.Sessions.Departed(v.lane) }
 
-// HasDeparted reports whether a process is a departed peer of the lane.
+// HasDeparted reports whether a process is one of the lane's departed peers.
 func (v *shardEnv) HasDeparted(a transport.Address) bool {
 	return v.Host.driver.Sessions.HasDeparted(a, v.lane)
 }
 
-// MaxPayload returns the broker's payload limit, at least minPayload.
+// MaxPayload returns the broker's payload limit in bytes, at least minPayload.
 func (v *shardEnv) MaxPayload() int { return max(v.Host.driver.Link().MaxPayload(), minPayload) }
 
 // Learn passes the shard's home to the route.
@@ -57,22 +57,23 @@ func (v *shardEnv) Learn(home transport.Address, epoch placement.Epoch) {
 	v.Host.Kind.Route(v.ID.Shard).Learn(home, epoch, false)
 }
 
-// Run gives a turn that has begun to a runner.
+// Run queues a turn that has begun at the shard's runner.
 func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 	v.Host.driver.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
 }
 
-// Grant wakes a local caller.
+// Grant gives the entity e, whose turn has begun, to the waiting local caller of c; nil means that
+// the caller must look for the home again.
 func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { Inbound(&c.Call).granted <- e }
 
 // Lead activates a singleton's instance.
 func (v *shardEnv) Lead(e *region.Entity) { v.Host.Instance.Lead(e) }
 
-// Release ends all back-offs.
+// Release ends the back-offs of all restarted entities.
 func (v *shardEnv) Release() { v.shard().releaseAll() }
 
-// Drained hands off the shard, or ends a singleton's instance, on a goroutine of its
-// own.
+// Drained runs when the shard has no running turn. On a new goroutine it hands off the shard, or
+// ends the singleton's instance.
 func (v *shardEnv) Drained() {
 	if in := v.Host.Instance; in != nil {
 		v.Host.driver.Group.Go(in.HandOff)
@@ -81,7 +82,7 @@ func (v *shardEnv) Drained() {
 	v.Host.driver.Group.Go(v.shard().HandOff)
 }
 
-// StopEntities encodes the entities and runs their stop hooks.
+// StopEntities encodes the entities, runs their stop hooks, and calls done.
 func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	s, drv := v.shard(), v.Host.driver
 	passivated := false
@@ -103,7 +104,8 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	done(err)
 }
 
-// Changed follows a change of the shard's state.
+// Changed passes a change of the shard's state to those that depend on it. opened means that the
+// shard has just opened.
 func (v *shardEnv) Changed(opened bool) {
 	if v.remembered != nil {
 		v.remembered.ChangedLocked(opened)
@@ -118,19 +120,19 @@ func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
 	v.Host.driver.answer(Inbound(&c.Call), e, nil)
 }
 
-// Forwarded records where a call of this process was forwarded.
+// Forwarded records to which session a call of this process was forwarded.
 func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	if drv := v.Host.driver; c.Sender.Address == drv.Local.Address && c.ID != 0 {
 		drv.Pending.Sent(c.ID, to.(*peers.Session), seq)
 	}
 }
 
-// LoseTell counts and logs a tell that was accepted and will not run.
+// LoseTell counts and logs an accepted tell that will not run.
 func (v *shardEnv) LoseTell(c *shardhost.Call) {
 	v.Host.driver.loseTell(v.shard().ID.Kind, c.Entity, wire.StringOf(c.Method))
 }
 
-// Canceler cancels the context of a call's turn.
+// Canceler returns a function that cancels the context of the call's turn.
 func (v *shardEnv) Canceler(c *shardhost.Call) func() {
 	if t := Inbound(&c.Call).Encoded.Load(); t != nil {
 		return t.giveUp
@@ -138,8 +140,9 @@ func (v *shardEnv) Canceler(c *shardhost.Call) func() {
 	return nil
 }
 
-// InDoubt answers a call of another process, whose turn goes on. What that answers later comes after
-// the goodbye of this process.
+// InDoubt returns a function that answers another process's call with an unknown outcome while its
+// turn still runs. That is needed because the turn's own answer would come after this process's
+// goodbye.
 func (v *shardEnv) InDoubt(c *shardhost.Call) func() {
 	drv := v.Host.driver
 	held := &InCall{lane: Inbound(&c.Call).lane, from: Inbound(&c.Call).from}
@@ -152,23 +155,23 @@ func (v *shardEnv) InDoubt(c *shardhost.Call) func() {
 	}
 }
 
-// Why explains a verdict.
+// Why returns the text that explains why a call was refused.
 func (v *shardEnv) Why(c *shardhost.Call, verdict region.Verdict) string {
 	return v.shard().explain(c, verdict)
 }
 
-// Exiting reports whether this node has nothing left to give away.
+// Exiting reports whether this node has given away all its shards.
 func (v *shardEnv) Exiting() bool { return v.Host.driver.Exiting.Load() }
 
-// MoveDone reports a completed move to the coordinator.
+// MoveDone tells the coordinator that the shard has moved here.
 func (v *shardEnv) MoveDone(e placement.Epoch) { v.Host.driver.Control.MoveDone(v.ID, e) }
 
-// MoveAborted gives up the move and reports that to the coordinator.
+// MoveAborted gives up the move and tells the coordinator.
 func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
 	v.Host.driver.Control.MoveAborted(v.ID, e, reason)
 }
 
-// Progress wakes the control loop.
+// Progress wakes the control loop after a change of the shard.
 func (v *shardEnv) Progress() { v.Host.driver.Control.Progress(v.ID) }
 
 // Remembered returns the remembered ids of the shard.
@@ -179,15 +182,15 @@ func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
 	return ids
 }
 
-// Arrived stores the remembered ids that arrived, until the shard opens.
+// Arrived stores the remembered ids that came with the shard, until the shard opens.
 func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) {
 	if v.remembered != nil {
 		v.remembered.ArrivedLocked(ids)
 	}
 }
 
-// BarrierTimedOut counts a barrier that timed out, and logs it seldom: a hostile client makes as
-// many as it likes.
+// BarrierTimedOut counts a barrier that timed out. It logs only some of them, because a hostile
+// client can cause any number.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {
 	n, tell := v.Host.driver.AddSeldomOf(barrierTimedOut, b.Sender.Name)
 	if !tell {
@@ -209,5 +212,5 @@ var reasonOf = [...]Reason{
 	shardhost.NoPeer:        dropNoPeer,
 }
 
-// Count raises a counter by one.
+// Count adds one to a counter.
 func (v *shardEnv) Count(c shardhost.Counter) { v.Host.driver.Counts.Add(reasonOf[c]) }

@@ -16,8 +16,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// singletonHome implements the interface of package singlehost for the shard of a
-// singleton.
+// singletonHome implements the interface Home of package singlehost for a singleton's shard.
 type singletonHome HostedShard
 
 var _ singlehost.Home = (*singletonHome)(nil)
@@ -29,7 +28,7 @@ func (v *singletonHome) Log(l slog.Level, text string, args ...any) {
 	v.Host.driver.Logger.Log(context.Background(), l, text, args...)
 }
 
-// Count raises a counter by one.
+// Count adds one to a counter.
 func (v *singletonHome) Count(c shardhost.Counter) { v.Host.driver.Counts.Add(reasonOf[c]) }
 
 // Context ends when the node stops.
@@ -41,19 +40,20 @@ func (v *singletonHome) Go(f func()) { v.Host.driver.Group.Go(f) }
 // After calls f once, after d.
 func (v *singletonHome) After(d time.Duration, f func()) { (*shardEnv)(v).After(d, f) }
 
-// Now returns the time.
+// Now returns the wall-clock time.
 func (v *singletonHome) Now() time.Time { return time.Now() }
 
-// Ticks returns the coarse clock, by which entities are passivated.
+// Ticks returns the coarse clock, which also decides which entities are idle.
 func (v *singletonHome) Ticks() uint32 { return v.Host.driver.Clock.Load() }
 
-// RunTask runs a task of the instance on a goroutine of its own.
+// RunTask runs a task of the instance on a new goroutine. ended gets the task's error.
 func (v *singletonHome) RunTask(life context.Context, task singlehost.Task, ended func(error)) {
 	r := &taskRun{home: v.shard(), kind: v.ID.Kind, log: v.Host.driver.Logger, life: life, task: task}
 	v.Go(func() { r.run(ended) })
 }
 
-// Activate runs the factory and OnActivate in a turn that has begun, when turns may run.
+// Activate waits until turns may run, and then runs the factory and OnActivate. The entity's turn
+// has begun.
 func (v *singletonHome) Activate(ctx context.Context, e *region.Entity) error {
 	ctx, cancel := context.WithTimeout(ctx, v.Host.driver.Config.HandoffTimeout)
 	defer cancel()
@@ -68,14 +68,14 @@ func (v *singletonHome) Activate(ctx context.Context, e *region.Entity) error {
 	return v.shard().activateNow(t, e)
 }
 
-// Lost notes that an instance is about to lose its value.
+// Lost records that an instance is about to lose its value.
 func (v *singletonHome) Lost(e *region.Entity) { v.Host.lost(e) }
 
 // EndTurn ends the turn of an entity and begins the next one.
 func (v *singletonHome) EndTurn(e *region.Entity) { v.shard().FinishTurn(e) }
 
-// Passivate runs the stop hooks of entities whose turns Core.Stop has begun. The state of a durable
-// singleton is in the store afterwards, from where the next home takes it.
+// Passivate runs the stop hooks of the entities whose turns Core.Stop has begun. Afterwards the
+// next home finds a durable singleton's state in the store.
 func (v *singletonHome) Passivate(entities []*region.Entity, why codegen.Passivation) {
 	if v.Durable != nil {
 		for _, e := range entities {
@@ -92,25 +92,25 @@ func (v *singletonHome) Session(to transport.Peer) (shardhost.Session, bool) {
 	return p, p != nil
 }
 
-// HasDeparted reports whether a process is a departed peer of the lane.
+// HasDeparted reports whether a process is one of the lane's departed peers.
 func (v *singletonHome) HasDeparted(a transport.Address) bool {
 	return v.Host.driver.Sessions.HasDeparted(a, v.lane)
 }
 
-// Progress wakes the control loop.
+// Progress wakes the control loop after a change of the shard.
 func (v *singletonHome) Progress() { v.Host.driver.Control.Progress(v.ID) }
 
-// LeaseRequests implements the interface of package singlehost for the store of leases: each
-// request runs on a goroutine of its own.
+// LeaseRequests implements the interface of package singlehost for the store of leases. Each
+// request runs on its own goroutine.
 type LeaseRequests struct {
 	Store  store.Lease
 	Driver *Driver
-	Post   func(func()) // has a function called on the control loop
+	Post   func(func()) // runs a function on the control loop
 }
 
 var _ singlehost.Leases = LeaseRequests{}
 
-// Acquire asks for a lease.
+// Acquire requests a lease. done gets the answer on the control loop.
 func (q LeaseRequests) Acquire(c store.Claim, within time.Duration, done func(store.Held, error)) {
 	q.request(within, func(ctx context.Context) func() {
 		h, err := q.Store.Acquire(ctx, c)
@@ -118,7 +118,7 @@ func (q LeaseRequests) Acquire(c store.Claim, within time.Duration, done func(st
 	})
 }
 
-// Renew asks for a prolonged lease.
+// Renew requests that a lease be extended. done gets the answer on the control loop.
 func (q LeaseRequests) Renew(h store.Held, within time.Duration, done func(store.Held, error)) (cancel func()) {
 	return q.request(within, func(ctx context.Context) func() {
 		next, err := q.Store.Renew(ctx, h)
@@ -134,7 +134,7 @@ func (q LeaseRequests) Release(h store.Held, within time.Duration, done func(err
 	})
 }
 
-// request runs a request, and has its answer taken on the control loop.
+// request runs ask on a new goroutine, and then the function that it returns on the control loop.
 func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (answer func())) (cancel func()) {
 	ctx, cancel := context.WithTimeout(q.Driver.Context, within)
 	q.Driver.Group.Go(func() {
@@ -144,9 +144,10 @@ func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (
 	return cancel
 }
 
-// heldTasks are the tasks that the present turn of a durable singleton has started. They begin when
-// all that the turn has changed and seen is in the log: a task may tell others of it. It is safe for
-// concurrent use, because a method may start tasks from its own goroutines.
+// heldTasks are the tasks that the current turn of a durable singleton has started. They begin only
+// when everything that the turn has changed and seen is in the log, because a task may tell others
+// about it. It is safe for concurrent use, because a method may start tasks from its own
+// goroutines.
 type heldTasks struct {
 	mu    sync.Mutex
 	start []func()
@@ -165,8 +166,8 @@ func (h *heldTasks) take() (start []func()) {
 	return start
 }
 
-// release begins the tasks of a turn once the log has all up to the ticket. If it never has, the
-// instance ends with the tenure.
+// release begins the tasks of a turn when the log has everything up to the ticket. If the tenure
+// ends first, the instance ends too.
 func (h *heldTasks) release(tenure *durablehost.Tenure, ticket durable.Ticket) {
 	if tasks := h.take(); len(tasks) > 0 {
 		tenure.Then(ticket, func(err error) {

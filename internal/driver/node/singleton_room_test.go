@@ -19,7 +19,7 @@ type asked struct {
 func (a *asked) Ask(kind string) { a.kinds = append(a.kinds, kind) }
 
 // TestRefusedCallLooksForTheInstance: a call of a singleton for which there is no room to wait
-// still has the instance looked for, so that the next one need not wait.
+// still makes the process look for the instance, so that the next call need not wait.
 func TestRefusedCallLooksForTheInstance(t *testing.T) {
 	ctl := &asked{}
 	drv := NewDriver(Config{Lanes: 1, BufferBytes: 8}, transport.Peer{Address: transport.Address{Name: "a"}}, ctl)

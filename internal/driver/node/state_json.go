@@ -14,16 +14,17 @@ import (
 // maxStateJSON bounds the JSON of a state, in bytes.
 const maxStateJSON = 64 << 10
 
-// maxStateDepth bounds the structs, pointers, slices and maps inside each other in which secrets are
+// maxStateDepth bounds the nesting of structs, pointers, slices and maps in which secrets are
 // looked for.
 const maxStateDepth = 64
 
-// secretJSON stands for the value of a field that is tagged secret.
+// secretJSON replaces the value of a field that is tagged secret.
 const secretJSON = `"(secret)"`
 
-// StateJSON returns the fields of an entity that are tagged state, as encoding/json has them, in the
-// order of the struct and without secrets, also those of structs in them; "" if they have no such form,
-// or a larger one than maxStateJSON.
+// StateJSON returns the entity's fields that are tagged state as a JSON object, encoded as by
+// encoding/json, in the order of the struct. Fields tagged secret, also those of nested structs,
+// show only secretJSON. It returns "" if the fields have no JSON form, or one larger than
+// maxStateJSON.
 func StateJSON(entity any) (text string) {
 	defer func() {
 		if recover() != nil { // a MarshalJSON of the user's panics
@@ -52,7 +53,7 @@ func StateJSON(entity any) (text string) {
 	return string(append(b, '}'))
 }
 
-// appendMember appends a member of an object.
+// appendMember appends a member to a JSON object.
 func appendMember(b []byte, name string, value []byte) []byte {
 	if len(b) > 1 {
 		b = append(b, ',')
@@ -65,7 +66,7 @@ func isSecret(f reflect.StructField) bool {
 	return slices.Contains(strings.Split(f.Tag.Get("shard"), ","), "secret")
 }
 
-// fieldJSON is the value of a field, without secrets.
+// fieldJSON returns a field's value as JSON, without secrets.
 func fieldJSON(f reflect.StructField, v reflect.Value, depth int) ([]byte, error) {
 	if isSecret(f) {
 		return []byte(secretJSON), nil
@@ -75,9 +76,9 @@ func fieldJSON(f reflect.StructField, v reflect.Value, depth int) ([]byte, error
 
 var errDeep = errors.New("the state is too deep")
 
-// openJSON is a value as encoding/json has it, without secrets. Of a type that has a form of its own
-// and secrets inside, nothing is shown. Options of json tags other than the name do not count in
-// structs with secrets.
+// openJSON returns a value as JSON, encoded as by encoding/json, without secrets. It shows nothing
+// of a type that has its own JSON form and contains secrets. In structs with secrets it ignores
+// options of json tags other than the name.
 func openJSON(v reflect.Value, depth int) ([]byte, error) {
 	switch {
 	case depth > maxStateDepth:
@@ -105,7 +106,7 @@ func openJSON(v reflect.Value, depth int) ([]byte, error) {
 	return []byte(secretJSON), nil
 }
 
-// structJSON appends the fields of a struct to an object.
+// structJSON appends a struct's fields to a JSON object.
 func structJSON(b []byte, v reflect.Value, depth int) ([]byte, error) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -147,7 +148,7 @@ func listJSON(v reflect.Value, depth int) ([]byte, error) {
 	return append(append([]byte{'['}, bytes.Join(items, []byte{','})...), ']'), nil
 }
 
-// mapJSON lets encoding/json write the keys and their order.
+// mapJSON returns a map as JSON, with the keys and their order as encoding/json writes them.
 func mapJSON(v reflect.Value, depth int) ([]byte, error) {
 	if v.IsNil() {
 		return []byte("null"), nil
@@ -166,7 +167,7 @@ func mapJSON(v reflect.Value, depth int) ([]byte, error) {
 	return json.Marshal(raw.Interface())
 }
 
-// hasOwnForm reports whether encoding/json takes the form of values of the type from their methods.
+// hasOwnForm reports whether encoding/json uses methods of the type to encode its values.
 func hasOwnForm(t reflect.Type) bool {
 	for _, form := range []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()} {
 		if t.Implements(form) || reflect.PointerTo(t).Implements(form) {
@@ -176,8 +177,9 @@ func hasOwnForm(t reflect.Type) bool {
 	return false
 }
 
-// holdsSecrets reports whether a field tagged secret is inside values of the type, or with hidden in an
-// interface inside, whose content is known only by its value.
+// holdsSecrets reports whether values of the type can contain a field tagged secret. With hidden it
+// also reports true for an interface inside, because only the interface's value tells what it
+// contains.
 func holdsSecrets(t reflect.Type, hidden bool, within []reflect.Type) bool {
 	if slices.Contains(within, t) {
 		return false // decided further out

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// errHookStuck means that the hook is still running and using the entity, so the entity must not be
-// used elsewhere.
+// errHookStuck means that the hook has not returned in time. It still uses the entity, so nothing
+// else may use the entity.
 var errHookStuck = errors.New("OnPassivate does not return")
 
 // errHookExited means that the hook, or the encoder of the state, ended its goroutine.
 var errHookExited = fmt.Errorf("%w in OnPassivate or in encoding the state: runtime.Goexit", ErrPanic)
 
-// hookContext is the context of one stop hook. It has a timer and a channel only if the
-// hook asks for Done or derives a context: most do not, and a million entities may be
+// hookContext is the context of one stop hook. It makes a timer and a channel only when the hook
+// calls Done or derives a context, because most hooks do neither, and a million entities may be
 // passivated at once. The embedded context is the node's.
 type hookContext struct {
 	context.Context
@@ -29,13 +29,13 @@ func newHookContext(parent context.Context, deadline time.Time) *hookContext {
 	return &hookContext{Context: parent, deadline: deadline}
 }
 
-// Deadline is when the hook is abandoned.
+// Deadline returns when the hook will be abandoned.
 func (c *hookContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// Done is closed when the hook has returned or is abandoned, or when the node ends.
+// Done is closed when the hook has returned or was abandoned, or when the node ends.
 func (c *hookContext) Done() <-chan struct{} { return c.context().Done() }
 
-// Err says why Done is closed.
+// Err returns why Done is closed.
 func (c *hookContext) Err() error { return c.context().Err() }
 
 // Value lets package context find the inner context, so that deriving a context starts no
@@ -47,7 +47,7 @@ func (c *hookContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// context returns the context of package context, which it makes at the first call.
+// context returns the inner context, which the first call makes.
 func (c *hookContext) context() *endable {
 	if made := c.made.Load(); made != nil {
 		return made

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// TestStopHookContext: the context of a stop hook ends with the hook, at its deadline,
-// and with the node, whenever somebody first asks for it.
+// TestStopHookContext: the context of a stop hook ends with the hook, at its deadline, or with the
+// node, whenever Done is first called.
 func TestStopHookContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
@@ -54,8 +54,8 @@ func TestStopHookContext(t *testing.T) {
 	}
 }
 
-// TestStopHookContextIsDerivedCheaply: a context that a stop hook derives from its own
-// has no goroutine.
+// TestStopHookContextIsDerivedCheaply: deriving a context from a stop hook's context starts no
+// goroutine.
 func TestStopHookContextIsDerivedCheaply(t *testing.T) {
 	c := newHookContext(t.Context(), time.Now().Add(time.Hour))
 	const many = 1000 // other tests may begin a few goroutines meanwhile
@@ -74,9 +74,8 @@ func TestStopHookContextIsDerivedCheaply(t *testing.T) {
 	}
 }
 
-// TestStopHooksShareContext: stop hooks that only run one after another have one
-// context, with nearly all of their time. One that asked for Done has its own, which
-// ends with it.
+// TestStopHooksShareContext: stop hooks that run one after another share a context with nearly all
+// of their time. A hook that has called Done gets its own, which ends with the hook.
 func TestStopHooksShareContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

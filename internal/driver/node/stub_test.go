@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// testConfig is a configuration with defaults, and with errors of the tests' own.
+// testConfig returns a configuration with defaults and with the tests' own form of errors.
 func testConfig() Config {
 	return Config{
 		Cluster: "test", Name: "a", Lanes: 1, CallTimeout: 5 * time.Second, HandoffTimeout: time.Minute,

@@ -17,18 +17,18 @@ type tally struct {
 	kind         string
 	activations  [codegen.Recovered + 1]atomic.Uint64
 	passivations [codegen.Forgotten + 1]atomic.Uint64
-	bytes        atomic.Uint64 // encoded states of passivated entities
-	begun        atomic.Uint64 // moves away
+	bytes        atomic.Uint64 // total size of the encoded states of passivated entities
+	begun        atomic.Uint64 // number of moves away from this node that began
 	committed    atomic.Uint64
 	givenUp      atomic.Uint64
 }
 
 var _ shardhost.Watch = (*tally)(nil)
 
-// MoveBegun counts a move away.
+// MoveBegun counts the beginning of a move away from this node.
 func (t *tally) MoveBegun() { t.begun.Add(1) }
 
-// MoveEnded counts the end of a move away.
+// MoveEnded counts the end of a move away from this node.
 func (t *tally) MoveEnded(moved bool, pause time.Duration) {
 	if moved {
 		t.committed.Add(1)
@@ -42,7 +42,7 @@ func (t *tally) MoveEnded(moved bool, pause time.Duration) {
 	})
 }
 
-// Refused notes the cause of a refused call, which is counted as refused elsewhere.
+// Refused counts the cause of a refused call. The call itself is counted elsewhere.
 func (t *tally) Refused(code wire.Code) { t.refusals.note(code) }
 
 func (t *tally) load(l *measure.Type) {
@@ -58,7 +58,7 @@ func (t *tally) load(l *measure.Type) {
 	l.MovesBegun = t.begun.Load() // last, so that it is not less than the others together
 }
 
-// LoadHosted fills in the part of a type that is hosted.
+// LoadHosted fills in the numbers of a type that this node hosts.
 func LoadHosted(t *measure.Type, h *Host) {
 	for i := range h.Shards {
 		s := &h.Shards[i]

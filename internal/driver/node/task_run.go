@@ -12,22 +12,22 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
 )
 
-// A taskRun runs one task of a singleton's instance, until it is over.
+// A taskRun runs one task of a singleton's instance until the task is done.
 type taskRun struct {
 	home taskHome
 	kind string
 	log  *slog.Logger
-	life context.Context // the instance's
+	life context.Context // the context of the instance
 	task singlehost.Task
 }
 
-// A taskHome is the shard of the instance.
+// A taskHome is the shard of the instance that a task belongs to.
 type taskHome interface {
 	waitLease(ctx context.Context) error
 	mayRun() bool
 }
 
-// run runs the task while the node may run the instance, and calls ended with its failure.
+// run runs the task while the node may run the instance. It calls ended with the task's error.
 func (r *taskRun) run(ended func(error)) {
 	var err error
 	defer func() { // also when the task ends this goroutine
@@ -44,8 +44,8 @@ func (r *taskRun) run(ended func(error)) {
 
 var errExit = errors.New("runtime.Goexit in a task")
 
-// once runs the task until it returns. It reports whether the task is to be run again, because
-// it returned after the node had lost contact.
+// once runs the task until it returns. It reports true if the task is to be run again, because the
+// node lost contact before it returned.
 func (r *taskRun) once() (again bool, err error) {
 	ctx, cancel := context.WithCancel(r.life)
 	var watch sync.WaitGroup
@@ -59,10 +59,10 @@ func (r *taskRun) once() (again bool, err error) {
 	return false, err
 }
 
-// leaseTick is how often a task's right to run is looked at.
+// leaseTick is how often a task's permission to run is checked.
 const leaseTick = 50 * time.Millisecond
 
-// watch ends a task's context when the node may not run the instance any more.
+// watch cancels a task's context when the node may not run the instance any more.
 func (r *taskRun) watch(ctx context.Context, cancel context.CancelFunc) {
 	ticker := time.NewTicker(leaseTick)
 	defer ticker.Stop()
@@ -79,7 +79,7 @@ func (r *taskRun) watch(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// call runs the task once and turns a panic into an error.
+// call runs the task once, and returns a panic as an error.
 func (r *taskRun) call(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -17,20 +17,19 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxInline is the depth up to which nested local calls run on one goroutine; deeper
-// ones queue.
+// maxInline is the depth to which nested local calls run on one goroutine. Deeper calls queue.
 const maxInline = 16
 
-// turn is one turn of an entity, and its method's context: it has the deadline and cancellation of
-// the call and none of the caller's values, so that a method behaves alike for local and remote
-// callers. It is the one allocation of a local call, and is never reused, because a method may keep
-// its context. Where the method does not name its context there is none: see unseenTurn.
+// turn is one turn of an entity, and the context of its method. It has the call's deadline and
+// cancellation but none of the caller's values, so that a method sees the same for local and remote
+// callers. It is the only allocation of a local call. It is never reused, because a method may keep
+// its context. A method that does not name its context gets an unseenTurn instead.
 type turn struct {
-	parent context.Context // a local caller's, or the encodedTurn, remoteTurn or durableTurn that this is part of
+	parent context.Context // a local caller's context, or the encodedTurn, remoteTurn or durableTurn that contains this turn
 	entity *region.Entity
-	method string        // that is called; "" means it has no call
-	depth  int32         // number of turns on this goroutine that wait for this one
-	flags  atomic.Uint32 // turnOver, gaveUp, and the entity's requests for its end
+	method string        // the called method; "" for a turn without a call
+	depth  int32         // number of turns on this goroutine that wait for this turn
+	flags  atomic.Uint32 // turnOver, gaveUp, and how the entity asked to end
 }
 
 // The flags of a turn.
@@ -39,15 +38,14 @@ const (
 	gaveUp          // the caller of an encoded call has given up
 	passivateAfter
 	forgetAfter
-	checkAfter // its method is marked //shard:read, and must not have changed the state
-	timedAfter // parent is an endable with the timeout of a local caller's reference
+	checkAfter // the method is marked //shard:read: check that the state has not changed
+	timedAfter // parent is an endable, with the timeout of a local caller's reference
 )
 
 // shard returns the shard of the turn's entity.
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
 
-// up returns the turn that made this call on this goroutine, or nil at the start of the
-// chain.
+// up returns the turn on this goroutine that made this turn's call, or nil if no turn did.
 func (t *turn) up() *turn { return turnOf(t.parent) }
 
 // over reports whether the turn has ended.
@@ -56,34 +54,35 @@ func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 // end marks the turn as ended, before another may begin.
 func (t *turn) end() { t.flags.Or(turnOver) }
 
-// after returns the flags, for the end of the turn.
+// after returns the flags, which say how the turn ends.
 func (t *turn) after() uint32 { return t.flags.Load() }
 
-// encodedTurn is a turn for an encoded call. For a tell nothing else is needed.
+// encodedTurn is the turn of a call that arrived encoded. A tell of a volatile entity uses it
+// alone; other calls use remoteTurn or durableTurn.
 type encodedTurn struct {
 	turn   turn
-	run    runtoken.Hold  // its hold on its lane or runner; zero means it has none
-	from   *peers.Session // the session on which its call came; nil means it is this process's own, or unusual has its sender
-	era    uint32         // in which it began: see turning
-	hidden bool           // its method does not name its context, and gets an unseenTurn
-	// unusual has parts that only some calls have; nil means none.
+	run    runtoken.Hold  // its hold on its lane or runner; zero means none
+	from   *peers.Session // the session on which the call came; nil for a call of this process, or if unusual has the sender
+	era    uint32         // the era in which the turn began: see Turning
+	hidden bool           // the method does not name its context, and gets an unseenTurn
+	// unusual has data that only few calls have; nil means none.
 	unusual *unusualCall
-	ctx     atomic.Pointer[endable] // made when somebody asks
+	ctx     atomic.Pointer[endable] // nil until somebody asks for the context
 }
 
-// remoteTurn is a turn for an encoded call, with the call's envelope.
+// remoteTurn is the turn of an ask that arrived encoded; a durableTurn contains one.
 type remoteTurn struct {
 	encodedTurn
 	deadline int64  // nanoseconds after the driver's base; 0 means none
-	chain    []byte // encoded turns that wait for this one
+	chain    []byte // the turns that wait for this one, encoded
 }
 
-// unseenTurn is the turn of a method that does not name its context. Nobody can ask it for anything,
-// so it is nothing but a pointer to its entity, and takes no memory. It is a context because the
-// method must be given one.
+// unseenTurn is the turn of a method that does not name its context. Nobody can ask it for
+// anything, so it needs no memory but the pointer to its entity. It is a context because the method
+// must be given one.
 //
-// Where the generated code is older than its source the method may use that context nevertheless.
-// It has ended, so that calls with it fail, and Err has the remedy.
+// If the generated code is older than its source, the method may use that context after all. The
+// context has ended, so calls with it fail, and Err names the remedy.
 type unseenTurn struct{ entity *region.Entity }
 
 // End ends the turn of a local caller; see turn.End.
@@ -95,7 +94,7 @@ func (t unseenTurn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// Deadline returns none.
+// Deadline returns no deadline.
 func (unseenTurn) Deadline() (at time.Time, ok bool) { return at, false }
 
 // Done returns a channel that is closed.
@@ -113,17 +112,17 @@ func (t unseenTurn) Err() error {
 		context.Canceled, hostedOf(t.entity).ID.Kind)
 }
 
-// Value returns nil, and logs why it does.
+// Value returns nil, and logs the reason.
 func (t unseenTurn) Value(any) any {
 	s := hostedOf(t.entity)
 	s.driver().Limiter.Warn(s.driver().Logger, "context used that the generated code does not know of", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
 	return nil
 }
 
-// turnKey is the key under which a context derived from a turn's context has the turn.
+// turnKey is the key under which contexts derived from a turn's context hold the turn.
 type turnKey struct{}
 
-// turnOf returns the turn to which ctx belongs, or nil.
+// turnOf returns the turn that ctx belongs to, or nil.
 func turnOf(ctx context.Context) *turn {
 	t, ok := ctx.(*turn)
 	if !ok {
@@ -144,7 +143,7 @@ func (t *turn) Done() <-chan struct{} { return t.parent.Done() }
 // Err returns the reason why Done is closed.
 func (t *turn) Err() error { return t.parent.Err() }
 
-// Value returns the turn itself, and none of the caller's values.
+// Value returns the turn for turnKey, and nil for any other key.
 func (t *turn) Value(key any) any {
 	if key == (turnKey{}) {
 		return t
@@ -152,17 +151,16 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-// encodedParent is the parent of a turn for an encoded call: an encodedTurn, a remoteTurn or a
-// durableTurn.
+// encodedParent is the parent of the turn of a call that arrived encoded: an encodedTurn, a
+// remoteTurn or a durableTurn.
 type encodedParent interface {
 	context.Context
-	whole() *encodedTurn   // itself, or its part
-	waiting() []byte       // encoded turns that wait for this one
-	base() context.Context // ends when the turn's context must end
+	whole() *encodedTurn   // the encodedTurn that it is or contains
+	waiting() []byte       // the turns that wait for this one, encoded
+	base() context.Context // the context whose end ends the turn's
 }
 
-// encoded returns the additional fields of a turn for an encoded call, or nil for a
-// local one.
+// encoded returns the encodedTurn that contains t, or nil for the turn of a local caller.
 func (t *turn) encoded() *encodedTurn {
 	if p, ok := t.parent.(encodedParent); ok {
 		return p.whole()
@@ -177,7 +175,7 @@ func (r *encodedTurn) waiting() []byte { return nil }
 
 func (r *remoteTurn) waiting() []byte { return r.chain }
 
-// base returns the context whose end ends the turn's.
+// base returns the context whose end ends the turn's context.
 func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().Turning.context(r.era) }
 
 // cut reports whether the turn's context has ended because its node leaves.
@@ -189,7 +187,7 @@ func (r *encodedTurn) cut() bool {
 // Deadline returns none, because a tell has no deadline.
 func (r *encodedTurn) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Deadline returns the deadline of the call.
+// Deadline returns the call's deadline, if there is one.
 func (r *remoteTurn) Deadline() (time.Time, bool) {
 	if r.deadline == 0 {
 		return time.Time{}, false
@@ -198,16 +196,16 @@ func (r *remoteTurn) Deadline() (time.Time, bool) {
 }
 
 // Done is closed when the caller gives up, the deadline passes, the turn or the node ends, or a
-// node that leaves does not wait for the turn any longer.
+// leaving node stops waiting for the turn.
 func (r *encodedTurn) Done() <-chan struct{} { return r.context().Done() }
 
-// Err returns the reason why Done is closed.
+// Err returns why Done is closed.
 func (r *encodedTurn) Err() error { return r.context().Err() }
 
 // Value returns nil, because a caller's values are not encoded.
 func (r *encodedTurn) Value(any) any { return nil }
 
-// seen returns the context for the method of e. r is nil if nobody can see the turn.
+// seen returns the context for the method. r is nil if nobody can see the turn.
 func (r *encodedTurn) seen(e *region.Entity) context.Context {
 	if r == nil || r.hidden {
 		return unseenTurn{e}
@@ -215,7 +213,7 @@ func (r *encodedTurn) seen(e *region.Entity) context.Context {
 	return &r.turn
 }
 
-// context returns the context of package context, which it makes at the first call.
+// context returns the turn's cancellable context, which the first call makes.
 func (r *encodedTurn) context() *endable {
 	if c := r.ctx.Load(); c != nil {
 		return c
@@ -236,7 +234,7 @@ func (r *encodedTurn) context() *endable {
 	return c
 }
 
-// cancel cancels the method's context, and sets the flag.
+// cancel sets the flag and cancels the method's context.
 func (r *encodedTurn) cancel(flag uint32) {
 	r.turn.flags.Or(flag)
 	if c := r.ctx.Load(); c != nil {
@@ -244,11 +242,11 @@ func (r *encodedTurn) cancel(flag uint32) {
 	}
 }
 
-// giveUp cancels the method's context.
+// giveUp cancels the method's context, because the caller has given up.
 func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
 
-// finish ends the turn's context, before another turn may begin, and returns the turn's flags. An
-// unseen turn, which is nil, has none.
+// finish ends the turn's context before another turn may begin, and returns the turn's flags. r is
+// nil, without flags, if nobody can see the turn.
 func (r *encodedTurn) finish() (after uint32) {
 	if r == nil {
 		return 0
@@ -257,7 +255,7 @@ func (r *encodedTurn) finish() (after uint32) {
 	return r.turn.after()
 }
 
-// yieldLane lets the turn's lane go on without this goroutine, before the turn waits.
+// yieldLane hands over the lane or runner of this goroutine, because the turn is about to wait.
 func (t *turn) yieldLane() {
 	for ; t != nil; t = t.up() {
 		if r := t.encoded(); r != nil {
@@ -267,8 +265,7 @@ func (t *turn) yieldLane() {
 	}
 }
 
-// appendChain appends the turns, encoded, that wait for a call made in t, outermost
-// first.
+// appendChain appends the encoded chain of turns that wait for a call made in t, outermost first.
 func (t *turn) appendChain(b []byte) []byte {
 	if t == nil {
 		return b
@@ -282,8 +279,8 @@ func (t *turn) appendChain(b []byte) []byte {
 	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
 }
 
-// End ends a local caller's turn and returns the caller's error, which is the same as
-// for a remote caller.
+// End ends a local caller's turn. It returns the caller's error, the same that a remote caller
+// gets.
 func (t *turn) End(method string, recovered any, err error) error {
 	t.end()
 	if after := t.after(); after&timedAfter != 0 {
@@ -296,7 +293,8 @@ func (t *turn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// endOddly ends a local caller's turn that failed or has further requests, such as Passivate.
+// endOddly ends a local caller's turn that failed, or that asked for something at its end, such as
+// Passivate.
 func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
 	s := hostedOf(e)
 	if recovered == nil && after&checkAfter != 0 {
@@ -338,11 +336,11 @@ func endOddly(e *region.Entity, after uint32, method string, recovered any, err 
 	}
 }
 
-// unusualCall has the parts of a call that only some encoded calls have, for [CallInfo].
+// unusualCall has data that only few encoded calls have, for [CallInfo].
 type unusualCall struct {
-	sender transport.Peer // not the other end of the session, because the call was forwarded
+	sender transport.Peer // the sender, if it is not the session's peer, because the call was forwarded
 	info   []byte
-	tell   bool // of a durable entity, whose turn does not say so itself
+	tell   bool // the call is a tell of a durable entity, which the turn's type does not show
 }
 
 // info returns the description of the turn's call.
@@ -382,14 +380,14 @@ func (t *turn) info() CallInfo {
 	return i
 }
 
-// watched counts a turn that begins, while an operator looks.
+// watched reports a turn that begins to w, through which an operator watches.
 func (t *turn) watched(w *operator.TurnWatch) {
 	if t.method != "" { // else it has no call
 		w.Begin(t.entity, t.described(), time.Now())
 	}
 }
 
-// described describes a turn that has a call, for operators.
+// described describes a turn with a call, for operators.
 func (t *turn) described() operator.Turn {
 	info := t.info()
 	from := info.From.String()
@@ -401,7 +399,7 @@ func (t *turn) described() operator.Turn {
 	}
 }
 
-// caller returns the entity whose turn waits for this one; "" means none.
+// caller returns the entity whose turn waits for this turn; "" means none.
 func (r *encodedTurn) caller() (kind, id string) {
 	links, err := wire.ParseChain(r.turn.parent.(encodedParent).waiting())
 	if err != nil || len(links) == 0 {

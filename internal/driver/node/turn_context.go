@@ -95,7 +95,7 @@ func CallInfoOf(ctx context.Context) (CallInfo, bool) {
 	return t.info(), true
 }
 
-// WithHeader returns a context whose calls carry the header, beside those that ctx has.
+// WithHeader returns a context whose calls carry the header, and also the headers of ctx.
 func WithHeader(ctx context.Context, key, value string) (context.Context, error) {
 	info := wire.Info{}
 	if o := outgoingOf(ctx); o != nil {
@@ -110,7 +110,7 @@ func WithHeader(ctx context.Context, key, value string) (context.Context, error)
 	return WithOutgoing(ctx, info), nil
 }
 
-// outgoing describes the calls of a context, beside their arguments. It does not change.
+// outgoing describes the calls made with a context, except their arguments. It is immutable.
 type outgoing struct {
 	info    wire.Info
 	encoded []byte
@@ -118,8 +118,8 @@ type outgoing struct {
 
 type outgoingKey struct{}
 
-// outgoingOf returns the description of the calls of ctx; nil means there is none. A turn's context
-// has nothing of its caller's.
+// outgoingOf returns the description of the calls made with ctx; nil means none. A turn's context
+// inherits nothing from its caller.
 func outgoingOf(ctx context.Context) *outgoing {
 	o, _ := ctx.Value(outgoingKey{}).(*outgoing)
 	return o

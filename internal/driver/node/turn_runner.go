@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TurnRunner is one of this process's runners, with calls for reuse by its tells.
+// TurnRunner is one of this process's runners, with memory for its tells' calls.
 type TurnRunner struct {
 	runner.Runner
 	told toldCalls
@@ -27,16 +27,17 @@ func (r *TurnRunner) Run(t *runner.Turn, args []byte) bool {
 	return Inbound(&t.Call.Call).runQueued(s, t.Entity, &r.Token, &r.told)
 }
 
-// RunAside runs a tell whose turn goes on without the run token.
+// RunAside runs a tell that was set aside because its turn goes on without the run token.
 func (r *TurnRunner) RunAside(e *region.Entity, tell runner.Aside) {
 	r.runTold(hostedOf(e), e, tell.Method, tell.Args, nil)
 }
 
-// Emptied makes the calls of completed tells available for reuse.
+// Emptied frees the calls of completed tells for reuse. idle means that the runner has nothing to
+// run.
 func (r *TurnRunner) Emptied(idle bool) { r.told.collect(idle) }
 
-// offer gives a tell, which has joined a turn, to the runner. An error means that there is no room
-// for the arguments, and the tell will not run.
+// offer gives the runner a tell that has joined a turn. An error means that there is no room for
+// the arguments, so the tell will not run.
 func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
 		return nil
@@ -46,8 +47,8 @@ func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 }
 
-// runTold runs a tell in a joined turn, on a goroutine with the run token unless token is nil. It
-// reports whether this goroutine still has it.
+// runTold runs a tell in a joined turn. The goroutine has the run token unless token is nil;
+// runTold reports whether it still has the token.
 func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args []byte, token *runtoken.Token) bool {
 	if e.Lost() {
 		s.driver().loseTell(s.ID.Kind, e.ID, name) // the shard was lost behind an earlier tell of the turn
@@ -61,8 +62,8 @@ func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args
 	return runTell(s, method, e, name, args, token)
 }
 
-// newToldCall makes the call of a tell that must wait for its turn or for the activation of its entity.
-// It copies the arguments, because the batch goes on without the call.
+// newToldCall returns a call for a tell that must wait for its turn or for its entity's activation.
+// It copies the arguments, because the batch that holds them is reused before the call runs.
 func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *InCall {
 	c := &InCall{lane: s.lane}
 	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true
@@ -70,8 +71,7 @@ func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *In
 	return c
 }
 
-// enqueue is HostedShard.enqueue for a tell, which has neither a chain of callers nor a
-// deadline.
+// enqueue is HostedShard.enqueue for a tell, which has no deadline and no chain of callers.
 func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bool) (settled bool, err error) {
 	drv := s.driver()
 	c := r.told.take()
@@ -95,23 +95,23 @@ func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bo
 	return s.Accepted(&c.Call, entity, v), nil
 }
 
-// toldCalls are calls for reuse by the tells of one runner that had to wait. It is safe for
-// concurrent use, except for keep.
+// toldCalls are calls for reuse by tells of one runner that have to wait. It is safe for concurrent
+// use, except for keep.
 type toldCalls struct {
 	mu    sync.Mutex
 	spare []*InCall
 
-	done []*InCall // completed calls, not yet spare; used only by the goroutine with the run token
+	done []*InCall // completed calls that are not in spare yet; used only by the goroutine with the run token
 }
 
-// maxSpare is how many calls are kept for tells, and maxSpareArgs the longest
-// buffer for arguments that is kept with one.
+// maxSpare is how many calls are kept for tells. maxSpareArgs is the largest buffer for arguments,
+// in bytes, that is kept with a call.
 const (
 	maxSpare     = 1 << 12
 	maxSpareArgs = 2 << 10
 )
 
-// take returns an empty call; its Args may have capacity.
+// take returns an empty call, whose Args may have capacity.
 func (t *toldCalls) take() (c *InCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,7 +123,7 @@ func (t *toldCalls) take() (c *InCall) {
 	return c
 }
 
-// giveBack makes a call that was taken and did not become a turn spare again.
+// giveBack returns a call that was taken and did not become a turn.
 func (t *toldCalls) giveBack(c *InCall) {
 	c.empty()
 	t.mu.Lock()
@@ -133,8 +133,7 @@ func (t *toldCalls) giveBack(c *InCall) {
 	}
 }
 
-// keep is recycle for tells: take is to return the call again, and its buffer is used
-// again.
+// keep keeps a tell's call, with its buffer, for take.
 func (t *toldCalls) keep(c *InCall) {
 	if len(t.done) >= maxSpare {
 		return
@@ -146,8 +145,8 @@ func (t *toldCalls) keep(c *InCall) {
 // fewSpare is the number of calls kept for an idle runner.
 const fewSpare = 64
 
-// collect makes the calls that keep has kept available. With shrink it frees half of
-// the spare calls, because a burst is over.
+// collect makes the calls that keep has kept available to take. With shrink it frees half of the
+// spare calls, because a burst is over.
 func (t *toldCalls) collect(shrink bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,8 +160,8 @@ func (t *toldCalls) collect(shrink bool) {
 	}
 }
 
-// runTell runs a tell's method in a turn that has begun, and ends the turn. It reports
-// whether this goroutine still has the run token.
+// runTell runs a tell's method in a turn that has begun, and ends the turn. It reports whether this
+// goroutine still has the run token.
 func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, b *runtoken.Token) bool {
 	var t *encodedTurn
 	w, run := s.driver().Turns.Load(), b.Enter()
@@ -182,8 +181,8 @@ func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, arg
 	return kept
 }
 
-// invokeTold runs the method of a tell. Only the supervisor gets its error, which invokeTold
-// returns; the results are dropped.
+// invokeTold runs the method of a tell. It drops the results, and returns an error as a failure for
+// the supervisor.
 func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runtoken.Hold) (failed *failure) {
 	s, returned := hostedOf(e), false
 	defer func() {

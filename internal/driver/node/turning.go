@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// errLeaves is the cause of the end of a turn's context when its node leaves and does not wait for
-// the turn any longer.
+// errLeaves is the cause with which a turn's context ends when its leaving node stops waiting for
+// the turn.
 var errLeaves = errors.New("the node leaves")
 
-// Turning has the context from which the turns of encoded calls derive theirs. It is cancelled when
-// the process ends, or when a leaving node stops waiting for running turns (LeaveTimeout).
+// Turning holds the context that the contexts of encoded calls' turns derive from. It is cancelled
+// when the process ends, or when a leaving node stops waiting for running turns (LeaveTimeout).
 type Turning struct {
 	process context.Context
 	now     atomic.Pointer[turnsContext]
 
 	mu      sync.Mutex
-	endedAt time.Time // when end was first called; zero means never
+	endedAt time.Time // when End was first called; zero means never
 }
 
-// turnsContext is the parent of the contexts of the turns that began in one era. Each call of end
-// begins another era.
+// turnsContext is the parent of the contexts of the turns that began in one era. Each call of
+// Turning.End begins a new era.
 type turnsContext struct {
 	context.Context
 	end    context.CancelCauseFunc
 	era    uint32
-	former context.Context // of the turns of earlier eras: it has ended
+	former context.Context // the context of earlier eras' turns, which has ended
 }
 
 func (t *Turning) init(process context.Context) {
@@ -42,8 +42,8 @@ func (t *Turning) next() *turnsContext {
 	return next
 }
 
-// context returns the parent for a turn of that era. The turn notes its era when it begins, because its
-// context is made when its method first asks for it, which may be after the end of the era.
+// context returns the parent context for a turn of that era. A turn records its era when it begins,
+// because its context is made only when its method asks for it, and that may be after End.
 func (t *Turning) context(era uint32) context.Context {
 	now := t.now.Load()
 	if era != now.era {
@@ -52,7 +52,7 @@ func (t *Turning) context(era uint32) context.Context {
 	return now.Context
 }
 
-// End ends the contexts of the turns under way, but not those of turns that begin later.
+// End cancels the contexts of running turns, but not those of turns that begin later.
 func (t *Turning) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *Turning) End() {
 	now.end(errLeaves)
 }
 
-// Ended returns when end was first called, or now if it was not.
+// Ended returns when End was first called; if never, it returns now.
 func (t *Turning) Ended(now time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
-// TurnsUnderWay lists the turns under way of a node's shards, for an operator's first look: they
-// began before turns were counted.
+// TurnsUnderWay lists a node's running turns when an operator begins to watch, because turns are
+// recorded only while somebody watches.
 type TurnsUnderWay []*Host
 
-// UnderWay visits the entities that have a turn, in the shards held here.
+// UnderWay calls found for each entity that has a turn, in the shards held here.
 func (u TurnsUnderWay) UnderWay(found func(key any, t operator.Turn)) {
 	for s := range u.shards() {
 		if _, held := s.Held(); !held {
@@ -42,7 +42,8 @@ func (u TurnsUnderWay) shards() iter.Seq[*HostedShard] {
 // toldTurns is how many turns a log line names.
 const toldTurns = 5
 
-// String names some of the turns, for a log line, and also those whose shards the node has lost.
+// String names some of the running turns, for a log line. It includes turns whose shards the node
+// has lost.
 func (u TurnsUnderWay) String() string {
 	var names []string
 	count := 0

@@ -10,20 +10,20 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// LostTells are the tells of this process that were lost, by whether their methods
-// may have run. It is safe for concurrent use.
+// LostTells counts the lost tells of this process, by whether their methods may have run. It is
+// safe for concurrent use.
 type LostTells struct {
-	Unsent atomic.Int64 // they certainly did not run
-	Unsure atomic.Int64 // sent, and never acknowledged
+	Unsent atomic.Int64 // the tells that certainly did not run
+	Unsure atomic.Int64 // the tells that were sent and never acknowledged
 }
 
-// lose counts a lost tell.
+// lose counts a lost tell, also in all.
 func (l *LostTells) lose(all *Counters, o calls.Outcome) {
 	all.Add(tellLost)
 	l.note(o == calls.NotExecuted)
 }
 
-// note is lose for a tell that other counters have already.
+// note counts a lost tell that other counters have already counted.
 func (l *LostTells) note(notExecuted bool) {
 	if notExecuted {
 		l.Unsent.Add(1)
@@ -32,7 +32,7 @@ func (l *LostTells) note(notExecuted bool) {
 	}
 }
 
-// count counts the tells among the unacknowledged envelopes of a closed session.
+// count counts the tells among a closed session's unacknowledged envelopes.
 func (l *LostTells) count(all *Counters, left []stream.Unacknowledged) {
 	for i := range left {
 		if left[i].Envelope.Type != wire.TypeTell {
@@ -43,8 +43,7 @@ func (l *LostTells) count(all *Counters, left []stream.Unacknowledged) {
 	}
 }
 
-// Since returns the error for the tells that were lost since the counts were unsent and
-// unsure, or nil if there were none.
+// Since returns an error if tells were lost since the counts were unsent and unsure; otherwise nil.
 func (l *LostTells) Since(unsent, unsure int64) error {
 	unsent, unsure = l.Unsent.Load()-unsent, l.Unsure.Load()-unsure
 	if unsent+unsure == 0 {
@@ -54,6 +53,5 @@ func (l *LostTells) Since(unsent, unsure int64) error {
 		"%d may have run (outcome unknown: sent, and not acknowledged within %v)", ErrClosed, unsent+unsure, unsent, unsure, TellPatience)
 }
 
-// TellPatience is how long a connection that is being closed waits for the delivery of
-// tells.
+// TellPatience is how long a connection that is being closed waits for the delivery of tells.
 const TellPatience = 2 * time.Second

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestTellTooLargeForTheBrokerIsUndelivered: Close reports tells that the broker takes no more, by whether
-// they may have run; those of other processes, which this one forwarded, are not its own.
+// TestTellTooLargeForTheBrokerIsUndelivered: Close reports tells that have become too large for the
+// broker, by whether they may have run. It does not report forwarded tells of other processes.
 func TestTellTooLargeForTheBrokerIsUndelivered(t *testing.T) {
 	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: identity.New(identity.Member)}}
 	drv := NewDriver(testConfig(), transport.Peer{Address: transport.Address{Name: "a", Incarnation: identity.New(identity.Member)}}, knowing{members: []transport.Address{member.Address}})

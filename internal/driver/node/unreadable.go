@@ -9,10 +9,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// An entity whose state does not decode, or is of a later version than the program's, cannot be activated. Its
-// state is kept unchanged, its calls fail with this reason, and an operator can show, replace or drop it.
+// An entity cannot be activated if its state does not decode, or has a later version than the
+// program's. Its state is then kept unchanged, its calls fail with this reason, and an operator can
+// show, replace or drop the state.
 
-// errUnreadable is the error of such an entity. It names the commands for its state.
+// errUnreadable returns the error of an entity whose state cannot be read. It names the commands
+// for that state.
 func errUnreadable(h *codegen.Host, id string, err error) error {
 	remedy := "the flags -from FILE and -drop replace or drop it"
 	if h.Durable {
@@ -22,13 +24,13 @@ func errUnreadable(h *codegen.Host, id string, err error) error {
 		h.Name, clip(id), err, h.Name, clip(id), remedy)
 }
 
-// Unreadable are the entities of a type whose state could not be read.
+// Unreadable records the entities of a type whose states could not be read.
 type Unreadable struct {
 	mu  sync.Mutex // guards ids
 	ids map[string]struct{}
 }
 
-// maxUnreadable bounds the recorded ids of a type.
+// maxUnreadable bounds the number of recorded ids of a type.
 const maxUnreadable = 1000
 
 func (u *Unreadable) add(id string) {

@@ -7,30 +7,30 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Clients choose their incarnations freely, and each incarnation costs the sessions of one client.
-// The broker grants the name, so the clients of one name are bounded in number. A client that has
-// departed without a goodbye is detected.
+// Clients choose their incarnations, and each incarnation costs this process the sessions of one
+// client. Therefore the number of clients of one name, which the broker grants, is bounded, and
+// clients that depart without a goodbye are detected.
 const (
-	// MaxNamed bounds the clients of one name with which a process has sessions.
+	// MaxNamed bounds the clients of one name that a process has sessions with.
 	MaxNamed = 1024
-	// unusedFor is how long a client has sessions without a message on any of them. A client
-	// that asks for a session's number sends its first message a round trip later.
+	// unusedFor is how long a client keeps sessions on which it sends nothing. A client that asks
+	// for a session's number sends its first message a round trip later.
 	unusedFor = 30 * time.Second
-	// silentFor is after how long without a message a client is sent one, so that the broker
-	// says whether it still listens. It has clientPatience from the first such report on.
+	// silentFor is the silence after which a client is sent a message, to learn from the broker
+	// whether the client still listens. If nobody listens, the client's sessions end after
+	// clientPatience.
 	silentFor = time.Minute
-	// stalledFor is for how long a client may acknowledge none of the frames that are sent to it, although
-	// it listens.
+	// stalledFor is how long a client that listens may leave all frames sent to it unacknowledged.
 	stalledFor = time.Minute
 )
 
-// A name is what the clients of one name, which trust each other, have together.
+// A name is what the clients with one name share. They trust each other.
 type name struct {
 	clients int
-	account *stream.Account // of what is kept for them
+	account *stream.Account // counts the bytes that are kept for these clients
 }
 
-// nameLocked counts one more client of that name. It reports false if there are too many.
+// nameLocked counts one more client of that name. It reports false if there are MaxNamed already.
 func (s *Set) nameLocked(of string) bool {
 	n := s.named[of]
 	if n == nil {
@@ -44,14 +44,15 @@ func (s *Set) nameLocked(of string) bool {
 	return true
 }
 
-// A peer is another process. It is never changed.
+// A peer is another process with its sessions. It is immutable.
 type peer struct {
 	transport.Peer
 	sessions []*Session // one for each lane
 	began    time.Time
 }
 
-// lastHeard returns when the client last sent anything, and whether any of its sessions was used.
+// lastHeard returns when the client last sent anything, and whether it has used any of its
+// sessions.
 func (p *peer) lastHeard() (heard time.Time, used bool) {
 	for _, session := range p.sessions {
 		session.Lock()
@@ -74,8 +75,8 @@ func (p *peer) stalled(now time.Time) (most time.Duration) {
 	return most
 }
 
-// probe sends an acknowledgement on a session that was used. If the broker reports that nobody
-// listens, NobodyListens drops the client in the end.
+// probe sends an acknowledgement on a session that was used. If nobody listens, the broker reports
+// that, and NobodyListens drops the client after clientPatience.
 func (p *peer) probe(now time.Time) {
 	for _, session := range p.sessions {
 		session.Lock()

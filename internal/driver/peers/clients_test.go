@@ -18,7 +18,7 @@ func outsider(name string, i int) transport.Peer {
 }
 
 // TestInventedClientsAreBounded: 300,000 invented incarnations of one name get no more sessions
-// than one name may have, those of other names get theirs, and sessions without a message expire.
+// than one name may have, clients of other names get theirs, and sessions without a message expire.
 func TestInventedClientsAreBounded(t *testing.T) {
 	s, p, _ := newSet()
 	served := 0
@@ -44,8 +44,8 @@ func TestInventedClientsAreBounded(t *testing.T) {
 	require.NotNil(t, s.Session(outsider("evil", 400_000), 0), "there is room again")
 }
 
-// TestAbsentPeersAreKept: a member at which nobody listens is the cluster's to remove, and a
-// client gets its patience before its sessions end.
+// TestAbsentPeersAreKept: a member at whose address nobody listens keeps its sessions, because the
+// cluster decides about members. A client keeps them until its patience ends.
 func TestAbsentPeersAreKept(t *testing.T) {
 	s, _, _ := newSet()
 	s.SetClientPatience(time.Hour)
@@ -60,8 +60,8 @@ func TestAbsentPeersAreKept(t *testing.T) {
 	require.Same(t, session, s.Known(member("b").Address, 0))
 }
 
-// TestClientWithoutGoodbyeExpires: a client that was silent for long is sent a message, and when
-// nobody listens for patience its sessions end. One that listens keeps them.
+// TestClientWithoutGoodbyeExpires: a client that was silent for long is sent a message. If nobody
+// listens for the patience, its sessions end; if it listens, it keeps them.
 func TestClientWithoutGoodbyeExpires(t *testing.T) {
 	s, p, _ := newSet()
 	for i := range 2 {
@@ -88,9 +88,8 @@ func TestClientWithoutGoodbyeExpires(t *testing.T) {
 	require.Equal(t, 1, s.named["web"].clients)
 }
 
-// TestClientThatAcknowledgesNothingEnds: a client that sends and listens, and acknowledges nothing
-// of what is sent to it for a minute, has its sessions ended. Members and clients that owe nothing
-// keep theirs.
+// TestClientThatAcknowledgesNothingEnds: the sessions of a client end if it sends and listens but
+// acknowledges nothing for a minute. Members, and clients with nothing to acknowledge, keep theirs.
 func TestClientThatAcknowledgesNothingEnds(t *testing.T) {
 	s, p, _ := newSet()
 	deaf, fair := outsider("web", 0), outsider("web", 1)
@@ -113,8 +112,8 @@ func TestClientThatAcknowledgesNothingEnds(t *testing.T) {
 	require.Equal(t, 1, p.counts[Expired])
 }
 
-// TestAnswersOfOneNameAreBounded: the answers that are kept for all processes of one name together
-// are bounded, those of another name are kept, and so are those for members.
+// TestAnswersOfOneNameAreBounded: the answers kept for all clients of one name together are
+// bounded. Answers for another name and for members are kept.
 func TestAnswersOfOneNameAreBounded(t *testing.T) {
 	s, p, _ := newSet()
 	const size = 10_000

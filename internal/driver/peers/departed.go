@@ -7,20 +7,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxDeparted bounds the recorded departed peers. The latest are enough, because the
-// question is asked just after a shard has left such a peer.
+// maxDeparted bounds the recorded departed peers. The latest ones are enough, because they are only
+// asked for just after a shard has left such a peer.
 const maxDeparted = shardhost.MaxDeparted
 
-// departed records the latest departed peers: processes that said goodbye on a lane, or
-// were removed. It is safe for concurrent use.
+// departed records the latest departed peers: processes that said goodbye on a lane, or were
+// removed. It is safe for concurrent use.
 type departed struct {
 	mu   sync.Mutex
-	list []departure // latest last
+	list []departure // the latest is last
 }
 
 type departure struct {
 	address transport.Address
-	lane    int // -1: all
+	lane    int // -1: all lanes
 }
 
 func (s *departed) add(a transport.Address, lane int) {
@@ -30,7 +30,7 @@ func (s *departed) add(a transport.Address, lane int) {
 	s.list = s.list[max(0, len(s.list)-maxDeparted):]
 }
 
-// on returns the departed peers of the lane.
+// on returns the departed peers of the lane, the latest last.
 func (s *departed) on(lane int) (all []transport.Address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

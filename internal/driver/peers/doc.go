@@ -1,18 +1,18 @@
-// Package peers holds the sessions of one process with the others, one for each peer and
-// lane. It publishes their envelopes by the broker or a direct lane, and knows which peers have
-// left, which were removed and get no session again, and which have departed.
+// Package peers holds the sessions of one process, one for each peer and lane. It publishes their
+// envelopes through the broker or a direct lane. It also records which peers have left, which were
+// removed and get no session again, and which have departed.
 //
 // A [Stream] drives one end of the reliable, ordered stream that package stream numbers,
-// acknowledges and repeats. It has a lock and nothing else of the outside world: no goroutine,
-// no clock and no I/O. Those belong to its [StreamEnv], which is a [Session] in a real process and
-// the sharding simulation in a test, so that both run the same code. A Session adds the way of
-// its frames and decides when appended envelopes are published.
+// acknowledges and repeats. Besides a lock it has no goroutine, clock or I/O. Those belong to its
+// [StreamEnv], which is a [Session] in a real process and the sharding simulation in a test, so
+// that both run the same code. A Session adds the path of its frames, and decides when appended
+// envelopes are published.
 //
 // The package does not handle the calls that a peer leaves unacknowledged: a [Set] returns them to
 // its user.
 //
 // # Locks
 //
-// A Set has a lock of its own, which is never held while the Env is called. A session's lock
-// comes after it, and last of all.
+// A Set has its own lock, which is never held while the Env is called. A session's lock comes after
+// it, and after all others.
 package peers

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// A DirectLane is a TCP connection to the peer of a session, which carries its frames
-// instead of the broker. Its methods must not block, and are safe for concurrent use.
+// A DirectLane is a TCP connection that carries a session's frames to its peer instead of the
+// broker. Its methods must not block, and are safe for concurrent use.
 type DirectLane interface {
-	// Send sends a frame, which it does not keep. After an error the direct lane carries
-	// nothing any more, but the frame may have arrived.
+	// Send sends a frame, and does not keep it. After an error the direct lane carries nothing more,
+	// but the frame may have arrived.
 	Send(frame []byte) error
-	// HasEnded reports whether the direct lane carries nothing any more.
+	// HasEnded reports whether the direct lane has ended, so that it carries nothing more.
 	HasEnded() bool
 	// Stalled is called when the peer has acknowledged nothing for stream.RetryAfter.
 	Stalled()
 }
 
-// wantEvery is how often at most a session without a direct lane asks for one.
+// wantEvery is the shortest interval at which a session asks for a direct lane.
 const wantEvery = 250 * time.Millisecond
 
-// A path is the way of a session's frames: a direct lane while there is one, and
-// otherwise the broker.
+// A path is the way that a session's frames take: a direct lane if there is one, and otherwise the
+// broker.
 type path struct {
 	lane   atomic.Pointer[DirectLane]
-	wanted atomic.Int64 // when a direct lane was last asked for, in nanoseconds after the Set's base
+	wanted atomic.Int64 // when the session last asked for a direct lane, in nanoseconds after the Set's base
 }
 
-// direct returns the direct lane; nil if the broker has the frames.
+// direct returns the direct lane; nil if the broker carries the frames.
 func (p *path) direct() DirectLane {
 	if c := p.lane.Load(); c != nil {
 		return *c
@@ -35,8 +35,8 @@ func (p *path) direct() DirectLane {
 	return nil
 }
 
-// use makes c the way of later frames, unless there is another that has not ended.
-// It reports whether that changed anything.
+// use sends later frames over c, unless another direct lane that has not ended carries them. It
+// reports whether the path changed.
 func (p *path) use(c DirectLane) bool {
 	at := p.lane.Load()
 	if at != nil && (*at == c || !(*at).HasEnded()) {
@@ -45,14 +45,14 @@ func (p *path) use(c DirectLane) bool {
 	return p.lane.CompareAndSwap(at, &c)
 }
 
-// leave has the broker carry later frames, if c does now. It reports whether that changed
-// anything.
+// leave sends later frames over the broker, if c carries them now. It reports whether the path
+// changed.
 func (p *path) leave(c DirectLane) bool {
 	at := p.lane.Load()
 	return at != nil && *at == c && p.lane.CompareAndSwap(at, nil)
 }
 
-// mayAsk reports whether a direct lane may be asked for now.
+// mayAsk reports whether wantEvery has passed since the session last asked for a direct lane.
 func (p *path) mayAsk(now int64) bool {
 	last := p.wanted.Load()
 	return (last == 0 || now-last >= int64(wantEvery)) && p.wanted.CompareAndSwap(last, now)

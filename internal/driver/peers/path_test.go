@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A testLane is a direct lane that counts frames, and fails once it is broken. A session's
-// timer may use it too.
+// A testLane is a direct lane that counts frames, and fails when it is broken. It is safe for use
+// by a session's timer.
 type testLane struct {
 	frames, stalls atomic.Int64
 	broken         atomic.Bool
@@ -68,8 +68,8 @@ func TestDirectPath(t *testing.T) {
 	require.Nil(t, to.DirectLane())
 }
 
-// TestDirectFramesMayHaveArrived: an envelope that was sent directly once is never certainly not
-// executed, however often it bounces.
+// TestDirectFramesMayHaveArrived: an envelope that was once sent directly never counts as certainly
+// not executed, however often it bounces.
 func TestDirectFramesMayHaveArrived(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		s, p, _ := newSet()
@@ -97,8 +97,7 @@ func TestDirectFramesMayHaveArrived(t *testing.T) {
 	}
 }
 
-// TestDirectFrameThatFails: an error of the broker after one of the direct lane leaves the frame
-// counted as sent.
+// TestDirectFrameThatFails: if the direct lane fails and then the broker, the frame counts as sent.
 func TestDirectFrameThatFails(t *testing.T) {
 	s, p, _ := newSet()
 	to := s.Session(member("b"), 0)
@@ -112,8 +111,9 @@ func TestDirectFrameThatFails(t *testing.T) {
 	require.False(t, left[0].Unacknowledged[0].NotExecuted)
 }
 
-// TestDirectLanesAreForTraffic: a session asks for a direct lane when it sends envelopes, if the process
-// may have direct lanes at all. Acknowledgements are no reason to ask: each side asks for its own traffic.
+// TestDirectLanesAreForTraffic: a session asks for a direct lane when it sends envelopes, if the
+// process may have direct lanes. It does not ask when it sends acknowledgements, because each side
+// asks for its own traffic.
 func TestDirectLanesAreForTraffic(t *testing.T) {
 	for _, c := range []struct {
 		direct bool
@@ -129,8 +129,8 @@ func TestDirectLanesAreForTraffic(t *testing.T) {
 	}
 }
 
-// TestDirectFramesAreCounted: frames with envelopes count as direct if they went that way, and
-// acknowledgements do not.
+// TestDirectFramesAreCounted: only frames with envelopes that went over a direct lane count as
+// direct, not acknowledgements.
 func TestDirectFramesAreCounted(t *testing.T) {
 	s, _, _ := newSet()
 	to := s.Session(member("b"), 0)
@@ -145,8 +145,9 @@ func TestDirectFramesAreCounted(t *testing.T) {
 	require.EqualValues(t, 2, c.frames.Load())
 }
 
-// TestDirectFramesHaveTheLimitOfTheBroker: a frame may have to go by the broker later, so one that is
-// larger than the broker takes is refused, and one of just that size is not.
+// TestDirectFramesHaveTheLimitOfTheBroker: a frame larger than the broker's limit is refused on a
+// direct lane, because it may later have to go through the broker. A frame of exactly that size is
+// sent.
 func TestDirectFramesHaveTheLimitOfTheBroker(t *testing.T) {
 	s, p, _ := newSet()
 	to := s.Session(member("b"), 0)

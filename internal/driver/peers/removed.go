@@ -8,22 +8,21 @@ import (
 
 const (
 	// removedFor is how long a removed process is recorded. None of its messages can arrive later:
-	// it publishes no call and no answer once its lease is over, at most seconds after it was
-	// removed. Its earlier messages wait in a broker for minutes at most, because a broker closes
-	// connections that do not read. A process that stood still between checking the lease and
-	// sending has lost its own connection by then. Clients are not recorded: they may come back.
+	// once its lease is over, at most seconds after the removal, it publishes no call or answer. Its
+	// earlier messages wait in a broker for minutes at most, because a broker closes connections
+	// that do not read. A process that stood still between checking its lease and sending has lost
+	// its connection by then. Clients are not recorded, because they may come back.
 	removedFor = 24 * time.Hour
-	// maxRemoved bounds the recorded processes; the latest are kept. So many
-	// removals take far longer than any message stays under way, and membership
-	// itself keeps fewer tombstones.
+	// maxRemoved bounds the recorded processes; the latest are kept. So many removals take far
+	// longer than any message is on its way, and membership keeps fewer tombstones.
 	maxRemoved = 4096
 )
 
-// removed are the processes that left the cluster or were removed from it. They get no session
+// removed records the processes that left the cluster or were removed from it. They get no session
 // again. The zero value is empty. Its user guards it.
 type removed struct {
 	at    map[transport.Address]time.Time
-	order []transport.Address // the keys of at, the earliest first
+	order []transport.Address // the keys of at, the oldest record first
 }
 
 func (r *removed) has(a transport.Address) bool {
@@ -31,7 +30,7 @@ func (r *removed) has(a transport.Address) bool {
 	return ok
 }
 
-// add records the removal of a and drops old records.
+// add records the removal of a, and drops old records.
 func (r *removed) add(a transport.Address, now time.Time) {
 	if r.has(a) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestRemovedProcessesAreForgotten: a process that was removed is known for a day, and
-// the latest are in any case; what is kept does not grow without end.
+// TestRemovedProcessesAreForgotten: a removed process is recorded for a day, and the latest ones
+// longer. The records are bounded.
 func TestRemovedProcessesAreForgotten(t *testing.T) {
 	var r removed
 	begin := time.Now()
@@ -35,8 +35,8 @@ func TestRemovedProcessesAreForgotten(t *testing.T) {
 	require.Len(t, r.order, 3)
 }
 
-// TestSetForgetsRemovedProcesses: a process that sees others come and go does not keep
-// all of them.
+// TestSetForgetsRemovedProcesses: a process that sees many others come and go does not record all
+// of them.
 func TestSetForgetsRemovedProcesses(t *testing.T) {
 	var s Set
 	s.Init(nil, Config{Lanes: 1})

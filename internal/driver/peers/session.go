@@ -13,13 +13,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// MinPayload is the smallest payload limit, in bytes, that the broker must have: room
-// for an id, the names and some state or arguments.
+// MinPayload is the smallest payload limit, in bytes, that the broker must have. It leaves room for
+// an id, the names, and some state or arguments.
 const MinPayload = 8 << 10
 
-// A Session is the session with a peer on one lane. It connects a Stream, by
-// sessionEnv, to this process and decides when appended envelopes are published. It is safe
-// for concurrent use.
+// A Session is the session with a peer on one lane. It connects a Stream to this process by
+// sessionEnv, and decides when appended envelopes are published. It is safe for concurrent use.
 type Session struct {
 	Stream
 	path
@@ -27,37 +26,37 @@ type Session struct {
 	lane  transport.Channel
 	class identity.Class // of the peer
 	link  transport.Link
-	// Receiving is held from Receive to Received, so that one frame of the peer is handled at
-	// a time: the broker and a direct lane may bring frames at once. Another goroutine
-	// may unlock it than locked it.
+	// Receiving is held from Receive to Received, so that one frame of the peer is handled at a
+	// time, although frames may come by the broker and a direct lane at once. The goroutine that
+	// unlocks it may be another than the one that locked it.
 	Receiving sync.Mutex
-	retries   uint64 // Core.Retries when it was last read; see stalled
-	// Guarded by the session's lock.
-	queued bool // it waits for the pump, or for the last of the woken callers
+	retries   uint64 // Core.Retries when stalled last read it
+	// queued, timer and probed are guarded by the session's lock.
+	queued bool // the session waits for the pump, or for the last of the woken callers
 	timer  *time.Timer
-	probed time.Time // when an acknowledgement was last sent only to learn whether the client still listens
+	probed time.Time // when an acknowledgement was last sent to learn whether the client still listens
 }
 
-// newSession returns a new session. The lock of the Set is held.
+// newSession returns a new session. The caller holds the Set's lock.
 func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
 	p := &Session{set: s, lane: lane, class: identity.Of(to.Incarnation), link: s.cfg.Link()}
 	p.Init((*sessionEnv)(p), s.configLocked(to), to)
 	return p
 }
 
-// Class returns the class of the peer, by which its envelopes are allowed or refused.
+// Class returns the peer's class, which decides what envelopes the peer may send.
 func (p *Session) Class() identity.Class { return p.class }
 
 // Lane returns the lane of the session.
 func (p *Session) Lane() int { return int(p.lane) }
 
-// DirectLane returns the direct lane that carries the session's frames; nil if the broker
-// does.
+// DirectLane returns the direct lane that carries the session's frames; nil if the broker carries
+// them.
 func (p *Session) DirectLane() DirectLane { return p.direct() }
 
-// Use has a direct lane carry the session's frames, if none does yet. Frames under way by the
-// broker are sent again on it, because later ones would overtake them; the peer drops the
-// repetitions.
+// Use makes the direct lane c carry the session's frames, unless another one does. Unacknowledged
+// frames are sent again on c, because later frames would overtake those that the broker still
+// carries. The peer drops repetitions.
 func (p *Session) Use(c DirectLane) {
 	p.Lock()
 	used := p.use(c)
@@ -71,16 +70,16 @@ func (p *Session) Use(c DirectLane) {
 	}
 }
 
-// Leave has the broker carry the session's frames again, if c does now. Frames that c may
-// have lost are sent again.
+// Leave makes the broker carry the session's frames, if c carries them now. Frames that c may have
+// lost are sent again.
 func (p *Session) Leave(c DirectLane) {
 	if p.leave(c) {
 		p.Rewind()
 	}
 }
 
-// Post appends an envelope that is not a call, and publishes it. An envelope that
-// cannot be appended, because the peer has departed, is counted and dropped.
+// Post appends an envelope that is not a call, and publishes it. If the peer has departed, the
+// envelope is counted and dropped.
 func (p *Session) Post(e *wire.Envelope) {
 	if err := p.append(e); err == nil {
 		p.Flush()
@@ -96,9 +95,9 @@ func (p *Session) append(e *wire.Envelope) error {
 	return err
 }
 
-// Answer appends an envelope that is not a call, to be published by by, or at once if
-// by is nil. It reports false if the peer has departed. For a client that acknowledges nothing a smaller
-// one is kept, or none: see stream.Account.
+// Answer appends an envelope that is not a call. by publishes it; nil means at once. Answer reports
+// false if the peer has departed. If a client leaves too much unacknowledged, a smaller envelope is
+// kept for it, or none: see stream.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
 	if a := p.Core.Account; a.Excess() >= stream.Crowded {
@@ -125,7 +124,7 @@ func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	return err == nil
 }
 
-// tooLarge is the answer to a caller whose results are larger than the broker accepts.
+// tooLarge returns the answer to a caller whose results are larger than the broker accepts.
 func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	code := reply.Code
 	if code == wire.CodeOK {
@@ -134,31 +133,30 @@ func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	return &wire.Envelope{Type: wire.TypeAnswer, ID: reply.ID, Code: code, Text: []byte(err.Error())}
 }
 
-// By says which goroutine publishes appended envelopes, unless one is publishing the session
-// already. Callers pass the one that suits them, and PublishUnlock decides. Answers are published
-// by Answer at once or by its Publisher later, and sessions given to a pump by pump.run.
+// By says which goroutine publishes appended envelopes, if no goroutine is publishing the session
+// yet. The appender passes it to PublishUnlock. Answers do not need it, because Answer or its
+// Publisher publishes them, nor do sessions given to a pump, which pump.run publishes.
 type By uint8
 
 const (
-	// Together means the appender, or the last of the callers just woken and about to call again,
-	// so that one frame has the calls of all.
+	// Together means the appender or, if callers were just woken and will probably call again, the
+	// last of these, so that one frame has all their calls.
 	Together By = iota
-	// Alone is Together for a single call. On an idle session the caller publishes at
-	// once, so that a lone call never waits. If many calls are under way, it first lets
-	// others append theirs.
+	// Alone is Together for a single call. On an idle session the caller publishes at once, so that
+	// a lone call never waits. If many calls are running, the caller first lets others append
+	// theirs.
 	Alone
-	// Pumped means the lane's pump, for an appender that continues at once and may
-	// append more.
+	// Pumped means the lane's pump. It suits an appender that goes on at once and may append more.
 	Pumped
 )
 
-// yieldAbove is the number of calls under way above which a writer lets others append
-// theirs before it publishes. That buys a tenth to a fifth of the remote calls of many callers
+// yieldAbove is the number of running calls above which a writer lets others append their calls
+// before it publishes. That makes the remote calls of many callers a tenth to a fifth faster
 // ("letting others append before a frame is published" in bench/README.md).
 const yieldAbove = 2
 
-// PublishUnlock arranges the publication of appended envelopes, and unlocks the
-// session.
+// PublishUnlock publishes appended envelopes, or leaves that to the goroutine that by says. It
+// unlocks the session.
 func (p *Session) PublishUnlock(by By) {
 	calls := p.set.cfg.Calls
 	switch {
@@ -190,7 +188,7 @@ func (p *Session) Publish() {
 	}
 }
 
-// NobodyListens handles the broker's report of no listener for the frame with that token.
+// NobodyListens handles the broker's report that nobody received the frame with that token.
 func (p *Session) NobodyListens(token uint64) {
 	absent, a := p.Bounced(token), p.Peer().Address
 	if p.Peer().Client && absent > time.Duration(p.set.patient.Load()) {
@@ -201,25 +199,24 @@ func (p *Session) NobodyListens(token uint64) {
 	}
 }
 
-// partIfStranger ends the session with a member that has left, if no frame ever
-// arrived on it and the member no longer listens.
+// partIfStranger ends the session with a member that has left, if no frame ever reached the member
+// on it and nobody listens there.
 func (p *Session) partIfStranger() {
 	if p.Unreached() {
 		p.set.env.Stranger(p)
 	}
 }
 
-// inUse reports whether any frame was sent or received on the session, and its peer
-// has not departed.
+// inUse reports whether any frame was sent or received on the session, and its peer has not
+// departed.
 func (p *Session) inUse() bool {
 	p.Lock()
 	defer p.Unlock()
 	return !p.DepartedLocked() && p.UsedLocked()
 }
 
-// Owed returns the number of envelopes up to a sequence number that the peer has not
-// acknowledged. It is 0 if everything has bounced for patience, because such a peer need
-// not be waited for.
+// Owed returns how many envelopes up to sequence number last the peer has not acknowledged. It
+// returns 0 if all frames have bounced for patience, because it is useless to wait for such a peer.
 func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
 	p.Lock()
 	defer p.Unlock()
@@ -236,7 +233,7 @@ func (p *Session) Last() uint64 {
 	return p.Core.Next() - 1
 }
 
-// Unsettled reports whether any envelope is unacknowledged.
+// Unsettled reports whether the peer has not acknowledged all envelopes.
 func (p *Session) Unsettled() bool {
 	p.Lock()
 	defer p.Unlock()
@@ -253,9 +250,9 @@ func (p *Session) Silence(now time.Time) time.Duration {
 	return now.Sub(p.HeardLocked())
 }
 
-// shrinkLocked adapts waiting envelopes to a smaller payload limit of the broker, and
-// answers those that no longer fit. It reports false if that does not help: the payload fits
-// again, or the limit is too low even for small messages.
+// shrinkLocked adapts waiting envelopes to a smaller payload limit of the broker, and answers those
+// that are too large for it. It reports false if sending again would not help: the frame fits after
+// all, or the limit is below MinPayload.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
 	limit := p.link.MaxPayload()
 	if token == 0 || size <= limit {
@@ -272,10 +269,10 @@ func (p *Session) shrinkLocked(token uint64, size int) bool {
 	return true
 }
 
-// CheckPayload returns an error if a link's broker has too small a limit.
+// CheckPayload returns an error if the payload limit of the link's broker is below MinPayload.
 func CheckPayload(l transport.Link) error {
 	if n := l.MaxPayload(); n < MinPayload {
-		return fmt.Errorf("the broker accepts %d bytes a message: want at least %d (raise its max_payload)", n, MinPayload)
+		return fmt.Errorf("the broker accepts messages of %d bytes: want at least %d (raise its max_payload)", n, MinPayload)
 	}
 	return nil
 }
@@ -288,7 +285,7 @@ var _ StreamEnv = (*sessionEnv)(nil)
 // Now returns the time.
 func (v *sessionEnv) Now() time.Time { return time.Now() }
 
-// Send sends a frame over the direct lane, or publishes it on the lane.
+// Send sends a frame over the direct lane or, if there is none, through the broker.
 func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	if token != 0 {
 		v.set.frames.Add(1)
@@ -306,7 +303,7 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	return v.sendDirect(*direct, token, frame)
 }
 
-// sendDirect sends a frame over the direct lane, if that can be relied on.
+// sendDirect sends a frame over the direct lane c. If c has stalled or ended, the session leaves c.
 func (v *sessionEnv) sendDirect(c DirectLane, token uint64, frame []byte) error {
 	if len(frame) > MinPayload && len(frame) > v.link.MaxPayload() {
 		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
@@ -332,16 +329,16 @@ func (v *sessionEnv) sendDirect(c DirectLane, token uint64, frame []byte) error 
 	return nil
 }
 
-// ask asks for a direct lane, from time to time.
+// ask asks for a direct lane, at most once in wantEvery.
 func (v *sessionEnv) ask() {
 	if v.mayAsk(int64(time.Since(v.set.base))) {
 		v.set.env.Wanted((*Session)(v))
 	}
 }
 
-// stalled reports whether nothing was acknowledged for stream.RetryAfter, so that frames are sent
-// again. Then the direct lane may be broken without either side noticing, and the session
-// leaves it. Frames that come on it later have it used again.
+// stalled reports whether the peer has acknowledged nothing for stream.RetryAfter, so that frames
+// are sent again. The direct lane may then be broken without either side noticing, so the session
+// leaves it. If frames arrive on it later, the session uses it again.
 func (v *sessionEnv) stalled(c DirectLane) bool {
 	v.Lock()
 	retries := v.Core.Retries()
@@ -359,13 +356,13 @@ func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
 	return errors.Is(err, transport.ErrTooLarge) && (*Session)(v).shrinkLocked(token, size)
 }
 
-// MayAnswer reports whether this node's lease lets answers leave.
+// MayAnswer reports whether this node's lease allows sending answers.
 func (v *sessionEnv) MayAnswer() bool { return v.set.cfg.MayAnswer() }
 
-// MaxPayload returns the broker's limit, at least MinPayload.
+// MaxPayload returns the broker's payload limit in bytes, at least MinPayload.
 func (v *sessionEnv) MaxPayload() int { return max(v.link.MaxPayload(), MinPayload) }
 
-// WakeAfter sets the timer.
+// WakeAfter sets the timer that calls Tick.
 func (v *sessionEnv) WakeAfter(d time.Duration) {
 	if v.timer == nil {
 		v.timer = time.AfterFunc(d, v.tick)
@@ -383,7 +380,7 @@ func (v *sessionEnv) tick() {
 // Yield lets other goroutines run.
 func (v *sessionEnv) Yield() { runtime.Gosched() }
 
-// Ignored counts a frame, and closes the sessions with a client that said goodbye.
+// Ignored counts an ignored frame. If it was a client's goodbye, it closes the session.
 func (v *sessionEnv) Ignored(bye bool) {
 	v.set.env.Count(FrameIgnored)
 	if bye {
@@ -391,12 +388,11 @@ func (v *sessionEnv) Ignored(bye bool) {
 	}
 }
 
-// A Publisher publishes sessions to which envelopes were appended, now or together with
-// others.
+// A Publisher publishes sessions with appended envelopes, at once or together with others.
 type Publisher interface{ PublishLater(p *Session) }
 
-// A Batch is a set of sessions for one goroutine: it appends many envelopes and then publishes all
-// sessions. The zero value is empty.
+// A Batch collects sessions for one goroutine, which appends many envelopes and then publishes all
+// the sessions. The zero value is empty.
 type Batch struct{ sessions []*Session }
 
 // PublishLater adds the session to the batch.
@@ -419,8 +415,7 @@ func (b *Batch) Publish() {
 	b.sessions = b.sessions[:0]
 }
 
-// Pumps gives sessions to their lanes' pumps, so that envelopes of many goroutines share
-// frames.
+// Pumps gives sessions to their lanes' pumps, so that envelopes of many goroutines share frames.
 type Pumps struct{}
 
 // PublishLater gives the session to its lane's pump.
@@ -429,9 +424,9 @@ func (Pumps) PublishLater(p *Session) {
 	p.PublishUnlock(Pumped)
 }
 
-// A pump publishes sessions of one lane in place of their senders. Giving it a session never
-// blocks. Without it, remote tells of one sender run at 0.4 of their rate (What each trick buys in
-// bench/README.md).
+// A pump is a goroutine that publishes sessions of one lane for their senders. Giving it a session
+// never blocks. Without it, remote tells of one sender run at 0.4 of their rate (What each trick
+// buys in bench/README.md).
 type pump struct {
 	mu       sync.Mutex
 	sessions []*Session

@@ -16,16 +16,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Counter is one of the counters of a process, which [Env.Count] raises by one.
+// A Counter is one of the counters of a process. [Env.Count] adds one to it.
 type Counter uint8
 
 // The counters.
 const (
-	FrameIgnored  Counter = iota // a frame was out of order, repeated or from an unknown process
-	NoPeer                       // an envelope was for a peer that has departed
-	LimitTooLow                  // the broker's limit is below MinPayload
-	Expired                      // sessions with a client ended that had never been used, where nobody listens, or nothing is acknowledged
-	AnswerDropped                // an answer, or its results, for a client that leaves too much unacknowledged
+	FrameIgnored  Counter = iota // frames out of order, repeated, or from an unknown process
+	NoPeer                       // envelopes for a peer that has departed
+	LimitTooLow                  // the broker's payload limit was below MinPayload
+	Expired                      // clients whose sessions ended: never used, without a listener, or without acknowledgements
+	AnswerDropped                // answers, or only their results, dropped because a client leaves too much unacknowledged
 )
 
 // An Env is the process of a Set. Its methods must not block.
@@ -33,17 +33,17 @@ type Env interface {
 	// Closed reports whether the process is ending.
 	Closed() bool
 	Count(Counter)
-	// Oversize handles the message in an envelope that is larger than the broker accepts.
-	// It is called with the session's lock held.
+	// Oversize handles a message that is larger than the broker accepts. It is called with the
+	// session's lock held.
 	Oversize(*Session, *stream.Oversize)
-	// OverQuota is called for a client that gets no session, because there are MaxNamed
-	// processes of its name. It may be called very often.
+	// OverQuota is called when a client gets no session, because there are sessions with MaxNamed
+	// clients of its name. It may be called very often.
 	OverQuota(transport.Peer)
-	// Wanted is called for a session that sends frames and has no direct lane, if
-	// Config.Direct is set. It may be called often.
+	// Wanted is called, perhaps often, if Config.Direct is set and a session sends frames without a
+	// direct lane.
 	Wanted(*Session)
-	// Stranger is called for the session with a member that has left, if no message ever
-	// arrived on it: such a member says no goodbye there.
+	// Stranger is called for the session with a member that has left, if no frame ever reached the
+	// member on it: it sends no goodbye there.
 	Stranger(*Session)
 }
 
@@ -53,47 +53,47 @@ type Config struct {
 	Lanes int
 	// Window and MaxBuffered are as in stream.Config.
 	Window, MaxBuffered int
-	// AnswerBytes bounds the bytes that are kept for all clients of one name.
+	// AnswerBytes bounds the bytes kept for all clients of one name.
 	AnswerBytes int
-	// Calls counts the callers of this process that are about to call again.
+	// Calls counts the callers of this process that will probably call again at once.
 	Calls *calls.Coalescer
 	// Direct is set if sessions may have direct lanes.
 	Direct bool
-	// Link returns the connection to the broker, which each session has from its beginning on. It must not block.
+	// Link returns the connection to the broker, which each new session keeps. It must not block.
 	Link func() transport.Link
-	// MayAnswer reports whether the process's lease lets answers leave. It must not block.
+	// MayAnswer reports whether the process's lease allows sending answers. It must not block.
 	MayAnswer func() bool
 }
 
-// clientPatience is how long a client may be absent before its sessions are dropped.
-// Members are judged by membership instead. No record of a dropped session is kept: see
-// package stream.
+// clientPatience is how long nobody may listen for a client before its sessions are dropped.
+// Members are judged by membership instead. No record of a dropped session is kept: see package
+// stream.
 const clientPatience = time.Minute
 
-// A Set is the sessions of a process. It is safe for concurrent use.
+// A Set holds the sessions of a process. It is safe for concurrent use.
 type Set struct {
 	env  Env
 	cfg  Config
-	base time.Time // of the sessions' times
+	base time.Time // the sessions' times count from it
 
 	pumps   []pump        // one for each lane
-	begun   atomic.Uint64 // sessions between members and clients that this process has begun
-	patient atomic.Int64  // clientPatience; tests change it
+	begun   atomic.Uint64 // number of sessions between a member and a client that this process has begun
+	patient atomic.Int64  // clientPatience, unless a test has changed it
 	sent    atomic.Pointer[func(frame []byte)]
-	frames  atomic.Uint64 // that were sent
-	direct  atomic.Uint64 // of these, on direct lanes
+	frames  atomic.Uint64 // number of frames sent
+	direct  atomic.Uint64 // number of frames sent on direct lanes
 
 	mu      sync.RWMutex // guards the fields below
 	peers   map[transport.Address]*peer
-	most    int // peers, for bounded.Refit
+	most    int // largest number of peers, for bounded.Refit
 	named   map[string]*name
 	removed removed
-	left    map[transport.Address]bool // left in order, and may still say goodbye
+	left    map[transport.Address]bool // members that left gracefully and may still say goodbye
 
 	departed departed
 }
 
-// Init makes a Set without peers. It is called once, before anything else.
+// Init makes an empty Set. It is called once, before any other method.
 func (s *Set) Init(env Env, cfg Config) {
 	s.env, s.cfg, s.base = env, cfg, time.Now()
 	s.peers, s.left = map[transport.Address]*peer{}, map[transport.Address]bool{}
@@ -105,11 +105,11 @@ func (s *Set) Init(env Env, cfg Config) {
 	}
 }
 
-// SetClientPatience sets how long a client may be absent before its sessions are dropped.
+// SetClientPatience sets how long nobody may listen for a client before its sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 
-// SetSent makes f be called for each sent frame with envelopes, by the broker or on a direct lane; nil
-// means no function. f must not keep the frame.
+// SetSent makes the Set call f for each frame with envelopes that it sends, through the broker or a
+// direct lane; nil means no function. f must not keep the frame.
 func (s *Set) SetSent(f func(frame []byte)) {
 	if f == nil {
 		s.sent.Store(nil)
@@ -118,15 +118,14 @@ func (s *Set) SetSent(f func(frame []byte)) {
 	s.sent.Store(&f)
 }
 
-// Frames returns how many frames with envelopes were sent, and how many of these on direct
-// lanes.
+// Frames returns how many frames with envelopes were sent, and how many of them on direct lanes.
 func (s *Set) Frames() (sent, direct uint64) { return s.frames.Load(), s.direct.Load() }
 
 // RunPump publishes the sessions that are given to the lane's pump, until ctx ends.
 func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }
 
-// Session returns the session with a peer on a lane, which it makes at the first call.
-// It is nil if the peer was removed, or is a client too many of its name.
+// Session returns the session with a peer on a lane. The first call makes it. It returns nil if the
+// peer was removed, or is a client whose name already has MaxNamed clients.
 func (s *Set) Session(to transport.Peer, lane int) *Session {
 	s.mu.RLock()
 	p := s.peers[to.Address]
@@ -153,7 +152,8 @@ func (s *Set) add(to transport.Peer) *peer {
 	return p
 }
 
-// addWithin is add. It reports true if there are too many clients of that name.
+// addWithin is add, without calling Env.OverQuota. over means that there are too many clients of
+// that name.
 func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *Set) Known(a transport.Address, lane int) *Session {
 	return p.sessions[lane]
 }
 
-// Addresses returns all processes with which this one has sessions.
+// Addresses returns all processes with which this process has sessions.
 func (s *Set) Addresses() []transport.Address {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -222,8 +222,8 @@ func (s *Set) All() (all []*Session) {
 	return all
 }
 
-// AwaitsBounce reports whether a bounce may be under way and prove that a peer never received some
-// envelopes.
+// AwaitsBounce reports whether a bounce may still arrive that proves that a peer did not receive
+// some envelopes.
 func (s *Set) AwaitsBounce() bool {
 	return slices.ContainsFunc(s.All(), func(p *Session) bool { return p.AwaitsBounce() })
 }
@@ -238,17 +238,17 @@ func (s *Set) Rewind(lane transport.Channel) {
 	}
 }
 
-// Left is what remains of a session whose peer has departed, for the Set's user. Calls certainly
-// not run by the peer must be sent to the shards' next homes. Calls that it may have run fail with
-// outcome Unknown.
+// Left is what a closed session leaves behind, for the Set's user. The user must send calls that
+// the peer certainly did not run to their shards' next homes, and fail calls that it may have run
+// with outcome Unknown.
 type Left struct {
 	Session        *Session
 	Unacknowledged []stream.Unacknowledged
-	Stopped        []*routing.Route // routes that wait for the peer's acknowledgement
+	Stopped        []*routing.Route // routes that waited for the peer's acknowledgements
 }
 
-// Remove closes all sessions with a removed process, or the one session on a lane (0 and up) with a
-// goodbye. It reports false if the process had been removed before.
+// Remove closes all sessions with a removed process if lane is below 0; otherwise it closes the
+// session on that lane after a goodbye. It reports false if the process was removed before.
 func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok bool) {
 	s.mu.Lock()
 	if s.removed.has(a) {
@@ -275,8 +275,8 @@ func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok b
 	return left, true
 }
 
-// MarkLeft records that a member has left. On a lane on which it received nothing it
-// says no goodbye; there a bounced frame ends the wait for it.
+// MarkLeft records that a member has left. The member sends no goodbye on a lane on which it
+// received nothing. There the session ends when a frame bounces.
 func (s *Set) MarkLeft(a transport.Address) {
 	s.mu.Lock()
 	s.left[a] = true
@@ -289,7 +289,7 @@ func (s *Set) MarkLeft(a transport.Address) {
 	}
 }
 
-// MarkBack undoes MarkLeft, because the report was premature.
+// MarkBack undoes MarkLeft, because the member has not left.
 func (s *Set) MarkBack(a transport.Address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,22 +314,22 @@ func (s *Set) HasLeft(a transport.Address) bool {
 	return s.left[a]
 }
 
-// WasRemoved reports whether the process was removed: all sessions with it are closed.
+// WasRemoved reports whether the process was removed, so that all sessions with it are closed.
 func (s *Set) WasRemoved(a transport.Address) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.removed.has(a)
 }
 
-// Forgive lets a process that was removed have sessions again.
+// Forgive lets this process have sessions with a removed process again.
 func (s *Set) Forgive(a transport.Address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removed.forget(a)
 }
 
-// ClientLeft handles a client's goodbye on one lane. Its messages on other lanes may
-// still arrive, so it is dropped when it has said goodbye on all lanes that it used.
+// ClientLeft handles a client's goodbye on one lane. Its messages on other lanes may still arrive,
+// so the client is dropped only after goodbyes on all lanes that it used.
 func (s *Set) ClientLeft(p *Session) {
 	p.Close(true)
 	a := p.Peer().Address
@@ -338,8 +338,8 @@ func (s *Set) ClientLeft(p *Session) {
 	}
 }
 
-// drop closes the sessions with a client that said goodbye, or no longer listens. If it
-// is still alive, it gets new ones.
+// drop closes the sessions with a client that said goodbye or for which nobody listens. If the
+// client is alive, it gets new sessions.
 func (s *Set) drop(a transport.Address) {
 	s.mu.Lock()
 	p := s.peers[a]
@@ -352,9 +352,9 @@ func (s *Set) drop(a transport.Address) {
 	}
 }
 
-// Replace begins a new session with a peer that has dropped its side of p, and returns it;
-// nil if the peer has departed. left has the envelopes that the peer may have received over p; it
-// is nil if another goroutine has replaced p already.
+// Replace begins a new session with a peer that has dropped its side of p, and returns it; nil if
+// the peer has departed. left has the envelopes that the peer may have received over p; it is nil
+// if another goroutine has already replaced p.
 func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	a, lane := p.Peer().Address, int(p.lane)
 	s.mu.Lock()
@@ -373,8 +373,7 @@ func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	return next, &Left{p, unacknowledged, stopped}
 }
 
-// HasDeparted reports whether a process is a departed peer of the lane: it was removed,
-// or said goodbye there.
+// HasDeparted reports whether a process was removed, or said goodbye on the lane.
 func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 	s.mu.RLock()
 	p, removed := s.peers[a], s.removed.has(a)
@@ -382,8 +381,8 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 	return removed || p != nil && p.sessions[lane].HasDeparted()
 }
 
-// Departed returns the latest departed peers of the lane. An old home sends them with Open. A new
-// home that started later then does not wait for their acknowledgements.
+// Departed returns the latest departed peers of the lane. A shard's former home sends them to the
+// new home in Open, so that a new home that started later does not wait for their acknowledgements.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
 // configLocked returns the configuration of a new session.
@@ -401,8 +400,8 @@ func (s *Set) configLocked(to transport.Peer) stream.Config {
 	return c
 }
 
-// SweepClients ends the sessions of clients that never used them or acknowledge nothing. It sends a
-// message to clients that were silent for long. It is to be called every few seconds.
+// SweepClients ends the sessions of clients that never used them or acknowledge nothing, and sends
+// a message to clients that were silent for long. It is called every few seconds.
 func (s *Set) SweepClients(now time.Time) {
 	for _, p := range s.clients() {
 		switch heard, used := p.lastHeard(); {
@@ -433,7 +432,7 @@ func (s *Set) clients() (all []*peer) {
 	return all
 }
 
-// expire drops a client, and counts it.
+// expire drops a client, and counts that.
 func (s *Set) expire(a transport.Address) {
 	s.env.Count(Expired)
 	s.drop(a)

@@ -27,7 +27,7 @@ type process struct {
 	over      []*stream.Oversize
 	turned    []transport.Peer
 	wanted    []*Session // guarded by mu
-	fails     error      // of Send
+	fails     error      // the error of Send
 }
 
 func (p *process) Send(transport.Channel, transport.Peer, uint64, []byte) error {
@@ -48,14 +48,14 @@ func (p *process) sent() int {
 	return p.frames
 }
 
-// asked are the sessions for which direct lanes were wanted.
+// asked returns the sessions for which direct lanes were wanted.
 func (p *process) asked() []*Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.wanted)
 }
 
-// env is a process as a Set uses it.
+// env presents a process to a Set.
 type env struct{ *process }
 
 func (e env) Closed() bool { return false }
@@ -79,7 +79,7 @@ func (e env) Wanted(p *Session) {
 func (e env) Oversize(_ *Session, o *stream.Oversize) { e.over = append(e.over, o) }
 func (e env) Stranger(p *Session)                     { e.strangers = append(e.strangers, p) }
 
-// newSet is a Set of two lanes, with its process and the table of calls that it looks at.
+// newSet returns a Set with two lanes, its process, and the table of calls that it uses.
 func newSet() (*Set, *process, *calls.Table) {
 	p, table := &process{counts: map[Counter]int{}}, &calls.Table{}
 	table.Init(func() calls.Caller { return nobody{} })
@@ -104,8 +104,8 @@ func tell() *wire.Envelope {
 	return &wire.Envelope{Type: wire.TypeTell, Kind: []byte("Kind"), Shard: 4, Entity: []byte("x"), Method: []byte("M")}
 }
 
-// TestCallersThatWereWokenShareAFrame: what is appended while callers have been woken and
-// have not run yet waits for the last of them, and a lone call does not wait.
+// TestCallersThatWereWokenShareAFrame: envelopes appended while woken callers have not run yet wait
+// for the last of these. A single call does not wait.
 func TestCallersThatWereWokenShareAFrame(t *testing.T) {
 	s, p, table := newSet()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -157,8 +157,8 @@ func TestBatchPublishesOnce(t *testing.T) {
 	require.Equal(t, 2, p.sent(), "the batch is empty")
 }
 
-// TestReplaceOnce: of many who find that a peer has dropped its side of a session only one
-// replaces it, and hands over what the peer may have taken.
+// TestReplaceOnce: if several goroutines find that a peer has dropped its side of a session, only
+// one replaces the session, and returns what the peer may have received.
 func TestReplaceOnce(t *testing.T) {
 	s, _, _ := newSet()
 	old := s.Session(member("b"), 0)
@@ -174,8 +174,8 @@ func TestReplaceOnce(t *testing.T) {
 	require.Same(t, next, s.Session(member("b"), 0))
 }
 
-// TestGoodbyeOfAClient: a client is forgotten when it has said goodbye on all lanes that
-// it used, and known again if it comes back.
+// TestGoodbyeOfAClient: a client is forgotten when it has said goodbye on all lanes that it used,
+// and known again if it comes back.
 func TestGoodbyeOfAClient(t *testing.T) {
 	s, _, _ := newSet()
 	client := member("c")
@@ -191,8 +191,8 @@ func TestGoodbyeOfAClient(t *testing.T) {
 	require.False(t, s.Session(client, 0).HasDeparted())
 }
 
-// TestIgnoredFrameOfAClient: a frame that is not handled is counted, and ends the client's
-// sessions only if it is its goodbye.
+// TestIgnoredFrameOfAClient: an ignored frame is counted. It ends the client's sessions only if it
+// is the client's goodbye.
 func TestIgnoredFrameOfAClient(t *testing.T) {
 	s, p, _ := newSet()
 	client := outsider("web", 1)
@@ -204,8 +204,8 @@ func TestIgnoredFrameOfAClient(t *testing.T) {
 	require.Equal(t, 2, p.counts[FrameIgnored])
 }
 
-// TestEnvelopeForTheDepartedIsCounted: what is posted to a peer that has departed is dropped, and
-// counted, since its sender is not told.
+// TestEnvelopeForTheDepartedIsCounted: an envelope posted to a departed peer is dropped and
+// counted, because its sender gets no error.
 func TestEnvelopeForTheDepartedIsCounted(t *testing.T) {
 	s, p, _ := newSet()
 	to := s.Session(member("b"), 0)
@@ -222,8 +222,8 @@ func TestEnvelopeForTheDepartedIsCounted(t *testing.T) {
 	require.Equal(t, 1, p.sent())
 }
 
-// TestDepartedPeers: who was removed or said goodbye on a lane is named to those who ask,
-// and comes back only where it was early.
+// TestDepartedPeers: processes that were removed or said goodbye on a lane are listed as departed.
+// A process comes back only on lanes where its departure was reported too early.
 func TestDepartedPeers(t *testing.T) {
 	s, _, _ := newSet()
 	b, c := member("b").Address, member("c").Address
@@ -250,8 +250,8 @@ func TestDepartedPeers(t *testing.T) {
 	require.NotNil(t, s.Session(member("c"), 0))
 }
 
-// TestDepartedPeersAreBounded: a process names the latest departed peers, and no more of them than travel
-// with a shard, however many it has outlived: those that have left in order and those that were removed.
+// TestDepartedPeersAreBounded: a process lists only the latest departed peers, no more than travel
+// with a shard, however many have left gracefully or were removed.
 func TestDepartedPeersAreBounded(t *testing.T) {
 	s, _, _ := newSet()
 	var left []transport.Address

@@ -16,75 +16,78 @@ import (
 // ErrGone is the error of sending to a departed peer.
 var ErrGone = errors.New("the peer is gone")
 
-// A StreamEnv is the process that a Stream is in. Unless it says otherwise a method is called
-// with the stream's lock held, and must not block or call the stream.
+// A StreamEnv is the process that a Stream is in. Its methods must not block or call the stream.
+// They are called with the stream's lock held, unless they say otherwise.
 type StreamEnv interface {
 	Now() time.Time
-	// Send hands a frame to the broker, without the lock. An error says that it did not go.
+	// Send sends a frame to the peer. It is called without the lock. An error means that the frame
+	// was not sent.
 	Send(token uint64, frame []byte) error
-	// Repack has frames that the broker refused for their size made anew. It reports false if that
-	// does not help.
+	// Repack adapts envelopes to the payload limit after the broker refused a frame for its size. It
+	// reports false if sending again would not help.
 	Repack(token uint64, size int, err error) bool
-	// MayAnswer reports whether answers may leave, and envelopes behind them.
+	// MayAnswer reports whether answers, and envelopes after them, may be sent.
 	MayAnswer() bool
-	// MaxPayload is the largest message that the broker takes, in bytes.
+	// MaxPayload returns the size of the largest message that the broker takes, in bytes.
 	MaxPayload() int
-	// WakeAfter has Tick called after d, in place of the time that an earlier WakeAfter set.
+	// WakeAfter makes the process call Tick after d, instead of at the time that an earlier
+	// WakeAfter set.
 	WakeAfter(d time.Duration)
-	// Yield lets other goroutines append, without the lock.
+	// Yield lets other goroutines append. It is called without the lock.
 	Yield()
-	// Ignored is called without the lock for an unhandled frame; bye: it is the last one of a
-	// client without unhandled calls.
+	// Ignored is called without the lock for a frame that is not handled. bye means that it is the
+	// last frame of a client that has no unhandled calls.
 	Ignored(bye bool)
 }
 
-// A Stream drives one end of a stream.Session: it has its lock, publishes its frames one goroutine
-// at a time, and wakes it. It is safe for concurrent use. Core is guarded by
-// Lock, as are the methods named …Locked.
+// A Stream drives one end of a stream.Session, Core: it guards Core with a lock, publishes its
+// frames on one goroutine at a time, and ticks it. It is safe for concurrent use. Lock guards Core
+// and the methods named …Locked.
 type Stream struct {
 	Core *stream.Session
-	// Handled is the highest sequence number from the peer whose envelope was handled:
-	// acknowledgements say so. Only one goroutine at a time raises it.
+	// Handled is the sequence number up to which the peer's envelopes were handled, for
+	// acknowledgements. Only one goroutine at a time raises it.
 	Handled atomic.Uint64
 
 	env      StreamEnv
 	peer     transport.Peer
 	bye      atomic.Bool
 	mu       sync.Mutex
-	idle     sync.Cond        // writing has ended
-	writing  bool             // somebody publishes; others only append
-	departed bool             // the peer has departed: nothing more is appended
+	idle     sync.Cond        // signalled when writing becomes false
+	writing  bool             // a goroutine is publishing; others only append
+	departed bool             // the peer has departed, so nothing more is appended
 	heard    time.Time        // when the peer last sent anything
-	absent   time.Time        // since when everything has bounced; zero means it does not
-	stopped  []*routing.Route // routes that wait for the peer's acknowledgement
-	wakeAt   time.Time        // when Tick is to be called; zero means not at all
+	absent   time.Time        // since when all frames have bounced; zero means that they do not
+	stopped  []*routing.Route // routes that wait for the peer's acknowledgements
+	wakeAt   time.Time        // when Tick is to be called; zero means never
 }
 
-// Init begins a session with a peer. It is called once, before anything else.
+// Init begins a session with a peer. It is called once, before any other method.
 func (s *Stream) Init(env StreamEnv, cfg stream.Config, peer transport.Peer) {
 	s.env, s.peer, s.Core = env, peer, stream.NewSession(cfg, peer)
 	s.idle.L = &s.mu
 }
 
-// Peer is the process at the other end.
+// Peer returns the process at the other end.
 func (s *Stream) Peer() transport.Peer { return s.peer }
 
-// Lock guards appending.
+// Lock locks the stream for appending.
 func (s *Stream) Lock() { s.mu.Lock() }
 
-// Unlock ends Lock.
+// Unlock undoes Lock.
 func (s *Stream) Unlock() { s.mu.Unlock() }
 
 // DepartedLocked reports whether the peer has departed.
 func (s *Stream) DepartedLocked() bool { return s.departed }
 
-// WritingLocked reports whether a goroutine is publishing, which will also publish envelopes appended now.
+// WritingLocked reports whether a goroutine is publishing. It will also publish envelopes that are
+// appended now.
 func (s *Stream) WritingLocked() bool { return s.writing }
 
-// AckedLocked is the highest sequence number that the peer has acknowledged.
+// AckedLocked returns the highest sequence number that the peer has acknowledged.
 func (s *Stream) AckedLocked() uint64 { return s.Core.Acked() }
 
-// UnackedLocked is how many envelopes up to that sequence number the peer has not
+// UnackedLocked returns how many envelopes up to sequence number last the peer has not
 // acknowledged.
 func (s *Stream) UnackedLocked(last uint64) int {
 	if acked := s.Core.Acked(); acked < last {
@@ -93,16 +96,16 @@ func (s *Stream) UnackedLocked(last uint64) int {
 	return 0
 }
 
-// UsedLocked reports whether anything went out or came in.
+// UsedLocked reports whether any envelope was sent or received.
 func (s *Stream) UsedLocked() bool { return s.Core.Next() > 1 || s.Core.Received() > 0 }
 
-// AbsentLocked is since when everything has bounced; zero means it does not.
+// AbsentLocked returns since when all frames have bounced; zero means that they do not.
 func (s *Stream) AbsentLocked() time.Time { return s.absent }
 
-// HeardLocked is when the peer last sent anything; zero means never.
+// HeardLocked returns when the peer last sent anything; zero means never.
 func (s *Stream) HeardLocked() time.Time { return s.heard }
 
-// AwaitLocked has the route told of the peer's acknowledgements.
+// AwaitLocked makes the stream call r.Acked at the next acknowledgement.
 func (s *Stream) AwaitLocked(r *routing.Route) {
 	if !slices.Contains(s.stopped, r) {
 		s.stopped = append(s.stopped, r)
@@ -116,15 +119,15 @@ func (s *Stream) HasDeparted() bool {
 	return s.departed
 }
 
-// SaidGoodbye reports whether the peer has departed with a goodbye of its own.
+// SaidGoodbye reports whether the peer has departed with a goodbye.
 func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 
-// smallEnvelope is a size in bytes that fits any broker: the limit is not looked up for smaller
-// envelopes.
+// smallEnvelope is a size in bytes that every broker accepts. For smaller envelopes the payload
+// limit is not looked up.
 const smallEnvelope = 4 << 10
 
-// AppendLocked adds an envelope, which the next publishing takes along. The error is
-// ErrGone or one of package stream.
+// AppendLocked appends an envelope, which is published next. Its error is ErrGone or one of package
+// stream.
 func (s *Stream) AppendLocked(e *wire.Envelope) (uint64, error) {
 	if s.departed {
 		return 0, ErrGone
@@ -135,14 +138,14 @@ func (s *Stream) AppendLocked(e *wire.Envelope) (uint64, error) {
 	return s.Core.Append(e)
 }
 
-// Append adds one envelope.
+// Append appends an envelope.
 func (s *Stream) Append(e *wire.Envelope) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.AppendLocked(e)
 }
 
-// AppendAll adds envelopes with nothing between them. It ends at the first error.
+// AppendAll appends envelopes without others between them. It stops at the first error.
 func (s *Stream) AppendAll(parts []*wire.Envelope) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +157,8 @@ func (s *Stream) AppendAll(parts []*wire.Envelope) error {
 	return nil
 }
 
-// Flush publishes appended envelopes, unless another goroutine is publishing.
+// Flush publishes appended envelopes. If another goroutine is publishing, it leaves that to the
+// other goroutine.
 func (s *Stream) Flush() {
 	s.mu.Lock()
 	if !s.writing {
@@ -163,8 +167,8 @@ func (s *Stream) Flush() {
 	s.mu.Unlock()
 }
 
-// PublishLocked publishes the appended envelopes. With gather it first lets others add theirs.
-// Nobody else may be at it; the lock is released while frames are sent.
+// PublishLocked publishes the appended envelopes. With gather it first lets other goroutines append
+// theirs. No other goroutine may be publishing. The lock is released while frames are sent.
 func (s *Stream) PublishLocked(gather bool) {
 	s.writing = true
 	if gather {
@@ -175,16 +179,16 @@ func (s *Stream) PublishLocked(gather bool) {
 	s.armLocked()
 }
 
-// wroteLocked ends the time in which others only append.
+// wroteLocked ends publishing by this goroutine.
 func (s *Stream) wroteLocked() {
 	s.writing = false
 	s.idle.Broadcast()
 }
 
-// maxYields bounds how long a writer waits for others; each is a pass of the scheduler.
+// maxYields bounds how often a writer yields to other goroutines before it publishes.
 const maxYields = 8
 
-// gatherLocked lets other goroutines append as long as they do and the frame is not full.
+// gatherLocked lets other goroutines append, as long as they do and the frame is not full.
 func (s *Stream) gatherLocked() {
 	for range maxYields {
 		before := s.Core.Next()
@@ -224,10 +228,11 @@ func (s *Stream) writeLocked(gather bool) {
 	}
 }
 
-// leaseLook is how often a session looks whether its process may answer again.
+// leaseLook is how often a session with unacknowledged envelopes checks whether its process may
+// answer again.
 const leaseLook = 20 * time.Millisecond
 
-// armLocked has Tick called when Core wants to be.
+// armLocked arranges the next call of Tick that Core needs.
 func (s *Stream) armLocked() {
 	now := s.env.Now()
 	wake := s.Core.Tick(now)
@@ -253,8 +258,8 @@ func (s *Stream) Tick() {
 	}
 }
 
-// Rewind sends unacknowledged envelopes again, because the connection is back, or another
-// one carries the session now.
+// Rewind sends unacknowledged envelopes again, because the connection is back, or because another
+// connection now carries the session.
 func (s *Stream) Rewind() {
 	s.mu.Lock()
 	s.Core.Rewind()
@@ -262,8 +267,8 @@ func (s *Stream) Rewind() {
 	s.Flush()
 }
 
-// Bounced records that the frame with that token had no subscriber. It returns for how long
-// everything has bounced.
+// Bounced records that nobody received the frame with that token. It returns for how long all
+// frames have bounced.
 func (s *Stream) Bounced(token uint64) time.Duration {
 	now := s.env.Now()
 	s.mu.Lock()
@@ -276,15 +281,15 @@ func (s *Stream) Bounced(token uint64) time.Duration {
 	return now.Sub(s.absent)
 }
 
-// Unreached reports whether nothing ever came to the peer this way, and it does not listen
-// any more: it does not know of the session, and will not say goodbye.
+// Unreached reports whether no frame ever reached the peer and frames bounce. Such a peer does not
+// know the session, and sends no goodbye.
 func (s *Stream) Unreached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Unreached() && !s.absent.IsZero() && !s.departed
 }
 
-// AwaitsBounce reports whether a bounce may be under way and prove that the peer never received
+// AwaitsBounce reports whether a bounce may still arrive that proves that the peer did not receive
 // some envelopes.
 func (s *Stream) AwaitsBounce() bool {
 	s.mu.Lock()
@@ -292,9 +297,9 @@ func (s *Stream) AwaitsBounce() bool {
 	return s.Core.AwaitsBounce()
 }
 
-// Receive takes a frame's header. skip is how many of its envelopes have been handled
-// before. ok is false when the frame must be ignored or, with dropped, belongs to a session
-// that is to be made.
+// Receive handles a frame's header. skip is how many of the frame's envelopes were handled before.
+// If dropped is true, the peer has dropped this session, and the caller must make a new one, to
+// which the frame belongs. Otherwise, if ok is false, the caller must ignore the frame.
 func (s *Stream) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropped, ok bool) {
 	s.mu.Lock()
 	s.heard = at
@@ -316,8 +321,8 @@ func (s *Stream) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, droppe
 	return skip, false, true
 }
 
-// Received ends a frame of that size: its envelopes were handled, so its acknowledgement
-// counts. It reports whether something may be published now that could not before.
+// Received ends a frame of size bytes. Its envelopes were handled, so Received applies its
+// acknowledgement. It reports whether something can be published now.
 func (s *Stream) Received(h *wire.FrameHeader, size int) (more bool) {
 	s.mu.Lock()
 	s.absent = time.Time{}
@@ -340,36 +345,38 @@ func (s *Stream) Received(h *wire.FrameHeader, size int) (more bool) {
 	return more
 }
 
-// AckSoon acknowledges handled envelopes with little delay.
+// AckSoon acknowledges handled envelopes after a short delay.
 func (s *Stream) AckSoon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Core.AckSoon()
 }
 
-// Find is an envelope that the peer has not acknowledged. It reports false for another one.
+// Find returns the envelope with that sequence number, and false if the peer has acknowledged it or
+// it does not exist.
 func (s *Stream) Find(seq uint64) (wire.Envelope, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Find(seq)
 }
 
-// Void takes an envelope back that certainly did not arrive. It reports whether it could.
+// Void withdraws an envelope that certainly did not arrive. It reports false if the envelope may
+// have arrived.
 func (s *Stream) Void(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Void(seq)
 }
 
-// Dropped reports whether the peer has dropped its side of the session.
+// Dropped reports whether the peer has dropped its state of the session.
 func (s *Stream) Dropped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Dropped()
 }
 
-// Close gives the session up and returns the unacknowledged envelopes, and the routes
-// that wait for them. bye: the peer has said goodbye.
+// Close ends the session. It returns the unacknowledged envelopes, and the routes that wait for
+// acknowledgements. bye means that the peer has said goodbye.
 func (s *Stream) Close(bye bool) (left []stream.Unacknowledged, stopped []*routing.Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -382,8 +389,8 @@ func (s *Stream) Close(bye bool) (left []stream.Unacknowledged, stopped []*routi
 	return s.Core.TakeUnacknowledged(bye), stopped
 }
 
-// Goodbye publishes the remaining envelopes and a last frame that says goodbye. It does nothing in a session
-// that was never used.
+// Goodbye publishes the remaining envelopes, and a last frame with a goodbye. On a session that was
+// never used it does nothing.
 func (s *Stream) Goodbye() {
 	s.mu.Lock()
 	for s.writing {
@@ -403,9 +410,9 @@ func (s *Stream) Goodbye() {
 	s.wroteLocked()
 }
 
-// Part says goodbye to a peer that most likely does not exist any more. If it does, it
-// forgets this process, whose next frame begins a new session. Unsent envelopes are not
-// sent now, so that they certainly did not run.
+// Part sends a goodbye to a peer that has probably ended. If the peer is alive, it forgets this
+// process, whose next frame begins a new session. Unsent envelopes stay unsent, so they certainly
+// do not run.
 func (s *Stream) Part() {
 	s.mu.Lock()
 	if s.departed || !s.UsedLocked() {

@@ -14,22 +14,22 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An end is one of two sessions with each other, and the process that it is in. What it
-// sends waits in sent until the test has it arrive.
+// An end is one of two sessions with each other, and its process. Sent frames wait in sent until
+// the test delivers them.
 type end struct {
 	t *testing.T
 	Stream
 	now     time.Time
 	sent    [][]byte
-	fails   error  // of Send
-	repacks bool   // what Repack says
-	during  func() // something that others do while a frame is sent, once
-	yielded func() // or while the writer lets them
+	fails   error  // the error of Send
+	repacks bool   // the result of Repack
+	during  func() // called once while a frame is sent
+	yielded func() // called when the writer yields
 	mute    bool   // no lease: nothing may be answered
 	wakes   []time.Duration
-	token   uint64 // of the last frame
-	ignored []bool // the goodbyes among the frames that were not handled
-	got     []byte // the entities of the envelopes that arrived, in order
+	token   uint64 // token of the last frame
+	ignored []bool // for each ignored frame, whether it was a goodbye
+	got     []byte // entities of the envelopes that arrived, in order
 }
 
 func (v *end) Now() time.Time                 { return v.now }
@@ -59,7 +59,7 @@ func (v *end) Send(token uint64, frame []byte) error {
 	return nil
 }
 
-// pair returns two members' sessions with each other.
+// pair returns the sessions of two members with each other.
 func pair(t *testing.T) (a, b *end) {
 	a, b = &end{t: t, now: time.Unix(1_000_000, 0)}, &end{t: t, now: time.Unix(1_000_000, 0)}
 	join := func(v *end, self, peer transport.Peer) {
@@ -74,7 +74,7 @@ func peerOf(name string) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: 1}}
 }
 
-// tell is a call for an entity of one letter.
+// tellTo returns a call for an entity whose id is one letter.
 func tellTo(entity byte) *wire.Envelope {
 	return &wire.Envelope{Type: wire.TypeTell, Kind: []byte("K"), Entity: []byte{entity}, Method: []byte("M")}
 }
@@ -94,8 +94,8 @@ func (v *end) header(frame []byte) (h wire.FrameHeader, rest []byte) {
 	return h, rest
 }
 
-// arrive brings all that from has sent to v, as a process does. It reports whether v has
-// something to say to the last frame.
+// arrive delivers all frames of from to v. It reports whether v has something to send after the
+// last frame.
 func (v *end) arrive(from *end) (more bool) {
 	v.t.Helper()
 	frames := from.sent
@@ -121,7 +121,7 @@ func (v *end) arrive(from *end) (more bool) {
 	return more
 }
 
-// TestEnvelopesArriveInOrder sends from both ends, with frames that are lost.
+// TestEnvelopesArriveInOrder sends from both ends, and loses some frames.
 func TestEnvelopesArriveInOrder(t *testing.T) {
 	a, b := pair(t)
 	a.append("12")
@@ -150,8 +150,8 @@ func TestEnvelopesArriveInOrder(t *testing.T) {
 	a.Unlock()
 }
 
-// TestWriterTakesAlong: while one publishes others only append, and nothing of theirs
-// stays behind.
+// TestWriterTakesAlong: while one goroutine publishes, others only append. Their envelopes are
+// published too.
 func TestWriterTakesAlong(t *testing.T) {
 	a, b := pair(t)
 	a.append("1")
@@ -183,7 +183,7 @@ func TestGatheredInOneFrame(t *testing.T) {
 	require.EqualValues(t, 2, h.Count)
 }
 
-// TestUnsentIsTriedAgain: what the broker did not take waits for the next time.
+// TestUnsentIsTriedAgain: a frame that the broker did not take is sent again later.
 func TestUnsentIsTriedAgain(t *testing.T) {
 	a, b := pair(t)
 	a.fails = errors.New("no connection")
@@ -198,7 +198,8 @@ func TestUnsentIsTriedAgain(t *testing.T) {
 	require.Equal(t, "1", string(b.got))
 }
 
-// TestNothingLeavesWithoutALease: an acknowledgement may, so that the peer goes on.
+// TestNothingLeavesWithoutALease: without a lease only acknowledgements are sent, so that the peer
+// goes on.
 func TestNothingLeavesWithoutALease(t *testing.T) {
 	a, b := pair(t)
 	b.append("x")
@@ -222,7 +223,7 @@ func TestNothingLeavesWithoutALease(t *testing.T) {
 	require.Equal(t, "1", string(b.got))
 }
 
-// TestWakesOnce: what arrives is acknowledged after a while, for which one timer is enough.
+// TestWakesOnce: received envelopes are acknowledged after a while, with one timer.
 func TestWakesOnce(t *testing.T) {
 	a, b := pair(t)
 	a.append("1")
@@ -242,7 +243,7 @@ func TestWakesOnce(t *testing.T) {
 	a.Unlock()
 }
 
-// TestBounced counts for how long nobody has listened, until somebody does.
+// TestBounced: Bounced returns for how long nobody has listened, until somebody does.
 func TestBounced(t *testing.T) {
 	a, b := pair(t)
 	a.append("1")
@@ -258,7 +259,8 @@ func TestBounced(t *testing.T) {
 	require.Zero(t, a.Bounced(a.token), "it begins anew")
 }
 
-// TestClose: what was not acknowledged comes back once, and nothing is appended any more.
+// TestClose: Close returns the unacknowledged envelopes once, and nothing can be appended
+// afterwards.
 func TestClose(t *testing.T) {
 	a, b := pair(t)
 	a.append("1")
@@ -284,8 +286,8 @@ func TestClose(t *testing.T) {
 	require.Empty(t, a.sent)
 }
 
-// TestGoodbye: what waits goes first, and the last frame says so. A session that was never
-// used says nothing.
+// TestGoodbye: waiting envelopes are sent before the last frame, which says goodbye. A session that
+// was never used sends no goodbye.
 func TestGoodbye(t *testing.T) {
 	a, b := pair(t)
 	a.Goodbye()
@@ -300,7 +302,7 @@ func TestGoodbye(t *testing.T) {
 	require.Equal(t, "1", string(b.got))
 }
 
-// TestPart says goodbye and sends nothing else, so that what waits certainly did not run.
+// TestPart: Part sends only a goodbye, so waiting envelopes certainly did not run.
 func TestPart(t *testing.T) {
 	a, b := pair(t)
 	a.append("1")
@@ -314,7 +316,7 @@ func TestPart(t *testing.T) {
 	require.True(t, left[0].NotExecuted)
 }
 
-// TestIgnoredFrame: a frame that comes twice is not handled twice, and is answered.
+// TestIgnoredFrame: a frame that comes twice is handled once, and answered.
 func TestIgnoredFrame(t *testing.T) {
 	a, b := pair(t)
 	a.append("1")
@@ -326,8 +328,8 @@ func TestIgnoredFrame(t *testing.T) {
 	require.Equal(t, "1", string(b.got))
 }
 
-// TestDroppedSession: a client that has dropped its side and comes again is told apart from
-// a frame that is only ignored.
+// TestDroppedSession: a frame of a client that has dropped its side and comes back is distinguished
+// from a frame that must only be ignored.
 func TestDroppedSession(t *testing.T) {
 	member := &end{t: t, now: time.Unix(1_000_000, 0)}
 	client := peerOf("c")
@@ -352,8 +354,8 @@ func TestDroppedSession(t *testing.T) {
 	require.True(t, member.Dropped())
 }
 
-// TestLooksForTheLease: a session that may not answer looks again soon, although nothing else
-// is due.
+// TestLooksForTheLease: a session that may not answer checks the lease again soon, even if nothing
+// else is due.
 func TestLooksForTheLease(t *testing.T) {
 	a, _ := pair(t)
 	a.mute = true
@@ -362,7 +364,7 @@ func TestLooksForTheLease(t *testing.T) {
 	require.Equal(t, []time.Duration{leaseLook}, a.wakes)
 }
 
-// TestUnreached: a peer counts as never reached when nobody listens there and nothing has come.
+// TestUnreached: a peer counts as never reached if nobody listens there and nothing has come.
 func TestUnreached(t *testing.T) {
 	a, _ := pair(t)
 	require.False(t, a.Unreached(), "nothing was sent")
@@ -372,7 +374,8 @@ func TestUnreached(t *testing.T) {
 	require.True(t, a.Unreached())
 }
 
-// TestRouteAwaitsOnce: a route that waits for acknowledgements is told once, however often it asks.
+// TestRouteAwaitsOnce: a route that waits for acknowledgements is called once, however often it has
+// called AwaitLocked.
 func TestRouteAwaitsOnce(t *testing.T) {
 	a, _ := pair(t)
 	var first, second routing.Route

@@ -38,7 +38,7 @@ func (p process) Context() context.Context     { return context.Background() }
 func (p process) MayAnswer() bool              { return true }
 func (p process) Count(Counter) (uint64, bool) { return 1, false }
 
-// recorderOf returns the recorder of a program that has so many shards and that shard function.
+// recorderOf returns the recorder of a program with that number of shards and that shard function.
 func recorderOf(incarnation uint64, s *memorystore.Client, shards uint32, hash string) *recorder {
 	m := New(process{incarnation: incarnation, log: slog.New(slog.DiscardHandler)})
 	return newRecorder(m, "K", Settings{
@@ -52,7 +52,7 @@ func recorderOf(incarnation uint64, s *memorystore.Client, shards uint32, hash s
 	})
 }
 
-// write remembers ids as the homes of their shards do, and returns their number.
+// write stores n ids as the homes of their shards do.
 func write(t *testing.T, r *recorder, space string, n int) {
 	t.Helper()
 	sets := map[uint32]*wire.RememberSet{}
@@ -74,7 +74,7 @@ func write(t *testing.T, r *recorder, space string, n int) {
 	}
 }
 
-// found returns how often each id is in a space, and fails for one that is not in its shard.
+// found returns how often each id is in a space. It fails if an id is not in its shard.
 func found(t *testing.T, r *recorder, space string) map[string]int {
 	t.Helper()
 	times := map[string]int{}
@@ -94,9 +94,9 @@ func found(t *testing.T, r *recorder, space string) map[string]int {
 	return times
 }
 
-// TestIDsMoveToAnotherLayout: when programs with another number of shards or another shard function
-// start, several at once, with a store that fails and leaves writes in doubt, all find the same ids,
-// each once under its new shard. Those that end meanwhile leave nothing that counts.
+// TestIDsMoveToAnotherLayout: if several programs with another number of shards or another shard
+// function start at once, over a store that fails and leaves writes in doubt, all of them find the
+// same ids, each once in its new shard. Programs that end meanwhile leave nothing that counts.
 func TestIDsMoveToAnotherLayout(t *testing.T) {
 	const ids = 60
 	for seed := range uint64(200) {
@@ -153,8 +153,8 @@ func TestIDsMoveToAnotherLayout(t *testing.T) {
 	}
 }
 
-// TestMovedLayoutLeavesNothing: the records of the former layout, and of processes that ended while they
-// moved, are deleted. An id that the new shard function refuses is dropped.
+// TestMovedLayoutLeavesNothing: the records of the former layout are deleted, and those of
+// processes that ended while they moved ids. An id that the new shard function refuses is dropped.
 func TestMovedLayoutLeavesNothing(t *testing.T) {
 	server := memorystore.New()
 	old := recorderOf(1, server.Client(), 16, "a")
@@ -186,7 +186,8 @@ func TestMovedLayoutLeavesNothing(t *testing.T) {
 	require.Equal(t, space, again)
 }
 
-// TestDamagedLayout: nothing is moved where nobody knows from where, and the error has the remedy.
+// TestDamagedLayout: if the stored layout is damaged, nothing is moved, and the error names the
+// remedy.
 func TestDamagedLayout(t *testing.T) {
 	r := recorderOf(1, memorystore.New().Client(), 16, "a")
 	_, err := r.store.Put(t.Context(), r.base()+layoutName, []byte("{"), store.None)

@@ -1,10 +1,11 @@
-// Package remembering remembers the ids of entities and activates these entities again.
+// Package remembering stores which entities are to be remembered, and activates these entities
+// again.
 //
-// A process has one [Memory]. It drives the cores of package remember: the Machine for ids kept by
-// other members, and a StoreMachine for each type with ids in a store. It has a loop of its own, so
-// that large sets do not delay heartbeats. A [Type] is one type of entities that are remembered,
-// and activates them, all at once or at a constant rate. A [Shard] remembers the entities of one
-// shard at its home.
+// A process has one [Memory]. It drives the cores of package remember: the Machine for ids that
+// other members keep, and a StoreMachine for each type whose ids are in a store. The Memory runs on
+// its own loop, so that large sets of ids do not delay heartbeats. A [Type] is one type whose
+// entities are remembered; it activates them, all at once or at a constant rate. A [Shard]
+// remembers the entities of one shard at its home.
 package remembering
 
 import (
@@ -23,9 +24,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Memory has the remembered ids of a process: those of its own shards' entities, and
-// those that it keeps for other members. It is safe for concurrent use, except for Type and
-// Begin, which must be called before Run.
+// A Memory holds remembered ids: those of entities in this process's shards, and those that this
+// process keeps for other members. It is safe for concurrent use, except Type and Begin, which must
+// be called before Run.
 type Memory struct {
 	process Process
 	loop    *tasks.Loop
@@ -33,13 +34,13 @@ type Memory struct {
 
 	// The loop's own.
 	machine  *remember.Machine
-	recorder map[string]*recorder // of the types with a store, by name
+	recorder map[string]*recorder // of the types whose ids are in a store, by name
 	wakeAt   time.Time
 	ticket   remember.Ticket
 	waiting  map[remember.Ticket]chan remember.Done
 }
 
-// How long an activation waits for its id to be safe.
+// How long an activation waits for its id to be copied to other members, or to be stored.
 const (
 	memberPatience = time.Second
 	storePatience  = 3 * time.Second
@@ -57,8 +58,8 @@ func (m *Memory) Type(kind string, s Settings) *Type {
 	return t
 }
 
-// Begin makes the machines for the types; nothing runs yet. maxMessage is the broker's
-// limit for a message, in bytes.
+// Begin makes the cores for the types, but starts nothing. maxMessage is the broker's limit for a
+// message, in bytes.
 func (m *Memory) Begin(maxMessage int) {
 	kinds := map[string]remember.Kind{}
 	m.recorder = map[string]*recorder{}
@@ -74,7 +75,7 @@ func (m *Memory) Begin(maxMessage int) {
 	})
 }
 
-// Run drives the machines until stop is closed.
+// Run drives the cores until stop is closed.
 func (m *Memory) Run(stop <-chan struct{}) {
 	m.loop.Run(stop, m.tick, func() time.Time { return m.wakeAt })
 }
@@ -88,7 +89,7 @@ func (m *Memory) tick() {
 	}
 }
 
-// step passes an input about one type to the type's core.
+// step passes an input about a type to the type's core.
 func (m *Memory) step(kind string, in remember.Input) {
 	if r := m.recorder[kind]; r != nil {
 		r.step(in)
@@ -106,14 +107,14 @@ func (m *Memory) stepMachine(in remember.Input) {
 	m.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// due makes the loop wake up by then; too early does no harm.
+// due makes the loop wake up at that time, or earlier.
 func (m *Memory) due(at time.Time) {
 	if !at.IsZero() && (m.wakeAt.IsZero() || at.Before(m.wakeAt)) {
 		m.wakeAt = at
 	}
 }
 
-// finish answers the waiting calls, and activates entities to be active again.
+// finish answers calls that wait, and queues entities to be activated again.
 func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, activate []remember.Activate) {
 	for _, d := range done {
 		if ch := m.waiting[d.Ticket]; ch != nil {
@@ -136,7 +137,7 @@ func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, 
 	}
 }
 
-// Message handles a message of a member.
+// Message handles a message of another member.
 func (m *Memory) Message(from transport.Address, body []byte) error {
 	msg, err := remember.Decode(body)
 	if err != nil {
@@ -146,7 +147,7 @@ func (m *Memory) Message(from transport.Address, body []byte) error {
 	return nil
 }
 
-// ViewChanged updates the members that may keep ids.
+// ViewChanged tells the Machine the members that may keep ids.
 func (m *Memory) ViewChanged(v *membership.View) {
 	var view remember.View
 	for _, o := range v.ByAge {
@@ -160,15 +161,15 @@ func (m *Memory) ViewChanged(v *membership.View) {
 	m.loop.Post(func() { m.stepMachine(view) })
 }
 
-// post posts an input about a shard to the loop.
+// post passes an input about a shard to the type's core, on the loop.
 func (m *Memory) post(kind string, in remember.Input) {
 	m.loop.Post(func() { m.step(kind, in) })
 }
 
-var errStore = errors.New("the store of remembered ids does not answer (is it up?)")
+var errStore = errors.New("the store of remembered ids does not answer")
 
-// add remembers an entity, whose turn the caller has, and waits until its id is safe. fresh
-// is true when it was not remembered before.
+// add remembers an entity, whose turn the caller has, and waits until its id is stored or copied.
+// fresh means that the entity was not remembered before.
 func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
 	m.loop.Post(func() {
@@ -191,7 +192,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	case <-patience.C:
 		m.process.Count(Late)
 		if t.settings.Store != nil {
-			return false, fmt.Errorf("%w within %v", errStore, limit)
+			return false, fmt.Errorf("%w within %v (is it up?)", errStore, limit)
 		}
 		return false, nil // the id is still being sent; there may be no other member to keep it
 	case <-ctx.Done():
@@ -201,7 +202,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	}
 }
 
-// ids returns the ids that move with a shard; known is false if there may be more.
+// ids returns the ids that move with a shard. known is false if there may be more ids.
 func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
 	m.ask(func() {
 		if r := m.recorder[id.Kind]; r != nil {
@@ -213,7 +214,7 @@ func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
 	return ids, known
 }
 
-// has reports whether an entity, whose turn the caller has, is remembered.
+// has reports whether an entity is remembered. The caller has the entity's turn.
 func (m *Memory) has(id placement.ShardID, entity string) (has bool) {
 	m.ask(func() {
 		if r := m.recorder[id.Kind]; r != nil {
@@ -231,8 +232,8 @@ func (m *Memory) KeptFor() (kept int) {
 	return kept
 }
 
-// Flush waits until all ids are in the stores, but not after the end of ctx and at most 3
-// seconds.
+// Flush waits until all ids are in the stores, at most until ctx ends or storePatience (3 s) has
+// passed.
 func (m *Memory) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
@@ -257,7 +258,7 @@ func (m *Memory) Flush(ctx context.Context) {
 	}
 }
 
-// ask runs f on the loop and waits for it, unless the process stops.
+// ask runs f on the loop and waits until it has returned, or until the process stops.
 func (m *Memory) ask(f func()) {
 	ended := make(chan struct{})
 	m.loop.Post(func() {
@@ -270,7 +271,7 @@ func (m *Memory) ask(f func()) {
 	}
 }
 
-// A Process is the member that a Memory is part of. It is safe for concurrent use.
+// A Process is the member that a Memory belongs to. It is safe for concurrent use.
 type Process interface {
 	Self() transport.Address
 	Cluster() string
@@ -278,45 +279,44 @@ type Process interface {
 	// Send sends a message to a member.
 	Send(to transport.Address, m remember.Message)
 
-	// Context ends when the process stops, and Stopped returns the error for that.
+	// Context ends when the process stops. Stopped returns the error that says so.
 	Context() context.Context
 	Stopped() error
 	// Go runs f on a goroutine that the process waits for before it has stopped.
 	Go(f func())
 
-	// MayAnswer reports whether this process may answer for its shards at this moment, and
-	// WaitLease waits until it may run turns, or until ctx ends or the process stops.
+	// MayAnswer reports whether this process may answer for its shards now. WaitLease waits until it
+	// may run turns, or until ctx ends or the process stops.
 	MayAnswer() bool
 	WaitLease(ctx context.Context) error
 
-	// Full returns the error of an entity that is not remembered because of err: its shard
-	// remembers as many as it may.
+	// Full returns the error of an entity that cannot be remembered because its shard is full. err
+	// is the core's error.
 	Full(err error) error
-	// Count raises a counter by one, and returns its value and whether it is to be
-	// logged.
+	// Count adds one to a counter. It returns the new value, and whether to log it.
 	Count(c Counter) (n uint64, tell bool)
 }
 
-// A Counter is one of the counters of a process, which [Process.Count] raises by one.
+// A Counter is one of the counters of a process. [Process.Count] adds one to it.
 type Counter uint8
 
 // The counters.
 const (
-	Activated        Counter = iota // a remembered entity was activated again
-	ActivationFailed                // such an entity's activation failed
-	Late                            // an id was not stored or copied in time
-	StoreFailed                     // the store of remembered ids failed
+	Activated        Counter = iota // remembered entities that were activated again
+	ActivationFailed                // remembered entities whose activation failed
+	Late                            // ids that were not stored or copied in time
+	StoreFailed                     // failures of the store of remembered ids
 )
 
 // A Home runs the entities of one shard. It is safe for concurrent use.
 type Home interface {
-	// MayRun reports whether a turn may begin at this moment.
+	// MayRun reports whether a turn may begin now.
 	MayRun() bool
-	// Ticks returns the coarse clock that region.Shard uses.
+	// Ticks returns the coarse clock, which is the parameter now of region.Shard's methods.
 	Ticks() uint32
-	// Activate activates an entity in a turn that has begun. Before it ends the turn it calls
-	// ended, with the reason if the activation failed.
+	// Activate activates an entity in a turn that has begun. Before the turn ends it calls ended,
+	// with an error if the activation failed.
 	Activate(e *region.Entity, ended func(error))
-	// EndTurn ends the turn of an entity and begins the next one.
+	// EndTurn ends the entity's turn. If a call waits, the next turn begins.
 	EndTurn(e *region.Entity)
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A recorder remembers one type's entities in a store. It posts answers to the memory's
-// loop; the requests run on other goroutines.
+// A recorder keeps the remembered ids of one type in a store. Its requests run on their own
+// goroutines, and post the answers to the Memory's loop.
 type recorder struct {
 	memory  *Memory
 	kind    string
 	store   store.Store
 	locate  func(id string) (shard uint32, err error)
-	want    layout // without its space
+	want    layout // the layout of this program, without Space
 	machine *remember.StoreMachine
-	slots   chan struct{} // bounds the requests under way
+	slots   chan struct{} // bounds the concurrent requests
 
 	placing sync.Mutex
-	space   string // where the ids are; guarded by placing until it is set
+	space   string // the layout's Space; guarded by placing until it is set
 	attempt int    // guarded by placing
 }
 
@@ -42,17 +42,17 @@ func newRecorder(m *Memory, kind string, s Settings) *recorder {
 	}
 }
 
-// base is the prefix of the keys of the type's records.
+// base returns the prefix of the keys of the type's records.
 func (r *recorder) base() string {
 	return "remembered/" + r.memory.process.Cluster() + "/" + r.kind + "/"
 }
 
-// prefix is the prefix of the keys of a shard's records.
+// prefix returns the prefix of the keys of a shard's records.
 func (r *recorder) prefix(id placement.ShardID) string {
 	return r.base() + r.space + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
 }
 
-// recordKey is the key of a record below the prefix of a space.
+// recordKey returns the key of a record. space is the prefix of its space's keys.
 func recordKey(space string, id placement.ShardID, bucket int) string {
 	return space + strconv.FormatUint(uint64(id.Shard), 10) + "/" + strconv.Itoa(bucket)
 }
@@ -81,7 +81,7 @@ func (r *recorder) step(in remember.Input) {
 	r.memory.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// request asks the store and brings the answer to the machine.
+// request runs do, which asks the store, and passes its result to the machine.
 func (r *recorder) request(do func(context.Context) remember.Input) {
 	p := r.memory.process
 	p.Go(func() {
@@ -116,7 +116,7 @@ func (r *recorder) load(ctx context.Context, l remember.Load) remember.Loaded {
 	return in
 }
 
-// fault returns the error for a failure of the store, and counts it.
+// fault counts a failure of the store, and returns its error.
 func (r *recorder) fault(id placement.ShardID, err error) error {
 	if err == nil || errors.Is(err, store.ErrConflict) {
 		return err
@@ -127,14 +127,15 @@ func (r *recorder) fault(id placement.ShardID, err error) error {
 	return fmt.Errorf("shard %v: %w (is the store of remembered ids up?)", id, err)
 }
 
-// A layout is what a type's ids in the store are written under. Its record is
-// "remembered/<cluster>/<kind>/layout", and the ids are below
+// A layout determines the keys of a type's ids in the store. It is itself stored at
+// "remembered/<cluster>/<kind>/layout", and the ids below
 // "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
 //
 // A program with another number of shards or another shard function can start only when no member
 // hosts the former type. It then moves the ids: each process that needs them writes them to a space
-// of its own, and the first to replace the layout's record, by compare-and-set, has moved them. The
-// ids are therefore under the former layout or the new one, each once, whatever fails.
+// of its own, and the first process that replaces the stored layout, by compare-and-set, has moved
+// them. Whatever fails, the ids are therefore either under the former layout or under the new one,
+// each once.
 type layout struct {
 	Shards uint32 `json:"shards"`
 	Hash   string `json:"hash"` // the name of the shard function
@@ -145,12 +146,12 @@ const (
 	layoutName = "layout"
 	// movePatience bounds one attempt to move all ids of a type.
 	movePatience = time.Minute
-	// placeRetry is the pause after a failed attempt.
+	// placeRetry is the pause after a failed attempt to move or find the ids.
 	placeRetry = time.Second
 )
 
-// place waits until the ids of the type are where this program looks for them. It reports false when
-// the process stops.
+// place waits until the type's ids are under the layout of this program. It reports false if the
+// process stops.
 func (r *recorder) place() bool {
 	p := r.memory.process
 	r.placing.Lock()
@@ -178,7 +179,7 @@ func (r *recorder) place() bool {
 	return true
 }
 
-// settle returns the space of the type's ids, after it has moved them if they are under another
+// settle returns the space of the type's ids. It first moves the ids if they are under another
 // layout.
 func (r *recorder) settle(ctx context.Context) (space string, err error) {
 	key := r.base() + layoutName
@@ -233,7 +234,8 @@ func (r *recorder) settle(ctx context.Context) (space string, err error) {
 	}
 }
 
-// move writes the ids of a space to their shards in another one, and returns their number.
+// move copies the ids of one layout's space to the shards of another layout, and returns their
+// number.
 func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err error) {
 	if from.Space == "" {
 		return 0, nil
@@ -269,7 +271,8 @@ func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err erro
 	return ids, nil
 }
 
-// drop deletes the records of spaces that nobody needs any more, as far as it can.
+// drop deletes the records of the spaces that space accepts. A record that cannot be deleted stays,
+// which is logged.
 func (r *recorder) drop(ctx context.Context, space func(string) bool) {
 	records, err := r.store.List(ctx, r.base())
 	for _, record := range records {

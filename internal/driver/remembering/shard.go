@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
-// A Shard remembers the entities of one shard of a type at its home. It is safe for
-// concurrent use. Methods that end in Locked are called with the shard's lock held.
+// A Shard remembers the entities of one shard at its home. It is safe for concurrent use. Methods
+// that end in Locked are called with the shard's lock held.
 type Shard struct {
 	kind  *Type
 	shard *shardhost.Shard
@@ -22,11 +22,12 @@ type Shard struct {
 
 	// Guarded by shard.Mu.
 	open       bool                     // the memory knows that the shard runs here
-	backingOff map[string]*time.Timer   // entities that wait to be activated again
-	coming     *shardhost.RememberedIDs // ids that come with the shard
+	backingOff map[string]*time.Timer   // the timers of entities that wait to be activated again
+	coming     *shardhost.RememberedIDs // the ids that come with the shard
 }
 
-// Leaving returns the ids to move with the shard, after its turns have ended.
+// Leaving returns the ids that move with the shard. It is called after the shard's turns have
+// ended.
 func (s *Shard) Leaving() (l shardhost.RememberedIDs) {
 	ids, known := s.kind.memory.ids(s.shard.ID)
 	l.IDs, l.All = make(map[string]struct{}, len(ids)), known
@@ -45,8 +46,8 @@ func (s *Shard) ArrivedLocked(part shardhost.RememberedIDs) {
 	s.coming.All = s.coming.All || part.All
 }
 
-// ChangedLocked follows a change of the shard. Opened means that it runs here under a
-// new epoch.
+// ChangedLocked handles a change of the shard's state. opened means that the shard now runs here
+// under a new epoch.
 func (s *Shard) ChangedLocked(opened bool) {
 	switch state := s.shard.Core.State(); {
 	case opened:
@@ -72,8 +73,8 @@ func (s *Shard) ChangedLocked(opened bool) {
 	}
 }
 
-// Activate activates an entity, by wake, in a turn of it that the caller has. The entity is
-// remembered before, and ctx bounds the waiting for that.
+// Activate activates an entity with wake, in a turn that the caller has. It first remembers the
+// entity, and waits for that until ctx ends.
 func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
 	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)
 	if err != nil {
@@ -99,14 +100,13 @@ func (s *Shard) Activate(ctx context.Context, id string, wake func() error) erro
 	return err
 }
 
-// Forget ends the remembering of an entity, whose turn the caller has. It does not wait.
+// Forget stops remembering an entity, whose turn the caller has. It does not wait.
 func (s *Shard) Forget(id string) {
 	s.kind.memory.post(s.shard.ID.Kind, remember.Remove{ShardID: s.shard.ID, ID: id})
 }
 
 // ForgetPassivated is Forget for a passivated entity. It does nothing if the shard was lost
-// meanwhile, because the shard's present home, which may be this process again, remembers
-// the entity.
+// meanwhile, because the shard's current home, perhaps this process again, remembers the entity.
 func (s *Shard) ForgetPassivated(e *region.Entity) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
@@ -115,11 +115,11 @@ func (s *Shard) ForgetPassivated(e *region.Entity) {
 	}
 }
 
-// WaitForgotten waits until the memory has handled all earlier calls of Forget, which can
-// be made faster than the memory handles them.
+// WaitForgotten waits until the Memory has handled all earlier calls of Forget, because callers can
+// be faster than the Memory.
 func (s *Shard) WaitForgotten() { s.kind.memory.ask(func() {}) }
 
-// ActivateAgain activates an entity again, if it is remembered.
+// ActivateAgain queues an entity to be activated again, if it is remembered.
 func (s *Shard) ActivateAgain(id string) { s.kind.activate(s, []string{id}) }
 
 // ActivateLater is ActivateAgain after the type's back-off.
@@ -142,15 +142,15 @@ func (s *Shard) ActivateLater(id string) {
 	})
 }
 
-// mayActivate reports whether the entity is not active yet, and the shard is here.
+// mayActivate reports whether the shard is here and the entity is not active.
 func (s *Shard) mayActivate(id string) bool {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
 	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
 }
 
-// activateUncalled activates an entity in a turn without a call. If it has a turn already, that turn
-// activates it.
+// activateUncalled activates an entity in a turn without a call. If the entity has a turn, it does
+// nothing, because that turn activates the entity.
 func (s *Shard) activateUncalled(id string) {
 	p := s.kind.memory.process
 	if p.WaitLease(p.Context()) != nil {

@@ -8,13 +8,12 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxActivating bounds the remembered entities of a type that are activated at the same time
-// at one node.
+// maxActivating bounds how many remembered entities of a type a node activates at the same time.
 const maxActivating = 64
 
-// A Type is one type with remembered entities, at a hosting process. It activates them again: all
-// at once or at a constant rate. It is safe for concurrent use, except for Shard, which must be
-// called before Memory.Run.
+// A Type is one type whose entities are remembered, at a process that hosts it. It activates
+// remembered entities, all at once or at a constant rate. It is safe for concurrent use, except
+// Shard, which must be called before Memory.Run.
 type Type struct {
 	memory   *Memory
 	kind     string
@@ -26,8 +25,8 @@ type Type struct {
 	queue   []activating // guarded by mu
 	running bool         // guarded by mu
 
-	// The fields below belong to run. left more entities may be activated before until. They
-	// outlive one filling of the queue.
+	// until and left belong to run. At most left more entities may be activated before until. They
+	// keep their values while the queue is empty.
 	until time.Time
 	left  int
 }
@@ -36,8 +35,8 @@ type Type struct {
 type Settings struct {
 	Store        store.Store // nil: other members keep the ids
 	Shards       uint32
-	HashName     string                                    // of the shard function
-	Locate       func(id string) (shard uint32, err error) // of the entity with that id
+	HashName     string                                    // name of the shard function
+	Locate       func(id string) (shard uint32, err error) // returns the shard of the entity with that id
 	Replicas     int
 	MaxPerShard  int
 	ConstantRate bool
@@ -46,7 +45,7 @@ type Settings struct {
 	Backoff      time.Duration
 }
 
-// activating has entities of one shard that wait to be activated.
+// activating holds entities of one shard that wait to be activated.
 type activating struct {
 	shard *Shard
 	ids   []string
@@ -56,7 +55,7 @@ func newType(m *Memory, kind string, s Settings) *Type {
 	return &Type{memory: m, kind: kind, settings: s, shards: map[uint32]*Shard{}, slots: make(chan struct{}, maxActivating)}
 }
 
-// Shard adds a shard of the type.
+// Shard adds a shard to the type.
 func (t *Type) Shard(core *shardhost.Shard, home Home) *Shard {
 	s := &Shard{kind: t, shard: core, home: home}
 	t.shards[core.ID.Shard] = s
@@ -116,7 +115,7 @@ func (t *Type) run() {
 	}
 }
 
-// wait waits until one more may be activated. It reports false when the process stops.
+// wait waits until the rate allows another activation. It reports false if the process stops.
 func (t *Type) wait() bool {
 	o := &t.settings
 	if !o.ConstantRate {

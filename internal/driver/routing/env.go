@@ -11,93 +11,93 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Session is the ordered way to another process, on the route's lane.
+// A Session sends envelopes in order to another process, on the route's lane.
 type Session interface {
 	Peer() transport.Peer
-	// Lock guards appending to the session, and Route.Core.LastSeq of the routes that
-	// lead there. The methods named …Locked are called with it.
+	// Lock guards appending to the session, and Route.Core.LastSeq of routes that lead to its peer.
+	// The methods named …Locked are called with this lock.
 	Lock()
 	Unlock()
 	// DepartedLocked reports whether the peer has departed, so that nothing can be appended.
-	// HasDeparted is the same for a caller without the lock.
+	// HasDeparted is DepartedLocked for callers without the lock.
 	DepartedLocked() bool
 	HasDeparted() bool
-	// AckedLocked is the highest sequence number that the peer has acknowledged.
+	// AckedLocked returns the highest sequence number that the peer has acknowledged.
 	AckedLocked() uint64
 	// AppendLocked adds an envelope and returns its sequence number.
 	AppendLocked(e *wire.Envelope) (uint64, error)
-	// AwaitLocked has r.Acked called, without the lock, when the peer acknowledges more.
+	// AwaitLocked makes the session call r.Acked, without the lock, when the peer acknowledges more.
 	AwaitLocked(r *Route)
 	// Flush publishes appended envelopes. It takes the lock.
 	Flush()
 }
 
-// A Local is a shard that is hosted by the process itself.
+// A Local is a shard that this process hosts.
 type Local interface {
 	CloseBarrier(sender, via transport.Address, epoch placement.Epoch)
 	Flush(region.Flush)
-	// Enqueue takes a call that waited here, under the epoch in it, and answers it if it
-	// cannot run.
+	// Enqueue takes a call that has waited in the route, under the epoch in the envelope. It answers
+	// the call if the call cannot run.
 	Enqueue(e *wire.Envelope)
-	// Direct notes whether the process's calls come straight to the shard.
+	// Direct records whether this process's calls go straight to the shard.
 	Direct(on bool)
 }
 
-// Errors of a call that a route cannot hold.
+// Errors of Env.Admit for a call that a route cannot hold.
 var (
 	ErrCalls      = errors.New("too many calls wait for homes")
 	ErrBytes      = errors.New("calls that wait for homes have too many bytes")
 	ErrUnbuffered = errors.New("no tell may wait for a home")
 )
 
-// A Carrier has the steps of one call's way that need its envelope. They are functions, so
-// that a caller can keep the envelope on its stack.
+// A Carrier has the steps of sending one call that need the call's envelope. They are functions, so
+// that the sender can keep the envelope on its stack.
 type Carrier struct {
-	// Here brings the envelope to the target, a shard of this process. It reports false if
-	// the shard is no longer here, or the route has left the target meanwhile: the call
-	// would then arrive behind the route's Flush.
+	// Here brings the envelope to t, a shard of this process. It reports false if the shard is not
+	// here, or if the route has left t meanwhile, because the call would then arrive after the
+	// route's Flush.
 	Here func(t *Target) (brought bool, err error)
 	// AppendLocked appends the envelope to a session, whose lock is held.
 	AppendLocked func(Session) (seq uint64, err error)
-	// PublishUnlock arranges the publication of the session, and unlocks it.
+	// PublishUnlock publishes the session, perhaps later, and unlocks it.
 	PublishUnlock func(Session)
 }
 
-// An Env is the process that a Route is in. Its methods may be called with Mu held or with a
-// session's lock, unless they say otherwise. They must not call the route, and only Retry may
-// block.
+// An Env is the process that a Route is in. Its methods may be called with Mu or a session's lock
+// held, unless they say otherwise. They must not call the route. Only Retry may block.
 type Env interface {
 	Self() transport.Peer
-	// Now is the time, which never goes back.
+	// Now returns the time, which never goes back.
 	Now() time.Time
-	// Session leads to a process. It reports false when that process was removed.
+	// Session returns the session with a process. It reports false if the process was removed.
 	Session(transport.Address) (Session, bool)
-	// Known is Session for a process that this one has dealt with.
+	// Known returns the session with a process, and false if there is none yet.
 	Known(transport.Address) (Session, bool)
-	// Local is the shard at this process. It reports false if it hosts none.
+	// Local returns the shard at this process. It reports false if this process does not host the
+	// type.
 	Local() (Local, bool)
-	// Ask asks for a home of the shard.
+	// Ask requests a home for the shard.
 	Ask()
-	// Waits reports whether a caller still waits for the answer to a call.
+	// Waits reports whether a caller still waits for the answer to the call with that number.
 	Waits(id uint64) bool
-	// Sent notes where an ask went; nil means to this process, or nowhere yet.
+	// Sent records where an ask was sent; nil means to this process, or nowhere yet.
 	Sent(id uint64, to Session, seq uint64)
-	// Admit makes room for a call of size bytes to be held. The error says that there is none:
-	// ErrCalls, ErrBytes or ErrUnbuffered.
+	// Admit makes room for holding a call of size bytes. If there is no room, its error is ErrCalls,
+	// ErrBytes or ErrUnbuffered.
 	Admit(size int, tell bool) error
-	// Held notes, without Mu, that the route was given one more call to hold, and asks for a home.
-	// shed are the unsent calls given up for lack of room: the oldest or, where it may hold none,
+	// Held is called without Mu after the route has held one more call. It asks for a home. shed are
+	// the held calls that were dropped to make room: the oldest one or, if the route may hold none,
 	// the new one.
 	Held(shed []stream.Outgoing)
-	// Retry delays a Send, without Mu, after its n-th try: the route changed meanwhile, or the
-	// shard is not where the route still says. The error ends the Send.
+	// Retry is called without Mu between two tries of a Send, because the route changed meanwhile,
+	// or because the shard is not where the route leads. It waits; its error ends the Send. n counts
+	// the tries.
 	Retry(n int) error
-	// Expired counts a call that is not sent because nobody waits for it any more.
+	// Expired counts a call that is not sent because no caller waits for it any more.
 	Expired()
-	// Unsent ends a call that could not be appended, and certainly did not run.
+	// Unsent ends a call that could not be appended to a session, so it certainly did not run.
 	Unsent(e *wire.Envelope, err error)
-	// Taken counts calls that the route holds from now on. Released counts calls that it no longer
-	// holds.
+	// Taken counts calls that the route begins to hold, and Released calls that it no longer holds.
 	Taken([]stream.Outgoing)
 	Released([]stream.Outgoing)
 }

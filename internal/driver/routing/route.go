@@ -12,15 +12,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Target is where a route's calls go. It never changes, only the route's pointer to it.
+// A Target is where a route sends calls. A Target never changes; the route replaces its pointer to
+// it.
 type Target struct {
-	Local   Local   // this process; else nil
-	Session Session // or another one; else nil
+	Local   Local   // the shard at this process; else nil
+	Session Session // the session with another process; else nil
 	Epoch   placement.Epoch
 }
 
-// A Route drives one stream.Route. It is safe for concurrent use. Core.LastSeq belongs to the
-// lock of the session that the target names, and everything else of Core to Mu.
+// A Route drives one stream.Route. It is safe for concurrent use. Core.LastSeq is guarded by the
+// lock of the target's session, and the other fields of Core by Mu.
 type Route struct {
 	Mu   sync.Mutex
 	Core stream.Route
@@ -28,16 +29,16 @@ type Route struct {
 	env    Env
 	kind   []byte
 	shard  uint32
-	target atomic.Pointer[Target] // nil: calls are held
-	most   int                    // calls that are held; 0: Env alone bounds them
-	left   time.Time              // when the last target was left; zero means there is one, or never was
+	target atomic.Pointer[Target] // nil: calls are held in the route
+	most   int                    // 1 + the number of calls that may be held; 0: only Env bounds them
+	left   time.Time              // when calls stopped going to the last target; zero means that there is a target, or never was one
 }
 
-// Init makes the route of a shard, to nowhere. It is called once, before anything else.
+// Init makes the route of a shard, without a target. It is called once, before any other method.
 func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
 
-// HoldAtMost has the route hold n calls at most, 0 or more, and give up the oldest ones for
-// younger ones. It is called before the route is used.
+// HoldAtMost makes the route hold at most n calls, 0 or more, and drop the oldest one for a new
+// one. It is called before the route is used.
 func (r *Route) HoldAtMost(n int) { r.most = n + 1 }
 
 // Shard returns the shard that the route leads to.
@@ -45,15 +46,15 @@ func (r *Route) Shard() placement.ShardID {
 	return placement.ShardID{Kind: string(r.kind), Shard: r.shard}
 }
 
-// Kind returns the name of the shard's type. It must not be changed.
+// Kind returns the name of the shard's type. The caller must not change the bytes.
 func (r *Route) Kind() []byte { return r.kind }
 
-// Target is where calls go at the moment; nil means they are held. A sender must hold the lock
-// of the target, and check again under it.
+// Target returns where calls go at the moment; nil means that they are held. A sender must lock the
+// target, and then check that Target still returns it.
 func (r *Route) Target() *Target { return r.target.Load() }
 
-// Send brings an ask or a tell to where the route leads, or holds it until that is known. An
-// error means that it will never be sent. by must not keep the envelope.
+// Send brings an ask or a tell to the route's target, or holds it until there is a target. An error
+// means that it will never be sent. by must not keep the envelope.
 func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 	for try := 0; ; try++ {
 		if try > 0 {
@@ -101,7 +102,7 @@ func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 	}
 }
 
-// hold keeps a call until a home is known. It reports false when one is.
+// hold holds a call until a home is known. It reports false if a home is known.
 func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	r.Mu.Lock()
 	if t := r.target.Load(); t != nil && (t.Local != nil || !t.Session.HasDeparted()) {
@@ -125,8 +126,8 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	return true, nil
 }
 
-// keep copies slices that belong to the caller. Entity and Method share memory with
-// strings, which do not change.
+// keep returns a copy of the envelope that shares no slices with the caller's, except Entity and
+// Method, which are the memory of immutable strings.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
@@ -150,34 +151,34 @@ func (r *Route) Drop(match func(stream.Outgoing) bool) int {
 	return len(out)
 }
 
-// Home is the home of the shard as far as the route knows; zero means none.
+// Home returns the home of the shard as far as the route knows; zero means none.
 func (r *Route) Home() transport.Address {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	return r.Core.Home
 }
 
-// LeadsTo reports whether a is the shard's home, as the route knows it.
+// LeadsTo reports whether the route's home of the shard is a.
 func (r *Route) LeadsTo(a transport.Address) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	return r.Core.Home == a
 }
 
-// LeftLocked is when the home that calls went to was left; zero means they go to a home, or never
-// went to one. Mu is held.
+// LeftLocked returns since when calls wait because they cannot go to the former home any more; zero
+// means that calls go to a home, or never went to one. The caller holds Mu.
 func (r *Route) LeftLocked() time.Time { return r.left }
 
-// Learn takes a placement. One that is not newer than the known one is taken only by force.
-// A placement from a table is never taken by force: the table of a later term may have been
-// written while a move was under way, and then shows the home before. If the known home does not have the shard, it
-// refuses the calls, which leads to the right one.
+// Learn takes a placement: one with a newer epoch than the known one or, with force, any. A
+// placement from a shard table is never forced, because the table of a later term may have been
+// written during a move, and then shows the former home. A wrong home does no harm: it refuses the
+// calls and names the right one.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, force bool) {
 	r.Change(func(acked uint64) stream.Step { return r.learnLocked(home, epoch, acked, force) })
 }
 
-// Found goes to where a singleton's instance was found. It may be under a lower epoch than
-// one that has departed, because the cluster may have been founded anew.
+// Found takes the place where a singleton's instance was found. After its home has departed, the
+// epoch may be lower than before, because the cluster may have been founded again.
 func (r *Route) Found(home transport.Address, epoch placement.Epoch) {
 	r.Change(func(acked uint64) stream.Step {
 		return r.learnLocked(home, epoch, acked, r.Core.State == stream.Unknown)
@@ -192,7 +193,8 @@ func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked
 	return r.Core.Learn(home, epoch, acked, local)
 }
 
-// Refused takes back an envelope that its home refused. The refusal names another placement.
+// Refused takes back an envelope that its home, by, refused. home and epoch are the placement that
+// the refusal names.
 func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Address, epoch placement.Epoch) {
 	out := []stream.Outgoing{{Envelope: e}}
 	r.env.Taken(out)
@@ -203,24 +205,25 @@ func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Ad
 	})
 }
 
-// Acked takes the acknowledgement of the old home.
+// Acked handles an acknowledgement of the former home, for which the route waits.
 func (r *Route) Acked(by transport.Address, seq uint64) {
 	r.Change(func(uint64) stream.Step { return r.Core.Acked(by, seq) })
 }
 
-// HomeDeparted notes that a process has departed. left are the calls that it certainly did not execute.
+// HomeDeparted records that a process has departed. left are the calls that it certainly did not
+// run.
 func (r *Route) HomeDeparted(a transport.Address, left []stream.Outgoing) {
 	r.env.Taken(left)
 	r.Change(func(uint64) stream.Step { return r.Core.HomeDeparted(a, left) })
 }
 
-// BeginAnew forgets every placement. Waiting calls go on waiting.
+// BeginAnew forgets every placement. Held calls stay held.
 func (r *Route) BeginAnew() {
 	r.Change(func(uint64) stream.Step { return r.Core.BeginAnew() })
 }
 
-// Change applies f to Core and executes the resulting step, before any other call for the
-// shard passes. acked is the highest sequence that the present home has acknowledged.
+// Change applies f to Core and executes the resulting step before another call for the shard is
+// sent. acked is the highest sequence number that the current home has acknowledged.
 func (r *Route) Change(f func(acked uint64) stream.Step) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -253,7 +256,8 @@ func (r *Route) Change(f func(acked uint64) stream.Step) {
 	}
 }
 
-// homeSession is the session with the home that Core knows. It reports false for this process.
+// homeSession returns the session with Core's home. It reports false if that home is this process,
+// or if there is none.
 func (r *Route) homeSession() (Session, bool) {
 	if t := r.target.Load(); t != nil {
 		return t.Session, t.Session != nil
@@ -264,9 +268,9 @@ func (r *Route) homeSession() (Session, bool) {
 	return r.env.Known(r.Core.Home)
 }
 
-// leaveLocked sends the Flush that a step asks for, if it is for the old home, and has the
-// old home's session report its acknowledgements while the route waits for them. The
-// session's lock is held.
+// leaveLocked appends the step's Flush, if it is for the home that the route leaves. While the
+// route waits for acknowledgements of that home, it makes the session report them. The caller has
+// the session's lock.
 func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	if flush {
 		seq, err := p.AppendLocked(r.flush(step))
@@ -279,8 +283,8 @@ func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends the Flush of a step to another process than the home that the route leaves:
-// the shard is here, or the home between has departed or was never reached.
+// flushElsewhere sends a step's Flush that is not for the home that the route leaves, because the
+// shard is here, or because that home has departed or was never reached.
 func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
@@ -300,7 +304,7 @@ func (r *Route) flushElsewhere(step stream.Step) {
 	}
 }
 
-// flush says to a home that nothing older of this process follows.
+// flush returns the Flush, which tells a home that no older call of this process follows.
 func (r *Route) flush(step stream.Step) *wire.Envelope {
 	return &wire.Envelope{
 		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,
@@ -308,7 +312,7 @@ func (r *Route) flush(step stream.Step) *wire.Envelope {
 	}
 }
 
-// goTo delivers waiting calls to the new home and lets calls pass again.
+// goTo sends held calls to the new home, and lets new calls go there.
 func (r *Route) goTo(step stream.Step) {
 	home, epoch := r.Core.Home, r.Core.Epoch
 	r.env.Released(step.Deliver)
@@ -346,7 +350,7 @@ func (r *Route) goTo(step stream.Step) {
 	p.Flush()
 }
 
-// deliverLocked appends a call that waited. The session's lock is held.
+// deliverLocked appends a held call. The caller has the session's lock.
 func (r *Route) deliverLocked(p Session, e *wire.Envelope) {
 	if r.expired(e) {
 		return
@@ -361,7 +365,7 @@ func (r *Route) deliverLocked(p Session, e *wire.Envelope) {
 	r.env.Sent(e.ID, p, seq)
 }
 
-// goLocal is goTo for this process itself.
+// goLocal is goTo if the new home is this process.
 func (r *Route) goLocal(step stream.Step) {
 	s, ok := r.env.Local()
 	if !ok { // the table is wrong about this process: wait for another one
@@ -385,7 +389,7 @@ func (r *Route) goLocal(step stream.Step) {
 	s.Direct(true)
 }
 
-// expired reports whether nobody waits for the call any more.
+// expired reports whether no caller waits for the call any more, and then counts it.
 func (r *Route) expired(e *wire.Envelope) bool {
 	if e.ID == 0 || r.env.Waits(e.ID) {
 		return false
@@ -394,13 +398,13 @@ func (r *Route) expired(e *wire.Envelope) bool {
 	return true
 }
 
-// enter lets calls go to t from now on.
+// enter makes t the target, to which calls go from now on.
 func (r *Route) enter(t *Target) {
 	r.left = time.Time{}
 	r.target.Store(t)
 }
 
-// leaveTarget holds calls from now on.
+// leaveTarget makes the route hold calls from now on.
 func (r *Route) leaveTarget() {
 	t := r.target.Load()
 	if t == nil {

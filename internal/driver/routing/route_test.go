@@ -19,15 +19,15 @@ func node(name string) transport.Address { return transport.Address{Name: name, 
 
 func at(n uint32) placement.Epoch { return placement.MakeEpoch(1, n) }
 
-// A host is the process of one route, named self. It notes what the route does.
+// A host is the process of one route. It is named self, and records what the route does.
 type host struct {
 	Route
 	did      []string
 	sessions map[transport.Address]*session
 	shard    *shard
-	gone     map[uint64]bool // calls that nobody waits for
+	gone     map[uint64]bool // calls that no caller waits for
 	taken    int
-	full     error // of Admit
+	full     error // the error of Admit
 }
 
 func newHost() *host {
@@ -38,7 +38,7 @@ func newHost() *host {
 
 func (h *host) say(format string, args ...any) { h.did = append(h.did, fmt.Sprintf(format, args...)) }
 
-// take returns what was done since it was called last.
+// take returns what was recorded since its last call.
 func (h *host) take() []string {
 	did := h.did
 	h.did = nil
@@ -95,13 +95,13 @@ func (h *host) Sent(id uint64, to Session, seq uint64) {
 	h.say("%d went to %s as %d", id, to.Peer().Name, seq)
 }
 
-// A session is one with a peer. It notes what is appended.
+// A session is a session with a peer. It records appended envelopes.
 type session struct {
 	host       *host
 	peer       transport.Peer
 	seq, acked uint64
 	left       bool
-	err        error // of AppendLocked
+	err        error // the error of AppendLocked
 }
 
 func (s *session) Peer() transport.Peer { return s.peer }
@@ -122,7 +122,7 @@ func (s *session) AppendLocked(e *wire.Envelope) (uint64, error) {
 	return s.seq, nil
 }
 
-// A shard is the one at the process itself.
+// A shard is the shard at the process itself.
 type shard struct{ host *host }
 
 func (s *shard) CloseBarrier(_, via transport.Address, epoch placement.Epoch) {
@@ -134,8 +134,8 @@ func (s *shard) Enqueue(e *wire.Envelope) {
 }
 func (s *shard) Direct(on bool) { s.host.say("direct: %v", on) }
 
-// TestWaitingCallsGoToTheHome: calls that waited go to the home under its epoch, in order and
-// before any other, and only those that somebody waits for.
+// TestWaitingCallsGoToTheHome: held calls go to the home under its epoch, in order and before any
+// other call, if their callers still wait.
 func TestWaitingCallsGoToTheHome(t *testing.T) {
 	h := newHost()
 	for id := range uint64(3) {
@@ -151,7 +151,7 @@ func TestWaitingCallsGoToTheHome(t *testing.T) {
 	require.Zero(t, h.taken)
 }
 
-// TestWaitingCallThatCannotBeSent: a call that waited and that no session takes, as one that is too
+// TestWaitingCallThatCannotBeSent: a held call that no session takes, for example because it is too
 // large, ends with an error.
 func TestWaitingCallThatCannotBeSent(t *testing.T) {
 	h := newHost()
@@ -164,8 +164,8 @@ func TestWaitingCallThatCannotBeSent(t *testing.T) {
 	require.NotNil(t, h.Target())
 }
 
-// TestMoveIsFollowedInOrder: calls stop at the old home, which is flushed, and go to the new
-// one behind a barrier when it has acknowledged all.
+// TestMoveIsFollowedInOrder: calls to the former home stop, the former home gets a Flush, and calls
+// go to the new home after a barrier when the former one has acknowledged all.
 func TestMoveIsFollowedInOrder(t *testing.T) {
 	h := newHost()
 	h.hold(1)
@@ -185,9 +185,9 @@ func TestMoveIsFollowedInOrder(t *testing.T) {
 	require.True(t, h.LeadsTo(node("c")))
 }
 
-// TestLearntHome: a home that another process names is followed if it is newer; one that is not
-// only if it must be believed, as after a refusal. Where a singleton was found is believed while
-// the route leads nowhere.
+// TestLearntHome: a home that another process names is followed if it is newer; an older one only
+// if forced, as after a refusal. The place where a singleton was found is followed while the route
+// leads nowhere.
 func TestLearntHome(t *testing.T) {
 	h := newHost()
 	h.Learn(node("b"), at(3), false)
@@ -207,8 +207,8 @@ func TestLearntHome(t *testing.T) {
 	require.True(t, h.LeadsTo(node("c")), "under a lower epoch, when the other has departed")
 }
 
-// TestHomeThatIsHere: calls go to the shard of the process itself, and no longer straight
-// there once it leaves.
+// TestHomeThatIsHere: calls go to the shard of this process, and no longer straight there when it
+// leaves.
 func TestHomeThatIsHere(t *testing.T) {
 	h := newHost()
 	h.shard = &shard{h}
@@ -223,7 +223,7 @@ func TestHomeThatIsHere(t *testing.T) {
 	require.Equal(t, h.sessions[node("b")], h.Target().Session)
 }
 
-// TestHomeThatIsNotHere: where the table is wrong about this process, calls wait for another table.
+// TestHomeThatIsNotHere: if the table is wrong about this process, calls wait for another table.
 func TestHomeThatIsNotHere(t *testing.T) {
 	h := newHost()
 	h.hold(1)
@@ -235,7 +235,8 @@ func TestHomeThatIsNotHere(t *testing.T) {
 	require.Contains(t, h.take(), "publish to b")
 }
 
-// TestHomeWithoutSession: a home whose session has ended gets nothing, and another is asked for.
+// TestHomeWithoutSession: a home whose session has ended gets no calls, and another home is asked
+// for.
 func TestHomeWithoutSession(t *testing.T) {
 	h := newHost()
 	h.hold(1)
@@ -265,9 +266,9 @@ func (h *host) carry(id uint64) error {
 	})
 }
 
-// TestCallsAreSentWhereTheRouteLeads: a call is held without a home, goes to the shard here or
-// into the session of the home, where its number is known before anybody can publish it, and
-// is held again when that session has ended.
+// TestCallsAreSentWhereTheRouteLeads: a call is held while there is no home, and goes to the shard
+// here or to the session with the home. In a session its number is recorded before any goroutine
+// can publish it. If the session has ended, the call is held again.
 func TestCallsAreSentWhereTheRouteLeads(t *testing.T) {
 	h := newHost()
 	require.NoError(t, h.carry(1))
@@ -294,8 +295,8 @@ func TestCallsAreSentWhereTheRouteLeads(t *testing.T) {
 	require.Equal(t, []string{"here 1 at 1"}, h.take())
 }
 
-// TestRoomForHeldCalls: a call for which there is no room fails, and of a bounded route the
-// oldest calls go.
+// TestRoomForHeldCalls: a call for which there is no room fails. A bounded route drops its oldest
+// calls instead.
 func TestRoomForHeldCalls(t *testing.T) {
 	h := newHost()
 	h.full = ErrBytes
@@ -314,7 +315,7 @@ func TestRoomForHeldCalls(t *testing.T) {
 	require.Zero(t, h.taken)
 }
 
-// A sorter notes what GiveBack does with what a peer left.
+// A sorter records what GiveBack does with a peer's unacknowledged envelopes.
 type sorter struct{ *host }
 
 func (s sorter) RouteOf(*wire.Envelope) *Route { return &s.Route }
@@ -324,9 +325,9 @@ func (s sorter) Returned(e *wire.Envelope, certain bool) {
 	s.say("returned %d of type %d, certain: %v", e.ID, e.Type, certain)
 }
 
-// TestLeftEnvelopesAreSorted: of what a departed peer has left, calls and tells that this process
-// forwarded and the Flushes that it passed on come back to their shard; its own go on if they
-// certainly did not run, and are lost otherwise; answers and steps of moves go.
+// TestLeftEnvelopesAreSorted: calls, tells and Flushes that this process had forwarded to the
+// departed peer come back to their shard. Its own calls go on if they certainly did not run, and
+// are lost otherwise. Answers and messages of moves are dropped.
 func TestLeftEnvelopesAreSorted(t *testing.T) {
 	h := newHost()
 	h.Learn(node("b"), at(1), false)
@@ -355,8 +356,8 @@ func TestLeftEnvelopesAreSorted(t *testing.T) {
 	require.Nil(t, h.Target())
 }
 
-// TestRefusedCallGoesToTheNamedHome: a call that its home refused goes to the home that it named,
-// when the first has acknowledged what was sent there.
+// TestRefusedCallGoesToTheNamedHome: a call that its home refused goes to the home that the refusal
+// names, when the first home has acknowledged what was sent there.
 func TestRefusedCallGoesToTheNamedHome(t *testing.T) {
 	h := newHost()
 	h.hold(1)

@@ -6,24 +6,26 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Sender sorts the envelopes that a peer never acknowledged.
+// A Sender is the process whose peer has left envelopes unacknowledged. GiveBack passes each to one
+// of its methods.
 type Sender interface {
-	// RouteOf is the route of an envelope's shard; nil if this process knows no such shard.
+	// RouteOf returns the route of an envelope's shard; nil if this process knows no such shard.
 	RouteOf(e *wire.Envelope) *Route
-	// Waits reports whether a caller still waits for the answer to a call.
+	// Waits reports whether a caller still waits for the answer to the call with that number.
 	Waits(id uint64) bool
-	// Returned takes back a call that this process had forwarded for another; certain:
-	// the peer did not handle it.
+	// Returned takes back a call that this process had forwarded for another process. certain means
+	// that the peer did not handle the call.
 	Returned(e *wire.Envelope, certain bool)
-	// Lost notes an ask or a tell of this process that the peer may have run.
+	// Lost handles an ask or a tell of this process that the peer may have run.
 	Lost(e *wire.Envelope)
-	// Again notes an ask or a tell that certainly did not run, and waits for its next home.
+	// Again handles an ask or a tell of this process that certainly did not run. It waits for the
+	// shard's next home.
 	Again(e *wire.Envelope)
 }
 
-// GiveBack sorts the unacknowledged envelopes of a departed peer: this process's own calls go to
-// the shards' next homes, in order, if they certainly did not run. stopped are the routes
-// that waited for the peer's acknowledgements.
+// GiveBack sorts a departed peer's unacknowledged envelopes. This process's calls that certainly
+// did not run go to their shards' next homes, in order. stopped are the routes that waited for the
+// peer's acknowledgements.
 func GiveBack(s Sender, peer transport.Address, left []stream.Unacknowledged, stopped []*Route) {
 	byRoute := map[*Route][]stream.Outgoing{}
 	var order []*Route

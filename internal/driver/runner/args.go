@@ -2,31 +2,32 @@ package runner
 
 import "sync"
 
-// argsBuffer holds the arguments of a batch's tells, one after another, in chunks. Those in the
-// first chunk are copied again while it grows, and all others once. The zero value is empty. It
-// belongs to its batch: guarded by Runner.mu while that is the queue, and by the run token
-// afterwards. With memory of its own for each, local tells run at 0.6 of their rate (What each
-// trick buys in bench/README.md).
+// argsBuffer holds the arguments of a batch's tells, one after another, in chunks. Arguments in the
+// first chunk are copied again when it grows, all others only once. The zero value is empty. While
+// its batch is the queue, Runner.mu guards the buffer; later the run token does. With separate
+// memory for each tell's arguments, local tells run at 0.6 of their rate (What each trick buys in
+// bench/README.md).
 type argsBuffer [][]byte
 
 const (
-	// firstChunk is the size that a buffer's first chunk grows to, from leastChunk. The
-	// buffer keeps it: most batches need no other.
+	// firstChunk is the size to which a buffer's first chunk grows, beginning with leastChunk. The
+	// buffer keeps that chunk, because most batches need no other.
 	firstChunk, leastChunk = 8 << 10, 512
-	// chunkBytes is the size of later chunks, from a pool shared by all buffers. Larger arguments
-	// have a chunk of their own size.
+	// chunkBytes is the size of later chunks, from a pool that all buffers share. Arguments larger
+	// than that get a chunk of their own size.
 	chunkBytes = 64 << 10
-	// keptChunks is the largest capacity, in chunks, of an emptied buffer that is used again.
+	// keptChunks is the number of chunks above which an emptied buffer's list of chunks is not
+	// reused.
 	keptChunks = 64
 )
 
 var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 
-// argsEnd is where arguments end in their chunk, times two, and one more if they are the
-// first there.
+// argsEnd is twice the position in a chunk at which arguments end, plus one if they are the first
+// in the chunk.
 type argsEnd int
 
-// add copies arguments behind those that were added before.
+// add copies arguments into the buffer, after all earlier ones.
 func (b *argsBuffer) add(args []byte) argsEnd {
 	if len(args) == 0 {
 		return 0
@@ -57,7 +58,7 @@ func (b *argsBuffer) grow(n int) {
 	}
 }
 
-// emptied is the buffer without anything. Nobody may read its arguments any more.
+// emptied returns an empty buffer with b's memory. Nobody may read b's arguments after that.
 func (b argsBuffer) emptied() argsBuffer {
 	for i := range b {
 		if cap(b[i]) == chunkBytes {
@@ -75,11 +76,11 @@ func (b argsBuffer) emptied() argsBuffer {
 	return b[:1]
 }
 
-// argsReader is where in a buffer arguments are read next. The zero value is its
-// beginning.
+// argsReader is the position in a buffer at which the next arguments are read. The zero value is
+// the buffer's beginning.
 type argsReader struct{ chunk, at int }
 
-// next returns the next arguments that were added. end is the result of add for them.
+// next returns the next arguments. end is what add returned for them.
 func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
 	if end == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestArgsBuffer: arguments of all sizes come out as they went in, also from memory that
-// was used before, and none has room for what follows.
+// TestArgsBuffer: arguments of all sizes are read as they were added, also from reused memory, and
+// none has capacity that overlaps the next.
 func TestArgsBuffer(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{0, 1, 8, 64, leastChunk, 1000, firstChunk - 1, firstChunk, firstChunk + 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 3 * chunkBytes}
@@ -32,7 +32,7 @@ func TestArgsBuffer(t *testing.T) {
 	}
 }
 
-// TestArgsBufferKeepsLittle: a burst leaves its first chunk.
+// TestArgsBufferKeepsLittle: after a burst a buffer keeps only its first chunk.
 func TestArgsBufferKeepsLittle(t *testing.T) {
 	var b argsBuffer
 	b.add(make([]byte, 64))
@@ -46,8 +46,8 @@ func TestArgsBufferKeepsLittle(t *testing.T) {
 	require.LessOrEqual(t, cap(b), keptChunks)
 }
 
-// TestEmptiedBufferHoldsNoChunk: chunks that went back to the pool, or were too large for it, are
-// not held by the buffer that had them.
+// TestEmptiedBufferHoldsNoChunk: an emptied buffer does not refer to chunks that went back to the
+// pool or were too large for it.
 func TestEmptiedBufferHoldsNoChunk(t *testing.T) {
 	b := argsBuffer{make([]byte, leastChunk), make([]byte, chunkBytes), make([]byte, 2*chunkBytes)}
 	require.Equal(t, argsBuffer{{}, nil, nil}, b.emptied()[:3])

@@ -8,32 +8,33 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// asides are the tells put aside because their turn goes on without the run token: an earlier tell
-// takes long, or the entity restarts or is passivated. The goroutine of that tell runs the next
-// one, so that the tells of an entity stay in order. The zero value is empty. It is safe for
-// concurrent use.
+// asides holds tells that were set aside because their entity's turn goes on without the run token:
+// an earlier tell takes long, or the entity restarts or is passivated. The goroutine of that
+// earlier tell then runs them, so that an entity's tells stay in order. The zero value is empty. It
+// is safe for concurrent use.
 type asides struct {
-	n     atomic.Int32 // entities; written under mu
-	bytes atomic.Int64 // of the tells, as a batch counts them
+	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
+	bytes atomic.Int64 // bytes of the tells, counted as in a batch
 
 	mu    sync.Mutex
 	tells map[*region.Entity][]Aside
-	// early is the entity whose tell reported the loss of the run token before the series' next
-	// goroutine began; nil means there is none. That goroutine knows it too, and must not put the
-	// entity aside again: its turn may be over.
+	// early is the entity whose tell reported the loss of the run token before the goroutine that
+	// continues the series began; nil means none. That goroutine must not set the entity's tells
+	// aside again, because the entity's turn may have ended.
 	early *region.Entity
 }
 
-// An Aside is a tell that was put aside.
+// An Aside is a tell that was set aside.
 type Aside struct {
 	Method string
 	Args   []byte
 }
 
-// some reports whether tells of any entity are put aside.
+// some reports whether tells of any entity are set aside.
 func (a *asides) some() bool { return a.n.Load() > 0 }
 
-// begin has the tells of an entity put aside. It reports false if they are already. mu is held.
+// begin begins to set the entity's tells aside. It reports false if they already are. The caller
+// holds mu.
 func (a *asides) begin(e *region.Entity) bool {
 	if _, is := a.tells[e]; is {
 		return false
@@ -46,15 +47,15 @@ func (a *asides) begin(e *region.Entity) bool {
 	return true
 }
 
-// SetAside is called by the holder of an entity's turn before it goes on with the turn without the
-// run token. Leave ends that.
+// SetAside makes later tells of the entity wait aside, until Leave finds none. The goroutine that
+// runs the entity's turn calls it before it goes on without the run token.
 func (a *asides) SetAside(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begin(e)
 }
 
-// Lost is SetAside for a holder from which the run token was taken.
+// Lost is SetAside for a goroutine that has lost the run token.
 func (a *asides) Lost(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,7 +64,8 @@ func (a *asides) Lost(e *region.Entity) {
 	}
 }
 
-// resumed is called by the goroutine that goes on behind a tell of the entity.
+// resumed is called by the goroutine that continues the series after a tell of the entity lost the
+// run token.
 func (a *asides) resumed(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +76,8 @@ func (a *asides) resumed(e *region.Entity) {
 	a.begin(e)
 }
 
-// add puts a tell aside, of which it keeps a copy, if tells of its entity are.
+// add sets a tell aside, with a copy of its arguments, if tells of its entity are set aside. It
+// reports whether it did.
 func (a *asides) add(t *Turn, args []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,8 +89,8 @@ func (a *asides) add(t *Turn, args []byte) bool {
 	return is
 }
 
-// leave takes one tell of the entity's turn as over. It returns the next one if that is put aside.
-// If left is false, the turn ends under the shard's lock.
+// leave ends one tell of the entity's turn. If goesOn is true, next is a tell set aside that runs
+// now. If left is false, the turn must end under the shard's lock.
 func (a *asides) leave(e *region.Entity, now uint32) (next Aside, goesOn, left bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

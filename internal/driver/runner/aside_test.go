@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// anEntity is an active entity of an open shard.
+// anEntity returns an active entity of an open shard.
 func anEntity() *region.Entity {
 	self := transport.Address{Name: "a", Incarnation: 1}
 	s := region.New(placement.ShardID{Kind: "K", Shard: 1}, self, region.Limits{Mailbox: 9, Waiting: 9})
@@ -23,8 +23,8 @@ func anEntity() *region.Entity {
 	return e
 }
 
-// TestAsides: the tells of an entity are put aside from the moment in which its turn goes on without
-// the run token until the last of them has begun, whoever reports that first.
+// TestAsides: an entity's tells are set aside from the moment its turn goes on without the run
+// token until the last of them has begun, whichever goroutine reports that first.
 func TestAsides(t *testing.T) {
 	tell := func(e *region.Entity, method string) *Turn { return &Turn{Entity: e, Method: method} }
 	for name, begin := range map[string]func(a *asides, e *region.Entity){
@@ -73,7 +73,7 @@ func TestAsides(t *testing.T) {
 	}
 }
 
-// TestLostOnce: a tell that was over before the next goroutine began leaves nothing behind.
+// TestLostOnce: a tell that ended before the next goroutine began leaves nothing behind.
 func TestLostOnce(t *testing.T) {
 	var a asides
 	e := anEntity()
@@ -87,7 +87,7 @@ func TestLostOnce(t *testing.T) {
 	require.True(t, a.add(&Turn{Entity: e}, nil))
 }
 
-// TestAsidesAreBounded: tells that are put aside count among the bytes that wait.
+// TestAsidesAreBounded: tells that are set aside count among the waiting bytes.
 func TestAsidesAreBounded(t *testing.T) {
 	r, group := newRunner(&script{run: func(*Turn, []byte) bool { return true }})
 	r.SetMost(100)

@@ -1,6 +1,6 @@
-// Package runner runs begun turns on few goroutines: turns of calls that had to wait, and of tells
-// of this process. The goroutines live only while there are such turns. The arguments of tells are
-// copied behind each other into buffers that are used again.
+// Package runner runs turns that have begun on few goroutines: turns of calls that had to wait, and
+// turns of this process's tells. The goroutines live only while there are such turns. The arguments
+// of tells are copied one after another into reused buffers.
 package runner
 
 import (
@@ -14,18 +14,19 @@ import (
 
 // An Env is the process that a Runner is in.
 type Env interface {
-	// Run runs a turn on the goroutine with the run token, and reports whether that goroutine still
-	// has it. args are valid until Run returns.
+	// Run runs a turn on the goroutine that has the run token, and reports whether that goroutine
+	// still has the token. args are valid until Run returns.
 	Run(t *Turn, args []byte) (kept bool)
-	// Emptied is called by the holder of the run token when a batch of turns has run. idle
-	// is true if no other turn waits. Emptied must not block, or add turns.
+	// Emptied is called by the goroutine that has the run token when a batch of turns has run. idle
+	// means that no other turn waits. Emptied must not block or add turns.
 	Emptied(idle bool)
-	// RunAside runs a tell without the run token, in the turn of an entity that it has joined.
+	// RunAside runs a tell that was set aside, in a turn of the entity e that the tell has joined.
+	// It runs without the run token.
 	RunAside(e *region.Entity, tell Aside)
 }
 
-// A Runner runs turns one after another, those that take long excepted. It is safe for
-// concurrent use.
+// A Runner runs turns one after another, except those that take long, which lose the run token. It
+// is safe for concurrent use.
 type Runner struct {
 	runtoken.Token
 	asides
@@ -33,60 +34,60 @@ type Runner struct {
 	group *tasks.Group
 
 	mu    sync.Mutex
-	most  int // bytes of tells from which on turns are refused
+	most  int // waiting bytes of tells from which Offer refuses turns
 	queue batch
-	busy  bool // a goroutine runs turns, or is about to
+	busy  bool // a goroutine runs turns, or is about to start
 
-	// The fields below belong to the holder of the run token.
+	// batch, at, args and lent belong to the goroutine that has the run token.
 	batch batch
 	at    int        // index of the next turn in batch
-	args  argsReader // of batch
+	args  argsReader // position in the batch's arguments
 	lent  bool       // a turn that lost the run token may still read the batch's arguments
 }
 
-// Init sets where the Runner's goroutines are counted, and which Watchdog looks after it.
-// It is called once, before anything else and before the Watchdog runs.
+// Init sets the Runner's group of goroutines, its Watchdog and its Env. It is called once, before
+// any other method and before the Watchdog runs.
 func (r *Runner) Init(group *tasks.Group, watch *runtoken.Watchdog, env Env) {
 	r.env, r.group = env, group
 	r.Token.Init(group, r.resume)
 	watch.Mind(&r.Token)
 }
 
-// SetMost sets from how many bytes of waiting tells on Offer refuses.
+// SetMost sets how many bytes of waiting tells make Offer refuse further ones.
 func (r *Runner) SetMost(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.most = bytes
 }
 
-// A batch is turns to be run, first to last, with the arguments of the tells among
-// them.
+// A batch holds turns to run, in order, with the arguments of tells.
 type batch struct {
 	turns []Turn
 	args  argsBuffer
-	bytes int // of the tells among them
+	bytes int // bytes that the tells count
 }
 
-// A Turn has begun and waits to be run: for Call, or if that is nil, for a tell of this process in
-// a turn of tells. It is kept small, because it goes from processor to processor.
+// A Turn has begun and waits to be run: with Call or, if that is nil, with a tell of this process
+// in a turn of tells. It is small, because it passes from processor to processor.
 type Turn struct {
 	Entity *region.Entity
 	Call   *shardhost.Call
-	Method string  // of a tell
+	Method string  // method of a tell
 	args   argsEnd // where the turn's arguments end in the batch's
 }
 
-// turnBytes is what each waiting tell counts beside its arguments: about the size of a Turn.
+// turnBytes is what each waiting tell counts in addition to its arguments, about the size of a
+// Turn.
 const turnBytes = 40
 
-// Add has a turn run behind those that were added before.
+// Add queues a turn.
 func (r *Runner) Add(t Turn) {
 	r.mu.Lock()
 	r.addLocked(t, nil)
 }
 
-// Offer is Add for a turn with arguments, of which it keeps a copy. It reports false when too
-// many bytes wait: nothing has happened then.
+// Offer queues a turn with a copy of args. It does nothing and reports false if too many bytes
+// wait.
 func (r *Runner) Offer(t Turn, args []byte) bool {
 	r.mu.Lock()
 	if r.queue.bytes+int(r.asides.bytes.Load()) >= r.most {
@@ -97,7 +98,7 @@ func (r *Runner) Offer(t Turn, args []byte) bool {
 	return true
 }
 
-// addLocked adds a turn and releases mu, which the caller holds.
+// addLocked queues a turn. It releases mu, which the caller holds.
 func (r *Runner) addLocked(t Turn, args []byte) {
 	t.args = r.queue.args.add(args)
 	if t.Call == nil {
@@ -112,7 +113,7 @@ func (r *Runner) addLocked(t Turn, args []byte) {
 	}
 }
 
-// run runs turns until none is left or the run token is taken away.
+// run runs turns until none is left, or until the goroutine loses the run token.
 func (r *Runner) run() {
 	for {
 		for r.at < len(r.batch.turns) {
@@ -132,7 +133,7 @@ func (r *Runner) run() {
 	}
 }
 
-// resume continues on a new goroutine behind a long turn.
+// resume continues on a new goroutine after a turn has lost the run token.
 func (r *Runner) resume() {
 	r.lent = true
 	if lost := &r.batch.turns[r.at-1]; lost.Call == nil {
@@ -141,9 +142,9 @@ func (r *Runner) resume() {
 	r.run()
 }
 
-// Leave ends the turn of an entity's tell, as region.Entity.Leave does, where tells are put aside. If
-// its next tell is one of them, that runs on a goroutine of its own. It reports false if the turn must
-// end under the shard's lock.
+// Leave ends a tell of the entity's turn while tells are set aside. If a tell of the entity is set
+// aside, it runs now on its own goroutine. Leave reports false if the turn must end under the
+// shard's lock.
 func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
 	next, goesOn, left := r.leave(e, now)
 	if goesOn {
@@ -152,19 +153,19 @@ func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
 	return left
 }
 
-// HasAside reports whether tells of any entity are put aside: then the turns of tells end by Leave.
-// The result is certain for an entity whose turn the caller holds.
+// HasAside reports whether tells of any entity are set aside, so that turns of tells must end by
+// Leave. The result is certain for an entity whose turn the caller has.
 func (r *Runner) HasAside() bool { return r.some() }
 
-// keptTurns is the largest batch, in turns, whose memory is used again. idleTurns is the largest one
-// whose memory a runner keeps while it has nothing to do.
+// keptTurns is the largest batch, in turns, whose memory is reused. idleTurns is the largest batch
+// whose memory a Runner keeps while it has nothing to run.
 const (
 	keptTurns = 4 << 10
 	idleTurns = 1 << 10
 )
 
-// nextBatch takes the turns that were added since the batch began. It reports false when
-// there are none, and the runner ends.
+// nextBatch takes the turns that were queued since the last batch began. It reports false if there
+// are none; then the Runner's goroutine ends.
 func (r *Runner) nextBatch() bool {
 	if r.lent {
 		r.batch.args = nil
@@ -185,7 +186,8 @@ func (r *Runner) nextBatch() bool {
 	return true
 }
 
-// emptied returns an empty batch. It has the memory of b, unless that is for more than so many turns.
+// emptied returns an empty batch. It reuses b's memory for turns, unless there is room for more
+// than turns of them.
 func (b batch) emptied(turns int) batch {
 	e := batch{args: b.args.emptied()}
 	if cap(b.turns) <= turns {

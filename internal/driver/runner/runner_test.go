@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
-// A script is the process of a runner in a test.
+// A script is the process of a Runner in a test.
 type script struct {
 	run     func(t *Turn, args []byte) bool
 	emptied []bool
@@ -27,7 +27,7 @@ func (s *script) RunAside(e *region.Entity, tell Aside) {
 	s.run(&Turn{Entity: e, Method: tell.Method}, tell.Args)
 }
 
-// newRunner returns a runner of a script, and the group of its goroutines.
+// newRunner returns a Runner of a script, and the group of its goroutines.
 func newRunner(s *script) (*Runner, *tasks.Group) {
 	group, watch, r := new(tasks.Group), new(runtoken.Watchdog), new(Runner)
 	group.Init()
@@ -36,8 +36,8 @@ func newRunner(s *script) (*Runner, *tasks.Group) {
 	return r, group
 }
 
-// TestTurnsInOrder: turns run in the order in which they were added, each with its own
-// arguments, also behind a turn that lost the run token.
+// TestTurnsInOrder: turns run in the order in which they were added, each with its own arguments,
+// also after a turn that lost the run token.
 func TestTurnsInOrder(t *testing.T) {
 	var ran []string
 	var mu sync.Mutex
@@ -65,7 +65,7 @@ func TestTurnsInOrder(t *testing.T) {
 	require.True(t, s.emptied[len(s.emptied)-1], "nothing is left")
 }
 
-// TestOfferIsBounded: what waits holds no more bytes than it may.
+// TestOfferIsBounded: waiting tells hold no more bytes than SetMost allows.
 func TestOfferIsBounded(t *testing.T) {
 	release := make(chan struct{})
 	s := &script{run: func(*Turn, []byte) bool {
@@ -90,7 +90,8 @@ func TestOfferIsBounded(t *testing.T) {
 	require.True(t, group.Wait(t.Context()))
 }
 
-// TestOfferOfTellsWithoutArgumentsIsBounded: tells that have no arguments take memory, too.
+// TestOfferOfTellsWithoutArgumentsIsBounded: tells without arguments are bounded too, because they
+// also take memory.
 func TestOfferOfTellsWithoutArgumentsIsBounded(t *testing.T) {
 	started, release := make(chan struct{}, 20), make(chan struct{})
 	s := &script{run: func(*Turn, []byte) bool {
@@ -111,8 +112,8 @@ func TestOfferOfTellsWithoutArgumentsIsBounded(t *testing.T) {
 	require.True(t, group.Wait(t.Context()))
 }
 
-// TestEndsOfBatchesAreReported: whenever a batch of turns has run, the process learns whether
-// more turns wait.
+// TestEndsOfBatchesAreReported: after each batch of turns the process learns whether more turns
+// wait.
 func TestEndsOfBatchesAreReported(t *testing.T) {
 	started, release := make(chan struct{}, 10), make(chan struct{})
 	s := &script{run: func(*Turn, []byte) bool {

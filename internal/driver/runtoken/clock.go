@@ -5,25 +5,23 @@ import (
 	"time"
 )
 
-// A clock is the lease's clock, up to a millisecond old, for short calls: reading the real one
-// takes half as long as the rest of the call. The watchdog sets it every millisecond as long as
-// somebody reads it. No call writes anything that others read, except one a tick. It is safe for
+// A clock is the lease's clock, up to coarseSlack late. Short calls use it, because reading the
+// real clock takes half as long as the rest of such a call. The watchdog sets it every millisecond
+// as long as somebody reads it. Only one call a tick writes memory that others read. It is safe for
 // concurrent use. Without it, local one-way calls run at 0.4 of their rate (What each trick buys in
 // bench/README.md).
 type clock struct {
 	at   atomic.Int64 // nanoseconds after the lease's base; 0 means it stands still
-	read atomic.Bool  // since the last tick
+	read atomic.Bool  // somebody has read the clock since the last tick
 }
 
-// coarseSlack is by how much the clock may be wrong. Ticks are a millisecond apart.
-// Where goroutines that never wait keep all processors busy, timers are looked at
-// when the Go scheduler takes a processor from them, each 10 ms. A process that was
-// stopped and goes on may begin turns until its clock's next tick. That tick is
-// overdue then, and the time slice of everything that runs is over, so the scheduler
-// comes to it at once.
+// coarseSlack is how late the clock may be. Ticks are 1 ms apart. If goroutines that never wait
+// keep all processors busy, a tick waits until the Go scheduler takes a processor from them, every
+// 10 ms. A process that was stopped and goes on may begin turns until the next tick; that comes at
+// once, because the tick is overdue and the time slice of all running goroutines has ended.
 const coarseSlack = 20 * time.Millisecond
 
-// now is the clock; ok is false when it stands still.
+// now returns the clock's time. ok is false if the clock stands still.
 func (c *clock) now() (at int64, ok bool) {
 	if !c.read.Load() {
 		c.read.Store(true)
@@ -32,8 +30,8 @@ func (c *clock) now() (at int64, ok bool) {
 	return at, at != 0
 }
 
-// tick sets the clock if somebody has read it since the last tick, and reports that.
-// Else it stands still, and readers take the real one until the next tick.
+// tick sets the clock if somebody has read it since the last tick, and reports that. Otherwise the
+// clock stands still, and readers use the real clock until the next tick.
 func (c *clock) tick(now int64) (read bool) {
 	if !c.read.Swap(false) {
 		c.at.Store(0)

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/turnlease"
 )
 
-// TestCoarseClock: the clock goes while it is read and stands still soon after, and
-// what it says about a lease is never more than the real one would say.
+// TestCoarseClock: the clock runs while it is read, and stands still soon after. It never lets a
+// lease seem valid for longer than the real clock would.
 func TestCoarseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l turnlease.Lease

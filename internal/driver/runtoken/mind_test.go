@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
-// TestMindWhileItRuns: a series may be given to the watchdog while it looks, and be taken away.
+// TestMindWhileItRuns: series may be added to the watchdog and removed while it looks.
 func TestMindWhileItRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Watchdog

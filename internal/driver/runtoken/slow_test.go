@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPace: slow turns have goroutines of their own until they are quick again.
+// TestPace: slow turns get their own goroutines until they are quick again.
 func TestPace(t *testing.T) {
 	var p SlowTurnDetector
 	now := int64(1)
@@ -33,8 +33,8 @@ func TestPace(t *testing.T) {
 	require.Greater(t, run(1000, time.Millisecond), 980, "of 1000 long turns")
 }
 
-// TestFewLongTurns: a few, as when the system stops the process or collects garbage,
-// are no pace; every fourth is, and so are some in a row.
+// TestFewLongTurns: a few long turns, as when the system stops the process or collects garbage, do
+// not make turns slow. Every fourth one does, and so do several in a row.
 func TestFewLongTurns(t *testing.T) {
 	var p SlowTurnDetector
 	now := int64(1)

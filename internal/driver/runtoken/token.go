@@ -1,8 +1,8 @@
-// Package runtoken keeps one slow turn from holding up the turns behind it. Turns of a series run
-// one after another on the goroutine that has the series's Token. A Watchdog takes the Token from a
-// long turn and gives it to another goroutine, and a SlowTurnDetector finds series with turns that
-// should run on goroutines of their own. The Watchdog also has a clock for short turns, cheaper
-// than the real one.
+// Package runtoken keeps one slow turn from delaying the turns behind it. Turns of a series run one
+// after another on the goroutine that has the series's Token. A Watchdog takes the Token from a
+// long turn and gives it to another goroutine, and a SlowTurnDetector finds series whose turns
+// should run on their own goroutines. The Watchdog also keeps a clock for short turns, which is
+// cheaper to read than the real one.
 package runtoken
 
 import (
@@ -15,35 +15,34 @@ import (
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
-// A Token is passed among the goroutines that run a series of turns, one after
-// another, as long as they are quick. A turn that takes long, or waits for a call
-// of its own, hands it over: another goroutine goes on with the rest, and the
-// first one only ends its turn.
+// A Token passes among the goroutines that run a series of quick turns, one after another. A turn
+// that takes long, or waits for a call of its own, hands the Token over: another goroutine
+// continues the series, and the first one only ends its turn.
 //
-// word arbitrates: it is odd while a turn runs, and the goroutine that then raises it by one has
-// the run token: the turn's goroutine at its end, or one taking the token away.
+// word decides who has the run token. It is odd while a turn runs; then the goroutine that raises
+// word by one gets the run token: the turn's own at its end, or another one that takes it away.
 type Token struct {
 	word  atomic.Uint64
 	group *tasks.Group
-	next  func()    // goes on with the series
-	watch *Watchdog // that minds it; nil means none
+	next  func()    // continues the series on another goroutine
+	watch *Watchdog // the watchdog of the series; nil means none
 
-	seen uint64 // the watchdog's: word at its last look
+	seen uint64 // word when the watchdog last looked; only the watchdog uses it
 }
 
 // A Hold is a turn's hold on the run token of its series.
 type Hold struct {
 	token *Token
-	word  uint64 // odd
+	word  uint64 // Token.word during the turn, which is odd
 }
 
-// Init sets the function that goroutines run to continue the series, and how they are started. It is
-// called once, before anything else.
+// Init sets next, which continues the series on a new goroutine of group. It is called once, before
+// any other method.
 func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
-// Enter marks the beginning of a turn on the goroutine with the run token. Without a Token, the
-// turn has no hold. It wakes the watchdog after it has changed word: a watchdog that is about to
-// sleep looks at word after it has said so, and thus sees the turn or is woken.
+// Enter begins a turn on the goroutine that has the run token. With a nil Token the turn gets no
+// hold. Enter first changes word and then wakes the watchdog. A watchdog that is about to sleep
+// announces that and then reads word; so it either sees the turn or is woken.
 func (t *Token) Enter() Hold {
 	if t == nil {
 		return Hold{}
@@ -55,50 +54,48 @@ func (t *Token) Enter() Hold {
 	return h
 }
 
-// Leave marks that the turn has ended. It reports whether this goroutine still has
-// the run token.
+// Leave ends the turn. It reports whether this goroutine still has the run token.
 func (h Hold) Leave() bool {
 	return h.token != nil && h.token.word.CompareAndSwap(h.word, h.word+1)
 }
 
-// HandOver lets another goroutine go on with the series, if this turn still has
-// the run token.
+// HandOver lets another goroutine continue the series, if this turn still has the run token.
 func (h Hold) HandOver() {
 	if h.Leave() {
 		h.token.group.Go(h.token.next)
 	}
 }
 
-// A Watchdog takes the run token from turns that run for long, and sets the coarse clock while
-// somebody reads it. It sleeps while there is nothing to do, and checks rarely while turns are too
-// short to be seen: each check of a nearly idle process costs as much as some calls.
+// A Watchdog takes the run token from long turns, and sets the coarse clock while somebody reads
+// it. It sleeps while nothing runs, and looks rarely while turns are too short to be seen, because
+// each look of a nearly idle process costs as much as several calls.
 type Watchdog struct {
 	mu     sync.Mutex               // serializes changes of tokens
 	tokens atomic.Pointer[[]*Token] // copied on write
 	asleep atomic.Bool
 	wake   chan struct{}
-	base   time.Time // of clock
+	base   time.Time // the base of clock
 	clock  clock
 }
 
 const (
-	// longTurn is how long a turn runs, between two looks, before it loses its run token:
-	// up to twice as long after it began, or restingLook longer.
+	// longTurn is the interval between looks at running turns. A turn that runs at two looks in a
+	// row loses its run token, so at most 2 longTurn after its begin, or restingLook later.
 	longTurn = time.Millisecond
-	// restingLook is the time to the next look when no turn was under way.
+	// restingLook is the time to the next look if no turn was running.
 	restingLook = 2 * time.Millisecond
-	// idleLooks is how often the watchdog looks at idle series before it sleeps.
+	// idleLooks is how many times the watchdog looks at idle series before it sleeps.
 	idleLooks = 10
 )
 
-// Init sets the base of the clock. It is called once, before anything else.
+// Init sets the base of the clock. It is called once, before any other method.
 func (w *Watchdog) Init(base time.Time) {
 	w.base, w.wake = base, make(chan struct{}, 1)
 	w.tokens.Store(&[]*Token{})
 }
 
-// Mind has the watchdog look after a series. It is called before the first turn of the series, and may
-// be called while the watchdog runs.
+// Mind makes the watchdog watch a series. It is called before the first turn of the series, also
+// while the watchdog runs.
 func (w *Watchdog) Mind(t *Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,8 +104,8 @@ func (w *Watchdog) Mind(t *Token) {
 	w.tokens.Store(&more)
 }
 
-// Unmind ends Mind for a series that has ended. A look that is under way may still read the
-// token, and leaves it alone, because no turn of it runs.
+// Unmind ends watching a series that has ended. A look that is running may still read the token,
+// but does not take it, because no turn of the series runs.
 func (w *Watchdog) Unmind(t *Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,14 +113,14 @@ func (w *Watchdog) Unmind(t *Token) {
 	w.tokens.Store(&fewer)
 }
 
-// Awake wakes the watchdog for a begun turn or a reading of the clock.
+// Awake wakes the watchdog, because a turn has begun or the clock is read.
 func (w *Watchdog) Awake() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
 	}
 }
 
-// Run looks until stop is closed.
+// Run looks at the series until stop is closed.
 func (w *Watchdog) Run(stop <-chan struct{}) {
 	timer := time.NewTimer(longTurn)
 	defer timer.Stop()
@@ -160,8 +157,8 @@ func (w *Watchdog) Run(stop <-chan struct{}) {
 	}
 }
 
-// look hands over series whose turn has not changed since the last look, reports
-// whether any did something, and returns when to look again.
+// look takes the run token from each turn that was already running at the last look. It returns
+// when to look again, and whether any series was busy.
 func (w *Watchdog) look() (next time.Duration, busy bool) {
 	next = restingLook
 	for _, b := range *w.tokens.Load() {
@@ -178,8 +175,8 @@ func (w *Watchdog) look() (next time.Duration, busy bool) {
 	return next, busy
 }
 
-// Valid reports whether a turn may begin for certain by the lease, without reading the real
-// clock. It has the clock go on if that stands still.
+// Valid reports whether the lease certainly lets a turn begin, without reading the real clock. If
+// the coarse clock stands still, Valid starts it.
 func (w *Watchdog) Valid(l *turnlease.Lease) bool {
 	if !l.Bounded() {
 		return l.Phase() == turnlease.Renewed

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
-// TestTurnsAndThieves: each of many turns keeps the run token to its end, or has lost it to exactly
-// one goroutine, which goes on with the series.
+// TestTurnsAndThieves: each of many turns keeps the run token to its end, or loses it to exactly
+// one goroutine, which continues the series.
 func TestTurnsAndThieves(t *testing.T) {
 	const turns = 30_000
 	var group tasks.Group

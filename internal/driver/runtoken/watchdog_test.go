@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
-// watched calls f in a bubble where a watchdog runs.
+// watched calls f in a synctest bubble in which a watchdog runs.
 func watched(t *testing.T, f func(t *testing.T, w *Watchdog, group *tasks.Group)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,9 +25,9 @@ func watched(t *testing.T, f func(t *testing.T, w *Watchdog, group *tasks.Group)
 	})
 }
 
-// TestTurnWakesTheWatchdog: the beginning of a turn, and nothing before it, wakes the watchdog. One
-// that was woken earlier could sleep again before the turn begins, and the series would wait for the
-// turn's end.
+// TestTurnWakesTheWatchdog: a turn wakes the watchdog after it has begun, not before. A watchdog
+// woken earlier could sleep again before the turn begins, and the series would wait for the turn's
+// end.
 func TestTurnWakesTheWatchdog(t *testing.T) {
 	watched(t, func(t *testing.T, w *Watchdog, group *tasks.Group) {
 		var token Token

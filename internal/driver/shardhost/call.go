@@ -10,32 +10,32 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Call is a call at its entity's host: from another process, from this one through its queues, or
-// of a local caller waiting for its turn. Its host embeds it, and puts itself into
-// region.Call.Driver.
+// A Call is a call at its entity's host: from another process, from this process through its
+// queues, or of a local caller that waits for its turn. The host's type of call embeds it, and is
+// the region.Call.Driver.
 type Call struct {
 	region.Call
-	ID       uint64 // the caller's number; 0 for a tell
+	ID       uint64 // the caller's number of the call; 0 for a tell
 	Method   []byte
 	Args     []byte
-	Links    []byte // the encoded turns that wait for it
+	Links    []byte // the turns that wait for the call, encoded
 	Deadline int64  // nanoseconds after the process's base; 0 means none
 	Command  []byte // the id of a durable entity's command, encoded; nil means none
-	Info     []byte // what the call says about itself, encoded; nil means nothing
+	Info     []byte // what the caller tells about the call, encoded; nil means nothing
 	Tell     bool
-	Frame    uint32 // bytes of the frame that the slices are part of; 0 means they are the call's own
+	Frame    uint32 // bytes of the frame that the slices are part of; 0 means that the call owns them
 }
 
-// carrier is the type of region.Call.Driver.
+// carrier is implemented by each region.Call.Driver.
 type carrier interface{ hosted() *Call }
 
 func (c *Call) hosted() *Call { return c }
 
-// of is the Call that c is part of.
+// of returns the Call that c is part of.
 func of(c *region.Call) *Call { return c.Driver.(carrier).hosted() }
 
-// Fill makes an empty c the call of an envelope that came from a process at a time, in
-// nanoseconds after the process's base. The slices stay those of the envelope.
+// Fill sets c, which is empty, to the call of an envelope from a process. at is when the envelope
+// arrived, in nanoseconds after the process's base. The call shares the envelope's slices.
 func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	c.ID, c.Method, c.Args, c.Links, c.Command = e.ID, e.Method, e.Payload, e.Chain, e.Command
 	c.Tell, c.Info = e.Type == wire.TypeTell, e.Info
@@ -54,11 +54,11 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	c.Deadline = e.Deadline(at)
 }
 
-// smallFrame is the size in bytes up to which a frame is kept in any case.
+// smallFrame is the frame size in bytes up to which Detach never copies.
 const smallFrame = 512
 
-// Detach gives a waiting call memory of its own if its frame is much larger, because the call would
-// keep all of the frame. Nobody else has the call yet.
+// Detach copies a waiting call out of its frame if the frame is much larger than the call, because
+// the call would keep the whole frame in memory. No other goroutine has the call yet.
 func (c *Call) Detach() {
 	if int(c.Frame) < 2*c.Size+smallFrame {
 		return
@@ -83,7 +83,8 @@ func (c *Call) Detach() {
 	c.Frame = 0
 }
 
-// envelope is the call as it travels on, at a time in nanoseconds after the base.
+// envelope returns the envelope for forwarding the call. now is the time in nanoseconds after the
+// base.
 func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	e := &wire.Envelope{
 		Type: wire.TypeCall, ID: c.ID, Kind: kind, Shard: shard,
@@ -99,16 +100,16 @@ func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	return e
 }
 
-// A Chain is the encoded turns that wait for a call. It is parsed only when a call meets a busy
-// entity or a shard that is not open.
+// A Chain holds the turns that wait for a call, encoded. It is decoded only when the call meets a
+// busy entity or a shard that is not open.
 type Chain []byte
 
-// HoldsShard reports whether a turn in that shard waits for the call.
+// HoldsShard reports whether a turn of an entity in that shard waits for the call.
 func (c Chain) HoldsShard(s placement.ShardID) bool {
 	return c.any(func(l wire.Link) bool { return l.Kind == s.Kind && l.Shard == s.Shard })
 }
 
-// HoldsEntity reports whether that entity's turn waits for the call.
+// HoldsEntity reports whether the turn of that entity waits for the call.
 func (c Chain) HoldsEntity(s placement.ShardID, entity string) bool {
 	return c.any(func(l wire.Link) bool { return l.Kind == s.Kind && l.Entity == entity })
 }
@@ -126,7 +127,7 @@ func (c Chain) any(match func(wire.Link) bool) bool {
 	return false
 }
 
-// String prints the chain for people: "Cart/7 → Stock/tea → ".
+// String returns the chain as text, such as "Cart/7 → Stock/tea → ".
 func (c Chain) String() string {
 	links, _ := wire.ParseChain(c)
 	var s string
@@ -136,17 +137,17 @@ func (c Chain) String() string {
 	return s
 }
 
-// A Refusal is why a call from another process is not taken.
+// A Refusal is why a call from another process is refused.
 type Refusal struct {
 	Code  wire.Code
-	Epoch placement.Epoch   // with CodeMoved: the placement that this process knows
-	Home  transport.Address // with CodeMoved
+	Epoch placement.Epoch   // with CodeMoved: the epoch of the placement that this process knows
+	Home  transport.Address // with CodeMoved: the home of that placement
 	Text  string
 }
 
-// Answer is the answer to the call with that sequence number. Its sender still has it, unless it
-// was forwarded: then direct is false, and the answer goes to e.Node. ok is false for a forwarded
-// tell, which is lost.
+// Answer returns the answer that refuses the call with sequence number seq. direct means that the
+// answer goes back on the session, whose peer still has the call. A forwarded call has direct
+// false, and its answer goes to e.Node. ok is false for a forwarded tell, which is lost.
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,

@@ -11,43 +11,45 @@ import (
 
 // A Config has the settings shared by the shards of one kind at a process.
 type Config struct {
-	Kind []byte // its name on the wire
+	Kind []byte // name of the kind on the wire
 	Self transport.Address
-	// CallTimeout bounds how long calls wait for the shard to open, unless it is about to move away.
+	// CallTimeout bounds how long a call waits for the shard to open. It does not apply to a shard
+	// that is about to move away.
 	CallTimeout time.Duration
-	// HandoffTimeout bounds each step of a move that may wait for others.
+	// HandoffTimeout bounds each step of a move that waits for turns, hooks or the other process.
 	HandoffTimeout time.Duration
-	// Drops: shards move without their state.
+	// Drops means that shards move without their entities' states.
 	Drops bool
-	// Settles: a table names the shard's home, so that it need not be known here forever.
+	// Settles means that a shard table names the shard's home, so this process may forget it in
+	// time.
 	Settles bool
 	Watch   Watch // nil: nobody watches
-	// Clock is the coarse clock that region.Shard takes as now.
+	// Clock is the coarse clock. Its value is the parameter now of region.Shard's methods.
 	Clock *atomic.Uint32
-	// Keeps reports whether the host keeps the turn that ends; nil means it keeps none. It is called
-	// with Mu held.
+	// Keeps reports whether the host itself continues the turn that e is about to end; nil means
+	// that it never does. It is called with Mu held.
 	Keeps func(*region.Entity) bool
 }
 
-// A Watch follows the shards of one kind. Its methods are called with a shard's lock
-// held, or without, by several goroutines at once, and must not block.
+// A Watch observes the shards of one kind. Its methods must not block. Several goroutines may call
+// them at once, with a shard's lock held or without.
 type Watch interface {
-	// MoveBegun: a shard begins to move away from here.
+	// MoveBegun is called when a shard begins to move away from this process.
 	MoveBegun()
-	// MoveEnded: the move has ended, by the new home's word that it has the shard, or because it
-	// was given up. Pause is how long the shard began no turns of new calls here.
+	// MoveEnded is called when such a move ends. moved means that the new home has the shard;
+	// otherwise the move was given up. pause is how long the shard began no turns of new calls here.
 	MoveEnded(moved bool, pause time.Duration)
-	// Refused: an accepted call did not run, and was answered with that code.
+	// Refused is called when an accepted call did not run and was answered with that code.
 	Refused(wire.Code)
 }
 
-// A departing is the progress of a move away from here, for a Watch. The zero value is none.
+// A departing records a move away from this process, for a Watch. The zero value means no move.
 type departing struct {
 	on    bool
-	since time.Time // when the shard stopped to begin turns; zero means it has not
+	since time.Time // when the shard stopped beginning turns; zero means that it still begins turns
 }
 
-// follow tells the watch of a move away that has begun or ended. The shard's lock is held.
+// follow reports to w if a move away has begun or ended. The caller has the shard's lock.
 func (d *departing) follow(w Watch, core *region.Shard, now func() time.Time) {
 	state := core.State()
 	_, _, offered := core.Underway()

@@ -9,21 +9,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Session is the ordered way to another process, on the shard's lane. Its methods may be
-// called with a shard's lock held, but for Flush.
+// A Session sends envelopes in order to another process, on the shard's lane. Its methods, except
+// Flush, may be called with a shard's lock held.
 type Session interface {
 	Peer() transport.Peer
-	// Append adds an envelope behind those before it and returns its sequence number. The
-	// error is stream.ErrTooLarge, for a call or a tell also stream.ErrFull, or says that the
-	// peer has departed.
+	// Append appends an envelope and returns its sequence number. The error is stream.ErrTooLarge
+	// or, for a call or a tell, stream.ErrFull; any other error means that the peer has departed.
 	Append(e *wire.Envelope) (seq uint64, err error)
-	// AppendAll adds envelopes with nothing between them. It ends at the first error.
+	// AppendAll appends envelopes without others between them. It stops at the first error.
 	AppendAll(parts []*wire.Envelope) error
-	// Flush publishes appended envelopes. It has nothing to do with the Flush of a move.
+	// Flush publishes appended envelopes. It is unrelated to the Flush of a move.
 	Flush()
 }
 
-// A Host is the process of a Shard, as the shard needs it.
+// A Host is the process that a Shard is in.
 type Host interface {
 	Clock
 	Sessions
@@ -31,91 +30,93 @@ type Host interface {
 	Control
 }
 
-// A Clock is a process's time. All of its methods may be called with Mu held.
+// A Clock has the time of a process. All of its methods may be called with Mu held.
 type Clock interface {
 	Now() time.Time
-	// Elapsed is the time since the process's base in nanoseconds, as Call.Deadline has it.
+	// Elapsed returns the time since the process's base in nanoseconds, the unit of Call.Deadline.
 	Elapsed() int64
 	// After calls f once, after d, without a lock, unless the process has ended by then.
 	After(d time.Duration, f func())
 }
 
-// Sessions are a process's ways to others on the shard's lane. All methods but Learn may be
-// called with Mu held.
+// Sessions are a process's sessions on the shard's lane. All methods except Learn may be called
+// with Mu held.
 type Sessions interface {
-	// Session leads to a process. It reports false when that process was removed.
+	// Session returns the session with a process. It reports false if the process was removed.
 	Session(to transport.Peer) (Session, bool)
-	// Departed are the latest processes from which nothing comes any more.
+	// Departed returns the latest processes that have departed, so that nothing more comes from
+	// them.
 	Departed() []transport.Address
-	// HasDeparted reports whether nothing comes from that process any more.
+	// HasDeparted reports whether that process has departed.
 	HasDeparted(transport.Address) bool
-	// MaxPayload is the largest message that the broker takes, in bytes.
+	// MaxPayload returns the size of the largest message that the broker takes, in bytes.
 	MaxPayload() int
-	// Learn tells the process's own route where the shard is.
+	// Learn tells this process's route where the shard is.
 	Learn(home transport.Address, epoch placement.Epoch)
 }
 
-// Turns run the entities. Unless a method says otherwise, it is called without a lock.
+// Turns run the turns of entities. A method is called without a lock unless it says otherwise.
 type Turns interface {
-	// Run runs an already begun turn for an encoded call. The host answers the call.
+	// Run runs the turn of an encoded call, which has begun. The host answers the call.
 	Run(e *region.Entity, c *Call)
-	// Grant ends the wait of a local caller: with its turn, which has begun, or with nil to
-	// have it look for the shard's home anew. Mu may be held.
+	// Grant wakes a waiting local caller: with the entity whose turn has begun for it, or with nil
+	// if the caller must look for the shard's home again. Mu may be held.
 	Grant(c *Call, e *region.Entity)
-	// Lead runs the shard's first turn after it opened; that turn has begun.
+	// Lead runs the first turn after the shard opened. The turn has begun.
 	Lead(e *region.Entity)
-	// Release ends the turns that hold entities back after a failure, for the shard moves.
+	// Release ends the back-offs of entities that failed, because the shard moves.
 	Release()
-	// Drained arranges that HandOff is called soon, on another goroutine.
+	// Drained makes another goroutine call HandOff soon.
 	Drained()
-	// StopEntities runs the stop hooks of entities whose turns Core.Stop began, in order:
-	// each after MayStop has allowed it, and none after MayStop has refused one. Then it
-	// calls done, with an error if the state of the shard must not leave.
+	// StopEntities runs the stop hooks of entities whose turns Core.Stop has begun, in order. Before
+	// each hook it asks MayStop, and it stops when MayStop refuses. Then it calls done, with an
+	// error if the shard's state must not leave.
 	StopEntities(entities []*region.Entity, done func(error))
-	// Changed is called with Mu held at the end of each Do; opened says that the shard runs
+	// Changed is called with Mu held at the end of each Do. opened means that the shard now runs
 	// here under a new epoch.
 	Changed(opened bool)
 
-	// Answer brings an answer to the call's sender, if it is no tell.
+	// Answer sends an answer to the call's sender, unless the call is a tell.
 	Answer(c *Call, e *wire.Envelope)
-	// Forwarded notes that a call was appended to a session, to follow the shard to its next
-	// home. Mu is held.
+	// Forwarded records that a call was appended to a session with the shard's next home. Mu is
+	// held.
 	Forwarded(c *Call, to Session, seq uint64)
-	// LoseTell notes that a tell was taken and will not run. Mu may be held.
+	// LoseTell records that an accepted tell will not run. Mu may be held.
 	LoseTell(c *Call)
-	// Canceler returns the function that cancels the turn of a call; nil if there is none. It
-	// is called with Mu held, because the call may be reused once its turn has ended. The
-	// function is called without Mu.
+	// Canceler returns a function that cancels the call's turn; nil if there is none. It is called
+	// with Mu held, because the call may be reused after its turn. The function is called without
+	// Mu.
 	Canceler(c *Call) func()
-	// InDoubt returns the function for answering another process's call during its turn: nobody
-	// will know how the turn ends. It is called with Mu held, and the function without Mu, for the
-	// same reason as with Canceler.
+	// InDoubt returns a function that answers another process's call, whose turn still runs, with an
+	// unknown outcome. InDoubt is called with Mu held, because the call may be reused after its
+	// turn. The function is called without Mu.
 	InDoubt(c *Call) func()
-	// Why explains the verdict on a call to its caller.
+	// Why returns the text that tells the caller why its call was refused.
 	Why(c *Call, v region.Verdict) string
 }
 
-// Control is a process's control plane, and its records. All of its methods may be called
-// with Mu held; their effects happen later.
+// Control is a process's control plane and counters. All of its methods may be called with Mu held;
+// they take effect later.
 type Control interface {
-	// Exiting reports whether the process takes no shard any more.
+	// Exiting reports whether the process takes no more shards.
 	Exiting() bool
-	// MoveDone: the shard runs here under that epoch.
+	// MoveDone reports that the shard runs here under that epoch.
 	MoveDone(placement.Epoch)
-	// MoveAborted: a move from or to this process must be given up.
+	// MoveAborted reports that a move from or to this process must be given up.
 	MoveAborted(e placement.Epoch, reason string)
-	// Progress: others may wait for a change in the shard.
+	// Progress reports a change of the shard that others may wait for.
 	Progress()
-	// Remembered returns the remembered ids leaving with the shard, and Arrived takes the ids
-	// coming with it.
+	// Remembered returns the remembered ids that leave with the shard. Arrived takes the ids that
+	// come with it.
 	Remembered() RememberedIDs
 	Arrived(RememberedIDs)
-	// BarrierTimedOut: calls waited for a Flush that did not come, and will run now.
+	// BarrierTimedOut reports that the Flush for a barrier did not come in time, so its calls will
+	// run now.
 	BarrierTimedOut(region.Shut)
 	Count(Counter)
 }
 
-// A Counter is one of the process's counters, which [Control.Count] raises by one.
+// A Counter is one of the process's counters. [Control.Count] adds one to it.
 type Counter uint8
 
 // The counters.
@@ -126,5 +127,5 @@ const (
 	CallCancelled
 	MovedIn
 	MovedOut
-	NoPeer // an envelope had no peer to go to
+	NoPeer // an envelope had no session to go to
 )

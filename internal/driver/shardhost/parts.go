@@ -9,16 +9,15 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// RememberedIDs are remembered ids that travel with a shard.
+// RememberedIDs are the remembered ids that travel with a shard.
 type RememberedIDs struct {
-	Epoch placement.Epoch // of the move
+	Epoch placement.Epoch // epoch of the move
 	IDs   map[string]struct{}
-	All   bool // no others are remembered
+	All   bool // these are all the remembered ids of the shard
 }
 
-// pack puts states and remembered ids into payloads of at most limit bytes, at least one.
-// A state that does not fit into one is cut: unpack and region.Shard.Prepare put it
-// together again.
+// pack packs states and remembered ids into payloads of at most limit bytes, at least one payload.
+// It splits a state that does not fit into one; unpack and region.Shard.Prepare join the pieces.
 func pack(states []region.Encoded, ids RememberedIDs, limit int) (payloads [][]byte) {
 	var records []byte
 	add := func(entity string, piece []byte, r wire.Remembered) {
@@ -49,7 +48,7 @@ func pack(states []region.Encoded, ids RememberedIDs, limit int) (payloads [][]b
 	return append(payloads, records)
 }
 
-// unpack reads a payload of pack.
+// unpack returns the states and ids in a payload of pack.
 func unpack(payload []byte) (states map[string][]byte, ids RememberedIDs, err error) {
 	states, ids.IDs = map[string][]byte{}, map[string]struct{}{}
 	err = wire.ParseRecords(payload, func(r wire.Record) {

@@ -13,10 +13,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// The script is the shard's process.
+// A script is the process of the shard.
 var _ Host = (*script)(nil)
 
-// A session is the script's with another process. It prints what is appended.
+// A session is the script's session with another process. It prints appended envelopes.
 type session struct {
 	s    *script
 	peer string
@@ -53,7 +53,7 @@ func (p *session) AppendAll(parts []*wire.Envelope) error {
 
 func (p *session) Flush() { p.s.say("flush to %s", p.peer) }
 
-// types and codes are names of what shards send.
+// types and codes are the names of what shards send.
 var (
 	types = map[wire.Type]string{
 		wire.TypeCall: "call", wire.TypeTell: "tell", wire.TypeInit: "init", wire.TypeReady: "ready", wire.TypeOpen: "open",
@@ -65,7 +65,7 @@ var (
 	}
 )
 
-// envelope prints an envelope's type and what it says.
+// envelope returns an envelope's type and fields as text.
 func (s *script) envelope(e *wire.Envelope) string {
 	text := fmt.Sprintf("%s %s", types[e.Type], counter(placement.Epoch(e.Epoch)))
 	switch e.Type {
@@ -99,14 +99,14 @@ func (s *script) envelope(e *wire.Envelope) string {
 	return text
 }
 
-// Now, Elapsed and After are the process's time.
+// Now, Elapsed and After implement Clock.
 func (s *script) Now() time.Time { return s.now }
 func (s *script) Elapsed() int64 { return int64(s.now.Sub(time.Unix(1_000_000, 0))) }
 func (s *script) After(d time.Duration, f func()) {
 	s.timers = append(s.timers, timer{s.now.Add(d), f})
 }
 
-// Session and the next are the ways to others.
+// Session and the following methods implement Sessions.
 func (s *script) Session(to transport.Peer) (Session, bool) {
 	if slices.Contains(s.lost, to.Address) {
 		return nil, false
@@ -120,7 +120,7 @@ func (s *script) Learn(a transport.Address, e placement.Epoch) {
 	s.say("learn %s at %s", name(a), counter(e))
 }
 
-// Run and the next run turns.
+// Run and the following methods implement Turns.
 func (s *script) Run(e *region.Entity, c *Call) {
 	s.turn(e)
 	s.say("run %s", s.nameOf(c))
@@ -153,7 +153,7 @@ func (s *script) Answer(c *Call, e *wire.Envelope) {
 	s.say("answer %s: %s%s%s", s.nameOf(c), codes[e.Code], text(e.Text), placed(placement.Epoch(e.Epoch), e.Node.Address))
 }
 
-// text is what an answer says besides its code.
+// text returns the text of an answer, besides its code.
 func text(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -176,7 +176,7 @@ func (s *script) InDoubt(c *Call) func() {
 
 func (s *script) nameOf(c *Call) string { return c.Driver.(*driven).name }
 
-// Exiting and the next are the control plane.
+// Exiting and the following methods implement Control.
 func (s *script) Exiting() bool              { return s.exiting }
 func (s *script) MoveDone(e placement.Epoch) { s.say("move done: %s", counter(e)) }
 func (s *script) MoveAborted(e placement.Epoch, reason string) {
@@ -192,7 +192,7 @@ func (s *script) BarrierTimedOut(b region.Shut) {
 	s.say("the barrier for %s via %s timed out", name(b.Sender), name(b.Via))
 }
 
-// names of the counters.
+// counters has the names of the counters.
 var counters = map[Counter]string{
 	CallForwarded: "forwarded", CallRefused: "refused", CallDropped: "dropped", CallCancelled: "cancelled",
 	MovedIn: "moved in", MovedOut: "moved out", NoPeer: "no peer",

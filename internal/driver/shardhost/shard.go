@@ -12,9 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Shard drives one region.Shard at a process: its calls, its turns and its moves. It is
-// safe for concurrent use; Core is guarded by Mu, except where package region says
-// otherwise.
+// A Shard drives one region.Shard at a process: its calls, turns and moves. It is safe for
+// concurrent use. Mu guards Core, except where package region says otherwise.
 type Shard struct {
 	ID   placement.ShardID
 	host Host
@@ -23,27 +22,28 @@ type Shard struct {
 	Mu   sync.Mutex
 	Core *region.Shard
 
-	sweeping  bool                // a sweep will look at waiting calls
-	departed  []transport.Address // by the old home's word, when it gave the shard to this process
+	sweeping  bool                // a call of sweep is scheduled
+	departed  []transport.Address // departed processes, as the former home named them when it gave the shard to this process
 	departing departing
-	onTurnEnd []func() // of those who wait for the end of a turn
+	onTurnEnd []func() // called when the next turn ends
 }
 
-// Init makes the shard, Closed. It is called once, before anything else; then the host may
-// set Core.Driver.
+// Init makes the shard, in state Closed. It is called once, before any other method; then the host
+// may set Core.Driver.
 func (s *Shard) Init(id placement.ShardID, h Host, cfg *Config, l region.Limits) {
 	s.ID, s.host, s.cfg = id, h, cfg
 	s.Core = region.New(id, cfg.Self, l)
 }
 
-// Accept has a call of this process run here, now or later, or answers it. It reports
-// false when the call must look for its home anew.
+// Accept takes a call of this process: the call runs here, waits here, or is answered with an
+// error. It reports false if the call must look for its home again. current is as for Deliver.
 func (s *Shard) Accept(c *Call, at time.Time, current func() bool) bool {
 	e, v := s.Deliver(c, at, current)
 	return s.Accepted(c, e, v)
 }
 
-// Accepted is the rest of Accept, for a call that was delivered.
+// Accepted does what Deliver's verdict v says about a call of this process. It reports false if the
+// call must look for its home again.
 func (s *Shard) Accepted(c *Call, e *region.Entity, v region.Verdict) bool {
 	switch v {
 	case region.Run:
@@ -60,8 +60,8 @@ func (s *Shard) Accepted(c *Call, e *region.Entity, v region.Verdict) bool {
 	return true
 }
 
-// Refusal is why Deliver did not take the call, for another process. It reports false for a
-// verdict that is no refusal.
+// Refusal returns why Deliver refused a call of another process. It reports false if the verdict is
+// not a refusal.
 func (s *Shard) Refusal(c *Call, v region.Verdict) (r Refusal, refused bool) {
 	switch v {
 	case region.Moved:
@@ -77,15 +77,15 @@ func (s *Shard) Refusal(c *Call, v region.Verdict) (r Refusal, refused bool) {
 	return r, false
 }
 
-// Withdraw takes back a call that waits. It reports false when its turn has begun.
+// Withdraw withdraws a waiting call. It reports false if the call's turn has begun.
 func (s *Shard) Withdraw(c *Call) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Core.Cancel(&c.Call)
 }
 
-// Cancel takes back a call whose caller gave it up, or cancels its turn. It reports
-// whether the call still waited, and so will not run.
+// Cancel withdraws a call whose caller gave up, or cancels its turn. It reports whether the call
+// still waited, so that it will not run.
 func (s *Shard) Cancel(from transport.Address, entity string, id uint64) (waited bool) {
 	s.Mu.Lock()
 	c, running := s.Core.Find(entity, func(c *region.Call) bool { return c.Sender.Address == from && of(c).ID == id })
@@ -105,21 +105,21 @@ func (s *Shard) Cancel(from transport.Address, entity string, id uint64) (waited
 	return waited
 }
 
-// Placement returns the shard's home, as far as this process knows.
+// Placement returns the shard's epoch and home, as far as this process knows.
 func (s *Shard) Placement() (placement.Epoch, transport.Address) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Core.Epoch(), s.Core.Home()
 }
 
-// Direct notes whether this process's calls come straight here, as its route has it.
+// Direct records whether the route of this process sends calls straight to the shard.
 func (s *Shard) Direct(on bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Core.Direct(on)
 }
 
-// Place follows a table's entry. Term is the table's.
+// Place applies the shard's entry in a shard table. term is the table's term.
 func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32) {
 	if home == s.cfg.Self && s.host.Exiting() {
 		return // given to a process that leaves by one that did not know: it will be given anew
@@ -133,19 +133,20 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32
 	})
 }
 
-// BeginMove takes the coordinator's order to give the shard away.
+// BeginMove begins to move the shard to another process, as the coordinator ordered.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.BeginMove(to, epoch) })
 	s.host.Release()
 	s.watchDrain(epoch)
 }
 
-// watchDrain gives a move up whose shard does not drain in time.
+// watchDrain gives up the move if the shard does not drain within HandoffTimeout.
 func (s *Shard) watchDrain(epoch placement.Epoch) {
 	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
 }
 
-// watch gives a move up if the shard is still in that state after HandoffTimeout.
+// watch gives up the move of that epoch, with why as the reason, if the shard is still in that
+// state after HandoffTimeout.
 func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
 	stays := func() bool {
 		s.Mu.Lock()
@@ -162,7 +163,8 @@ func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
 	})
 }
 
-// HandOff runs the stop hooks of a shard whose last turn has ended, and sends its state.
+// HandOff runs the stop hooks of the drained shard's entities, and then sends the shard's state to
+// the new home.
 func (s *Shard) HandOff() {
 	s.Mu.Lock()
 	epoch, to := s.Core.MoveEpoch(), s.Core.Peer()
@@ -180,14 +182,14 @@ func (s *Shard) HandOff() {
 	})
 }
 
-// MayStop reports whether the host may run the stop hook of the entity: see Core.MayPassivate.
+// MayStop reports whether the host may run the entity's stop hook: see Core.MayPassivate.
 func (s *Shard) MayStop(e *region.Entity) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Core.MayPassivate(e)
 }
 
-// send sends the states that the stop hooks left to the new home, if the move is still on.
+// send sends the states that the stop hooks left to the new home, unless the move was given up.
 func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 	parts := s.Parts(epoch, s.host.Remembered())
 	p, ok := s.host.Session(transport.Peer{Address: to})
@@ -211,8 +213,8 @@ func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 	s.host.Progress()
 }
 
-// giveUp ends a move whose stop hooks have not run, for a reason of this process's own. The
-// shard is still this process's, and opens again when the coordinator says so.
+// giveUp gives up a move because this process failed, before its stop hooks have run. The shard
+// stays here, and opens again when the coordinator says so.
 func (s *Shard) giveUp(epoch placement.Epoch, why error) {
 	s.Do(func(now uint32, _ time.Time) region.Effects {
 		fx, _ := s.Core.CancelMove(epoch)
@@ -222,8 +224,8 @@ func (s *Shard) giveUp(epoch placement.Epoch, why error) {
 	s.host.MoveAborted(epoch, why.Error())
 }
 
-// Parts are the encoded states of the shard's entities and the remembered ids, in
-// envelopes that fit the broker.
+// Parts returns the encoded states of the shard's entities and the remembered ids, in envelopes
+// that the broker accepts.
 func (s *Shard) Parts(epoch placement.Epoch, ids RememberedIDs) []*wire.Envelope {
 	var states []region.Encoded
 	if !s.cfg.Drops {
@@ -241,7 +243,7 @@ func (s *Shard) Parts(epoch placement.Epoch, ids RememberedIDs) []*wire.Envelope
 	return parts
 }
 
-// prepare takes a part of the state from the old home.
+// prepare handles a part of the shard's state, which the former home sent.
 func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 	states, ids, err := unpack(e.Payload)
 	ids.Epoch = epoch
@@ -270,14 +272,14 @@ func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 	s.host.Progress()
 }
 
-// ready takes the new home's word that it has the shard's state.
+// ready handles the new home's message that it has the shard's state.
 func (s *Shard) ready(from transport.Address, epoch placement.Epoch) {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Ready(from, epoch) })
 	s.host.Release()
 	s.watchDrain(epoch) // only a shard that served on drains now
 }
 
-// OpenAt lets the shard run, by the old home's Open or after its departure.
+// OpenAt opens the shard here, because the former home from sent Open or has departed.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch) {
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		fx := s.Core.OpenAt(from, epoch, now, at)
@@ -288,7 +290,7 @@ func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch) {
 	})
 }
 
-// CancelMove takes the word that a move is off. It reports whether it is off here.
+// CancelMove cancels a move. It reports whether the move is cancelled at this process.
 func (s *Shard) CancelMove(epoch placement.Epoch) (off bool) {
 	s.Do(func(uint32, time.Time) region.Effects {
 		var fx region.Effects
@@ -298,8 +300,8 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (off bool) {
 	return off
 }
 
-// FlushOf is the Flush of an envelope that passed it on. If the home that it ends at does
-// not decode, the barrier there times out.
+// FlushOf returns the Flush that an envelope has passed on. If its final home does not decode, the
+// barrier there times out.
 func FlushOf(e *wire.Envelope) region.Flush {
 	f := region.Flush{Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop)}
 	if to, err := wire.ParsePeer(e.Payload); err == nil {
@@ -308,8 +310,8 @@ func FlushOf(e *wire.Envelope) region.Flush {
 	return f
 }
 
-// Step takes an envelope of a shard's move from another process. It reports false for one
-// that is no such step. opens, if it is not nil, is called instead of OpenAt.
+// Step handles an envelope of a shard's move from another process. It reports false for any other
+// envelope. opens, unless nil, is called instead of OpenAt.
 func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.Address, epoch placement.Epoch)) bool {
 	epoch, a := placement.Epoch(e.Epoch), from.Peer().Address
 	switch e.Type {
@@ -337,8 +339,8 @@ func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.A
 	return true
 }
 
-// Obey obeys the coordinator's order about the shard and returns the answer to it; nil for
-// none.
+// Obey carries out the coordinator's order about the shard. It returns the answer to the order; nil
+// means none.
 func (s *Shard) Obey(m coordinator.Message, term placement.Term) coordinator.Message {
 	switch m := m.(type) {
 	case coordinator.MoveBegin:
@@ -360,7 +362,8 @@ func (s *Shard) Obey(m coordinator.Message, term placement.Term) coordinator.Mes
 	return nil
 }
 
-// status is how far a move is at its old home; ok is false when this is not its old home.
+// status returns the progress of a move at the home that the shard leaves. ok is false if that is
+// not this process.
 func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinator.MoveStatus, ok bool) {
 	s.Mu.Lock()
 	o, ok := standing(s.Core)
@@ -372,8 +375,8 @@ func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinato
 	return coordinator.MoveStatus{Term: term, ShardID: s.ID, Epoch: epoch, State: o.State}, true
 }
 
-// Needed reports whether a process that leaves waits for the shard: it is here, or on its way
-// here or away, calls wait here, or a sender will have its last calls followed by a Flush.
+// Needed reports whether a leaving process waits for the shard: the shard is here or moving here or
+// away, calls wait here, or a sender's Flush is still to come.
 func (s *Shard) Needed() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -384,8 +387,8 @@ func (s *Shard) Needed() bool {
 	return ok && (o.State != coordinator.Forwarding || s.holdsLocked() || s.Core.Owes(s.host.Now()))
 }
 
-// Held returns the process's registration of the shard. It reports false when nothing of the
-// shard is here any more, and for one that moved away for good, as the table shows.
+// Held returns this process's registration of the shard for the coordinator. It reports false if
+// nothing of the shard is here, or if a shard table shows that the shard has moved away for good.
 func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -395,8 +398,8 @@ func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	return standing(s.Core)
 }
 
-// standing is how a shard stands here, in the coordinator's terms. It reports false when
-// the shard is not here at all.
+// standing returns the state of a shard here in the coordinator's terms. It reports false if the
+// shard is not here.
 func standing(s *region.Shard) (o coordinator.HeldShard, ok bool) {
 	o = coordinator.HeldShard{ShardID: s.ID(), Epoch: s.Epoch(), Move: s.MoveEpoch(), Peer: s.Peer()}
 	switch s.State() {

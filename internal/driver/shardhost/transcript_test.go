@@ -49,7 +49,7 @@ func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) transcript.Command { return newScript(t).run })
 }
 
-// The shard, and the term of the coordinator.
+// The shard of the transcripts, and the coordinator's term.
 var (
 	shardID = placement.ShardID{Kind: "K", Shard: 1}
 	term    = placement.Term{Number: 1}
@@ -69,7 +69,7 @@ func name(a transport.Address) string {
 	return a.Name
 }
 
-// A script is one transcript under way, and the process of its shard.
+// A script is one running transcript, and the process of its shard.
 type script struct {
 	t         *testing.T
 	changed   int
@@ -82,7 +82,7 @@ type script struct {
 	turns     map[string]*region.Entity
 	sessions  map[string]*session
 	timers    []timer
-	lost      []transport.Address // no session with them
+	lost      []transport.Address // processes with which there is no session
 	departed  []transport.Address
 	exiting   bool
 	keeps     bool
@@ -96,7 +96,7 @@ type timer struct {
 	f  func()
 }
 
-// A driven is a call of the script's.
+// A driven is a call in a transcript.
 type driven struct {
 	Call
 	name string
@@ -126,7 +126,7 @@ func (s *script) status() string {
 	return fmt.Sprintf("%v (%s at %s)", s.shard.Core.State(), name(home), counter(epoch))
 }
 
-// counter is an epoch as the transcripts have it.
+// counter returns an epoch in the form of the transcripts.
 func counter(e placement.Epoch) string {
 	if e.Term() > 1 {
 		return fmt.Sprintf("%d.%d", e.Term(), e.Counter())
@@ -163,7 +163,7 @@ func (s *script) run(words []string) string {
 	return s.out.String()
 }
 
-// option is the value of a word k=v.
+// option returns the value of an argument k=v.
 func option(args []string, k string) (v string, ok bool) {
 	for _, a := range args {
 		if key, value, _ := strings.Cut(a, "="); key == k {
@@ -223,7 +223,7 @@ func (s *script) command(command string, args []string) {
 	}
 }
 
-// processCommand is a command about the process, or the network.
+// processCommand executes a command about the process or the network.
 func (s *script) processCommand(command string, args []string) {
 	switch command {
 	case "handoff":
@@ -287,7 +287,7 @@ func (s *script) processCommand(command string, args []string) {
 	}
 }
 
-// tick lets time pass and runs what was set for then, in its order.
+// tick lets time pass, and calls the functions that were set for that time, in their order.
 func (s *script) tick(duration string) {
 	d, err := time.ParseDuration(duration)
 	if err != nil {
@@ -312,7 +312,8 @@ func (s *script) tick(duration string) {
 	s.now = until
 }
 
-// newCall names calls c1, c2, … in the order in which they come; the number is its id.
+// newCall makes a call. Calls are named c1, c2, … in the order in which they come; the number is
+// the call's id.
 func (s *script) newCall(args []string) *driven {
 	n := len(s.calls) + 1
 	c := &driven{name: fmt.Sprintf("c%d", n)}
@@ -422,7 +423,7 @@ func (s *script) step(args []string) {
 	}
 }
 
-// turn notes that the entity's turn has begun.
+// turn records that an entity's turn has begun.
 func (s *script) turn(e *region.Entity) {
 	if e.Value == nil {
 		e.Value = "value"
@@ -441,7 +442,7 @@ func (s *script) passivate(e *region.Entity) {
 	}
 }
 
-// TestChangesAreNoted: the process is told of each change of the shard.
+// TestChangesAreNoted: the process is informed of each change of the shard.
 func TestChangesAreNoted(t *testing.T) {
 	s := newScript(t)
 	s.run([]string{"place", "a", "2"})

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// later has the work to be done after Mu is released, in order.
+// later is the work to do after Mu is released, in order.
 type later []func()
 
 func (l *later) add(f func()) { *l = append(*l, f) }
@@ -23,9 +23,9 @@ func (l later) run() {
 	}
 }
 
-// Deliver brings a call to the shard, or on to its next home. A local caller that would
-// have to be forwarded looks for the home itself. current, if it is not nil, reports
-// whether the route that the call came by still leads here; the verdict is Moved if not.
+// Deliver brings a call to its entity, or forwards it to the shard's next home. It does not forward
+// a local caller's call, because the caller can look for the home itself. current, unless nil,
+// reports whether the caller's route still leads here; if not, the verdict is Moved.
 func (s *Shard) Deliver(c *Call, at time.Time, current func() bool) (*region.Entity, region.Verdict) {
 	s.Mu.Lock()
 	if current != nil && !current() {
@@ -46,15 +46,16 @@ func (s *Shard) Deliver(c *Call, at time.Time, current func() bool) (*region.Ent
 	return e, v
 }
 
-// Begin begins a turn of the entity for a local caller, if nothing stands in its way.
+// Begin begins a turn of the entity for a local caller. It returns nil if the call has to wait.
 func (s *Shard) Begin(entity string) *region.Entity {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Core.Begin(entity, s.cfg.Clock.Load())
 }
 
-// Entered reports whether a turn of the entity has begun outside the lock, and ends one that
-// was withdrawn.
+// Entered reports whether an attempt to enter e without the lock, with the result how, began a
+// turn. If the attempt was withdrawn, Entered calls EndTurn, so that a call that came meanwhile
+// gets the entity.
 func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	switch how {
 	case region.Entered:
@@ -65,11 +66,12 @@ func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	return false
 }
 
-// TryEnter begins a turn of the entity without the lock. It reports false if that cannot be.
+// TryEnter begins a turn of the entity without the lock. It reports false if that is impossible.
 func (s *Shard) TryEnter(e *region.Entity) bool { return s.Entered(e, e.Enter()) }
 
-// Enter begins a turn of the entity with that id and region.Hash for a local caller: without
-// the lock, or with it if nothing stands in its way. It returns nil if the call has to wait.
+// Enter begins a turn of the entity with that id for a local caller, and returns the entity. hash
+// is the id's region.Hash. It first tries without the lock, then with it. It returns nil if the
+// call has to wait.
 func (s *Shard) Enter(hash uint64, id string) *region.Entity {
 	if e := s.Core.Look(hash, id); e != nil && s.TryEnter(e) {
 		return e
@@ -77,8 +79,8 @@ func (s *Shard) Enter(hash uint64, id string) *region.Entity {
 	return s.Begin(id)
 }
 
-// Join begins the turn of a tell of this process without the lock, or makes the tell part of the
-// turn of tells that is under way: see region.Entity.Join.
+// Join begins the turn of a tell of this process without the lock, or adds the tell to the running
+// turn of tells: see region.Entity.Join.
 func (s *Shard) Join(e *region.Entity, most int) region.Entry {
 	how := e.Join(most)
 	if how == region.Withdrawn {
@@ -87,22 +89,23 @@ func (s *Shard) Join(e *region.Entity, most int) region.Entry {
 	return how
 }
 
-// Unjoin takes back a tell that has joined a turn and will not run.
+// Unjoin removes a tell that has joined a turn and will not run.
 func (s *Shard) Unjoin(e *region.Entity) {
 	if e.Unjoin() == region.Withdrawn {
 		s.EndTurn(e)
 	}
 }
 
-// LeaveTurn ends a turn, without the lock if nothing waits for its end. If other tells have joined
-// the turn, it goes on.
+// LeaveTurn ends a turn, and takes the lock only if a call waits for the end. If other tells have
+// joined the turn, it goes on.
 func (s *Shard) LeaveTurn(e *region.Entity, now uint32) {
 	if left, _ := e.Leave(now); !left {
 		s.EndTurn(e)
 	}
 }
 
-// EndTurn gives the entity to the next call, after Entity.Leave has refused.
+// EndTurn ends a turn under the lock, after Entity.Leave has refused. The next waiting call gets
+// the entity.
 func (s *Shard) EndTurn(e *region.Entity) {
 	s.Mu.Lock()
 	if s.cfg.Keeps != nil && s.cfg.Keeps(e) {
@@ -120,8 +123,8 @@ func (s *Shard) EndTurn(e *region.Entity) {
 	}
 }
 
-// OnTurnEndLocked has f called once, with Mu held, when the next turn ends or the shard changes. f
-// must not block.
+// OnTurnEndLocked registers f to be called once, with Mu held, when the next turn ends or the shard
+// changes. f must not block.
 func (s *Shard) OnTurnEndLocked(f func()) { s.onTurnEnd = append(s.onTurnEnd, f) }
 
 func (s *Shard) turnEndedLocked() {
@@ -131,7 +134,7 @@ func (s *Shard) turnEndedLocked() {
 	s.onTurnEnd = nil
 }
 
-// Holds reports whether calls wait here for more than a turn.
+// Holds reports whether calls wait here for the shard to open or move, or behind barriers.
 func (s *Shard) Holds() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -140,7 +143,7 @@ func (s *Shard) Holds() bool {
 
 func (s *Shard) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Barriers() > 0 }
 
-// Do changes the core and executes the effects.
+// Do applies f to Core and executes the effects.
 func (s *Shard) Do(f func(now uint32, at time.Time) region.Effects) {
 	s.Mu.Lock()
 	held := s.holdsLocked()
@@ -159,7 +162,7 @@ func (s *Shard) Do(f func(now uint32, at time.Time) region.Effects) {
 	}
 }
 
-// applyLocked executes the core's effects. Work that cannot be done under Mu is returned.
+// applyLocked executes Core's effects. It returns the work that must be done without Mu.
 func (s *Shard) applyLocked(fx region.Effects) (after later) {
 	if fx.Lead != nil {
 		after.add(func() { s.host.Lead(fx.Lead) })
@@ -200,7 +203,8 @@ func (s *Shard) applyLocked(fx region.Effects) (after later) {
 	return after
 }
 
-// forwardLocked sends a call on to the shard's next home.
+// forwardLocked forwards a call to the shard's next home. A local caller is told to look for the
+// home itself.
 func (s *Shard) forwardLocked(c *Call, after *later) {
 	if c.Local {
 		s.host.Grant(c, nil)
@@ -231,7 +235,7 @@ func (s *Shard) forwardLocked(c *Call, after *later) {
 	after.add(p.Flush)
 }
 
-// passLocked passes a Flush on, behind everything that was forwarded before it.
+// passLocked passes a Flush on to the next home, after all calls forwarded before it.
 func (s *Shard) passLocked(f region.Flush, after *later) {
 	to, hop := s.Core.FlushTo(f)
 	if to.IsZero() {
@@ -247,7 +251,7 @@ func (s *Shard) passLocked(f region.Flush, after *later) {
 	}
 }
 
-// openNextLocked tells the shard's new home that it may run.
+// openNextLocked sends Open to the shard's new home, which may then run the shard.
 func (s *Shard) openNextLocked(after *later) {
 	home, epoch := s.Core.Home(), s.Core.Epoch()
 	e := s.envelope(wire.TypeOpen, epoch)
@@ -265,7 +269,7 @@ func (s *Shard) openNextLocked(after *later) {
 	})
 }
 
-// offerLocked asks the new home to prepare for a shard that serves on here meanwhile.
+// offerLocked asks the new home to prepare, while the shard still runs here.
 func (s *Shard) offerLocked(after *later) {
 	to, epoch := s.Core.Peer(), s.Core.MoveEpoch()
 	e := s.envelope(wire.TypeInit, epoch)
@@ -283,10 +287,10 @@ func (s *Shard) offerLocked(after *later) {
 	after.add(p.Flush)
 }
 
-// sweepEvery is how often calls that wait are looked at.
+// sweepEvery is the interval of sweep while calls wait.
 const sweepEvery = 250 * time.Millisecond
 
-// sweepLocked makes sure that waiting calls are looked at again.
+// sweepLocked schedules sweep, if it is not scheduled.
 func (s *Shard) sweepLocked() {
 	if !s.sweeping {
 		s.sweeping = true
@@ -294,14 +298,14 @@ func (s *Shard) sweepLocked() {
 	}
 }
 
-// sweepSoonLocked has the shard looked at again if anything here waits for time to pass.
+// sweepSoonLocked schedules sweep if something here depends on the time.
 func (s *Shard) sweepSoonLocked() {
 	if s.Core.Barriers() > 0 || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
 	}
 }
 
-// sweep opens barriers after their timeout and refuses calls after theirs.
+// sweep opens barriers after their timeout, and refuses calls that have waited for CallTimeout.
 func (s *Shard) sweep() {
 	s.Mu.Lock()
 	s.sweeping = false
@@ -324,13 +328,13 @@ func (s *Shard) sweep() {
 	s.Mu.Unlock()
 }
 
-// OpenBarriers opens barriers for departed processes, and barriers after their timeout.
+// OpenBarriers opens the barriers for departed processes, and those whose timeout has passed.
 func (s *Shard) OpenBarriers(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenBarriers(departed, now, at) })
 }
 
-// CloseBarrier holds a sender's calls until its Flush has come through via. From an old
-// home that has departed nothing can come.
+// CloseBarrier makes a sender's calls wait until its Flush has come through the former home via. If
+// via has departed, nothing can come through it, so the calls do not wait.
 func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch) {
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		if s.host.HasDeparted(via) || slices.Contains(s.departed, via) {
@@ -340,30 +344,30 @@ func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoc
 	})
 }
 
-// Flush takes a Flush from the sender itself.
+// Flush handles a Flush that came from the sender itself.
 func (s *Shard) Flush(f region.Flush) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flush(f, now, at) })
 }
 
-// Flushed takes a Flush that came through an old home.
+// Flushed handles a Flush that a former home passed on.
 func (s *Shard) Flushed(f region.Flush) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flushed(f, now, at) })
 }
 
-// Forget stops forwarding to processes that have departed.
+// Forget stops forwarding calls to processes that have departed.
 func (s *Shard) Forget(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, _ time.Time) region.Effects { return s.Core.Forget(departed, now) })
 }
 
-// Return takes back a call forwarded to a departed process, where it certainly did not run. died is
-// false if that process left in order. Forget comes first.
+// Return takes back a call that was forwarded to a departed process, which certainly did not run
+// it. died is false if the process left gracefully. Forget must be called first.
 func (s *Shard) Return(c *Call, died bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
 }
 
-// Dismiss sends on or refuses all that waits, for the process ends. Calls of other processes with
-// turns under way are answered as in doubt, because a process closes its lanes only with all calls
-// answered.
+// Dismiss forwards or refuses all waiting calls, because the process ends. Calls of other processes
+// whose turns are running are answered with an unknown outcome, because a process closes its lanes
+// only after it has answered all calls.
 func (s *Shard) Dismiss() {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Dismiss() })
 	var after later
@@ -383,11 +387,11 @@ func (s *Shard) Dismiss() {
 	after.run()
 }
 
-// MaxDeparted bounds the departed processes that travel with a shard.
+// MaxDeparted bounds the number of departed processes whose addresses travel with a shard.
 const MaxDeparted = 64
 
-// openPayloadLocked returns the payload of Open for the new home: the departed peers, here
-// and at former homes, and the detours whose calls arrive too late.
+// openPayloadLocked returns the payload of Open for the new home: the departed peers, of this
+// process and of former homes, and the detours whose calls would arrive too late.
 func (s *Shard) openPayloadLocked() []byte {
 	all := append(slices.Clone(s.departed), s.host.Departed()...)
 	w := wire.OpenPayload{Departed: all[max(0, len(all)-MaxDeparted):]}
@@ -397,7 +401,8 @@ func (s *Shard) openPayloadLocked() []byte {
 	return wire.AppendOpenPayload(nil, w)
 }
 
-// openPayload reads a payload of openPayloadLocked. If it does not decode, barriers time out instead.
+// openPayload reads a payload of openPayloadLocked. If the payload does not decode, the new home's
+// barriers time out instead.
 func openPayload(payload []byte) (refused []region.Detour, departed []transport.Address) {
 	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {
@@ -409,7 +414,7 @@ func openPayload(payload []byte) (refused []region.Detour, departed []transport.
 	return refused, w.Departed[:min(len(w.Departed), MaxDeparted)]
 }
 
-// hearOpen takes the results of openPayload, and opens the barriers that wait for departed
+// hearOpen applies the results of openPayload, and opens the barriers that wait for departed
 // processes.
 func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) {
 	s.Mu.Lock()
@@ -424,7 +429,7 @@ func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) 
 	}
 }
 
-// start runs a begun turn for a call that waited.
+// start runs the turn of a call that waited. The turn has begun.
 func (s *Shard) start(st region.Start) {
 	if c := of(st.Call); c.Local {
 		s.host.Grant(c, st.Entity)
@@ -433,8 +438,8 @@ func (s *Shard) start(st region.Start) {
 	}
 }
 
-// post appends an envelope that is not a call, to be flushed later. It reports false when
-// there is no session with the peer. Envelopes that cannot be appended are counted.
+// post appends an envelope that is not a call; the caller flushes the session. It reports false if
+// there is no session with the peer. An envelope that cannot be appended is counted.
 func (s *Shard) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	p, ok := s.host.Session(to)
 	if ok {
@@ -443,19 +448,19 @@ func (s *Shard) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	return p, ok
 }
 
-// postTo is post to a session.
+// postTo appends an envelope that is not a call to the session, or counts it if that fails.
 func (s *Shard) postTo(p Session, e *wire.Envelope) {
 	if _, err := p.Append(e); err != nil {
 		s.host.Count(NoPeer)
 	}
 }
 
-// envelope is a step of a move.
+// envelope returns an envelope of the protocol that moves shards.
 func (s *Shard) envelope(t wire.Type, epoch placement.Epoch) *wire.Envelope {
 	return &wire.Envelope{Type: t, Kind: s.cfg.Kind, Shard: s.ID.Shard, Epoch: uint64(epoch)}
 }
 
-// answer ends a call that was accepted and did not run.
+// answer answers an accepted call that did not run with the code. A tell is lost.
 func (s *Shard) answer(c *Call, code wire.Code, text string) {
 	s.countRefused(code)
 	if c.Tell {
@@ -465,7 +470,7 @@ func (s *Shard) answer(c *Call, code wire.Code, text string) {
 	s.host.Answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)})
 }
 
-// countRefused counts a call that was accepted and did not run.
+// countRefused counts an accepted call that did not run.
 func (s *Shard) countRefused(code wire.Code) {
 	s.host.Count(CallRefused)
 	if s.cfg.Watch != nil {
@@ -473,7 +478,7 @@ func (s *Shard) countRefused(code wire.Code) {
 	}
 }
 
-// refuse answers a call that was accepted: the shard is elsewhere.
+// refuse answers an accepted call that cannot run here with the shard's home.
 func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	if c.Local {
 		s.host.Grant(c, nil)
@@ -490,7 +495,7 @@ func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	})
 }
 
-// drop answers a call that was accepted: it cannot run here any more.
+// drop answers an accepted call that cannot run here any more, without naming a home.
 func (s *Shard) drop(c *Call) {
 	if c.Local {
 		s.host.Grant(c, nil)

@@ -1,16 +1,17 @@
 // Package singlehost hosts and finds the singletons of one process.
 //
-// A [Set] belongs to a member. The control loop gives it the view, the messages and the time. It
-// passes them to two cores of package singleton for each type: the Manager decides whether this
-// member runs the instance, and the Proxy finds it. [Seekers] are the proxies of a process that is
-// no member.
+// A [Set] belongs to a member. The control loop gives it the view, the messages and the time. For
+// each type it passes them to two cores of package singleton: the Manager decides whether this
+// member runs the instance, and the Proxy finds it. [Seekers] are the proxies of a process outside
+// the cluster.
 //
-// An [Instance] is the only entity of a hosted singleton, in the only shard of its type. It has two
-// turns beside those of calls: one to activate it before any call, and one held from its death to
-// its next activation, so that calls wait. It ends after the tasks that the instance has started.
+// An [Instance] is the only entity of a hosted singleton, in the only shard of its type. Besides
+// the turns of calls it has two turns of its own: one that activates it before any call, and one
+// that is held from its death to its next activation, so that calls wait. It ends only after all
+// tasks that it has started.
 //
-// The package has no goroutine, clock or I/O of its own: [Process], [Home] and [Leases] have
-// them, so that internal/sim/singleton runs it in virtual time. Set, Seekers and their parts,
-// the lease among them, are used on one goroutine at a time. An Instance is safe for
-// concurrent use, and posts its results to the control loop by [Process.Post].
+// The package has no goroutine, clock or I/O of its own but uses those of [Process], [Home] and
+// [Leases], so that internal/sim/singleton runs it in virtual time. Set, Seekers and their parts,
+// such as leases, are used on one goroutine at a time. An Instance is safe for concurrent use, and
+// posts its results to the control loop with [Process.Post].
 package singlehost

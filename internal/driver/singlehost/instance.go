@@ -16,36 +16,36 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Instance is the only entity of a hosted singleton. Beside the turns of calls it has two of its
-// own: one to activate it before any call, and one held from its death to its next activation, so
-// that calls wait. It is safe for concurrent use.
+// An Instance is the only entity of a hosted singleton. Besides the turns of calls it has two turns
+// of its own: one that activates it before any call, and one that is held from its death to its
+// next activation, so that calls wait. It is safe for concurrent use.
 type Instance struct {
 	shard  *shardhost.Shard
 	home   Home
-	guard  turnlease.Lease // over when the singleton's lease is; renewed forever without one
+	guard  turnlease.Lease // ends with the singleton's lease; without a lease it never ends
 	post   func(singleton.Input)
 	opened func(from transport.Address, epoch placement.Epoch)
 	tasks  tasks
 
 	// Guarded by shard.Mu.
-	entity   *region.Entity  // whose turn is kept
-	busy     bool            // a goroutine works on entity and will let go of it
+	entity   *region.Entity  // the entity whose turn is held; nil means that no turn is held
+	busy     bool            // a goroutine works on entity and will release it
 	life     context.Context // ends when the instance must stop
 	end      context.CancelFunc
-	came     came // with the shard, while the instance is being activated
-	relays   bool // what comes with the shard is kept for the next member: no instance begins
-	dying    bool // it has died: the next end of a turn keeps the turn
+	came     came // the state that came with the shard, while the instance is being activated
+	relays   bool // no instance begins: what comes with the shard is kept for the next member
+	dying    bool // the instance has died: the next turn that ends is held
 	stopping bool
-	reason   string // why it died
+	reason   string // why the instance died
 }
 
-// came is the state that came with a shard.
+// came is the state that came with a shard, and why the instance is activated.
 type came struct {
 	state []byte
 	why   codegen.Activation
 }
 
-// NewInstance returns the instance of a shard, which must have one entity.
+// NewInstance returns the instance of a shard, whose type must be a singleton.
 func NewInstance(s *shardhost.Shard, home Home) *Instance {
 	in := &Instance{shard: s, home: home}
 	in.tasks.instance = in
@@ -57,33 +57,34 @@ func NewInstance(s *shardhost.Shard, home Home) *Instance {
 	return in
 }
 
-// LeaseValid reports whether the singleton's own lease, if it has one, lets turns run.
+// LeaseValid reports whether turns may run under the singleton's own lease. Without a lease they
+// may.
 func (in *Instance) LeaseValid() bool {
 	return !in.guard.Bounded() || in.guard.ValidAt(int64(in.home.Now().Sub(in.guard.Base())))
 }
 
-// PredecessorOpened is called when everything waiting at the predecessor has come, under that
-// epoch.
+// PredecessorOpened is called when the predecessor has sent Open under that epoch, after all calls
+// that waited there.
 func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Epoch) {
 	in.opened(from, epoch)
 }
 
-// at returns the epoch of the shard, and reports whether the instance runs here, which is while the shard
-// is open.
+// at returns the epoch of the shard, and whether the instance runs here, which is true while the
+// shard is open.
 func (in *Instance) at() (placement.Epoch, bool) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
 	return in.shard.Core.Epoch(), in.shard.Core.State() == region.Open
 }
 
-// holds reports whether something of the shard is still here, or on its way.
+// holds reports whether something of the shard is still here or on its way here.
 func (in *Instance) holds() bool {
 	o, ok := in.shard.Held()
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
-// arrivedFrom returns the predecessor that has sent the state and the waiting calls, as long as
-// the shard has not opened with them; zero means none has.
+// arrivedFrom returns the predecessor that has sent the state and the waiting calls, until the
+// shard opens with them; zero means none.
 func (in *Instance) arrivedFrom() (from transport.Address) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -93,14 +94,15 @@ func (in *Instance) arrivedFrom() (from transport.Address) {
 	return from
 }
 
-// relay notes whether what comes with the shard is only kept for the next member.
+// relay sets whether what comes with the shard is only kept for the next member.
 func (in *Instance) relay(on bool) {
 	in.shard.Mu.Lock()
 	in.relays = on
 	in.shard.Mu.Unlock()
 }
 
-// Lead takes the first turn after the shard has opened. A relay keeps it.
+// Lead takes the first turn after the shard has opened, and activates the instance in it. A member
+// that only relays the state holds that turn instead.
 func (in *Instance) Lead(e *region.Entity) {
 	in.shard.Mu.Lock()
 	relays := in.relays
@@ -111,8 +113,8 @@ func (in *Instance) Lead(e *region.Entity) {
 	}
 }
 
-// again activates an instance that died. It reports false when none died here: then the
-// shard has to be opened.
+// again activates an instance that died here. It reports false if none died here: the shard must
+// then be opened.
 func (in *Instance) again() bool {
 	in.shard.Mu.Lock()
 	e := in.entity
@@ -126,8 +128,8 @@ func (in *Instance) again() bool {
 	return e != nil
 }
 
-// activate runs the factory and OnActivate, then lets calls in. A stop that comes before has what
-// came with the shard go on as it is, also when it interrupts OnActivate.
+// activate runs the factory and OnActivate, and then lets calls in. If the instance is stopped
+// before OnActivate has returned, the state that came with the shard goes on unchanged.
 func (in *Instance) activate(e *region.Entity) {
 	s := in.shard
 	in.end()
@@ -163,8 +165,8 @@ func (in *Instance) activate(e *region.Entity) {
 	err = in.home.Activate(life, e)
 }
 
-// Fail ends the instance after a panic, a Goexit, or a task's error: the turn under way is
-// its last, or one is taken at once.
+// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, it is
+// the last; otherwise Fail takes a turn.
 func (in *Instance) Fail(reason string) {
 	s := in.shard
 	s.Mu.Lock()
@@ -184,8 +186,8 @@ func (in *Instance) Fail(reason string) {
 	}
 }
 
-// KeepLocked reports whether the turn that ends is the instance's last: then it is kept, and
-// the next call does not begin. The shard's lock is held.
+// KeepLocked reports whether the turn that ends is the instance's last. If so, the turn is held,
+// and the next call does not begin. The caller has the shard's lock.
 func (in *Instance) KeepLocked(e *region.Entity) bool {
 	if !in.dying || in.stopping || in.entity != nil {
 		return false
@@ -196,14 +198,14 @@ func (in *Instance) KeepLocked(e *region.Entity) bool {
 	return true
 }
 
-// bury ends the tasks that are left of a dead instance and reports its death. Its state in memory is
-// not trusted any more.
+// bury waits for a dead instance's tasks to end, and then reports the death. The instance's state
+// in memory is dropped, because it may be wrong.
 func (in *Instance) bury(e *region.Entity) {
 	in.end()
 	in.tasks.then(func() { in.buried(e) })
 }
 
-// buried is bury when no task is left.
+// buried is the second half of bury, when all tasks have ended.
 func (in *Instance) buried(e *region.Entity) {
 	s := in.shard
 	in.home.Lost(e)
@@ -224,8 +226,8 @@ func (in *Instance) buried(e *region.Entity) {
 	in.post(singleton.InstanceStopped{Reason: reason})
 }
 
-// stop drains the shard and ends the instance. With a successor its state and the waiting calls go
-// there, under that epoch.
+// stop drains the shard and ends the instance. Unless to is zero, the state and the waiting calls
+// go to that member, under that epoch.
 func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	kept, open := in.endLife(func() {
@@ -243,9 +245,9 @@ func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	}
 }
 
-// endLife ends the context of the instance, which stops. It calls locked with the shard's
-// lock held, and returns the entity whose turn was kept, if nobody works on it, and whether
-// the shard is open.
+// endLife marks the instance as stopping and ends its context. It calls locked with the shard's
+// lock held. kept is the entity whose turn is held, unless a goroutine works on it; open reports
+// whether the shard is open.
 func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	in.shard.Mu.Lock()
 	in.stopping = true
@@ -260,8 +262,8 @@ func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	return kept, open
 }
 
-// HandOff ends the instance when the last turn has ended: it runs the stop hook, and sends the
-// state and the waiting calls to the successor, if there is one.
+// HandOff ends the instance after the last turn. It waits for the tasks, runs the stop hook, and
+// sends the state and the waiting calls to the successor, if there is one.
 func (in *Instance) HandOff() {
 	s := in.shard
 	s.Mu.Lock()
@@ -274,7 +276,7 @@ func (in *Instance) HandOff() {
 	in.tasks.then(func() { in.handOff(entities, to, epoch) })
 }
 
-// handOff is HandOff when no task is left.
+// handOff is the second half of HandOff, when all tasks have ended.
 func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	why := codegen.Moving
@@ -309,7 +311,7 @@ func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epo
 	in.home.Progress()
 }
 
-// close gives the shard up: calls that wait here look for the instance anew.
+// close gives the shard up: calls that wait here look for the instance again.
 func (in *Instance) close() {
 	s := in.shard
 	s.Do(func(now uint32, at time.Time) region.Effects {
@@ -317,8 +319,8 @@ func (in *Instance) close() {
 	})
 }
 
-// dropArrived gives up the state of a predecessor, because all members that could run the instance
-// leave. It reports false if there is none.
+// dropArrived drops the state that a predecessor has sent, because all members that could run the
+// instance are leaving. It reports false if there is none.
 func (in *Instance) dropArrived() bool {
 	s := in.shard
 	s.Mu.Lock()
@@ -331,7 +333,7 @@ func (in *Instance) dropArrived() bool {
 	return true
 }
 
-// abandon lets no turn begin any more, and ends the tasks' context.
+// abandon lets no further turn begin, and ends the context of the tasks.
 func (in *Instance) abandon() {
 	in.guard.Renew(in.home.Now())
 	in.shard.Mu.Lock()
@@ -340,7 +342,7 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// forsaken gives up the handoff to a node that is gone.
+// forsaken gives the shard up if its state was sent to a member that is gone.
 func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	s := in.shard
 	s.Mu.Lock()
@@ -351,8 +353,8 @@ func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	}
 }
 
-// Quit ends the instance of a process that stops. It calls ended when none of its tasks is
-// left; the hooks run after that.
+// Quit ends the instance, because the process stops. It calls ended when all of its tasks have
+// ended. The stop hooks run after that.
 func (in *Instance) Quit(ended func()) {
 	if kept, _ := in.endLife(func() {}); kept != nil {
 		in.home.EndTurn(kept)
@@ -360,8 +362,7 @@ func (in *Instance) Quit(ended func()) {
 	in.tasks.then(ended)
 }
 
-// Go starts a task of the instance: see shard.Go. It reports false when the instance is
-// ending.
+// Go starts a task of the instance: see shard.Go. It reports false if the instance is ending.
 func (in *Instance) Go(task Task) bool {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -372,8 +373,8 @@ func (in *Instance) Go(task Task) bool {
 	return true
 }
 
-// Prepare returns a function that starts a task of the present instance, as Go does. It starts
-// nothing when the instance has ended by then. Prepare reports false when the instance is ending.
+// Prepare returns a function that starts a task of the current instance. That function does nothing
+// if the instance is ending by then. Prepare reports false if the instance is already ending.
 func (in *Instance) Prepare(task Task) (start func(), ok bool) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -390,7 +391,7 @@ func (in *Instance) Prepare(task Task) (start func(), ok bool) {
 	}, true
 }
 
-// HadTasks reports whether the present instance has started a task.
+// HadTasks reports whether the current instance has started a task.
 func (in *Instance) HadTasks() bool {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Leases is the store that keeps the leases of singletons. A request ends within the given
-// time. Each method calls done once, on the control loop and not from here.
+// Leases is the store of singletons' leases. A request ends within the time within. Each method
+// calls done once, on the control loop, after the method has returned.
 type Leases interface {
 	Acquire(c store.Claim, within time.Duration, done func(store.Held, error))
-	// Renew returns the function that gives the request up.
+	// Renew extends a lease. cancel gives up the request.
 	Renew(h store.Held, within time.Duration, done func(store.Held, error)) (cancel func())
 	Release(h store.Held, within time.Duration, done func(error))
 }
@@ -22,23 +22,22 @@ type Leases interface {
 // leaseTimeout bounds one request to the store that keeps a singleton's lease.
 const leaseTimeout = 3 * time.Second
 
-// A leaseHolder acquires, renews and releases the lease of a singleton. It is used on the
-// control loop.
+// A leaseHolder acquires, renews and releases a singleton's lease. It is used on the control loop.
 type leaseHolder struct {
 	single   *single
 	leases   Leases
 	claim    store.Claim
-	held     store.Held // the latest holding
-	holds    bool       // held was acquired, and neither lost nor released
+	held     store.Held // the latest lease that was acquired
+	holds    bool       // held was acquired, and was neither lost nor released
 	at       time.Time  // when tick is due; zero means never
-	warned   bool       // of a renewal that failed, since the last that did not
-	renewing *renewal   // under way; nil means none
+	warned   bool       // a failed renewal was logged since the last that succeeded
+	renewing *renewal   // the running request; nil means none
 }
 
 // A renewal is one request to renew the lease.
 type renewal struct {
 	cancel  func()
-	release bool // the lease is to be released behind it
+	release bool // release the lease when the request has ended
 }
 
 func newLeaseHolder(s *single, leases Leases, ttl time.Duration) *leaseHolder {
@@ -57,10 +56,10 @@ func (k *leaseHolder) log(l slog.Level, text string, args ...any) {
 	k.single.set.process.Log(l, text, append([]any{"lease", k.claim.Name}, args...)...)
 }
 
-// end is when the instance has to stop, shortly before the lease ends.
+// end returns when the instance must stop: a tenth of the TTL before the lease ends.
 func (k *leaseHolder) end(h store.Held) time.Time { return h.Until.Add(-k.claim.TTL / 10) }
 
-// acquire asks for the lease once.
+// acquire requests the lease once.
 func (k *leaseHolder) acquire() {
 	k.leases.Acquire(k.claim, leaseTimeout, func(held store.Held, err error) {
 		if err == nil && !k.now().Before(k.end(held)) {
@@ -80,7 +79,7 @@ func (k *leaseHolder) acquire() {
 	})
 }
 
-// hold renews the acquired lease from now on, until it is released or lost.
+// hold begins to renew the acquired lease, until it is released or lost.
 func (k *leaseHolder) hold(held store.Held) {
 	k.held, k.holds, k.warned, k.renewing = held, true, false, nil
 	k.guard()
@@ -88,10 +87,10 @@ func (k *leaseHolder) hold(held store.Held) {
 	k.single.step(singleton.LeaseAcquired{})
 }
 
-// guard lets turns run until shortly before the lease ends.
+// guard lets turns run until the instance must stop.
 func (k *leaseHolder) guard() { k.single.instance.guard.Renew(k.end(k.held)) }
 
-// wake has tick called after d, or when the instance has to stop.
+// wake makes tick run after d, or when the instance must stop if that is earlier.
 func (k *leaseHolder) wake(d time.Duration) {
 	k.at = k.now().Add(d)
 	if end := k.end(k.held); end.Before(k.at) {
@@ -99,8 +98,8 @@ func (k *leaseHolder) wake(d time.Duration) {
 	}
 }
 
-// tick renews the lease, and reports in time when that was not possible: the instance has to
-// stop before the lease ends.
+// tick renews the lease. If that failed until the instance must stop, tick gives the lease up as
+// lost.
 func (k *leaseHolder) tick(now time.Time) {
 	left := k.end(k.held).Sub(now)
 	switch {
@@ -112,7 +111,7 @@ func (k *leaseHolder) tick(now time.Time) {
 	}
 }
 
-// renew asks for a prolonged lease once.
+// renew requests once that the lease be extended.
 func (k *leaseHolder) renew(within time.Duration) {
 	r := &renewal{}
 	k.renewing, k.at = r, k.end(k.held)
@@ -145,7 +144,7 @@ func (k *leaseHolder) renewed(r *renewal, next store.Held, err error) {
 	}
 }
 
-// lose ends the holding; turns may not run any more.
+// lose gives up the lease, because turns may not run any more.
 func (k *leaseHolder) lose() {
 	k.holds, k.at = false, time.Time{}
 	if r := k.renewing; r != nil {
@@ -154,8 +153,8 @@ func (k *leaseHolder) lose() {
 	k.single.step(singleton.LeaseLost{})
 }
 
-// release gives the lease back; the instance has stopped. A renewal under way ends before, so that
-// the store does not see the two in the other order.
+// release gives the lease back after the instance has stopped. It first waits for a running renewal
+// to end, so that the store does not get the release before the renewal.
 func (k *leaseHolder) release() {
 	k.holds, k.at = false, time.Time{}
 	if r := k.renewing; r != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Process is the member that a Set is part of. Its methods are called on the control loop,
-// but for Post, which any goroutine may call.
+// A Process is the member that a Set belongs to. Its methods are called on the control loop, except
+// Post, which any goroutine may call.
 type Process interface {
 	Finder
-	// LogSeldom is Log, but drops most of the lines that are alike in text and subject.
+	// LogSeldom is Log, but drops most repetitions of lines with the same text and subject.
 	LogSeldom(l slog.Level, text, subject string, args ...any)
-	// Post has f called on the control loop.
+	// Post makes the control loop call f.
 	Post(f func())
 	// View returns the members; nil before there is a view.
 	View() *membership.View
@@ -24,9 +24,9 @@ type Process interface {
 	Broadcast(m singleton.Message)
 	// Clients returns the processes outside the cluster that this member serves.
 	Clients() []transport.Peer
-	// GaveAway notes that a singleton has left this member.
+	// GaveAway records that a singleton has left this member.
 	GaveAway()
-	// Ignored counts a message that nobody here waits for.
+	// Ignored counts a message that nothing here waits for.
 	Ignored()
 }
 
@@ -35,16 +35,17 @@ type Finder interface {
 	Now() time.Time
 	Log(l slog.Level, text string, args ...any)
 	Send(to transport.Peer, m singleton.Message)
-	// Callable returns the singleton of that type as this process calls it; nil if it cannot
-	// call one.
+	// Callable returns the singleton of that type, for calls of this process; nil if it cannot be
+	// called.
 	Callable(kind string) Callable
-	// SetWhy notes the reason why no instance of the singleton is known; "" for none.
+	// SetWhy records why no instance of the singleton is known; "" means that one is known, or that
+	// there is no reason.
 	SetWhy(kind, reason string)
 }
 
-// A Callable is a singleton as a process calls it.
+// A Callable is a singleton that a process calls.
 type Callable interface {
-	// Found brings the calls to where the instance runs. hosts reports whether this process has
-	// something of the instance itself, and so knows better where its shard is.
+	// Found sends the calls to the node where the instance runs. hosts means that this process has a
+	// part of the instance itself, and so knows better where the instance's shard is.
 	Found(node transport.Address, epoch placement.Epoch, hosts bool)
 }

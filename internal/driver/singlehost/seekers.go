@@ -12,14 +12,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Client is a process that is no member and calls singletons.
+// A Client is a process outside the cluster that calls singletons.
 type Client interface {
 	Finder
-	// Member returns the member that serves the process; zero for none.
+	// Member returns the member that serves the process; zero means none.
 	Member() transport.Address
 }
 
-// Seekers find singletons for a process outside the cluster: its serving member searches for both.
+// Seekers find singletons for a process outside the cluster, by asking the member that serves it.
 type Seekers struct {
 	process Client
 	byName  map[string]*seeker
@@ -31,19 +31,19 @@ type seeker struct {
 	wake     time.Time
 }
 
-// NewSeekers returns Seekers that look for nothing yet.
+// NewSeekers returns Seekers that look for no singleton yet.
 func NewSeekers(p Client) *Seekers {
 	return &Seekers{process: p, byName: map[string]*seeker{}}
 }
 
-// begin makes the seeker know nobody.
+// begin gives the seeker a new proxy, which knows no instance.
 func (s *seeker) begin(kind string) (err error) {
 	s.wake = time.Time{}
 	s.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: namePrefix + kind})
 	return err
 }
 
-// all yields the seekers by name, in order.
+// all returns the seekers with their types' names, in the order of the names.
 func (g *Seekers) all() iter.Seq2[string, *seeker] {
 	return func(yield func(string, *seeker) bool) {
 		for _, kind := range slices.Sorted(maps.Keys(g.byName)) {
@@ -54,8 +54,8 @@ func (g *Seekers) all() iter.Seq2[string, *seeker] {
 	}
 }
 
-// Want looks for the instance of a singleton, because calls wait for it. It reports false if
-// the type is no singleton.
+// Want looks for a singleton's instance, because calls wait for it. It reports false if the type is
+// not a singleton.
 func (g *Seekers) Want(kind string) bool {
 	s := g.byName[kind]
 	if s == nil {
@@ -87,8 +87,8 @@ func (g *Seekers) step(kind string, s *seeker, in singleton.ProxyInput) {
 	}
 }
 
-// Message handles a message of the member that serves the process. It reports false if
-// nobody here waits for it.
+// Message handles a message of the member that serves the process. It reports false if no seeker
+// waits for the message.
 func (g *Seekers) Message(from transport.Address, m singleton.Message) bool {
 	kind, _ := strings.CutPrefix(m.Name, namePrefix)
 	s := g.byName[kind]
@@ -99,21 +99,21 @@ func (g *Seekers) Message(from transport.Address, m singleton.Message) bool {
 	return true
 }
 
-// Guided has all seekers ask the member that serves the process now.
+// Guided makes all seekers ask the member that now serves the process.
 func (g *Seekers) Guided() {
 	for kind, s := range g.all() {
 		g.step(kind, s, singleton.Guide{Member: g.process.Member()})
 	}
 }
 
-// Lost notes that a member is gone.
+// Lost tells the seekers that a member is gone.
 func (g *Seekers) Lost(a transport.Address) {
 	for kind, s := range g.all() {
 		g.step(kind, s, singleton.Lost{Node: a})
 	}
 }
 
-// BeginAnew forgets where the singletons ran, because the cluster was founded anew.
+// BeginAnew forgets where the singletons ran, because the cluster was founded again.
 func (g *Seekers) BeginAnew() {
 	for kind, s := range g.all() {
 		if err := s.begin(kind); err != nil {
@@ -122,7 +122,7 @@ func (g *Seekers) BeginAnew() {
 	}
 }
 
-// WantWaiting looks again for the singletons that calls wait for.
+// WantWaiting looks again for those singletons that calls wait for.
 func (g *Seekers) WantWaiting(waits func(kind string) bool) {
 	for kind, s := range g.all() {
 		if waits(kind) {
@@ -131,7 +131,7 @@ func (g *Seekers) WantWaiting(waits func(kind string) bool) {
 	}
 }
 
-// WakeAt returns when a seeker is due, if that is before at; else at.
+// WakeAt returns when the first seeker is due, but no later than at.
 func (g *Seekers) WakeAt(at time.Time) time.Time {
 	for _, s := range g.all() {
 		if !s.wake.IsZero() && s.wake.Before(at) {
@@ -141,7 +141,7 @@ func (g *Seekers) WakeAt(at time.Time) time.Time {
 	return at
 }
 
-// Tick gives the seekers the time.
+// Tick passes the time to the seekers that are due.
 func (g *Seekers) Tick(now time.Time) {
 	for kind, s := range g.all() {
 		if !s.wake.IsZero() && !now.Before(s.wake) {

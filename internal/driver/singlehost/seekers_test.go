@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An outsider is a process that is no member and calls one singleton. The member a serves it.
+// An outsider is a process outside the cluster that calls one singleton. The member a serves it.
 type outsider struct {
 	caller
 	asked []singleton.Envelope
@@ -22,8 +22,9 @@ func (o *outsider) Send(to transport.Peer, m singleton.Message) {
 	o.asked = append(o.asked, singleton.Envelope{To: to.Address, Message: m})
 }
 
-// TestOutsiderAsksForSingletonsOnly: a process that is no member asks the member that serves it for a
-// singleton that calls wait for, and has no search for a type that is none: shards have homes instead.
+// TestOutsiderAsksForSingletonsOnly: a process outside the cluster asks its gateway for a singleton
+// that calls wait for. It does not search for a type that is not a singleton, because shards have
+// homes.
 func TestOutsiderAsksForSingletonsOnly(t *testing.T) {
 	o := &outsider{}
 	g := NewSeekers(o)
@@ -42,9 +43,9 @@ func TestOutsiderAsksForSingletonsOnly(t *testing.T) {
 	}
 }
 
-// TestOutsiderGoesWhereTheInstanceRuns: the answer about a singleton that is looked for brings the calls
-// to the instance. One about a type that nobody here looks for, or about a singleton of the cluster's
-// own, whose name may be the same, is for nobody here.
+// TestOutsiderGoesWhereTheInstanceRuns: an answer about a singleton that is looked for sends the
+// calls to its instance. An answer is ignored if nobody here looks for its type, or if it is about
+// a singleton of the cluster's own with the same name.
 func TestOutsiderGoesWhereTheInstanceRuns(t *testing.T) {
 	o, at := &outsider{}, transport.Address{Name: "b", Incarnation: 1}
 	g := NewSeekers(o)

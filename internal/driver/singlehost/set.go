@@ -16,12 +16,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// namePrefix stands before the type's name in messages about singletons of users, which so
-// never meet the coordinator's.
+// namePrefix precedes the type's name in messages about users' singletons. It keeps them apart from
+// the coordinator's messages.
 const namePrefix = "type/"
 
-// handoffAt is the status at which users' singletons are given away: before a member may
-// exit, like its shards.
+// handoffAt is the status of a member at which it gives users' singletons away. Like its shards,
+// they leave before the member exits.
 const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
@@ -29,10 +29,10 @@ type Hosting struct {
 	Type     string
 	Instance *Instance
 	Options  singleton.Options
-	Leases   Leases // for Options.Lease
+	Leases   Leases // used if Options.Lease is set
 }
 
-// A Set is all singletons that a member hosts or calls.
+// A Set holds the singletons that a member hosts or calls.
 type Set struct {
 	process Process
 	cluster string
@@ -41,12 +41,12 @@ type Set struct {
 	order   []*single
 }
 
-// NewSet returns a Set without singletons.
+// NewSet returns an empty Set.
 func NewSet(p Process, cluster string, self transport.Peer) *Set {
 	return &Set{process: p, cluster: cluster, self: self, byName: map[string]*single{}}
 }
 
-// Host adds a singleton that this member hosts, before the first view.
+// Host adds a singleton that this member hosts. It is called before the first view.
 func (g *Set) Host(h Hosting) error {
 	s, err := g.add(h.Type, g.process.Callable(h.Type))
 	if err != nil {
@@ -79,8 +79,8 @@ func (g *Set) add(kind string, callable Callable) (*single, error) {
 	return s, nil
 }
 
-// get returns the singleton of that name, made when it is first asked for; nil if the type
-// is no singleton.
+// get returns the singleton of that name, which the first call makes; nil if the type is not a
+// singleton.
 func (g *Set) get(kind string) *single {
 	s, callable := g.byName[kind], g.process.Callable(kind)
 	if s != nil {
@@ -103,7 +103,8 @@ func (g *Set) get(kind string) *single {
 	return s
 }
 
-// learn makes a singleton known that other members host and nobody here calls.
+// learn adds a singleton that other members host and this process does not call. It returns nil if
+// there is none of that name.
 func (g *Set) learn(kind string) *single {
 	v := g.process.View()
 	if v == nil {
@@ -122,8 +123,8 @@ func (g *Set) learn(kind string) *single {
 	return nil
 }
 
-// Want looks for the instance of a singleton, because calls wait for it. It reports false if
-// the type is no singleton.
+// Want looks for a singleton's instance, because calls wait for it. It reports false if the type is
+// not a singleton.
 func (g *Set) Want(kind string) bool {
 	s := g.get(kind)
 	if s == nil {
@@ -133,8 +134,8 @@ func (g *Set) Want(kind string) bool {
 	return true
 }
 
-// Opened announces to all members an instance running here under that epoch, so that their proxies
-// need not ask again. It reports false if the type is no singleton.
+// Opened announces to all members that an instance runs here under that epoch, so that their
+// proxies need not ask. It reports false if the type is not a singleton.
 func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	if g.get(kind) == nil {
 		return false
@@ -145,8 +146,8 @@ func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	return true
 }
 
-// Refused gives up the handoff of an instance whose successor does not take its state. It
-// reports false if the type is no singleton.
+// Refused gives up the handoff of an instance, because the successor does not take its state. It
+// reports false if the type is not a singleton.
 func (g *Set) Refused(kind, reason string) bool {
 	s := g.get(kind)
 	if s == nil {
@@ -157,7 +158,7 @@ func (g *Set) Refused(kind, reason string) bool {
 	return true
 }
 
-// WakeAt returns when Tick is due; zero for never.
+// WakeAt returns when Tick is due; zero means never.
 func (g *Set) WakeAt() (at time.Time) {
 	sooner := func(t time.Time) {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
@@ -177,7 +178,7 @@ func (g *Set) WakeAt() (at time.Time) {
 	return at
 }
 
-// Tick gives the singletons the time.
+// Tick passes the time to the singletons that are due.
 func (g *Set) Tick(now time.Time) {
 	due := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	for _, s := range g.order {
@@ -197,7 +198,7 @@ func (g *Set) Tick(now time.Time) {
 	}
 }
 
-// Check returns the first breach of an invariant.
+// Check returns an error that names the first broken invariant.
 func (g *Set) Check() error {
 	for _, s := range g.order {
 		if s.manager == nil {
@@ -210,14 +211,14 @@ func (g *Set) Check() error {
 	return nil
 }
 
-// ViewChanged takes the members.
+// ViewChanged tells the singletons the new view.
 func (g *Set) ViewChanged(v *membership.View) {
 	for _, s := range g.order {
 		s.view(v)
 	}
 }
 
-// Lost notes that a member is gone.
+// Lost tells the singletons that a member is gone.
 func (g *Set) Lost(a transport.Address) {
 	for _, s := range g.order {
 		s.search(singleton.Lost{Node: a})
@@ -230,8 +231,8 @@ func (g *Set) Lost(a transport.Address) {
 	}
 }
 
-// Settled reports whether this leaving member has given all singletons away, as far as a
-// member is left that can take them. It stops the others.
+// Settled reports whether this leaving member has given its singletons away. It stops singletons
+// that no remaining member can take.
 func (g *Set) Settled() bool {
 	settled := true
 	for _, s := range g.order {
@@ -255,8 +256,8 @@ func (g *Set) Settled() bool {
 	return settled
 }
 
-// Abandon forbids further turns of singletons that are still here: this member exits, and
-// once it is removed the next instance starts without asking.
+// Abandon lets no further turns begin of singletons that are still here, because this member exits.
+// Once it is removed, the next instance starts without asking it.
 func (g *Set) Abandon() {
 	for _, s := range g.order {
 		if s.instance != nil && s.manager.Holds() {
@@ -266,7 +267,7 @@ func (g *Set) Abandon() {
 	}
 }
 
-// Message handles a message of another process about a singleton.
+// Message handles another process's message about a singleton.
 func (g *Set) Message(from transport.Peer, m singleton.Message) {
 	s := g.get(strings.TrimPrefix(m.Name, namePrefix))
 	switch {
@@ -291,7 +292,7 @@ func (g *Set) send(to transport.Peer, m singleton.Message) {
 	g.process.Send(to, m)
 }
 
-// identity answers a proxy: the instance runs here, or why it does not.
+// identity returns the answer to a proxy: that the instance runs here, or why it does not.
 func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	a := singleton.Message{Name: m.Name, Type: singleton.Identity, ID: m.ID}
 	if s == nil || s.manager == nil {
@@ -307,7 +308,7 @@ func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	return a
 }
 
-// guide sends the location found by this member's proxy to a process outside the cluster.
+// guide tells a process outside the cluster where this member's proxy has found the instance.
 func (g *Set) guide(from transport.Peer, m singleton.Message, s *single) {
 	if s == nil { // nobody here ever called it
 		s = g.learn(strings.TrimPrefix(m.Name, namePrefix))
@@ -329,8 +330,8 @@ func (g *Set) guide(from transport.Peer, m singleton.Message, s *single) {
 	g.send(from, a)
 }
 
-// Seek looks for the singletons of the cluster whose place is not known here. It reports
-// whether there are any.
+// Seek looks for the cluster's singletons whose place is not known here. It reports whether there
+// are any.
 func (g *Set) Seek() (seeks bool) {
 	v := g.process.View()
 	if v == nil {
@@ -349,7 +350,7 @@ func (g *Set) Seek() (seeks bool) {
 	return seeks
 }
 
-// Rows returns all singletons of the cluster, for operators.
+// Rows describes all singletons of the cluster, for operators.
 func (g *Set) Rows(v *membership.View) (rows []operator.Singleton) {
 	hosts := hostmeta.Singletons(v)
 	for _, kind := range slices.Sorted(maps.Keys(hosts)) {

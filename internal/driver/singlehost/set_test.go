@@ -17,9 +17,9 @@ import (
 // caller is a process that calls one singleton and hosts none.
 type caller struct {
 	found    []transport.Address
-	answers  []singleton.Message // to clients
-	warnings []string            // of the log: the texts
-	gaveAway int                 // singletons that have left
+	answers  []singleton.Message // answers sent to clients
+	warnings []string            // texts of logged warnings
+	gaveAway int                 // number of singletons that have left
 }
 
 func (c *caller) Now() time.Time { return time.Unix(1000, 0) }
@@ -54,8 +54,8 @@ func (c *caller) Found(node transport.Address, _ placement.Epoch, _ bool) {
 	c.found = append(c.found, node)
 }
 
-// TestCallerSurvivesALostMember: a member that only calls a singleton has nothing to hand
-// over when another one is lost, and types that are no singletons are not taken for one.
+// TestCallerSurvivesALostMember: a member that only calls a singleton has nothing to hand over when
+// another member is lost. Types that are not singletons are not taken for singletons.
 func TestCallerSurvivesALostMember(t *testing.T) {
 	c := &caller{}
 	g := NewSet(c, "c", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}})
@@ -71,8 +71,8 @@ func TestCallerSurvivesALostMember(t *testing.T) {
 	}
 }
 
-// TestClientIsGuidedByWhatIsKnown: a member answers a client by what its own search for the singleton
-// found, and says that nobody hosts a type that no member has.
+// TestClientIsGuidedByWhatIsKnown: a member answers a client with what its own search for the
+// singleton has found, and says if no member hosts the type.
 func TestClientIsGuidedByWhatIsKnown(t *testing.T) {
 	c := &caller{}
 	g := NewSet(c, "c", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}})
@@ -93,8 +93,8 @@ func TestClientIsGuidedByWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestWakesForAnOpening: a member that waits for its predecessor's state looks again when it has
-// waited long enough.
+// TestWakesForAnOpening: a member that waits for its predecessor's state is woken when it has
+// waited for openPatience.
 func TestWakesForAnOpening(t *testing.T) {
 	g := NewSet(&caller{}, "c", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}})
 	s := g.get("Leader")
@@ -108,20 +108,20 @@ func TestWakesForAnOpening(t *testing.T) {
 	}
 }
 
-// leases is a store that answers requests to release a lease when it is told to.
+// leases is a store that answers requests to release a lease when the test says so.
 type leases struct {
 	Leases
 	released []store.Held
-	answer   func(error) // the last of them
+	answer   func(error) // answers the last request
 }
 
 func (l *leases) Release(h store.Held, _ time.Duration, done func(error)) {
 	l.released, l.answer = append(l.released, h), done
 }
 
-// TestLeaseThatIsNotReleased: a member whose instance has stopped has given the singleton away also
-// where the store does not take the lease back. It ends by itself then, and operators are told why the
-// next instance begins late.
+// TestLeaseThatIsNotReleased: a member whose instance has stopped has given the singleton away even
+// if the store does not take the lease back. The lease then ends by itself, and a log line tells
+// operators why the next instance begins late.
 func TestLeaseThatIsNotReleased(t *testing.T) {
 	for _, answer := range []error{nil, errors.New("the store is down")} {
 		c, self := &caller{}, transport.Address{Name: "a", Incarnation: 1}

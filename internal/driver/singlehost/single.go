@@ -13,41 +13,42 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// openPatience bounds the wait for state that a predecessor has announced.
+// openPatience bounds the wait for the state that a predecessor has announced.
 const openPatience = 5 * time.Second
 
-// A single is one singleton as the control loop of a member knows it. Its manager decides
-// where it lives, and its proxy finds it. For the data plane, which delivers its calls, it
-// is a type of one shard.
+// A single is one singleton at a member, as the control loop knows it. Its manager decides whether
+// its instance runs here, and its proxy finds the instance. For the data plane, which delivers
+// calls, it is a type with one shard.
 type single struct {
 	set       *Set
 	kind      string
-	callable  Callable // nil where nobody calls it here
+	callable  Callable // nil if this process does not call it
 	proxy     *singleton.Proxy
 	proxyAt   time.Time          // when proxy is due
-	manager   *singleton.Manager // nil where the type is not hosted
+	manager   *singleton.Manager // nil if this member does not host the type
 	managerAt time.Time          // when manager is due
-	instance  *Instance          // nil where the type is not hosted
+	instance  *Instance          // nil if this member does not host the type
 	holder    *leaseHolder       // nil without a lease
-	opening   *opening           // an instance that waits for its predecessor
-	arrived   opening            // the last Open that came: its sender, and its epoch
+	opening   *opening           // the shard, while it waits for its predecessor; nil if it does not
+	arrived   opening            // sender and epoch of the last Open that came
 }
 
-// An opening is a shard that is on its way here.
+// An opening is a shard that is on its way to this member.
 type opening struct {
 	from  transport.Address
 	epoch placement.Epoch
 	until time.Time
-	next  *handoff // what comes goes on at once
+	next  *handoff // the member that the shard goes on to at once; nil means none
 }
 
-// A handoff is the next member of an instance, and its epoch.
+// A handoff is the member that runs the instance next, and the epoch.
 type handoff struct {
 	to    transport.Address
 	epoch placement.Epoch
 }
 
-// view takes the members that may run the instance, as announced at joining.
+// view passes the members that may run the instance to the manager and the proxy. They announced
+// that when they joined.
 func (s *single) view(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -66,7 +67,7 @@ func (s *single) view(v *membership.View) {
 	s.search(view)
 }
 
-// step gives the manager one input and carries out its effects.
+// step gives the manager one input and carries out its output.
 func (s *single) step(in singleton.Input) {
 	before := s.manager.Holds()
 	out := s.manager.Step(s.set.process.Now(), in)
@@ -101,8 +102,8 @@ func (s *single) step(in singleton.Input) {
 	}
 }
 
-// start activates the instance: again where it died, with the state that the predecessor
-// sends, or from nothing. With relay it only keeps what the predecessor sends.
+// start starts the instance: where it died, with the state that the predecessor sends, or without a
+// state. With relay it only keeps what the predecessor sends.
 func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool) {
 	s.instance.relay(relay)
 	if s.instance.again() {
@@ -117,7 +118,7 @@ func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool
 	}
 }
 
-// predecessorOpened is called when everything waiting at the predecessor has come.
+// predecessorOpened handles the predecessor's Open, after all calls that waited there have come.
 func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch) {
 	s.arrived = opening{from: from, epoch: epoch}
 	if o := s.opening; o != nil && o.from == from && o.epoch == epoch {
@@ -125,7 +126,7 @@ func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch
 	}
 }
 
-// open lets the shard run here: by the predecessor's word, or without it.
+// open opens the shard here. arrived means that the predecessor's Open has come.
 func (s *single) open(arrived bool) {
 	o := s.opening
 	s.opening = nil
@@ -151,8 +152,8 @@ func (s *single) open(arrived bool) {
 	})
 }
 
-// stop ends the instance, and passes its state and the calls that wait for it to the successor if
-// there is one. What is on its way here passes on when it has come.
+// stop ends the instance. Unless to is zero, the instance's state and the waiting calls go to that
+// member. What is still on its way here follows when it has come.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	switch o := s.opening; {
 	case o == nil:
@@ -166,7 +167,7 @@ func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	}
 }
 
-// search gives the proxy one input and carries out its effects.
+// search gives the proxy one input and carries out its output.
 func (s *single) search(in singleton.ProxyInput) {
 	p := s.set.process
 	out := s.proxy.Step(p.Now(), in)
@@ -188,7 +189,8 @@ func (s *single) search(in singleton.ProxyInput) {
 	}
 }
 
-// at returns where the singleton runs as far as this member knows; zero means it does not.
+// at returns where the singleton runs, as far as this member knows; zero means that it runs
+// nowhere.
 func (s *single) at() transport.Address {
 	if s.instance != nil {
 		if _, here := s.instance.at(); here {

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// A Task is work that an instance has started beside its methods. It returns soon after ctx
+// A Task is work that an instance has started besides its methods. It must return soon after ctx
 // has ended.
 type Task func(ctx context.Context) error
 
-// tasks are the tasks of an instance. Each ends before the next instance starts. Its fields
-// are guarded by the shard's lock.
+// tasks are the tasks of an instance. All of them end before the next instance starts. The shard's
+// lock guards the fields.
 type tasks struct {
 	instance *Instance
 	running  int
-	had      bool     // this instance has started one
-	waiting  []func() // called when none runs any more
+	had      bool     // the current instance has started a task
+	waiting  []func() // called when no task is running
 }
 
-// startLocked starts a task of the instance's life. The shard's lock is held, so that nobody
-// waits already.
+// startLocked starts a task whose context is life. The caller has the shard's lock and knows that
+// the instance is not ending, so waiting is empty.
 func (ts *tasks) startLocked(life context.Context, task Task) {
 	ts.running++
 	ts.had = true
 	ts.instance.home.RunTask(life, task, ts.ended)
 }
 
-// ended notes that a task is over; with an error the instance ends.
+// ended records that a task is done. An error ends the instance.
 func (ts *tasks) ended(err error) {
 	if err != nil {
 		ts.instance.Fail(err.Error())
@@ -44,12 +44,11 @@ func (ts *tasks) ended(err error) {
 	}
 }
 
-// taskPatience is how long a task may go on after the end of its context before the log
-// warns of it.
+// taskPatience is how long a task may run after its context has ended before that is logged.
 const taskPatience = 5 * time.Second
 
-// then calls f when no task is left of those whose context has ended: at once, if none is.
-// There is no bound: the next instance must not run beside them.
+// then calls f when no task is running. It sets no time limit, because the next instance must not
+// run beside these tasks.
 func (ts *tasks) then(f func()) {
 	in := ts.instance
 	in.shard.Mu.Lock()

@@ -1,4 +1,4 @@
-// Package turnlease says until when a process may run turns.
+// Package turnlease records until when a process may run turns.
 package turnlease
 
 import (
@@ -6,36 +6,37 @@ import (
 	"time"
 )
 
-// A Lease says until when a node may run turns and answer: it hears itself through the broker, and
-// a majority of the members. It is read at each turn by the monotonic clock, so that a process
-// finds it expired after standing still. It is safe for concurrent use, but for Init.
+// A Lease says until when a node may run turns and answer calls. The node renews it while it hears
+// itself through the broker, and a majority of the members. Each turn reads it against the
+// monotonic clock, so that a process that stood still finds it expired. It is safe for concurrent
+// use, except Init.
 type Lease struct {
 	base  time.Time
-	until atomic.Int64 // nanoseconds after base; forever: no bound
+	until atomic.Int64 // nanoseconds after base; forever means no end
 	phase atomic.Int32
 }
 
 const forever = int64(1<<63 - 1)
 
-// A Phase is a part of the life of a lease. Phases follow each other in this order.
+// A Phase is a stage in the life of a lease. The phases follow each other in the order of the
+// constants.
 type Phase int32
 
 // The phases.
 const (
 	Renewed Phase = iota // turns may begin while the lease lasts
-	Closing              // no turn begins any more; what runs may be answered while the lease lasts
-	Ending               // no turn begins any more; what has run may be answered, for the node left in order
-	Over                 // nothing is answered any more
+	Closing              // no turn begins any more; running turns may be answered while the lease lasts
+	Ending               // no turn begins any more; turns that ran may be answered, because the node left gracefully
+	Over                 // no turn is answered any more
 )
 
-// Init sets the time from which the lease's clock counts. The lease is over until it is
-// renewed.
+// Init sets the base of the lease's clock. The lease is not valid until Renew.
 func (l *Lease) Init(base time.Time) { l.base = base }
 
 // Base returns the time from which the lease's clock counts.
 func (l *Lease) Base() time.Time { return l.base }
 
-// Renew sets the end of the lease; the zero time is none.
+// Renew sets the end of the lease; the zero time means no end.
 func (l *Lease) Renew(until time.Time) {
 	if until.IsZero() {
 		l.until.Store(forever)
@@ -44,7 +45,7 @@ func (l *Lease) Renew(until time.Time) {
 	l.until.Store(int64(until.Sub(l.base)))
 }
 
-// End enters a later phase. There is no way back.
+// End moves the lease to a later phase. It never moves it back.
 func (l *Lease) End(phase Phase) {
 	for {
 		now := l.phase.Load()
@@ -60,25 +61,24 @@ func (l *Lease) Phase() Phase { return Phase(l.phase.Load()) }
 // Bounded reports whether the lease has an end.
 func (l *Lease) Bounded() bool { return l.until.Load() != forever }
 
-// Valid reports whether a turn may begin. It reads the clock, unless there is no
-// bound.
+// Valid reports whether a turn may begin. It reads the clock, unless the lease has no end.
 func (l *Lease) Valid() bool {
 	return !l.Bounded() && l.Phase() == Renewed || l.ValidAt(l.Now())
 }
 
-// ValidAt reports whether a turn may begin at a time of the lease's clock.
+// ValidAt reports whether a turn may begin at that time of the lease's clock.
 func (l *Lease) ValidAt(now int64) bool {
 	return l.Phase() == Renewed && now < l.until.Load()
 }
 
-// Now is the lease's clock, which is monotonic: nanoseconds after its base.
+// Now returns the time of the lease's clock, which is monotonic, in nanoseconds after Base.
 func (l *Lease) Now() int64 { return int64(time.Since(l.base)) }
 
-// MayAnswer reports whether a turn that has run may be answered.
+// MayAnswer reports whether a turn that ran may be answered.
 func (l *Lease) MayAnswer() bool { return l.Phase() == Ending || l.Lasts() }
 
-// Lasts reports whether the node has contact with the others: the lease is not over, although turns
-// may not begin in the phase Closing.
+// Lasts reports whether the lease has not ended, so that the node has contact with the others. In
+// phase Closing no turn may begin all the same.
 func (l *Lease) Lasts() bool {
 	return l.Phase() < Ending && (!l.Bounded() || l.Now() < l.until.Load())
 }

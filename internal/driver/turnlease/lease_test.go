@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLease: turns begin until the lease is over, to the nanosecond, and not in a later
-// phase; what has run may still be answered while the node leaves in order.
+// TestLease: turns begin until the lease ends, to the nanosecond, and not in a later phase. Turns
+// that ran may still be answered if the node leaves gracefully.
 func TestLease(t *testing.T) {
 	var l Lease
 	l.Init(time.Now())

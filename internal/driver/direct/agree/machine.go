@@ -12,27 +12,27 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Times of the agreement.
+// Time limits of an agreement.
 const (
 	OfferFor   = 3 * time.Second  // how long an offer waits for its answer
-	ExpectFor  = 10 * time.Second // how long an accepted process may dial
-	DialFor    = 2 * time.Second  // how long dialing takes at most, with TLS and the nonce
+	ExpectFor  = 10 * time.Second // how long an accepted peer may take to dial
+	DialFor    = 2 * time.Second  // how long dialing may take, with TLS and the nonce
 	RenewEvery = 2 * time.Second
-	HeardFor   = 5 * time.Second // a peer that was not heard for this long loses its connections
-	UnusedFor  = time.Minute     // a connection without frames for this long is closed
-	// SteadyFor is how long a connection stays open before its peer's earlier failures do not
-	// count any more.
+	HeardFor   = 5 * time.Second // how long a peer may not be heard before its connections are closed
+	UnusedFor  = time.Minute     // how long a connection may carry no frame before it is closed
+	// SteadyFor is how long a connection must stay open for earlier failures of its peer to be
+	// forgotten.
 	SteadyFor = 10 * time.Second
-	// MinBackOff is the time between the first failure with a peer and the next offer. It
-	// doubles with each failure, up to MaxBackOff, and is shortened at random by up to half.
+	// MinBackOff is the pause after the first failure with a peer, before the next offer. Each
+	// further failure doubles the pause, up to MaxBackOff; a random part, up to half, is subtracted.
 	MinBackOff = time.Second
 	MaxBackOff = time.Minute
 )
 
-// Bounds of the pairs, connected or not. Beyond them, offers of others are refused.
+// Bounds of the pairs, connected or not. Beyond them this process refuses offers.
 const (
-	MaxLanes = 4096 // all
-	MaxNamed = 1024 // with clients of one name; the broker decides who may use a name
+	MaxLanes = 4096 // all pairs
+	MaxNamed = 1024 // pairs with clients of one name; the broker decides who may use a name
 )
 
 // A Config describes the process.
@@ -40,20 +40,20 @@ type Config struct {
 	Self    transport.Peer
 	Lanes   int
 	Key     Key
-	Address string        // where others can reach the process; "" means it does not listen
+	Address string        // where other processes can reach this one; "" means that it does not listen
 	Seed    uint64        // of the back-off's randomness
-	BackOff time.Duration // after the first failure with a peer; default MinBackOff, and tests have less
+	BackOff time.Duration // pause after the first failure with a peer; default MinBackOff, tests set less
 }
 
-// A Machine has the direct lanes of one process. It is not safe for concurrent use.
+// A Machine decides on the direct lanes of one process. It is not safe for concurrent use.
 //
 // Invariants:
 //  1. There is at most one pair for each peer and lane, and it has at most one connection.
-//  2. expected has exactly the nonces of the expecting pairs, and open exactly the connections of
-//     the connected ones.
-//  3. named counts the pairs of clients by name, and a name without pairs is not in it.
+//  2. The keys of expected are exactly the nonces of the expecting pairs, and those of open the
+//     connections of the connected pairs.
+//  3. named counts the pairs with clients by name. It has no name without pairs.
 //  4. keys counts the expecting pairs by key.
-//  5. A peer's open is the number of its connections.
+//  5. The field open of a peer is the number of its open connections.
 type Machine struct {
 	cfg      Config
 	rng      *rand.Rand
@@ -65,7 +65,7 @@ type Machine struct {
 	peers    map[transport.Address]*peer
 }
 
-// A pairKey names a lane with a peer.
+// A pairKey names a peer and a lane.
 type pairKey struct {
 	peer transport.Address
 	lane int
@@ -75,13 +75,13 @@ func (k pairKey) compare(o pairKey) int {
 	return cmp.Or(k.peer.Compare(o.peer), cmp.Compare(k.lane, o.lane))
 }
 
-// A status is the state of a pair. There is no pair without an agreement.
+// A status is the state of a pair. Without an agreement there is no pair.
 type status uint8
 
 const (
-	offered   status = iota // an Offer was sent
-	dialing                 // it was accepted, and this process dials
-	expecting               // an Offer was accepted, and the peer dials
+	offered   status = iota // this process sent an Offer
+	dialing                 // the peer accepted, and this process dials
+	expecting               // this process accepted an Offer, and the peer dials
 	connected               // the connection is open
 )
 
@@ -91,22 +91,22 @@ type pair struct {
 	lane   int
 	status status
 	nonce  Nonce
-	key    Key       // the peer's
-	until  time.Time // when the agreement is given up; not of an open connection
-	agreed time.Time // when the peer was heard with its key
-	id     uint64    // of the open connection
+	key    Key       // the peer's key
+	until  time.Time // when an agreement without an open connection is given up
+	agreed time.Time // when the peer sent its key
+	id     uint64    // id of the open connection
 	opened time.Time
-	used   time.Time // when it last carried a frame
+	used   time.Time // when the connection last carried a frame
 }
 
-// A peer is a process with pairs, or with remembered failures.
+// A peer is a process that has pairs, or whose failures are remembered.
 type peer struct {
 	transport.Peer
-	open     int       // connections
-	heard    time.Time // through the broker
+	open     int       // number of open connections
+	heard    time.Time // when the peer was last heard through the broker
 	renewAt  time.Time
 	failures int
-	until    time.Time // no offer before
+	until    time.Time // until when the peer is offered nothing
 }
 
 // New returns a Machine without connections.
@@ -127,7 +127,7 @@ func (m *Machine) Idle() bool { return len(m.pairs) == 0 && len(m.peers) == 0 }
 // Open returns the number of open connections.
 func (m *Machine) Open() int { return len(m.open) }
 
-// Expects reports whether any process that is expected to dial has the key.
+// Expects reports whether a process that is expected to dial has the key.
 func (m *Machine) Expects(k Key) bool { return m.keys[k] > 0 }
 
 // Connected returns the open connection with a peer for a lane, if there is one.
@@ -138,8 +138,8 @@ func (m *Machine) Connected(peer transport.Address, lane int) (id uint64, ok boo
 	return 0, false
 }
 
-// Want offers a peer a connection, because there are frames for it. It does nothing while
-// there is an agreement, or the peer's back-off has not passed.
+// Want offers a peer a connection for a lane that has frames for it. It does nothing if there is an
+// agreement, or if the peer's back-off has not passed.
 func (m *Machine) Want(now time.Time, to transport.Peer, lane int, nonce Nonce) (out Output) {
 	if isClient(to) || to.Address == m.cfg.Self.Address || m.pairs[pairKey{to.Address, lane}] != nil {
 		return out
@@ -160,8 +160,8 @@ func (m *Machine) offer(now time.Time, to transport.Peer, lane int, nonce Nonce,
 	out.Send = append(out.Send, Send{to, Offer{Lane: lane, Nonce: nonce, Key: m.cfg.Key, Address: m.cfg.Address}})
 }
 
-// Receive takes a message of a process. nonce is a fresh one, for an Offer that may be the
-// answer. refusal is the reason why this process agrees to no connection at the moment, or "".
+// Receive handles a message of a process. nonce is a fresh one, in case the answer is an Offer.
+// refusal is why this process currently agrees to no connection; "" if it does agree.
 func (m *Machine) Receive(now time.Time, from transport.Peer, msg Message, nonce Nonce, refusal string) (out Output) {
 	if p := m.peers[from.Address]; p != nil {
 		p.heard = now
@@ -227,7 +227,7 @@ func (m *Machine) offeredBy(now time.Time, from transport.Peer, o Offer, nonce N
 	out.Send = append(out.Send, Send{from, Accept{Lane: o.Lane, Nonce: o.Nonce, Key: m.cfg.Key, Address: m.cfg.Address}})
 }
 
-// refusal returns the reason to refuse an offer, or "".
+// refusal returns the reason to refuse an offer; "" means none.
 func (m *Machine) refusal(from transport.Peer, o Offer, old *pair) string {
 	_, known := m.expected[o.Nonce]
 	switch {
@@ -245,8 +245,9 @@ func (m *Machine) refusal(from transport.Peer, o Offer, old *pair) string {
 	return ""
 }
 
-// Arrived takes a process that has dialed, shown a key and then a nonce. id names its connection.
-// It returns the process and the lane; ok is false if nobody is expected with them.
+// Arrived handles a connection from a process that has dialed and has shown a key and a nonce. id
+// names the connection. It returns the process and the lane; ok is false if no process with that
+// key and nonce is expected.
 func (m *Machine) Arrived(now time.Time, key Key, nonce Nonce, id uint64) (from transport.Peer, lane int, ok bool, out Output) {
 	at, known := m.expected[nonce]
 	if !known {
@@ -260,7 +261,8 @@ func (m *Machine) Arrived(now time.Time, key Key, nonce Nonce, id uint64) (from 
 	return p.peer, p.lane, true, out
 }
 
-// Dialed takes the result of a Dial. id names the connection; 0 means there is none.
+// Dialed handles the result of a Dial. id names the connection; 0 means that dialing failed. It
+// reports whether the connection is still wanted.
 func (m *Machine) Dialed(now time.Time, d Dial, id uint64) (ok bool, out Output) {
 	at := pairKey{d.Peer.Address, d.Lane}
 	p := m.pairs[at]
@@ -276,8 +278,8 @@ func (m *Machine) Dialed(now time.Time, d Dial, id uint64) (ok bool, out Output)
 	return true, out
 }
 
-// connect records the open connection of a pair, and sends the first Renewal to a newly connected
-// peer.
+// connect records a pair's open connection. If it is the only connection with the peer, connect
+// sends the first Renewal.
 func (m *Machine) connect(now time.Time, p *pair, id uint64, out *Output) {
 	m.unexpect(p)
 	p.status, p.id, p.opened, p.used = connected, id, now, now
@@ -297,14 +299,14 @@ func (m *Machine) renew(now time.Time, p *peer, out *Output) {
 	out.Send = append(out.Send, Send{p.Peer, Renewal{}})
 }
 
-// Used notes that a connection has carried a frame.
+// Used records that a connection has carried a frame.
 func (m *Machine) Used(now time.Time, id uint64) {
 	if at, ok := m.open[id]; ok {
 		m.pairs[at].used = now
 	}
 }
 
-// Ended notes that a connection has ended for a reason.
+// Ended records that a connection has ended for that reason.
 func (m *Machine) Ended(now time.Time, id uint64, why Reason) {
 	at, ok := m.open[id]
 	if !ok {
@@ -321,7 +323,8 @@ func (m *Machine) Ended(now time.Time, id uint64, why Reason) {
 	m.failed(now, p.peer)
 }
 
-// failed has the next offer to a peer wait. Failures of several lanes at once count as one.
+// failed sets how long the peer is offered nothing. Failures during that time, such as those of
+// other lanes, do not count again.
 func (m *Machine) failed(now time.Time, with transport.Peer) {
 	if isClient(with) {
 		return // it is never offered anything
@@ -353,8 +356,7 @@ func (m *Machine) Gone(a transport.Address) (out Output) {
 }
 
 // Tick gives up agreements whose time has passed, sends Renewals, and closes connections that are
-// unused or have a silent peer. It is to be called at least twice a second unless the Machine is
-// Idle.
+// unused or whose peer is silent. It is called at least twice a second unless the Machine is Idle.
 func (m *Machine) Tick(now time.Time) (out Output) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.pairs), pairKey.compare) {
 		switch p := m.pairs[at]; {
@@ -383,7 +385,7 @@ func (m *Machine) Tick(now time.Time) (out Output) {
 	return out
 }
 
-// revoke closes the connections with a peer that was not heard.
+// revoke closes the connections with a peer that was not heard for HeardFor.
 func (m *Machine) revoke(now time.Time, p *peer, out *Output) {
 	for lane := range m.cfg.Lanes {
 		at := pairKey{p.Address, lane}
@@ -415,7 +417,7 @@ func (m *Machine) add(p *pair) {
 	}
 }
 
-// unexpect ends the wait for a process to dial.
+// unexpect stops expecting a process to dial.
 func (m *Machine) unexpect(p *pair) {
 	if p.status != expecting {
 		return
@@ -444,7 +446,7 @@ func (m *Machine) remove(at pairKey) {
 	}
 }
 
-// Check returns the first broken invariant.
+// Check returns an error that names the first broken invariant.
 func (m *Machine) Check() error {
 	expected, open, keys, named := 0, 0, map[Key]int{}, map[string]int{}
 	perPeer := map[transport.Address]int{}
@@ -458,13 +460,13 @@ func (m *Machine) Check() error {
 			expected++
 			keys[p.key]++
 			if m.expected[p.nonce] != at {
-				return fmt.Errorf("invariant 2: the nonce of %v is expected of %v", at, m.expected[p.nonce])
+				return fmt.Errorf("invariant 2: the nonce of %v belongs to %v in expected", at, m.expected[p.nonce])
 			}
 		case connected:
 			open++
 			perPeer[at.peer]++
 			if m.open[p.id] != at {
-				return fmt.Errorf("invariant 2: connection %d of %v is that of %v", p.id, at, m.open[p.id])
+				return fmt.Errorf("invariant 2: connection %d of %v belongs to %v in open", p.id, at, m.open[p.id])
 			}
 		}
 	}

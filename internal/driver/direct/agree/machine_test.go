@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// member and client are processes; i orders them.
+// member and client return processes; i determines their order.
 func member(name string, i uint64) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: identity.Mark(identity.Member, i)}}
 }
@@ -27,7 +27,7 @@ func keyOf(p transport.Peer) (k Key) {
 	return k
 }
 
-// machine is one of a process that listens, or does not.
+// machine returns the Machine of a process that listens or does not.
 func machine(self transport.Peer, listens bool) *Machine {
 	cfg := Config{Self: self, Lanes: 2, Key: keyOf(self), Seed: 1}
 	if listens {
@@ -46,7 +46,7 @@ type world struct {
 	mail     []mail
 	dials    []dialed
 	conns    map[uint64]*wireConn
-	lose     float64 // of messages and dials
+	lose     float64 // probability that a message or dial is lost
 	ids      uint64
 	nonces   uint64
 	log      []string
@@ -90,7 +90,7 @@ func (w *world) want(p, to transport.Peer, lane int) {
 	w.do(p, w.machines[p.Address].Want(w.now, to, lane, w.nonce()))
 }
 
-// do takes what a machine wants done.
+// do carries out a Machine's output.
 func (w *world) do(p transport.Peer, out Output) {
 	w.t.Helper()
 	require.NoError(w.t, w.machines[p.Address].Check())
@@ -109,7 +109,7 @@ func (w *world) do(p transport.Peer, out Output) {
 	}
 }
 
-// close ends a connection at one end, which the other one sees.
+// close ends a connection at one end; the other end then notices.
 func (w *world) close(p transport.Peer, id uint64, why Reason) {
 	w.log = append(w.log, fmt.Sprintf("%s closes: %v", p.Name, why))
 	c := w.conns[id]
@@ -126,7 +126,7 @@ func (w *world) close(p transport.Peer, id uint64, why Reason) {
 	}
 }
 
-// deliver brings one message, or makes one dial; it reports false if there is none.
+// deliver delivers one message, or makes one dial. It reports false if there is none.
 func (w *world) deliver() bool {
 	n := len(w.mail) + len(w.dials)
 	if n == 0 {
@@ -176,7 +176,7 @@ func (w *world) settle() {
 	}
 }
 
-// pass lets time go by, with ticks and no traffic.
+// pass lets time pass, with ticks and without traffic.
 func (w *world) pass(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(500 * time.Millisecond)
@@ -187,7 +187,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// requireOpen checks the connections of a process.
+// requireOpen checks the number of processes' open connections.
 func (w *world) requireOpen(n int, ps ...transport.Peer) {
 	w.t.Helper()
 	for _, p := range ps {
@@ -301,7 +301,8 @@ func TestLanesAreApart(t *testing.T) {
 	w.requireOpen(2, a, b)
 }
 
-// TestOfferTwice: a process that lost its connection offers again, and the old one is closed.
+// TestOfferTwice: a process that lost its connection sends another offer, and the old connection is
+// closed.
 func TestOfferTwice(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.add(member("a", 1), true), w.add(member("b", 2), true)
@@ -398,8 +399,8 @@ func TestAcceptOfAnotherOffer(t *testing.T) {
 	require.Empty(t, m.Receive(now, b, accept, Nonce{}, "").Dial, "twice")
 }
 
-// TestBackOff: each failure doubles the time to the next offer, up to a minute; a connection
-// that stood for long begins again.
+// TestBackOff: each failure doubles the time to the next offer, up to a minute. After a connection
+// that stayed open for SteadyFor the time starts again.
 func TestBackOff(t *testing.T) {
 	a, b := member("a", 1), member("b", 2)
 	m, now := machine(a, false), time.Unix(1000, 0)
@@ -438,8 +439,8 @@ func TestOfferWithoutAnswer(t *testing.T) {
 	require.Len(t, m.Want(now.Add(OfferFor+MinBackOff), b, 0, Nonce{1}).Send, 1)
 }
 
-// TestRevoked: both ends close the connection within HeardFor after one of them lost the broker,
-// and not before.
+// TestRevoked: both ends close the connection HeardFor after one of them has lost the broker, and
+// not earlier.
 func TestRevoked(t *testing.T) {
 	for _, side := range []string{"a", "b"} {
 		t.Run(side, func(t *testing.T) {
@@ -487,7 +488,7 @@ func TestUnused(t *testing.T) {
 	require.True(t, w.machines[b.Address].Idle() && w.machines[a.Address].Idle())
 }
 
-// TestFlood: offers of many processes of one name take no more than their bound, and others
+// TestFlood: offers of many processes of one name use no more than their bound, and other processes
 // still get lanes.
 func TestFlood(t *testing.T) {
 	w := newWorld(t)
@@ -513,8 +514,8 @@ func TestFlood(t *testing.T) {
 	require.True(t, m.Idle())
 }
 
-// TestRandom: whatever is lost, closed, wished for and removed, invariants hold, and both ends of each
-// connection agree once everything has arrived.
+// TestRandom: whatever is lost, closed, wanted and removed, the invariants hold, and both ends of
+// each connection agree once everything has arrived.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newWorld(t)

@@ -6,13 +6,13 @@ import "encoding/hex"
 // certificate).
 type Key [32]byte
 
-// A Nonce names one offer. Only the two processes that agree know it.
+// A Nonce identifies one offer. Only the two processes of the offer know it.
 type Nonce [16]byte
 
-// String returns the beginning of the nonce, for logs.
+// String returns the first four bytes of the nonce in hexadecimal, for logs.
 func (n Nonce) String() string { return hex.EncodeToString(n[:4]) }
 
-// A Message is one of Offer, Accept, Refusal and Renewal.
+// A Message is an Offer, Accept, Refusal or Renewal.
 type Message interface{ message() }
 
 // An Offer proposes a connection for a lane.
@@ -20,7 +20,7 @@ type Offer struct {
 	Lane  int
 	Nonce Nonce
 	Key   Key
-	// Address is where the sender listens, as host:port; "" if it does not.
+	// Address is where the sender listens, as host:port; "" if it does not listen.
 	Address string
 }
 
@@ -39,7 +39,7 @@ type Refusal struct {
 	Reason string
 }
 
-// A Renewal says that the sender can still be heard through the broker.
+// A Renewal shows that the sender can still be heard through the broker.
 type Renewal struct{}
 
 func (Offer) message()   {}

@@ -9,13 +9,13 @@ type Reason uint8
 const (
 	Broken   Reason = iota // an error of the connection, or the peer closed it
 	Stalled                // the peer acknowledged nothing for stream.RetryAfter
-	Crowded                // the peer does not read: too much waits to be written
-	Forged                 // a frame named another sender, or the bytes were no frame
-	Revoked                // the peer was not heard through the broker for HeardFor
-	Unused                 // it carried nothing for UnusedFor
-	Replaced               // the peer has another connection
+	Crowded                // the peer reads too slowly, so too many bytes wait to be written
+	Forged                 // a frame named another sender, or the bytes were not a frame
+	Revoked                // the peer was not heard through the broker for agree.HeardFor
+	Unused                 // it carried no frame for UnusedFor
+	Replaced               // the peer has offered a new connection
 	Removed                // the peer left or was removed
-	Over                   // this process ends
+	Over                   // this process is ending
 	Reasons                // the number of reasons
 )
 
@@ -23,7 +23,7 @@ var reasonNames = [Reasons]string{
 	"broken or closed by the peer", "stalled", "crowded", "forged frame", "not heard through the broker", "unused", "replaced", "peer removed", "process ends",
 }
 
-// String names the reason.
+// String returns the name of the reason.
 func (r Reason) String() string {
 	if r < Reasons {
 		return reasonNames[r]
@@ -31,10 +31,10 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// IsFault reports whether the peer should not be offered a connection at once.
+// IsFault reports whether the peer should be offered no connection for a while.
 func (r Reason) IsFault() bool { return r <= Revoked }
 
-// An Output is the work that the driver has to do.
+// An Output is the work that an input of the Machine leaves to its driver.
 type Output struct {
 	Send    []Send
 	Dial    []Dial
@@ -42,22 +42,22 @@ type Output struct {
 	Refused []Refused
 }
 
-// A Send is a message to be sent through the broker.
+// A Send is a message to send through the broker.
 type Send struct {
 	To      transport.Peer
 	Message Message
 }
 
-// A Dial is a connection to be made, within DialFor. Machine.Dialed takes the result.
+// A Dial is a connection to make within DialFor. Machine.Dialed gets the result.
 type Dial struct {
 	Peer    transport.Peer
 	Lane    int
 	Address string
-	Key     Key // that the peer must show
+	Key     Key // the key that the peer must have
 	Nonce   Nonce
 }
 
-// A Close is a connection to be closed.
+// A Close is a connection to close.
 type Close struct {
 	ID     uint64
 	Reason Reason
