@@ -49,9 +49,8 @@ func (a *Presence) alive() message.Alive {
 	return message.Alive{Founder: a.Gossip.Founder, Size: uint32(f.Fulls), Barred: f.Barred, Server: a.Mark, Bound: a.Bound()}
 }
 
-// OnAlive handles a sign of life of a member, or of another cluster of the same name.
-// Of two clusters the smaller one gives way; if they are equal, the one with the later
-// founder.
+// OnAlive handles a sign of life from a member, or from another cluster of the same name. Of two
+// such clusters the smaller one gives way; of two equal ones, the one with the later founder.
 func (a *Presence) OnAlive(in core.Receive, msg message.Alive) {
 	if msg.Founder == a.Gossip.Founder {
 		if msg.Barred == a.Local().Barred { // this node is not
