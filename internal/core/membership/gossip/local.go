@@ -47,10 +47,10 @@ func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
 	return l.Evidence[i]
 }
 
-// Speaker returns the member that tells all of a version merged of concurrent ones: the leader, if
-// no member holds this node unreachable. An unreachable node may lead in its own view, and after a
-// split all nodes are unreachable. So it leaves that to the leader in the view of the others or,
-// without one, to the first member by the order of leaders.
+// Speaker returns the member that sends a version merged of concurrent ones to all others. It is
+// the leader, unless a member holds this node unreachable. Such a node may lead in its own view,
+// and after a split all nodes are such. So then it is the leader in the view of the others or,
+// without one, the first member in the order of leaders.
 func (l *Local) Speaker() transport.Address {
 	if l.Self < 0 || l.Evidence[l.Self] == NoEvidence {
 		return l.Leader

@@ -27,10 +27,10 @@ const (
 	Leaving
 	// Exiting members have handed off everything and are removed next.
 	Exiting
-	// Down members were given up by the others, or were told to go. A Down member is removed
+	// Down members were given up by the others, or were ordered to stop. A Down member is removed
 	// next, and stops if it is still alive.
 	Down
-	// Removed nodes are no longer members. An incarnation never comes back from it.
+	// Removed nodes are not members. A removed incarnation never becomes a member again.
 	Removed
 )
 
@@ -82,8 +82,7 @@ type Member struct {
 	UpNumber uint32
 	// ExitReady is set at a Leaving member that has nothing left to hand off.
 	ExitReady bool
-	// Forced is set at a Down member that an operator downed. The operator vouches
-	// for its death.
+	// Forced is set at a Down member that an operator downed. The operator vouches for its death.
 	Forced bool
 	// Judged is set at a member downed by a side with the lease. See the downing strategy "lease
 	// majority".
@@ -170,9 +169,8 @@ func mergeMembers(a, b []Member) []Member {
 	return merged
 }
 
-// mergeMember joins two records of one member. Roles and Meta are the same in
-// both. Of two ages the older one stands: both were given out, and the member
-// may have acted on the older.
+// mergeMember joins two records of one member, which have the same Roles and Meta. Of two ages the
+// older one stands: both were given out, and the member may have acted on the older.
 func mergeMember(a, b Member) Member {
 	a.Status = max(a.Status, b.Status)
 	a.ExitReady = a.ExitReady || b.ExitReady

@@ -8,8 +8,8 @@ import (
 )
 
 // A SeenSet is the set of members that have seen one version of the state: bit i stands for
-// Members[i] in it. It holds a bit for every member and is a value: all methods but Add return new
-// ones.
+// Members[i] of that version. It has a bit for every member, and is a value: all methods but Add
+// return new sets.
 type SeenSet []uint64
 
 // NewSeenSet returns an empty set for a number of members.
