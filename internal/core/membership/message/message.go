@@ -118,10 +118,10 @@ func (m Gossip) String() string { return "gossip: " + m.State.String() }
 // state. The leader of a large cluster broadcasts it when all have seen the version.
 type Status struct {
 	Target  uint32         // the receiver
-	Version gossip.Digest  // of the founder and the clock
+	Version gossip.Digest  // the fingerprint of the founder and the clock
 	Changes uint64         // the sum of the clock's counts
 	All     bool           // all members have seen the version; Seen is nil then
-	Members int            // the number of members, unless all have seen the version
+	Members int            // the number of members; 0 if All is set
 	Seen    gossip.SeenSet // the members that have seen the version, in their order
 }
 
@@ -135,11 +135,11 @@ func (m Status) String() string {
 	return fmt.Sprintf("status: version %x seen by %d of %d", m.Version[0], m.Seen.Count(), m.Members)
 }
 
-// Heartbeat asks a watched member for a sign of life, which is [HeartbeatAck].
+// Heartbeat asks a watched member for a sign of life. The member answers with [HeartbeatAck].
 type Heartbeat struct {
 	Target uint32     // the watched member
 	Seq    uint64     // the number of the heartbeat, for the answer
-	Server ServerMark // behind the sender's connection
+	Server ServerMark // the broker instance of the sender
 	// Heard is the highest Seq of the receiver's own heartbeats that the sender has
 	// received; 0 means none.
 	Heard uint64
@@ -157,7 +157,7 @@ func (m Heartbeat) String() string { return fmt.Sprintf("heartbeat %d", m.Seq) }
 type HeartbeatAck struct {
 	Target uint32     // the member that sent the heartbeat
 	Seq    uint64     // of the heartbeat
-	Server ServerMark // behind the answerer's connection
+	Server ServerMark // the broker instance of the answerer
 }
 
 func (HeartbeatAck) message() {}
@@ -165,16 +165,16 @@ func (HeartbeatAck) message() {}
 // String is for transcripts and logs.
 func (m HeartbeatAck) String() string { return fmt.Sprintf("heartbeat-ack %d", m.Seq) }
 
-// Alive is broadcast by the members of a small cluster, so that each hears a majority however few
-// it watches, and by the leader of any cluster, so that two clusters of one name meet.
+// Alive is broadcast by the members of a small cluster, so that each member hears a majority
+// however few it watches, and by the leader of any cluster, so that two clusters of one name meet.
 type Alive struct {
 	Founder transport.Address // the founder of the cluster, which identifies it
 	Size    uint32            // the number of its Up and Leaving members
-	// Barred is a fingerprint of the Down and removed nodes of this cluster, as the
-	// sender knows them. A member with the same fingerprint is none of them: the sender
-	// vouches for it.
+	// Barred is a fingerprint of the Down and removed nodes of this cluster, as the sender knows
+	// them. A receiver that computes the same fingerprint is none of them: the sender vouches for
+	// it.
 	Barred uint64
-	Server ServerMark // behind the sender's connection
+	Server ServerMark // the broker instance of the sender
 	// Bound means that no lease follows from this message, but only from heartbeats and
 	// their answers.
 	Bound bool
@@ -192,7 +192,7 @@ type Vote struct {
 	Seq    uint64     // the number of the vote, for the answer
 	Barred uint64     // as in Alive
 	Voters uint32     // the number of voters that the sender knows
-	Server ServerMark // behind the voter's connection
+	Server ServerMark // the broker instance of the voter
 }
 
 func (Vote) message() {}
@@ -200,15 +200,14 @@ func (Vote) message() {}
 // String is for transcripts and logs.
 func (m Vote) String() string { return fmt.Sprintf("vote %d", m.Seq) }
 
-// VoteAck answers [Vote] with the times since others vouched for the voter, as the
-// collector knows them.
+// VoteAck answers [Vote] with how long ago others vouched for the voter, as the collector knows it.
 type VoteAck struct {
 	Target uint32 // the voter
 	Seq    uint64 // of the vote
-	// Majority is the age of the vote that completes a quorum, among the votes for the voter; All
-	// is the age of the oldest of these by a reachable member, and Every by a member not Down.
-	// Heard is the age of the vote that completes half of all votes, whether or not they vouch for
-	// the voter. 0 means never, so ages are at least 1 ms.
+	// Majority is the age of the vote that completes a quorum, among the votes for the voter. All
+	// is the age of the oldest vote of the reachable members, and Every of the members that are not
+	// Down. Heard is the age of the vote that completes half of all votes, whether or not they
+	// vouch for the voter. 0 means never, so ages are at least 1 ms.
 	Majority, All, Every, Heard time.Duration
 }
 
@@ -233,11 +232,11 @@ func (Echo) message() {}
 // String is for transcripts and logs.
 func (m Echo) String() string { return fmt.Sprintf("echo %d", m.Seq) }
 
-// Removal is the answer to any message of a Down or removed node: it is no member any
-// more and has to stop.
+// Removal is the answer to any message of a Down or removed node: the node is not a member and has
+// to stop.
 type Removal struct {
 	Target uint32 // the node that is no member
-	// Left is set if it was removed after it left in order. Otherwise it was downed.
+	// Left is set if the node left in order before it was removed. Otherwise it was downed.
 	Left bool
 }
 
