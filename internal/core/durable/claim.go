@@ -46,14 +46,14 @@ type claim struct {
 	has      map[store.Position]bool   // the positions of the appends before this claim
 }
 
-// begin begins the claim. A full one also writes the head, and recovers the shard's state.
+// begin begins the claim. A full claim also writes the head, and recovers the shard's state.
 func (c *claim) begin(s *Shard, full bool) {
 	c.full, c.base = full, c.number
 	c.step = stepHead
 	c.line.ask(&s.desk, Request{Op: OpHead})
 }
 
-// done takes the answer to a request of the claim.
+// done handles the answer to a request of the claim.
 func (c *claim) done(s *Shard, r Response) {
 	switch c.step {
 	case stepHead:

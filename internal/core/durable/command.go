@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Source is where commands come from: a process by its incarnation, or the log of a
-// shard, which outlives processes.
+// A Source is the origin of commands: a process, by its incarnation, or the log of a shard, which
+// outlives processes.
 type Source struct {
 	Incarnation uint64 // of the caller's process; 0 means a log
 	Log         string // the type of the shard whose log it is; the key, if the source stands for a key
@@ -114,7 +114,7 @@ type Admission struct {
 	Ticket  Ticket // Replay: that of the command's commit
 }
 
-// A Path names a nested call below a command; empty is the command itself.
+// A Path identifies a nested call below a command; an empty path is the command itself.
 type Path string
 
 // pathBytes is the length of a path that is not empty.
@@ -144,11 +144,11 @@ func (c *Calls) Path(parent Path, target, method string) Path {
 	return Path(sum[:pathBytes])
 }
 
-// MaxStuck is the most numbers that [Numbers] of a command may have.
+// MaxStuck is the most numbers that the [Numbers] of a command may have.
 const MaxStuck = 32
 
-// Numbers are ascending numbers of commands: for each its difference to the one before, as a
-// uvarint. It is a string so that commands can be compared.
+// Numbers are ascending numbers of commands, each encoded as a uvarint of its difference to the one
+// before. It is a string so that commands can be compared.
 type Numbers string
 
 // NumbersOf encodes ascending numbers.
@@ -194,7 +194,7 @@ func (f finished) has(number uint64) bool {
 	return !stuck
 }
 
-// floor is the lowest number that may not be finished.
+// floor returns the lowest number that may not be finished.
 func (f finished) floor() uint64 {
 	if len(f.stuck) > 0 {
 		return f.stuck[0]

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Effects are the work of a driver, in any order.
+// Effects are the driver's work, in any order.
 type Effects struct {
 	// Requests are to be asked of the store, all at once. Requests that are sent
 	// together may be done in any order.
@@ -59,7 +59,7 @@ const (
 	Ended
 )
 
-// An Event is for the driver's log, metrics and coordinator.
+// An Event informs the driver's log, metrics and coordinator.
 type Event struct {
 	Kind     EventKind
 	N        int // Resent, Orphaned: how many

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A version is an entity after one of its commits.
+// A version is the state of an entity after one of its commits.
 type version struct {
 	number uint64 // 0: the entity has never committed
 	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0 means never.
@@ -46,7 +46,7 @@ func (v *version) spent(now time.Time) bool {
 	return v.number > 0 && v.gone(now) && len(freshKeys(v.keys, now.UnixMilli())) == 0
 }
 
-// apply makes v the version after a commit that counts.
+// apply makes v the version after the commit c.
 func (v *version) apply(c *wire.DurableCommit) {
 	if c.GetFolded() {
 		v.since = slices.Concat(v.since, c.GetEvents())
@@ -95,7 +95,7 @@ type entity struct {
 	loose []*wire.DurableCommit
 }
 
-// commit notes a commit that is pending.
+// commit records a commit that is pending, with its ticket.
 func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 	e.last.apply(c)
 	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
@@ -116,7 +116,7 @@ func (e *entity) ack(c *wire.DurableCommit) bool {
 	return true
 }
 
-// recover notes a commit that was read from the log.
+// recover records a commit that was read from the log.
 func (e *entity) recover(c *wire.DurableCommit) {
 	if (c.GetFolded() || c.GetKeys() > 0) && (!e.loaded || len(e.loose) > 0) {
 		e.loose = append(e.loose, c)

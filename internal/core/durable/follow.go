@@ -46,7 +46,7 @@ func (e *GoneError) Error() string {
 	return fmt.Sprintf("events %d to %d of the journal are deleted and were not read (keep them longer, or let followers have a name and keep what they have not read)", e.Place.Number+1, e.Next-1)
 }
 
-// Reasons of a LostError.
+// Causes of a LostError.
 var (
 	// ErrBeyond means that the place is behind the journal's last event.
 	ErrBeyond = errors.New("the journal ends before it")
@@ -165,7 +165,7 @@ func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, f
 	return index, found, nil
 }
 
-// A located is an event, and the chunk that has it.
+// A located is an event and the number of its chunk.
 type located struct {
 	*wire.DurableEvent
 	chunk uint64

@@ -17,7 +17,7 @@ import (
 // formatNow is the format that this program writes. It reads all formats up to it.
 const formatNow = 1
 
-// Causes of bytes that cannot be read; test with errors.Is.
+// Reasons why stored bytes cannot be read; test with errors.Is.
 var (
 	// ErrNewer: a newer program wrote them. Nothing is wrong with them: run that
 	// program, or a later one, on this node.
@@ -39,7 +39,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal encodes m, which has its format and no check yet.
+// seal encodes m, with its format, and appends a checksum.
 func seal(m stored) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, proto.Size(m)+checkSize), m)
 	if err != nil {
@@ -49,11 +49,11 @@ func seal(m stored) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, checkTag), sum)
 }
 
-// appendRoom bounds the bytes of an append beside its entries.
+// appendRoom bounds the bytes of an append without its entries.
 const appendRoom = 64
 
-// sealAppend is seal for an append whose entries are encoded. It returns them as a part of the
-// sealed bytes, too.
+// sealAppend is seal for an append whose entries are encoded already. within is the part of the
+// sealed bytes with these entries.
 func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	sealed = appendHead(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
 	head := len(sealed)
@@ -92,7 +92,7 @@ func unseal(b []byte, m stored) error {
 	return nil
 }
 
-// unknown names a message with fields that this program does not know, or "".
+// unknown returns the name of a message in m that has fields unknown to this program, or "".
 func unknown(m protoreflect.Message) (name string) {
 	if len(m.GetUnknown()) > 0 {
 		return string(m.Descriptor().Name())
@@ -213,7 +213,7 @@ func appendSource(b []byte, field byte, s *wire.DurableSource) []byte {
 	return l.end(appendUint(b, 5, uint64(s.ToShard)))
 }
 
-// appendMessage appends a message as the library does.
+// appendMessage appends a message, encoded by the protobuf library, as a field.
 func appendMessage(b []byte, field byte, m proto.Message) []byte {
 	b = protowire.AppendVarint(append(b, field<<3|byte(protowire.BytesType)), uint64(proto.Size(m)))
 	b, err := proto.MarshalOptions{Deterministic: true, UseCachedSize: true}.MarshalAppend(b, m)
@@ -279,7 +279,7 @@ func (l length) end(b []byte) []byte {
 	return b
 }
 
-// commitMessages are the protobuf messages of one commit, in one piece of memory.
+// commitMessages are the protobuf messages of one commit, allocated together.
 type commitMessages struct {
 	entry   wire.DurableEntry
 	kind    wire.DurableEntry_Commit

@@ -72,7 +72,7 @@ type group struct {
 	last     Ticket
 }
 
-// Bounds of the memory that a group keeps for later entries: bytes, and entries.
+// Bounds of the memory that a group keeps for reuse: in bytes, and in entries.
 const (
 	keptRoom    = 16 << 10
 	keptEntries = 512

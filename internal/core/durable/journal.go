@@ -109,7 +109,7 @@ func readIndex(r store.Record) (*wire.DurableJournal, error) {
 	return index, nil
 }
 
-// behind reports whether the index in the store is older than the one that this home has written.
+// behind reports whether the stored index is older than the one that this home has written.
 func (j *journal) behind(r store.Record) (bool, error) {
 	index := &wire.DurableJournal{}
 	if r.Revision != store.None {

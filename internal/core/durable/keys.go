@@ -19,7 +19,7 @@ const (
 	keyRoom = 64
 )
 
-// A key is a command that the user named and the entity has applied.
+// A key is the entry of an applied command with an idempotency key.
 type key struct {
 	name   string
 	hash   uint64
@@ -107,7 +107,7 @@ type oldKeys struct {
 	gone int
 }
 
-// len is how many keys there are.
+// len returns the number of keys.
 func (o *oldKeys) len() int { return len(o.at) }
 
 // find returns a key, or nil. The pointer is valid until the next put.

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Limits bound one shard. Zero means the default.
+// Limits bound one shard. Zero values mean the defaults.
 type Limits struct {
 	// AppendBytes bounds one append, and so one commit. Default and maximum
 	// [store.MaxAppend].
@@ -52,7 +52,7 @@ const nestedSilent = 2
 // refuseAt times the tail's limits is when calls are refused.
 const refuseAt = 4
 
-// Bounds of one Put; the store's own limit is on each value.
+// Bounds of one Put. The store bounds only the size of each value.
 const (
 	putRecords = store.MaxGet
 	putBytes   = 1 << 20

@@ -17,7 +17,7 @@ type loads struct {
 	pause []string // entities to be asked for again later
 }
 
-// begin reads the record of an entity that is not in the tail, under the head.
+// begin requests the record of an entity that is not in the tail, under the head.
 func (l *loads) begin(s *Shard, id string) {
 	if l.lines[id] != nil {
 		return

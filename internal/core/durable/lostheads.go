@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Mark names a head that a home has written.
+// A Mark identifies a head that a home has written.
 type Mark struct {
 	Epoch, Write uint64
 	Since        store.Position

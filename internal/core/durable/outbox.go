@@ -274,7 +274,7 @@ func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }
 
-// dead returns the entry for giving up tells older than d; nil if there are none.
+// dead returns the entry that gives up the tells older than d, or nil.
 func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.DurableEntry {
 	if !o.hasOlder(now, d) {
 		return nil
@@ -406,7 +406,7 @@ func (o *outbox) check() error {
 	return err
 }
 
-// numbers encodes numbers of tells.
+// numbers encodes the numbers of tells to several targets.
 func numbers(of map[Target][]uint64) *wire.DurableTold {
 	told := &wire.DurableTold{}
 	for _, t := range slices.SortedFunc(maps.Keys(of), Target.compare) {

@@ -454,7 +454,7 @@ func (s *Shard) appended(r Response) {
 	}
 }
 
-// acknowledged notes that the first append of the queue is in the log.
+// acknowledged records that the first append of the queue is in the log at p.
 func (s *Shard) acknowledged(p store.Position) {
 	b := s.group.acknowledge(p)
 	s.tail.ack(b)

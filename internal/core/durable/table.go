@@ -116,7 +116,7 @@ type applied struct {
 	ticket  Ticket // of its commit
 }
 
-// A known is the part of the table about one source.
+// A known is the table's entry for one source.
 type known struct {
 	finished finished
 	low      uint64              // no lower number is kept

@@ -31,7 +31,7 @@ type tail struct {
 	young      young
 }
 
-// young counts the commits of the present generation.
+// young counts the commits of the tail's present generation.
 type young struct {
 	bytes, commits int
 	partial        int // commits that need older ones, or a record: see version.whole
@@ -137,7 +137,8 @@ func (t *tail) orphaned(c *claim) (n int) {
 	return n
 }
 
-// dirty returns the entities that are not in records, in the order of their ids.
+// dirty returns the entities whose last acknowledged commit is not in a record, in the order of
+// their ids.
 func (t *tail) dirty() (all []*entity) {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		if e := t.entities[id]; e.dirty {

@@ -46,7 +46,7 @@ func (c *Call) SentTo(home transport.Address) bool {
 	return c.Via.IsZero() || c.Via == home && c.Straight
 }
 
-// A Chain is the turns that wait for a call.
+// A Chain has the turns that wait for a call.
 type Chain interface {
 	// HoldsShard reports whether one of the turns is in that shard.
 	HoldsShard(placement.ShardID) bool
@@ -68,7 +68,7 @@ func (q *queue) len() int {
 	return int(q.n)
 }
 
-// size is the sum of the calls' sizes.
+// size returns the sum of the calls' sizes.
 func (q *queue) size() int {
 	if q == nil {
 		return 0
@@ -139,7 +139,7 @@ func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	return any
 }
 
-// filter removes the calls for which drop returns true and returns them.
+// filter removes and returns the calls for which drop returns true.
 func (q *queue) filter(drop func(*Call) bool) []*Call {
 	if q.len() == 0 {
 		return nil

@@ -5,12 +5,16 @@
 // at once; otherwise it waits, in the entity's mailbox while the shard is open, and in the shard's
 // own queue while it is not. At most one turn of an entity runs at a time.
 //
+// # A move, from the old home N1 to the new home N2
+//
 //	N1: Open --BeginMove--> Draining --Drained--> Sent --Ready--> Forwarding
 //	N2: Closed --Prepare--> Preparing --(last part)--> Prepared --OpenAt--> Open
 //
 // The steps follow the graceful handoff of the Akka Cluster specification with its options 2b (N1
 // runs no more turns), 3b (N2 holds each sender's calls until that sender's Flush came by way of
 // N1) and 4a (N1 forwards): the shard's state travels, and the order per (sender, entity) holds.
+//
+// # How a message finds the shard
 //
 // Senders learn of moves late, and a shard may move on, or come back, before its senders' calls
 // have followed it. So a node remembers its departures: the node to which it gave the shard, and
@@ -22,6 +26,8 @@
 //
 // A call that comes by way of an old home although its sender's barrier is open is refused. That
 // happens only when an old home was lost, or cut off for longer than the barrier's timeout.
+//
+// # Special cases
 //
 // Each of these lost calls, or broke their order, in internal/sim before it was handled:
 //
@@ -49,6 +55,8 @@
 //   - A node that leaves may receive a call under an old table after its shards have gone. It waits
 //     a second for the table that names their homes, passes such calls on, and refuses the rest with
 //     Moved ([Shard.Dismiss]), before it says goodbye.
+//
+// # Other ways to move
 //
 // A type may choose other modes ([Handoff]). With Serving, N1 stays Open after BeginMove and offers
 // the shard: N2 prepares it without state, and when it is Ready, N1 ends its turns (Draining) and

@@ -74,8 +74,8 @@ func (e *Entity) Data() any {
 	return nil
 }
 
-// State returns the encoded state of a passivated entity, or the fields of an active one's state
-// that its program does not know. nil means none; an empty state is not nil.
+// State returns the encoded state of a passivated entity. For an active entity it returns only the
+// fields of the state that this program does not know. nil means none; an empty state is not nil.
 func (e *Entity) State() []byte {
 	if p := e.cold.Load(); p != nil {
 		return p.state
@@ -170,8 +170,8 @@ func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 	}
 }
 
-// take begins a turn that ends under the lock, and reports whether the entity
-// was idle. If it was not, the turn under way ends under the lock.
+// take begins a turn that ends under the lock, if the entity is idle, and reports whether it did.
+// If not, it makes the present turn end under the lock.
 func (e *Entity) take(now uint32) bool {
 	for {
 		w := e.word.Load()

@@ -67,8 +67,8 @@ func (t *table) set(i uint64, e *Entity, tag uint8) {
 	}
 }
 
-// Hash returns the hash for finding the entity with that id. Users cannot replace it, because a
-// hash that spreads badly would make every call slow.
+// Hash returns the hash by which the index finds an entity. Users cannot replace it, because a hash
+// that spreads badly would make every call slow.
 func Hash(id string) uint64 { return xxhash.Sum64String(id) }
 
 // look is [Shard.Look].
@@ -112,7 +112,7 @@ func (t *table) insert(e *Entity) {
 	t.set(i, e, max(uint8(hash>>tagAt), 1))
 }
 
-// remove takes an entity out, if it is in the index.
+// remove removes an entity, if it is in the index.
 func (x *index) remove(e *Entity) {
 	slots := x.slots()
 	if len(slots) == 0 {

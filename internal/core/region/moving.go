@@ -45,7 +45,7 @@ func (h Handoff) CheckState() error {
 	return fmt.Errorf("the type has state: %s", strings.Join(bad, ", and "))
 }
 
-// String joins the names of the set fields by "+": "ordered" if none is set, and
+// String joins the names of the set fields with "+": "ordered" if none is set. With DropState it is
 // "drop-state" alone, which implies others.
 func (h Handoff) String() string {
 	if h.DropState {

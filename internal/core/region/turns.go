@@ -146,7 +146,7 @@ func (s *Shard) active() bool {
 	return false
 }
 
-// begin begins the turn of the call, or puts the call into the entity's mailbox.
+// begin begins a turn for the call, or puts the call into the entity's mailbox.
 func (s *Shard) begin(c *Call, now uint32) (*Entity, Verdict) {
 	e := s.entity(c.Entity)
 	if !e.take(now) {

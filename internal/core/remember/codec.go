@@ -66,8 +66,8 @@ func setsToWire(seq uint64, parts []Part) *wire.RememberSets {
 	return w
 }
 
-// Decode reads the output of Encode. Other bytes, and impossible messages, give an error
-// and never a panic.
+// Decode reads the output of Encode. For other bytes, and for impossible messages, it returns an
+// error and never panics.
 func Decode(b []byte) (Message, error) {
 	var w wire.RememberMessage
 	if err := proto.Unmarshal(b, &w); err != nil {

@@ -27,7 +27,7 @@ type home struct {
 	tell     bool // others may keep ids of it that are not needed any more
 }
 
-// wait is an Add whose change is not safe yet.
+// wait is an Add that has no answer yet, because its change is not safe.
 type wait struct {
 	seq    uint64
 	ticket Ticket
@@ -85,7 +85,8 @@ func (m *Machine) changed(h *home, c Change) {
 	m.release(h) // without replicas it cannot become safer
 }
 
-// assign chooses the replicas of the shard, once its ids are known.
+// assign chooses the replicas of a shard whose ids are known, and begins to send the set to new
+// ones.
 func (m *Machine) assign(h *home) {
 	if h.recall != nil {
 		return
@@ -113,8 +114,8 @@ func (m *Machine) assign(h *home) {
 	m.settle(h)
 }
 
-// rank returns the members that are to be the shard's replicas, by rendezvous hashing, the
-// first choice first.
+// rank returns the members that should be the shard's replicas, chosen by rendezvous hashing, the
+// best first.
 func (m *Machine) rank(h *home) []transport.Address {
 	type scored struct {
 		a     transport.Address

@@ -61,7 +61,7 @@ func (b *outbox) queue(id placement.ShardID) *queue {
 	return q
 }
 
-// begin starts sending the whole set, under a new epoch.
+// begin makes the next parts send the whole set, under a new epoch of the home.
 func (q *queue) begin(b *outbox, id placement.ShardID) {
 	*q = queue{stale: true}
 	b.has(id)

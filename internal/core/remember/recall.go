@@ -30,7 +30,7 @@ type asker struct {
 	resendAt time.Time
 }
 
-// maxWants bounds the shards in one message.
+// maxWants bounds the shards in one Recall.
 const maxWants = 256
 
 // begin recalls a shard that has opened here.
@@ -47,7 +47,8 @@ func (m *Machine) begin(h *home) {
 	m.maybeRecalled(h)
 }
 
-// ask asks a member for the ids that it has not sent yet, or repeats the question.
+// ask asks a member for the ids of recalled shards that it has not sent yet. It repeats a question
+// without an answer after Config.Resend.
 func (m *Machine) ask(a transport.Address) {
 	k := m.askers[a]
 	if k == nil {

@@ -82,7 +82,7 @@ type Open struct {
 	Known bool
 }
 
-// Close says that a shard no longer runs here.
+// Close reports that a shard does not run here any more.
 type Close struct{ placement.ShardID }
 
 // Add remembers an entity. Done answers it at once, or when the id is safe.
@@ -92,7 +92,7 @@ type Add struct {
 	Ticket Ticket
 }
 
-// Remove forgets an entity.
+// Remove forgets an entity. It has no answer.
 type Remove struct {
 	placement.ShardID
 	ID string
@@ -132,8 +132,8 @@ type Envelope struct {
 	Message Message
 }
 
-// Activate names the entities of a shard that are to be activated again, sorted. Some may
-// be active already.
+// Activate names the entities of a shard that the driver must activate, sorted. Some may be active
+// already.
 type Activate struct {
 	placement.ShardID
 	IDs []string

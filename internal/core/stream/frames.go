@@ -14,7 +14,7 @@ import (
 // of one envelope may be larger.
 const FrameBytes = 64 << 10
 
-// frame is the encoded envelopes of one NATS message behind room for a header.
+// frame has the encoded envelopes of one NATS message, behind room for the header.
 type frame struct {
 	first   uint64
 	refuses uint64 // the lowest sequence that a refusal in the frame names; 0 means none
@@ -30,7 +30,7 @@ func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
 
 func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 
-// neverArrived reports whether each sending of the frame bounced, if there was any.
+// neverArrived reports whether the frame was never sent, or every sending of it bounced.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 
 // awaitsBounce reports whether each sending of the frame except the latest has bounced. If the
@@ -41,7 +41,7 @@ func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced
 // overflows after 65,535 sendings, which take hours; bounces are ignored from then on.
 const sendBits = 16
 
-// token returns the name of the frame's latest sending, which is not 0.
+// token returns the token of the frame's latest sending, which is not 0.
 func (f *frame) token() uint64 { return f.first<<sendBits | uint64(f.sends)&(1<<sendBits-1) }
 
 // sendingOf returns the frame and the sending that a token names.
@@ -286,7 +286,7 @@ func (q *frames) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope)
 	}
 }
 
-// clone copies an envelope with all its slices, because the buffer of its frame will have other frames.
+// clone copies an envelope with all its slices, because the frame's buffer will be reused.
 func clone(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Kind = append([]byte(nil), e.Kind...)
@@ -405,7 +405,7 @@ type Account struct {
 // account.
 func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
 
-// An Excess is how far an account is above its bound.
+// An Excess is a step by which an account is above its bound.
 type Excess uint8
 
 // The steps of an Excess.

@@ -20,8 +20,8 @@ var (
 	ErrFull = errors.New("too much unacknowledged")
 )
 
-// FullError is ErrFull with the number of bytes that the session holds. Its text is made
-// only when it is read, because a refused caller may try again very often.
+// FullError is ErrFull with the number of bytes that the session holds. Its text is made only when
+// it is read, because a refused caller may retry very often.
 type FullError struct {
 	Bytes int // held by the session when it refused the envelope
 	Peer  transport.Address

@@ -293,7 +293,7 @@ func (c Config) validateTimes() error {
 	return c.validateDowning()
 }
 
-// withDowning fills in the settings that a downing strategy implies.
+// withDowning returns c with the settings that its downing strategy implies.
 func (c Config) withDowning() Config {
 	if c.Downing == splitbrain.DowningStaticQuorum {
 		// With fewer members than the quorum no turns run, so none is made Up

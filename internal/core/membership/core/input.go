@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Input is what the driver gives to a step of the machine; see the types below.
+// An Input is what the driver gives to a step of the machine. Its types follow.
 type Input interface{ input() }
 
 // Start begins joining. The driver gives it once, after the first ConnState.

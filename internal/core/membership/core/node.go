@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node has the fields that the parts of one node's machine share: its settings, the time of the
+// A Node has the data that the parts of one node's machine share: its settings, the time of the
 // step, the gossiped state and the conclusions from it, and the output of the step.
 type Node struct {
 	Config   Config
@@ -100,7 +100,8 @@ func (n *Node) Rule() gossip.Rule {
 	return gossip.Rule{Detection: n.Config.Detection, MonitoredBy: n.Config.MonitoredBy}
 }
 
-// EvidenceAgainst returns the strongest evidence against a member.
+// EvidenceAgainst returns the strongest evidence against a member; NoEvidence if it is reachable or
+// no member.
 func (n *Node) EvidenceAgainst(node transport.Address) gossip.Evidence {
 	return n.Local().EvidenceAgainst(node)
 }
@@ -202,7 +203,7 @@ func (n *Node) Broadcast(msg message.Message) {
 
 func (n *Node) Emit(e Event) { n.Out.Events = append(n.Out.Events, e) }
 
-// WakeAt asks for a step at t at the latest.
+// WakeAt asks the driver for a step at t or before.
 func (n *Node) WakeAt(t time.Time) {
 	if n.Out.WakeAt.IsZero() || t.Before(n.Out.WakeAt) {
 		n.Out.WakeAt = t
@@ -357,8 +358,8 @@ func (n *Node) Audience() []transport.Address {
 	return nodes
 }
 
-// broadcastInterval is the least time between two broadcasts of the state by one member,
-// and broadcastPerMember is added for each member.
+// broadcastInterval plus broadcastPerMember for each member is the least time between two
+// broadcasts of the state by one member, but at least broadcastInterval.
 const (
 	broadcastInterval  = 100 * time.Millisecond
 	broadcastPerMember = 250 * time.Microsecond

@@ -50,8 +50,8 @@ func (e *Echo) RunEcho() {
 	e.Send(e.Config.Self, message.Echo{Seq: e.seq})
 }
 
-// AwaitsEcho reports whether the echo was sent over this connection and has not
-// returned yet.
+// AwaitsEcho reports whether the echo seq was sent through this connection and has not returned
+// yet.
 func (e *Echo) AwaitsEcho(seq uint64) bool {
 	return slices.ContainsFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
 }
@@ -63,7 +63,7 @@ func (e *Echo) NoteMuffled() {
 	}
 }
 
-// EchoReturned handles the return of an echo that is awaited.
+// EchoReturned handles the return of an awaited echo.
 func (e *Echo) EchoReturned(seq uint64) {
 	i := slices.IndexFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
 	e.Sent, e.Good = e.pending[i].sent, true

@@ -154,7 +154,7 @@ func placesOf(n int) []int {
 	return places
 }
 
-// runBeats sends due heartbeats, more often to suspected members.
+// runBeats sends the heartbeats that are due. Suspected members get one every ProbeInterval.
 func (h *Heartbeats) runBeats() {
 	h.lookAround()
 	own := h.Gossip.Records(h.Config.Self)
@@ -227,12 +227,12 @@ func (h *Heartbeats) suspected(p *Peer) bool {
 	return p.beaten && !h.Now.Before(at) && h.Now.Sub(at) < long
 }
 
-// suspectAt is when the peer's silence becomes suspicious.
+// suspectAt returns when the peer's silence becomes suspicious.
 func (h *Heartbeats) suspectAt(p *Peer) time.Time {
 	return p.phi.SuspectAt(h.Threshold, h.Config.PauseAllowance)
 }
 
-// Suspect probes a member now, even if others watch it.
+// Suspect sends a heartbeat to a member at once, even if only others watch it.
 func (h *Heartbeats) Suspect(node transport.Address) {
 	p := h.Peers.Peer(node)
 	p.Beat = h.Now.Add(h.Config.ProbeInterval)

@@ -38,7 +38,7 @@ type Peers struct {
 	alone bool
 }
 
-// Peer returns the observations of a node.
+// Peer returns this node's observations of a node, which it adds if there are none.
 func (ps *Peers) Peer(node transport.Address) *Peer {
 	p := ps.Known[node]
 	if p == nil {
@@ -103,7 +103,8 @@ func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	p.asked = slices.Delete(p.asked, 0, i) // the same one may be named again
 }
 
-// vouchFor records that a member's heartbeat is about to be answered.
+// vouchFor records that this node is about to answer heartbeat seq of a member, and thereby vouches
+// for it.
 func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(to); ok {
 		p := ps.Peer(to)
@@ -180,7 +181,7 @@ func (ps *Peers) DropEvidence(opened bool) {
 	}
 }
 
-// A Peer has the observations of one other member over this node's connection.
+// A Peer is what this node has observed of one other member through its own connection.
 type Peer struct {
 	Vouched  time.Time // the time from which its last vouching counts for this node's lease
 	Company  time.Time // the latest time at which it certainly counted on this node

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 )
 
-// AliveEarly is how long a new member broadcasts often: two clusters that were
-// formed at the same time should meet soon.
+// AliveEarly is how long after joining a member broadcasts Alive every second: two clusters that
+// were formed at the same time should meet soon.
 const AliveEarly = 10 * time.Second
 
 // A Presence broadcasts that this node is alive, and listens for other clusters.
@@ -34,7 +34,7 @@ func (a *Presence) aliveInterval() time.Duration {
 	return 5 * time.Second
 }
 
-// RunAlive broadcasts. In a large cluster the leader alone does it.
+// RunAlive broadcasts Alive when that is due. In a large cluster only the leader does.
 func (a *Presence) RunAlive() {
 	if a.Due(&a.At, a.aliveInterval()) && (a.Small() || a.Leads()) {
 		a.Broadcast(a.alive())

@@ -17,7 +17,8 @@ type Suspicion struct {
 	Beats *Heartbeats
 }
 
-// RunDetection sends heartbeats and weighs the evidence.
+// RunDetection sends the heartbeats that are due, and writes records according to the evidence. It
+// writes none while this node's echoes do not return.
 func (s *Suspicion) RunDetection() {
 	s.Beats.runBeats()
 	if !s.Echo.EchoAlive() {

@@ -26,7 +26,7 @@ type exposure struct {
 	to []transport.Address
 }
 
-// An Exposure keeps track of members that may have found this node gone.
+// An Exposure records which members may have found this node gone.
 type Exposure struct {
 	*core.Node
 	Echo   *detector.Echo

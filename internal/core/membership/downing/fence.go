@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Fence finds the Down members that certainly run no more turns.
+// A Fence finds Down members that certainly run no more turns, and marks them as Fenced.
 type Fence struct {
 	*core.Node
 	Echo   *detector.Echo

@@ -198,7 +198,7 @@ func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	}
 }
 
-// A claim is a request for the lease during one split.
+// A claim is this node's attempt to take the lease during one split.
 type claim struct {
 	due, until time.Time // when to ask first, and when to give up
 	seq        uint64    // of the request that is open; 0 means none

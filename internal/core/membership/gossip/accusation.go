@@ -30,8 +30,8 @@ func (d Detection) String() string {
 	return "unknown"
 }
 
-// A Rule turns the records of observers into unreachable members. It should be the
-// same at all members.
+// A Rule decides which members the records of observers make unreachable. It should be the same at
+// all members.
 type Rule struct {
 	Detection   Detection
 	MonitoredBy int // the number of neighbours that a member watches
@@ -44,8 +44,8 @@ type Accusation struct {
 	Evidence          Evidence
 }
 
-// Accusations are the relevant records of a state, and the rule for weighing them. The records of
-// Down observers do not count: a member that was downed judges nobody.
+// Accusations are the records of a state that count, with the rule for weighing them. The records
+// of Down observers do not count: a member that was downed judges nobody.
 type Accusations struct {
 	state *State
 	rule  Rule

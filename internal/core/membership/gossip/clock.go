@@ -75,7 +75,7 @@ func (v VectorClock) Prune(drop func(transport.Address) bool) VectorClock {
 	return slices.DeleteFunc(slices.Clone(v), func(e ClockEntry) bool { return drop(e.Node) })
 }
 
-// Compare reports whether v is before w, after it, the same, or concurrent.
+// Compare returns whether v is before w, after it, the same, or concurrent.
 func (v VectorClock) Compare(w VectorClock) Ordering {
 	less, more := false, false
 	for i, j := 0, 0; i < len(v) || j < len(w); {
@@ -104,7 +104,7 @@ func (v VectorClock) Compare(w VectorClock) Ordering {
 	return Same
 }
 
-// compareAt orders the next nodes of v and w; a clock at its end comes last.
+// compareAt orders the next node of v, at i, and that of w, at j; a clock at its end comes last.
 func compareAt(v, w VectorClock, i, j int) int {
 	switch {
 	case i == len(v):

@@ -2,8 +2,8 @@ package gossip
 
 import "github.com/shardgen/shardgen/transport"
 
-// A Local holds the conclusions from a state at one node. It is used at every step, and
-// made once for a state.
+// A Local holds the conclusions from a state at one node. Every step uses it, and it is computed
+// once for a state.
 type Local struct {
 	*Summary                   // as this node has to see it
 	State    *State            // the state that it is about
@@ -14,8 +14,7 @@ type Local struct {
 	common *Summary // as all nodes see it
 }
 
-// NewLocal makes the conclusions of a node. It keeps those of the node's former conclusions that
-// still hold.
+// NewLocal computes the conclusions of a node. It reuses those of before that still hold.
 func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
 	l := Local{State: g, common: g.Summary(rule)}
 	if l.common == before.common {

@@ -104,8 +104,9 @@ func (m Member) HasRole(role string) bool {
 	return role == "" || slices.Contains(m.Roles, role)
 }
 
-// MayRun reports whether the member may still run turns. Its shards and singletons may be given to
-// others only after the lease has ended, or the member has been removed.
+// MayRun reports whether the member may still run turns: it is not Down, or is not fenced yet.
+// Others may get its shards and singletons only after its lease has ended, or after it has been
+// removed.
 func (m Member) MayRun() bool { return m.Status != Down || !m.Fenced }
 
 // MetaValue returns the value of a key of Meta, or "".
@@ -132,7 +133,7 @@ func (m Member) CompareAge(o Member) int {
 	return m.Compare(o.Address)
 }
 
-// check returns an error if no member can have this record.
+// check returns an error if no member can have this record. upCounter is that of the state.
 func (m Member) check(upCounter uint32) error {
 	switch {
 	case transport.CheckName("node", m.Name) != nil:

@@ -35,7 +35,7 @@ type Ring struct {
 	spots []ringSpot
 }
 
-// A ringSpot is a member on the ring: its place on the ring, and its index of Members.
+// A ringSpot is one member on the ring: its place, and its index in Members.
 type ringSpot struct {
 	place  uint64
 	member int
@@ -93,8 +93,8 @@ func (r Ring) walk(place uint64, step int, more func(member int) bool) {
 	}
 }
 
-// Neighbours returns the members watched by self: the next n reachable ones on the ring, and the
-// unreachable ones before them, watched for their return.
+// Neighbours returns the members that self watches: the next n reachable ones on the ring, and the
+// unreachable ones between them, which it watches for their return.
 func (r Ring) Neighbours(members []Member, self transport.Address, n int, evidence []Evidence) []transport.Address {
 	var nodes []transport.Address
 	counted := 0

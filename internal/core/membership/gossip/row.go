@@ -53,13 +53,13 @@ func RecordOf(records []Record, subject transport.Address) (Record, bool) {
 	return records[i], true
 }
 
-// HasRecord reports whether one observer's records hold one about subject.
+// HasRecord reports whether one observer's records include one about subject.
 func HasRecord(records []Record, subject transport.Address) bool {
 	_, ok := slices.BinarySearchFunc(records, subject, compareRecord)
 	return ok
 }
 
-// WithRecord returns the rows with the observer's record about rec.Subject replaced;
+// WithRecord returns the rows with the observer's record about rec.Subject replaced by rec;
 // NoEvidence removes it.
 func WithRecord(rows []ObserverRow, observer transport.Address, rec Record) []ObserverRow {
 	rows = slices.Clone(rows)

@@ -126,7 +126,7 @@ func (g *State) Record(observer, subject transport.Address) (Record, bool) {
 	return RecordOf(g.Records(observer), subject)
 }
 
-// observer returns the first member, not Down, that has a record about subject.
+// observer returns the first member, not Down, with a record about subject; zero if there is none.
 func (g *State) observer(subject transport.Address) transport.Address {
 	for _, row := range g.Rows {
 		if m, ok := g.Member(row.Observer); !ok || m.Status == Down {
@@ -139,8 +139,8 @@ func (g *State) observer(subject transport.Address) transport.Address {
 	return transport.Address{}
 }
 
-// Electorate returns the Up and Leaving members. Members that a smaller side downed
-// under a lease belong to it until they are fenced: they may be the larger side.
+// Electorate returns the members with a vote: the Up and Leaving ones, and Down members that a side
+// with the lease downed, until they are fenced. That side may have been the smaller one.
 func (g *State) Electorate() []transport.Address {
 	var nodes []transport.Address
 	for _, r := range g.Members {
@@ -151,7 +151,7 @@ func (g *State) Electorate() []transport.Address {
 	return nodes
 }
 
-// OldestOf returns the oldest of the nodes, or zero.
+// OldestOf returns the oldest of the nodes that are members, or zero.
 func (g *State) OldestOf(nodes []transport.Address) transport.Address {
 	var oldest Member
 	for _, node := range nodes {
@@ -169,8 +169,8 @@ func (g *State) Clone() *State {
 	return &next
 }
 
-// ChangedBy returns a copy modified by change, as a new version seen by self alone. Change may
-// replace the slices, never write to their shared elements.
+// ChangedBy returns a copy of g modified by change: a new version, seen by self alone. change may
+// replace slices, but never write to their elements, which are shared.
 func (g *State) ChangedBy(self transport.Address, change func(*State)) *State {
 	next := *g
 	next.summary = &summaryOnce{}
@@ -197,7 +197,7 @@ func (g *State) SetMember(m Member) {
 	g.Members = slices.Insert(g.Members, i, m)
 }
 
-// SetStatus moves a member along the table of legal moves. Only within ChangedBy.
+// SetStatus moves a member to another status, which must be a legal move. Only within ChangedBy.
 func (g *State) SetStatus(r Member, to Status) {
 	if !r.Status.CanBecome(to) {
 		invariant.Failf("member %v → %v", r, to)
@@ -297,7 +297,7 @@ func (g *State) CheckUnder(rule Rule) error {
 	return checkSeen(g)
 }
 
-// Check tests the invariants of a State, also of one that was received.
+// Check tests the invariants of a State, which may have been received.
 func (g *State) Check() error {
 	if g == nil {
 		return fmt.Errorf("gossip: no state")

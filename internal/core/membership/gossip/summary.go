@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A Summary holds the conclusions from a state that do not depend on Seen and are the
-// same at all nodes. It is made once for a version and shared. It never changes, so equal
-// pointers mean equal conclusions.
+// A Summary holds the conclusions from a state that do not depend on Seen and are the same at all
+// nodes. It is computed once for a version and shared. It never changes, so equal pointers mean
+// equal conclusions.
 type Summary struct {
 	Ring     Ring
 	Evidence []Evidence // against the members, in their order
@@ -88,7 +88,7 @@ func newSummary(g *State, rule Rule) *Summary {
 // members left out.
 func (s *Summary) Accusations(g *State) *Accusations { return newAccusations(g, s.rule, s.Ring) }
 
-// conclude sets the fields that follow from the evidence.
+// conclude sets the fields that follow from Evidence.
 func (s *Summary) conclude(g *State) {
 	s.Unreachable = nil
 	for i, e := range s.Evidence {
@@ -115,7 +115,7 @@ func (s *Summary) seenBy(g *State, self int) *Summary {
 	return &own
 }
 
-// makeViews makes the lists of the views.
+// makeViews sets the lists of members for the views.
 func (s *Summary) makeViews(g *State) {
 	s.ByAddress = make([]MemberView, len(g.Members))
 	for i, r := range g.Members {

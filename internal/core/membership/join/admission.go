@@ -31,7 +31,7 @@ type admission struct {
 	next    time.Time // not before that
 }
 
-// voters returns the number of members that will have a vote.
+// voters returns the number of waiting joiners that will have a vote.
 func (a admission) voters(c core.Config) int {
 	n := 0
 	for _, r := range a.waiting {
@@ -260,5 +260,5 @@ const patientAttempt = 4
 // answer.
 const allAnswerAttempt = 16
 
-// fewAnswer is the number of members that answer the first hellos.
+// fewAnswer is the number of members that answer a joiner's first hellos.
 const fewAnswer = 5

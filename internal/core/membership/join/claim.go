@@ -52,7 +52,7 @@ func (j *Joiner) beginClaim() {
 	j.Foundings.Begin()
 }
 
-// withdraw gives the claim up, if there is one.
+// withdraw gives up this node's claim, and reports whether there was one.
 func (j *Joiner) withdraw() (had bool) {
 	if had = j.Progress.claim.on(); had {
 		j.Progress.claim = claim{}

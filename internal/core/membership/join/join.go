@@ -180,7 +180,7 @@ func (j *Joiner) forms() bool {
 	return len(j.Config.Seeds) == 0 || j.Config.Seeds[0] == j.Config.Self.Name
 }
 
-// helloInterval is the time until the next hello.
+// helloInterval returns the time until the next hello.
 func (j *Joiner) helloInterval() time.Duration {
 	before := 0
 	for _, c := range j.Progress.candidates {
@@ -237,7 +237,7 @@ func (j *Joiner) mayForm() bool {
 	return !j.rivalled() && (len(j.Config.Seeds) > 0 || !j.precededBy())
 }
 
-// precededBy reports whether another joiner has more right to form the cluster.
+// precededBy reports whether another joiner has more right to form the cluster than this node.
 func (j *Joiner) precededBy() bool {
 	if j.Progress.first.until.After(j.Now) {
 		j.WakeAt(j.Progress.first.until)

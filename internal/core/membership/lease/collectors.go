@@ -89,8 +89,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the collectors to which this node sends votes: the first three that answer, and
-// those before them, because they may answer again.
+// inUse returns the collectors to which this node sends votes: the first three that answer, and the
+// mute ones before them, because those may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {

@@ -96,7 +96,7 @@ func (v *Voters) settled() []transport.Address {
 	return nodes
 }
 
-// settledOf returns those of the nodes that settled returns too.
+// settledOf returns those of the nodes that settled also returns.
 func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
 	settled := v.settled()
 	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })

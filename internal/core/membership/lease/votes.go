@@ -25,7 +25,7 @@ import (
 // the ages from when it sent the answered vote. So any process that stands still on the way makes
 // leases shorter.
 
-// Votes sends this node's votes, and counts those of others as a collector.
+// Votes sends this node's votes to collectors and, as a collector, counts the votes of others.
 type Votes struct {
 	*core.Node
 	Echo       *detector.Echo
@@ -50,7 +50,7 @@ type Votes struct {
 	majority, all, every time.Time
 }
 
-// A sentVote waits for its answer.
+// A sentVote is a vote of this node without an answer yet.
 type sentVote struct {
 	seq  uint64
 	sent time.Time
@@ -60,13 +60,13 @@ type sentVote struct {
 // QuorumTimeout.
 const maxSentVotes = 2 * maxCollectors
 
-// A ballot is the last vote of a member.
+// A ballot is the last vote that a collector got from a member.
 type ballot struct {
 	barred uint64
 	at     time.Time // the latest time at which the vote certainly stood
 }
 
-// A tally is a collector's count for all members that bar the same ones.
+// A tally is a collector's count of votes, for all voters with the fingerprint barred.
 type tally struct {
 	of     *gossip.Summary
 	barred uint64
@@ -150,7 +150,7 @@ func (v *Votes) vote(c *collector) {
 	v.Send(c.node, vote)
 }
 
-// otherVoters returns the number of other members that count, whether or not they have
+// otherVoters returns the number of other members that count for this node's lease, with or without
 // a vote.
 func (v *Votes) otherVoters() int {
 	v.countVoters()

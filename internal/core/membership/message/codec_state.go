@@ -117,7 +117,7 @@ func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 	return &wire.MembershipState{Gossip: plain}, nil
 }
 
-// deflaters are reused, because each has more than half a megabyte.
+// deflaters holds compressors for reuse, because each takes more than half a megabyte.
 var deflaters = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, flate.BestSpeed)
 	if err != nil {

@@ -42,7 +42,7 @@ func unpackedLimit(packed int) int {
 	return min(max(freeInflation, maxInflation*min(packed, maxGossipBytes)), maxGossipBytes)
 }
 
-// Numbers of the fields that hold lists, from membership.proto.
+// Numbers of the list fields in membership.proto.
 const (
 	messageHello = 3
 	messageJoin  = 5
@@ -156,7 +156,7 @@ func (c *census) count(f wire.Field) error {
 	return atMost("addresses, or members, observers, tombstones or clock entries", longest, c.maxAddresses)
 }
 
-// countElements counts two fields of an encoded member or row.
+// countElements counts the elements of two list fields of an encoded member or row.
 func (c *census) countElements(b []byte, one, other protowire.Number) error {
 	return wire.EachField(b, func(f wire.Field) error {
 		if f.Number == one || f.Number == other {
@@ -166,7 +166,7 @@ func (c *census) countElements(b []byte, one, other protowire.Number) error {
 	})
 }
 
-// numbers returns how many numbers a repeated field of varints holds, packed or not.
+// numbers returns how many numbers a field of repeated varints holds, packed or not.
 func numbers(f wire.Field) int {
 	if f.Type != protowire.BytesType {
 		return 1

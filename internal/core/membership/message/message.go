@@ -9,12 +9,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Message travels between nodes on the control channel, which may lose, repeat and
-// reorder messages. [Encode] and [Decode] turn it into bytes and back. The machine's
-// driver adds the names of the cluster and of the sender.
+// A Message travels between nodes on the control channel, which may lose, repeat and reorder
+// messages. [Encode] and [Decode] turn it into bytes and back. The machine's driver adds the names
+// of the cluster and of the sender.
 //
-// The Target of a message is [TargetOf] its receiver: a message for an earlier
-// incarnation is not for this one. 0 addresses all nodes.
+// The Target of a message is [TargetOf] its receiver, so that a node recognizes messages for its
+// earlier incarnations. 0 addresses all nodes.
 type Message interface {
 	message()
 	String() string
@@ -60,7 +60,7 @@ func (HelloAck) message() {}
 // String is for transcripts and logs.
 func (m HelloAck) String() string { return "hello-ack" }
 
-// Join asks the member that answered first for admission.
+// Join asks for admission. It goes to the member that answered the joiner's hello first.
 type Join struct {
 	Target uint32            // the member that is asked
 	Roles  []string          // of the joiner
@@ -73,7 +73,7 @@ func (Join) message() {}
 // String is for transcripts and logs.
 func (m Join) String() string { return "join" }
 
-// Welcome admits the joiner, with the state from which it starts.
+// Welcome admits the joiner. It has the state with which the joiner starts.
 type Welcome struct {
 	Target uint32        // the joiner
 	State  *gossip.State // with the joiner in it
@@ -102,8 +102,8 @@ func (m JoinRefused) String() string {
 	return "join refused: " + m.Reason
 }
 
-// Gossip is the whole state of one member. The leader of a large cluster broadcasts it, which also
-// welcomes its newly admitted members.
+// Gossip carries the whole state of one member. The leader of a large cluster broadcasts it, which
+// also welcomes newly admitted members.
 type Gossip struct {
 	Target uint32        // the receiver
 	State  *gossip.State // the sender's, whole
@@ -114,8 +114,8 @@ func (Gossip) message() {}
 // String is for transcripts and logs.
 func (m Gossip) String() string { return "gossip: " + m.State.String() }
 
-// Status is a member's version and the members that have seen it, in place of the whole
-// state. The leader of a large cluster broadcasts it when all have seen the version.
+// Status carries a member's version and the members that have seen it, instead of the whole state.
+// The leader of a large cluster broadcasts it when all have seen the version.
 type Status struct {
 	Target  uint32         // the receiver
 	Version gossip.Digest  // the fingerprint of the founder and the clock
@@ -221,8 +221,8 @@ func (m VoteAck) String() string {
 // A ServerMark is a fingerprint of a broker instance; 0 means that none is known.
 type ServerMark uint32
 
-// Echo is a message of a member to itself. Its return proves that the connection to the
-// broker works in both directions.
+// Echo is a message from a member to itself. Its return proves that the connection to the broker
+// works in both directions.
 type Echo struct {
 	Seq uint64 // the number of the echo
 }

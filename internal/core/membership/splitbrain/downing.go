@@ -52,9 +52,8 @@ func (d Downing) String() string {
 // reachability alone do not ask the broker, so none is gone for them.
 func (d Downing) DiscountsGone() bool { return d == DowningBroker || d == DowningManual }
 
-// NewStrategy returns the strategy of that name. Size is the quorum of
-// DowningStaticQuorum; alone makes DowningKeepOldest keep the oldest member even when it
-// is partitioned from all others.
+// NewStrategy returns the strategy d. size is the quorum of DowningStaticQuorum; alone makes
+// DowningKeepOldest keep the oldest member even when it is partitioned from all others.
 func NewStrategy(d Downing, size int, alone bool) Strategy {
 	switch d {
 	case DowningStaticQuorum:

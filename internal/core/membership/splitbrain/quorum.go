@@ -20,7 +20,7 @@ type Quorum struct {
 	spare transport.Address
 }
 
-// Met reports whether the voters for which has is true are enough.
+// Met reports whether the voters for which has is true are a sufficient set.
 func (q Quorum) Met(has func(transport.Address) bool) bool {
 	votes, others := 0, 0
 	for _, node := range q.voters {

@@ -17,7 +17,7 @@ type Strategy interface {
 	Quorum(v Electorate) Quorum
 }
 
-// An Electorate is the members that have a vote, as one node knows them.
+// An Electorate is the members with a vote, as one node knows them.
 type Electorate struct {
 	// Voters are the Up and Leaving members, and the Down ones that may still run turns, by
 	// address. If DowningRole is set, only members with that role vote. Members Up since the last
@@ -91,8 +91,8 @@ func (autoDown) Decide(Split) Verdict { return GoOn }
 
 func (autoDown) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
 
-// downAll lets no side go on, for clusters that should rather be restarted than split. As
-// no side wins, turns may run by majority until all have stopped.
+// downAll lets no side go on, for clusters that should be restarted rather than split. As no side
+// wins, a majority may run turns until all have stopped.
 type downAll struct{}
 
 func (downAll) Decide(Split) Verdict { return StopAll }

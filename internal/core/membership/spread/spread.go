@@ -238,8 +238,8 @@ func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	return true
 }
 
-// OnStatus compares versions: a node with an older one asks with its status, one with a
-// newer or concurrent one answers with its state.
+// OnStatus compares versions. If this node's version is older, it asks for the state by its status;
+// if it is newer or concurrent, it answers with its state.
 func (s *Spreader) OnStatus(from transport.Address, msg message.Status) {
 	if !s.acceptable(from, msg.Target, s.Gossip.Founder) {
 		return
