@@ -172,7 +172,7 @@ func (c *claim) readLog() Request {
 // read handles the log up to this claim.
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
-		c.retry(s, fmt.Sprintf("it has not all from %d, where the head needs it, to %d", c.since, c.position))
+		c.retry(s, fmt.Sprintf("it lacks a part between %d, where the head needs it, and %d", c.since, c.position))
 		return
 	}
 	c.forked = false
@@ -208,7 +208,7 @@ func (c *claim) read(s *Shard, r Response) {
 		return
 	}
 	if c.chain.claim != c.number || c.chain.incarnation != s.config.Incarnation {
-		c.retry(s, fmt.Sprintf("it has no claim at %d", c.position))
+		c.retry(s, fmt.Sprintf("it lacks the claim at %d", c.position))
 		return
 	}
 	c.gone = 0

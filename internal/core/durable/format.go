@@ -76,7 +76,7 @@ func appendHead(b []byte, a *wire.DurableAppend) []byte {
 func unseal(b []byte, m stored) error {
 	end := len(b) - checkSize
 	if end < 0 || b[end] != checkTag || binary.LittleEndian.Uint32(b[end+1:]) != crc32.Checksum(b[:end], castagnoli) {
-		return fmt.Errorf("%w: %d bytes, and their checksum is wrong", ErrCorrupt, len(b))
+		return fmt.Errorf("%w: wrong checksum of %d bytes", ErrCorrupt, len(b))
 	}
 	if err := proto.Unmarshal(b[:end], m); err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)

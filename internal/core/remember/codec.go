@@ -104,7 +104,7 @@ func fromWire(w *wire.RememberMessage) (Message, error) {
 		parts, err := partsFromWire(b.Recalled)
 		return Recalled{b.Recalled.GetSeq(), parts}, err
 	}
-	return nil, errors.New("no message")
+	return nil, errors.New("it has no body")
 }
 
 func partsFromWire(w *wire.RememberSets) ([]Part, error) {
@@ -119,7 +119,7 @@ func partsFromWire(w *wire.RememberSets) ([]Part, error) {
 			return nil, err
 		}
 		if n := len(s.GetGone()); n != 0 && n != len(s.GetIds()) {
-			return nil, fmt.Errorf("%v: %d ids, %d marks", p.ShardID, len(s.GetIds()), n)
+			return nil, fmt.Errorf("%v: %d ids, but %d marks of removed ones", p.ShardID, len(s.GetIds()), n)
 		}
 		for i, id := range s.GetIds() {
 			if len(id) == 0 || len(id) > MaxIDBytes {

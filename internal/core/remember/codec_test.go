@@ -56,7 +56,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no such shard", keep(&wire.RememberSet{Kind: "Cart", Shard: 1 << 31}), "want 1 to"},
 		{"an empty id", keep(&wire.RememberSet{Kind: "Cart", Shard: 1, Ids: [][]byte{{}}}), "id of 0 bytes"},
 		{"a long id", keep(&wire.RememberSet{Kind: "Cart", Shard: 1, Ids: [][]byte{make([]byte, 1025)}}), "id of 1025 bytes"},
-		{"other marks", keep(&wire.RememberSet{Kind: "Cart", Shard: 1, Ids: [][]byte{{1}}, Gone: []bool{true, true}}), "1 ids, 2 marks"},
+		{"other marks", keep(&wire.RememberSet{Kind: "Cart", Shard: 1, Ids: [][]byte{{1}}, Gone: []bool{true, true}}), "1 ids, but 2 marks"},
 	} {
 		b, err := proto.Marshal(test.w)
 		if err != nil {

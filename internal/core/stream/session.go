@@ -17,7 +17,7 @@ var (
 	// ErrTooLarge means that one envelope exceeds the broker's payload limit.
 	ErrTooLarge = errors.New("exceeds the broker's payload limit")
 	// ErrFull means that the session holds more than MaxBuffered unacknowledged bytes.
-	ErrFull = errors.New("too much unacknowledged")
+	ErrFull = errors.New("too many bytes unacknowledged")
 )
 
 // FullError is ErrFull with the number of bytes that the session holds. Its text is made only when

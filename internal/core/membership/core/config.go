@@ -261,7 +261,7 @@ func (c Config) Validate() error {
 
 func (c Config) validateTimes() error {
 	if c.Founding && !c.ProbeVacancy {
-		return fmt.Errorf("configure membership: Founding is set without ProbeVacancy")
+		return fmt.Errorf("configure membership: Founding is set without ProbeVacancy (set both)")
 	}
 	for _, d := range []time.Duration{
 		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,

@@ -36,11 +36,11 @@ func checkAllButSeen(g *State) error {
 			len(g.Members), len(g.Rows), len(g.Tombstones), len(g.Version))
 	}
 	if g.UpCounter > maxCount32 || g.RemovalCounter > maxCount64 || g.Ruling.Token > maxCount64 {
-		return fmt.Errorf("gossip: counters %d, %d or %d would overflow", g.UpCounter, g.RemovalCounter, g.Ruling.Token)
+		return fmt.Errorf("gossip: UpCounter %d, RemovalCounter %d or lease token %d is too high", g.UpCounter, g.RemovalCounter, g.Ruling.Token)
 	}
 	for _, t := range g.Tombstones {
 		if t.Number > g.RemovalCounter || t.Number+MaxTombstones <= g.RemovalCounter {
-			return fmt.Errorf("gossip 4: tombstone %d of %v at removal %d", t.Number, t.Node, g.RemovalCounter)
+			return fmt.Errorf("gossip 4: number %d of the tombstone of %v does not fit RemovalCounter %d", t.Number, t.Node, g.RemovalCounter)
 		}
 		if _, isMember := g.Member(t.Node); isMember {
 			return fmt.Errorf("gossip 2: %v has a tombstone and is still a member", t.Node)
@@ -61,7 +61,7 @@ func checkAllButSeen(g *State) error {
 			slices.ContainsFunc(r.Records, func(r Record) bool {
 				return g.Removed(r.Subject) || r.Evidence == NoEvidence || r.Evidence > EvidenceGone || r.Quiet < 0
 			}) {
-			return fmt.Errorf("gossip 1 or 2: row of %v, version %d, %d records", r.Observer, r.Version, len(r.Records))
+			return fmt.Errorf("gossip 1 or 2: the row of %v is invalid: version %d, %d records", r.Observer, r.Version, len(r.Records))
 		}
 	}
 	return nil

@@ -139,13 +139,13 @@ func (m Member) check(upCounter uint32) error {
 	case transport.CheckName("node", m.Name) != nil:
 		return fmt.Errorf("gossip: %w", transport.CheckName("node", m.Name))
 	case m.Status == NoStatus || m.Status >= Removed:
-		return fmt.Errorf("gossip: %v has status %d", m.Address, m.Status)
+		return fmt.Errorf("gossip: %v has status %d, which no member has", m.Address, m.Status)
 	case m.UpNumber > upCounter || m.Status == Up && m.UpNumber == 0:
-		return fmt.Errorf("gossip 3: %v has age %d of %d", m.Address, m.UpNumber, upCounter)
+		return fmt.Errorf("gossip 3: %v has UpNumber %d, UpCounter is %d", m.Address, m.UpNumber, upCounter)
 	case !KeysAscend(m.Meta):
 		return fmt.Errorf("gossip: Meta of %v is not sorted", m.Address)
 	case m.Fenced && m.Status != Down:
-		return fmt.Errorf("gossip: %v is fenced and %v", m.Address, m.Status)
+		return fmt.Errorf("gossip: %v is fenced but %v", m.Address, m.Status)
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	case *wire.MembershipMessage_Alive:
 		founder, err := fromWire(b.Alive.Founder)
 		if err == nil && founder.IsZero() {
-			err = errors.New("alive without a founder")
+			err = errors.New("alive has no founder")
 		}
 		return Alive{founder, b.Alive.Size, b.Alive.Barred, ServerMark(b.Alive.Server), b.Alive.Bound}, err
 	case *wire.MembershipMessage_Echo:

@@ -80,7 +80,7 @@ func (t *addresses) at(place uint32) transport.Address {
 
 func (t *addresses) clock(nodes []uint32, counts []uint64) gossip.VectorClock {
 	if len(nodes) != len(counts) {
-		t.err = fmt.Errorf("version of %d nodes and %d counts", len(nodes), len(counts))
+		t.err = fmt.Errorf("version has %d nodes but %d counts", len(nodes), len(counts))
 		return nil
 	}
 	var v gossip.VectorClock
