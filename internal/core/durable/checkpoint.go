@@ -12,8 +12,8 @@ import (
 )
 
 // A checkpoint writes records made from acknowledged commits, then the table, and last the head
-// with the new since. Each request is repeated until it is settled. A checkpoint that has begun
-// ends, unless the shard is dropped.
+// with a new Since, the position from which the log is needed. Each request is repeated until it is
+// settled. A checkpoint that has begun ends, unless the shard is dropped.
 type checkpoint struct {
 	wanted bool   // another checkpoint is to begin
 	after  Ticket // another checkpoint is wanted when this ticket is acknowledged; 0 means none
@@ -154,7 +154,7 @@ func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 	return changes
 }
 
-// put asks for the next Put or, after the last one, for the write of the head.
+// put sends the next Put or, after the last one, writes the head.
 func (c *checkpoint) put(s *Shard) {
 	if len(c.puts) > 0 {
 		c.line.ask(&s.desk, Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]})
@@ -203,8 +203,8 @@ func (c *checkpoint) done(s *Shard, r Response) {
 
 // lost means that the log has lost commits of this home, or the append behind which this home went
 // on. Until the lost commits are in the log again, or in records, the log must keep the commits
-// that they replaced, and the tail must keep their entities. So the checkpoint under way does not
-// move since.
+// that they replaced, and the tail must keep their entities. So the checkpoint under way leaves the
+// head's Since where it is.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope != scopeEvents {
 		c.since, c.keeps = s.head.stored.Since, true
@@ -242,7 +242,7 @@ func (c *checkpoint) abandon(s *Shard) {
 	*c = checkpoint{wanted: true, after: c.after}
 }
 
-// sent returns the since of a head that may be on its way, or [store.Start].
+// sent returns the Since position in a head that may be on its way, or [store.Start].
 func (c *checkpoint) sent() store.Position {
 	if !c.write.due {
 		return store.Start
@@ -289,16 +289,16 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 	}
 }
 
-// A sweep has the next checkpoint delete records of passivated entities with nothing left: the
-// entity has expired or ended, and its keys are too old. The driver finds the records in a list,
-// which may be stale, so the sweep reads them again under the head.
+// A sweep has the next checkpoint delete records of which nothing is needed: the entity is
+// passivated, has expired or ended, and its keys are too old. The driver finds the records in a
+// list, which may be stale, so the sweep reads them again under the head.
 type sweep struct {
 	line line
 	ids  []string
 }
 
-// Expired reports whether a record has nothing left at a time: its entity has expired or ended, and
-// its keys are too old. It returns the entity's id, which the driver gives to [Shard.Sweep]. It
+// Expired reports whether nothing of a record is needed at a time: its entity has expired or ended,
+// and its keys are too old. It returns the entity's id, which the driver gives to [Shard.Sweep]. It
 // returns false for a record that cannot be decoded.
 func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	id, ok := strings.CutPrefix(r.Key, entityKey(""))
@@ -309,9 +309,9 @@ func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	return id, err == nil && v.spent(now)
 }
 
-// Sweep has the records of these entities, at most [store.MaxGet], read, and those deleted that
-// have nothing left. It does nothing while an earlier Sweep is under way. It reports whether it
-// began.
+// Sweep reads the records of these entities, at most [store.MaxGet], and has the next checkpoint
+// delete those of which nothing is needed: see [Expired]. It does nothing while an earlier Sweep is
+// under way. It reports whether it began.
 func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	s.desk.now = now
 	if s.state != Open || s.claim.step != stepNone || !s.sweep.line.idle() {
@@ -360,7 +360,7 @@ func (w *sweep) done(s *Shard, r Response) {
 	}
 }
 
-// A verify checks whether the store still has what it has acknowledged, after the store was away.
+// A verify checks, after the store was away, whether the store still has what it has acknowledged.
 // It checks the log by an append, and reads the head and the index of the journal.
 type verify struct {
 	line   line
@@ -440,5 +440,5 @@ func (s *Shard) withoutEvents() {
 }
 
 // errEvents ends a tenure whose journal the store has put back to an older state. The log still has
-// the lost events; the next tenure writes them to the journal again.
+// the events that are missing there; the next tenure writes them to the journal again.
 var errEvents = errors.New("the store has lost a part of the journal, which is written again from the log")

@@ -107,8 +107,8 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	}
 }
 
-// climbs reports whether the claim may still take a higher epoch, because nothing but the head can
-// have been written under its present one.
+// climbs reports whether the claim may still take a higher epoch: at most the head can have been
+// written under its present epoch.
 func (c *claim) climbs(s *Shard) bool { return s.config.Above && c.full && c.number == 0 }
 
 // climb writes the head under an epoch above that of h, and not below the claim's own. h may come
@@ -233,10 +233,10 @@ func (c *claim) read(s *Shard, r Response) {
 // Until then a replica may lag behind, or a server may have lost the claim alone.
 const goneTries = 5
 
-// retry claims again, because the log lacked something between the head's since and the claim. The
-// pauses grow, because each attempt lengthens the log. A full claim has written the head, so nobody
-// has trimmed the log since; after goneTries that part of the log counts as lost. Another claim has
-// only read the head, which may be stale: most likely another home has the shard.
+// retry claims again, because the log lacked something between the head's Since position and the
+// claim. The pauses grow, because each attempt lengthens the log. A full claim has written the
+// head, so nobody has trimmed the log since; after goneTries that part of the log counts as lost.
+// Another claim has only read the head, which may be stale: most likely another home has the shard.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {
@@ -253,7 +253,7 @@ func (c *claim) retry(s *Shard, lacks string) {
 	}
 }
 
-// endsBefore returns the error for a log that ends at last, before its head's since.
+// endsBefore returns the error for a log whose last position is before the head's Since position.
 func endsBefore(since, last store.Position) error {
 	return fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, last, since)
 }
@@ -294,7 +294,7 @@ func (c *claim) haveTable(s *Shard, r Response) {
 	c.recover(s, parts)
 }
 
-// misses reports whether the log, which was read from since on, lacks an append that it had at a
+// misses reports whether the log, as this claim has read it, lacks an append that it had at a
 // position.
 func (c *claim) misses(p store.Position) bool {
 	return p != store.Start && (p >= c.position || p >= c.since && !c.has[p])
@@ -339,8 +339,8 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 // basesAtOnce bounds the records of one request.
 const basesAtOnce = 32
 
-// bases reads the records of entities whose commits in the log have events alone. These are at most
-// as many as were on their way to the log when the last checkpoint began.
+// bases reads the records of entities for which the log has only events. These are at most as many
+// entities as had commits on the way to the log when the last checkpoint began.
 func (c *claim) bases(s *Shard) {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.tail.entities)) {
@@ -377,7 +377,7 @@ func (c *claim) haveBases(s *Shard, r Response) {
 	c.bases(s)
 }
 
-// finish ends the claim, behind which appends go on.
+// finish ends the claim; the shard's appends go on behind it.
 func (c *claim) finish(s *Shard) {
 	c.step = stepNone
 	c.line.close()

@@ -34,8 +34,8 @@ func (s Source) silent(heard, process, nested time.Time) bool {
 	return false
 }
 
-// keyed reports whether the source stands for an idempotency key that the user gave. Such a source
-// has an incarnation and a log.
+// keyed reports whether the source stands for an idempotency key of the user: it then has both an
+// incarnation and a log.
 func (s Source) keyed() bool { return s.Incarnation != 0 && s.Log != "" }
 
 func (s Source) compare(o Source) int {
@@ -202,8 +202,8 @@ func (f finished) floor() uint64 {
 	return f.below
 }
 
-// join returns the numbers that are finished in f or o, and reports whether they are more than
-// those of f.
+// join returns the numbers that are finished in f or o, and reports whether these are more than in
+// f.
 func (f finished) join(o finished) (both finished, more bool) {
 	high, low := f, o
 	if o.below > f.below {

@@ -20,7 +20,8 @@ type Effects struct {
 	Events []Event
 }
 
-// Loaded is an entity as [Shard.Load] returns it, or as an effect once its record was read.
+// Loaded is an entity that the driver has asked for by [Shard.Load]. It is Load's result or, if the
+// entity's record must be read first, a later effect.
 type Loaded struct {
 	Entity string
 	Found  bool   // it has state: it has committed, and has not ended

@@ -37,8 +37,8 @@ func (v *version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
-// whole reports whether the log's commit of the version contains all of it. Then neither older
-// commits nor a record are needed while the log has that commit.
+// whole reports whether one commit in the log contains the whole version, so that neither older
+// commits nor a record are needed.
 func (v *version) whole() bool { return len(v.since) == 0 && len(v.keys) == 0 }
 
 // spent reports whether a stored version is not needed any more.
@@ -58,8 +58,8 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.keys = keysAfter(v.keys, c)
 }
 
-// folds reports whether a turn's events suffice, so that its state stays out of the log. At most
-// every events, and limit bytes, may follow a state.
+// folds reports whether the log needs only the events of a turn, because the state follows from v
+// and these events. At most every events, and limit bytes, may follow a state.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
@@ -73,9 +73,10 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
 }
 
-// An entity is one that is active, or whose last commit is not in a record. The order of its fields
-// makes a commit read few lines of memory, because most of its time goes there if the shard has
-// many entities: an entity has 256 bytes on 64-bit machines, and a commit begins with the first 64.
+// An entity is one that is active, or whose last commit is not in a record yet. Its fields are in
+// an order in which a commit reads few cache lines, because that takes most of its time if the
+// shard has many entities: an entity has 256 bytes on 64-bit machines, and a commit begins with the
+// first 64.
 type entity struct {
 	id     string
 	active bool // the driver has it

@@ -35,10 +35,10 @@ func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why an append cannot be the first from which the head needs the log, or "". Another
-// append is first if the store has lost the right one and got claims in its place, or if it has
-// lost the head, which was then written again. A log that is read from Start was never trimmed. A
-// home appends nothing before its claim, and no claim before its head.
+// lacks returns why an append cannot be the first one that the head needs from the log, or "". A
+// wrong append is first if the store has lost the right one and got claims in its place, or if it
+// has lost the head, which was then written again. A log that is read from Start was never trimmed.
+// A home appends nothing before its claim, and no claim before its head.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {

@@ -26,9 +26,9 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 }
 
 // RestoredHead returns the head of a shard whose records are restored from a copy. h was the head
-// of the copy; the copy's records include everything in its log. If whole, the writer then sets
-// since to the position of its claim. Otherwise records are still missing, and the returned head
-// keeps the shard from being opened.
+// of the copy; the copy's records include everything in its log. If whole, the caller must then set
+// the head's Since to the position of its claim. Otherwise records are still missing, and the
+// returned head keeps the shard from being opened.
 func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
 	if err != nil {
@@ -55,9 +55,10 @@ func Unanchored(value []byte) ([]byte, error) {
 	return seal(was.value), nil
 }
 
-// CheckBegin returns an error if the store has lost the beginning of a log, or its head: the first
-// append, read from the head's since, cannot be the one that was there. whole reports that the log
-// has its beginning nevertheless, because a home has written a new head in place of a lost one.
+// CheckBegin returns an error if the first append of a log, read from the head's Since position,
+// cannot be the one that was there: the store has lost that one, or the head. whole reports that
+// the log has its beginning nevertheless, because a home has written a new head in place of a lost
+// one.
 func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
@@ -79,8 +80,8 @@ func HeadBy(h store.Head) (epoch uint64, node string, err error) {
 	return was.value.GetEpoch(), was.value.GetNode(), err
 }
 
-// ClaimAppend returns an append with a claim. Appended to a log, it makes later appends of earlier
-// homes void.
+// ClaimAppend returns an append that claims a shard: behind it in the log, appends of earlier homes
+// are void.
 func ClaimAppend(node string, incarnation, epoch uint64) []byte {
 	return seal(&wire.DurableAppend{
 		Format: formatNow, Epoch: epoch, Incarnation: incarnation, Claim: 1,

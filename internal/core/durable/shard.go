@@ -402,8 +402,8 @@ func (s *Shard) Busy() bool {
 		s.checkpoint.active || s.checkpoint.wanted || !s.verify.line.idle()
 }
 
-// Advance moves the since of an idle shard behind a new append, because its old since keeps the
-// store from trimming other logs.
+// Advance moves the Since position of an idle shard to a new append, because the old position keeps
+// the store from trimming the log that this shard shares with others.
 func (s *Shard) Advance(now time.Time) {
 	s.desk.now = now
 	if s.state != Open {
@@ -413,7 +413,7 @@ func (s *Shard) Advance(now time.Time) {
 	s.next()
 }
 
-// advance appends an empty entry, and has a checkpoint follow it that moves since.
+// advance appends an empty entry, and has a checkpoint follow it that moves the head's Since.
 func (s *Shard) advance() {
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
 	s.checkpoint.after = s.group.add(e)
@@ -469,7 +469,7 @@ func (s *Shard) acknowledged(p store.Position) {
 	s.tell = true
 }
 
-// claimed ends a claim. Of the home's own appends, those up to the counter stands are in the log.
+// claimed ends a claim. Of the home's own appends, the log has those up to the counter stands.
 func (s *Shard) claimed(c *claim, stands uint64) {
 	p := c.position
 	if s.state == Claiming {

@@ -45,8 +45,8 @@ type Problem struct {
 	at  store.Position // of an append; 0: it is not of one
 }
 
-// Snap decodes a shard: its head, the log from the head's since, and its records, which were read
-// after the log. If lost is not nil, it says which part of the log is missing.
+// Snap decodes a shard: its head, the log from the head's Since position, and its records, which
+// were read after the log. If lost is not nil, it says which part of the log is missing.
 func Snap(h store.Head, log []store.Append, records []store.Record, lost error) Snapshot {
 	var s Snapshot
 	if lost != nil {
@@ -144,9 +144,9 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	}
 }
 
-// tail returns the entities as the log has them behind since. It stops at the first damaged append,
-// and at events that do not follow event last or the events before them. Records have the commits
-// of the append at since.
+// tail returns the entities as the log has them behind the head's Since position. It stops at the
+// first damaged append, and at events that do not follow event last or the events before them.
+// Records have the commits of the append at that position.
 func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)

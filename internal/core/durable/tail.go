@@ -151,8 +151,8 @@ func (t *tail) dirty() (all []*entity) {
 // isYoung reports whether the log has the entity's acknowledged commit behind boundary.
 func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
-// saved drops what a checkpoint has made superfluous: the batches before since, and the passivated
-// entities, which are in their records. It returns the number of dropped batches.
+// saved drops what a checkpoint has made superfluous: the batches before the position since, and
+// the passivated entities, which are in their records. It returns the number of dropped batches.
 func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes

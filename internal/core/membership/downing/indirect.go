@@ -201,10 +201,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless adds to out the accused members that no member hears which this node hears; their
-// accusers are all reachable. After a partition of a large cluster these are all members of the
-// other side, hundreds. Otherwise mostBroken would leave out members of this side, which report
-// more broken paths than the members of the other side can.
+// dropHopeless adds to out each accused member whose accusers are all reachable, and that none of
+// its observers hears which this node hears. After a partition of a large cluster these are all
+// members of the other side, hundreds. If they stayed, mostBroken would leave out members of this
+// side, because these report more broken paths than the members of the other side can.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

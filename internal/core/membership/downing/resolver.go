@@ -88,7 +88,7 @@ func (d *Resolver) ForgetRemoved() {
 }
 
 // ResetDowning forgets since when members are unreachable, known to be Down, or vouched for, and
-// the claim under way. It is called when this node's connection was new or silent: these times
+// the claim under way. It is called after this node's connection was renewed or silent: these times
 // count only while the node hears others and is heard.
 func (d *Resolver) ResetDowning() {
 	d.Unreachable.since, d.Unreachable.absent = make(map[transport.Address]time.Time), make(map[transport.Address]time.Time)

@@ -75,8 +75,8 @@ func (s *Splits) judgeSplit() {
 
 // splitDue reports whether a split is due: the set of unreachable members has been the same for
 // StableAfter, or has been changing for twice that. In the second case the set must also have been
-// the same for sideSettles, until latest: the evidence that members have against each other just
-// after a partition is no split.
+// the same for sideSettles, unless latest has passed: the evidence that members have against each
+// other just after a partition is no split.
 func (s *Splits) splitDue() bool {
 	var now []transport.Address
 	for _, i := range s.Local().Unreachable {

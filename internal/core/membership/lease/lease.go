@@ -39,7 +39,8 @@ type Lease struct {
 	Met map[transport.Address]time.Time
 }
 
-// leaseNow returns the lease that follows from when others last vouched for this node.
+// leaseNow returns the lease that follows from when a quorum last vouched for this node and when
+// its last returned echo was sent.
 func (l *Lease) leaseNow() time.Time {
 	over := l.Until
 	if over.IsZero() || over.After(l.Now) {
@@ -164,9 +165,9 @@ func (l *Lease) vouchedBy(b *bench) time.Time {
 	return b.quorum.SinceTimes(b.times, l.Peers.VouchedAt)
 }
 
-// countVouched evaluates the messages that vouch directly, in a small cluster. It updates when a
-// quorum and when all other members last vouched, and reports whether all reachable ones have
-// vouched since the doubt began.
+// countVouched records when a quorum and when all other members last vouched for this node
+// directly, in a small cluster. It reports whether all reachable members have vouched since the
+// lease came into doubt.
 func (l *Lease) countVouched() (all bool) {
 	b := l.bench()
 	since := l.vouchedBy(&b.all)
@@ -199,11 +200,11 @@ func (l *Lease) Doubt() {
 	l.WakeAt(l.Now)
 }
 
-// LeaseHold bounds how long a side may go on without the lease, counted from its last message from
-// a voter of another side. The bound is the time to find that voter unreachable, to decide, and to
-// take the lease. After it nobody on a side without the lease runs turns, so the side with the
-// lease may give away the shards there. The lease is kept for twice as long, so no side takes it
-// later in good faith.
+// LeaseHold bounds how long a side may go on without the lease, counted from when a voter of
+// another side last counted on it: the time to find that voter unreachable, to decide, and to take
+// the lease. After it nobody on a side without the lease runs turns, so the side with the lease may
+// give away the shards there. The lease is kept for twice as long, so no side takes it later in
+// good faith.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
 	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.QuorumTimeout
