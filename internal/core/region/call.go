@@ -128,8 +128,8 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower sets the epoch of the calls for which is returns true to to, if it is higher. It reports
-// whether it changed any call.
+// lower sets the epoch of each call to to, if it is higher and is returns true for the call. It
+// reports whether it changed any call.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {
 		if c.Epoch > to && is(c) {

@@ -83,8 +83,8 @@ func (e *Entity) State() []byte {
 	return nil
 }
 
-// Why returns the activation that the next turn begins with. It counts only while the entity has a
-// State; without a State the activation makes the entity fresh.
+// Why returns the reason that the next activation passes to the entity. It counts only while the
+// entity has a State; without a State the activation makes the entity fresh.
 func (e *Entity) Why() codegen.Activation {
 	if p := e.cold.Load(); p != nil {
 		return p.why

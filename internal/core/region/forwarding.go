@@ -102,8 +102,9 @@ func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	return s.home, f.Epoch
 }
 
-// onward returns the verdict on a call for a shard that has left. If the shard is still away, it
-// records that the sender owes a Flush.
+// onward returns the verdict on a call for a shard that has left: Forward, or Moved if the type's
+// handoff refuses such calls. If it returns Forward and the shard is still away, the sender owes a
+// Flush.
 func (s *Shard) onward(c *Call) Verdict {
 	if s.limits.Handoff.Refusing {
 		return Moved

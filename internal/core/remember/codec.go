@@ -169,7 +169,7 @@ func (Kept) message()     {}
 func (Recall) message()   {}
 func (Recalled) message() {}
 
-// A Want asks for the ids of a shard that come after After in their order.
+// A Want asks for the ids of a shard that sort after the id After.
 type Want struct {
 	placement.ShardID
 	After string

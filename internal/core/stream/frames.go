@@ -78,8 +78,8 @@ type frames struct {
 // Next returns the sequence of the next appended envelope.
 func (q *frames) Next() uint64 { return q.next }
 
-// Acked returns the highest sequence that the peer has acknowledged. It acknowledges every envelope
-// up to it.
+// Acked returns the highest acknowledged sequence: the peer has acknowledged every envelope up to
+// it.
 func (q *frames) Acked() uint64 { return q.acked }
 
 // noteRefusal records in the frame a refusal that is added to it.
@@ -432,8 +432,8 @@ func (a *Account) Excess() (most Excess) {
 	return most
 }
 
-// Held returns the bytes in an account, and its bound: of the topmost account above its bound or,
-// if there is none, of the lowest account.
+// Held returns the bytes in an account and the account's bound. The account is the topmost one that
+// is above its bound or, if none is, a itself.
 func (a *Account) Held() (bytes, limit int64) {
 	for at := a; at != nil; at = at.up {
 		if held := at.held.Load(); at == a || held > at.limit {

@@ -231,7 +231,7 @@ func (r *Route) leave() (s Step) {
 }
 
 // HomeDeparted handles that a home has left or was removed. unacknowledged are the envelopes for
-// this shard that it certainly did not execute, in order.
+// this shard that the home certainly did not execute, in order.
 func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoing) Step {
 	if r.State == Unknown || r.Home != departed {
 		if r.via == departed {

@@ -223,7 +223,7 @@ func (p *Session) Unsent(token uint64, now time.Time) {
 
 // Bounced records that nobody listened when a frame was published, and waits before the next try.
 // Envelopes of a frame that bounced every time were certainly not executed. A bounce that is
-// repeated, or older than another one of the frame, changes nothing.
+// reported again, or after a later bounce of the frame, changes nothing.
 func (p *Session) Bounced(token uint64, now time.Time) {
 	defer p.check()
 	first, sending := sendingOf(token)

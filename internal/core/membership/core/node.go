@@ -358,8 +358,8 @@ func (n *Node) Audience() []transport.Address {
 	return nodes
 }
 
-// broadcastInterval plus broadcastPerMember for each member is the least time between two
-// broadcasts of the state by one member, but at least broadcastInterval.
+// The least time between two broadcasts of the state by one member is broadcastPerMember for each
+// member of the cluster, and at least broadcastInterval.
 const (
 	broadcastInterval  = 100 * time.Millisecond
 	broadcastPerMember = 250 * time.Microsecond

@@ -1,7 +1,7 @@
 package core
 
-// A Refusal is the reason why a received message was ignored. Drivers count refusals: a few are
-// normal, and many indicate a node that does not belong to the cluster.
+// A Refusal is the reason why a received message was not accepted. Drivers count refusals: a few
+// are normal, and many indicate a node that does not belong to the cluster.
 type Refusal uint8
 
 // The refusals.

@@ -9,22 +9,22 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A node runs turns only while a majority has lately vouched for it (see package lease). From
-// when on a message vouches for its receiver depends on the cluster.
+// A node runs turns only while a majority has lately vouched for it (see package lease). The time
+// from which a message vouches for its receiver depends on the cluster.
 //
-// Where all watch all (see [core.Node.Bound]) a message vouches only if it is bound to a
-// heartbeat of the receiver: it is the answer to one, or a later heartbeat that names
-// one. The lease then counts from when the receiver sent that heartbeat, so it does not
-// matter how long the message was on its way, or waited in the socket of a paused
-// process. And the sender knows when that was at the latest: when the heartbeat arrived.
-// So when a member is downed, its lease ends QuorumTimeout after the last heartbeat
-// that any of the others had from it, and not after the judgement. Each of the others
-// reports when that was, once it knows the member to be Down and no longer vouches for it
-// (Vouched of its record), and package downing's Fence counts from the latest.
+// If all members watch each other (see [core.Node.Bound]), a message vouches only if it is bound to
+// a heartbeat of the receiver: it answers that heartbeat, or is a later heartbeat that names it.
+// The lease then counts from when the receiver sent the heartbeat, so it does not matter how long
+// the message was on its way, or waited in the socket of a paused process. The sender of the
+// message also knows that time, at the latest: when the heartbeat arrived. So when a member is
+// downed, its lease ends QuorumTimeout after the last heartbeat that any other member had from it,
+// rather than after the judgement. Once another member knows the member to be Down, and does not
+// vouch for it any more, it reports when that heartbeat arrived (Vouched of its record). Package
+// downing's Fence counts from the latest of these times.
 //
-// In larger clusters most members hear from each other by broadcast alone. Such messages
-// are loose: they count from when they left the broker, as far as the receiver can know.
-// No other node can know.
+// In larger clusters most members hear from each other by broadcast alone. Such messages are loose:
+// they count from when they left the broker, as far as the receiver can know that. No other node
+// can know it.
 
 // Peers holds what this node has observed of each other member through its own connection.
 type Peers struct {

@@ -49,7 +49,7 @@ func (d Downing) String() string {
 }
 
 // DiscountsGone reports whether members that are gone lose their vote. Strategies that go by
-// reachability alone do not ask the broker, so none is gone for them.
+// reachability alone do not ask the broker, so they know of no gone members.
 func (d Downing) DiscountsGone() bool { return d == DowningBroker || d == DowningManual }
 
 // NewStrategy returns the strategy d. size is the quorum of DowningStaticQuorum; alone makes

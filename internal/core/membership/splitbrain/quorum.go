@@ -37,7 +37,8 @@ func (q Quorum) Met(has func(transport.Address) bool) bool {
 	return votes >= q.Need && !slices.ContainsFunc(q.anchors, func(a transport.Address) bool { return !has(a) })
 }
 
-// Since returns the latest time since which a sufficient set of voters was heard, or the zero time.
+// Since returns the latest time for which the voters heard since then are a sufficient set, or the
+// zero time.
 func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 	times := make([]time.Time, len(q.voters))
 	for i, node := range q.voters {

@@ -207,9 +207,9 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 }
 
 // introduce sends this node's state to a member that does not know this node, if this node has not
-// been Up. The member that admitted it may have died before it told others, and the others have no
-// other reason to ask for this state: theirs has changed more often. It answers only messages that
-// were sent to this node alone.
+// been Up. The member that admitted this node may have died before it told others, and those have
+// no other reason to ask for this state: theirs has changed more often. It answers only messages
+// that were sent to this node alone.
 func (s *Spreader) introduce(to transport.Address, target uint32) {
 	if target != 0 && s.Self().UpNumber == 0 {
 		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})
@@ -238,8 +238,8 @@ func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	return true
 }
 
-// OnStatus compares versions. If this node's version is older, it asks for the state by its status;
-// if it is newer or concurrent, it answers with its state.
+// OnStatus compares this node's version with the sender's. If this one is older, it answers with
+// its status, which asks for the state; if it is newer or concurrent, with its state.
 func (s *Spreader) OnStatus(from transport.Address, msg message.Status) {
 	if !s.acceptable(from, msg.Target, s.Gossip.Founder) {
 		return
