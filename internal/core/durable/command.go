@@ -21,9 +21,9 @@ type Source struct {
 	To Target
 }
 
-// silent reports whether to forget a source that was last heard at a time: a process if that was
-// before process, and the turns of a tell if it was before nested. A log is never forgotten,
-// because it may tell again after any time.
+// silent reports whether to forget a source that was last heard at a time: a process, if that was
+// before process; the turns of a tell, if that was before nested. A log is never forgotten, because
+// it may tell again after any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:
