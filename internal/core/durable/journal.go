@@ -20,7 +20,7 @@ type Journal struct {
 	// written again. Default 1000.
 	Every     int
 	Age       time.Duration // keep events that are younger
-	Events    uint64        // keep this many of the shard's last events
+	Events    uint64        // keep this many of the shard's latest events
 	Followers bool          // keep events that a named follower has not read
 }
 

@@ -30,8 +30,8 @@ type Limits struct {
 	Silent time.Duration
 	// DeadAfter is the age at which a tell goes to the dead letters. Default 1 h.
 	DeadAfter time.Duration
-	// Pause is between two attempts of the same request; it doubles up to 32 times
-	// as much. Default 20 ms.
+	// Pause is the time between two attempts of the same request. It doubles with each attempt, up
+	// to 32 times. Default 20 ms.
 	Pause time.Duration
 	// TellPause is the same for a tell that its receiver has not acknowledged. It is also how long
 	// an acknowledgement waits for an append in which it can ride. Default 1 s.

@@ -21,7 +21,7 @@ type Effects struct {
 	Flushed []Flush // then send each of these to its FlushTo
 	Open    bool    // then send Open to Successor
 	Refuse  []*Call // answer Moved with Home and Epoch
-	Drop    []*Call // answer Dropped: accepted, but the shard was lost, or drops them to move
+	Drop    []*Call // answer Dropped: they were accepted, but the shard was lost, or its move drops calls
 	Offer   bool    // send Init without state
 	Drained bool    // the last turn has ended: call Stop, run the hooks, encode, send Init
 	Opened  bool    // the shard runs here under a new epoch: report it

@@ -16,8 +16,8 @@ type Class uint8
 const (
 	Member   Class = iota // of the cluster, or about to join
 	Client                // calls entities from outside
-	Reader                // asks for an operator
-	Operator              // commands for an operator
+	Reader                // asks on behalf of an operator
+	Operator              // commands on behalf of an operator
 )
 
 const classShift = 62

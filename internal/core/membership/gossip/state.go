@@ -15,7 +15,7 @@ import (
 type State struct {
 	Founder transport.Address // the node that formed the cluster; never changes
 	Members []Member          // all that are not removed
-	Rows    []ObserverRow     // the observations of unreachable members
+	Rows    []ObserverRow     // the observers' records of members that they cannot reach
 	// UpCounter is the highest UpNumber given out; it never falls.
 	UpCounter uint32
 	// RemovalCounter numbers the removals; it never falls.

@@ -246,6 +246,6 @@ const (
 	MaxUnsettled = 5 * time.Second
 	// MaxClaim is how long a side tries to take the lease.
 	MaxClaim = 10 * time.Second
-	// ClaimAgain is the time from an answer that says nothing to the next request.
+	// ClaimAgain is the time from an inconclusive answer to the next request.
 	ClaimAgain = time.Second
 )
