@@ -66,7 +66,7 @@ func TestEventsGone(t *testing.T) {
 		})
 		numbers, _, err = read(at, 1)
 		require.ErrorIs(t, err, shard.ErrEventsGone)
-		require.ErrorContains(t, err, "events 3 to 7 of the journal are deleted")
+		require.ErrorContains(t, err, "events 3 to 7 of the journal were deleted")
 		require.Empty(t, numbers)
 		numbers, _, err = read("", 3)
 		require.NoError(t, err)
@@ -332,7 +332,7 @@ func TestNamedFollowerBeforeTheFirstEvent(t *testing.T) {
 		})
 		_, err = read("early")
 		require.ErrorIs(t, err, shard.ErrEventsGone)
-		require.ErrorContains(t, err, "events 1 to 7 of the journal are deleted")
+		require.ErrorContains(t, err, "events 1 to 7 of the journal were deleted")
 	}, shardtest.Nodes(1), shardtest.Host(hostGiro))
 }
 

@@ -2,7 +2,7 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Link is one entity whose turn waits for a call.
+// A Link is one entity in a chain: its turn waits for the call.
 type Link struct {
 	Kind   string
 	Entity string
@@ -22,7 +22,7 @@ func AppendLink(b []byte, kind, entity string, shard uint32) []byte {
 	return appendUint(b, 3, uint64(shard))
 }
 
-// maxLinks bounds the memory that a received chain may make the reader allocate.
+// maxLinks bounds the links of a received chain, and so the memory that the reader allocates.
 const maxLinks = 1024
 
 // ParseChain reads an encoded chain, outermost link first.

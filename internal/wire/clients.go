@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Vouched reports whether the broker's permissions confirm the sender named in a message: a client
-// or an operator is the one in the subject, and a member is some member. All else is a forgery.
+// Vouched reports whether the broker's permissions confirm the sender named in a message. A client
+// or an operator must be the one named in the subject, a member must be some member. Any other
+// message is forged.
 func Vouched(m transport.Message, sender transport.Peer) bool {
 	if sender.Client != (identity.Of(sender.Incarnation) != identity.Member) {
 		return false
@@ -17,22 +18,22 @@ func Vouched(m transport.Message, sender transport.Peer) bool {
 	return sender.Address == m.From || m.From.IsZero() && !sender.Client
 }
 
-// ErrForged is the error of a message whose content names another sender than its subject.
-var ErrForged = errors.New("its sender is not the one of its subject")
+// ErrForged is the error of a message whose content names another sender than its subject does.
+var ErrForged = errors.New("its sender is not the one named in its subject")
 
-// Members are the members of the cluster, as a process knows them.
+// Members tells which processes are members of the cluster.
 type Members interface {
 	// Knows reports whether a process is a member, or was one until it left or was removed.
 	Knows(a transport.Address) bool
 }
 
-// mayClientSay reports whether a client may send calls that say this about themselves.
+// mayClientSay reports whether a client may send a call with this encoded Info.
 func mayClientSay(info []byte) bool {
 	i, err := ParseInfo(info)
 	return err == nil && i.Gateway == "" && !i.Told
 }
 
-// MissingRight says why a client may not send a call.
+// MissingRight describes why a client may not send a call, with the remedy.
 func MissingRight(from transport.Peer, e *Envelope) string {
 	what := "in the name of another process"
 	switch i, err := ParseInfo(e.Info); {

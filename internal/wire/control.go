@@ -11,8 +11,8 @@ import (
 // ControlFormat is the version of the form of messages on the control channel.
 const ControlFormat = 2
 
-// SealControl returns the bytes of a message on the control channel: body, with its topic, its sender and
-// their cluster.
+// SealControl encodes a message on the control channel: body, with its topic, its sender and the
+// sender's cluster.
 func SealControl(cluster string, from transport.Peer, topic ControlTopic, body []byte) []byte {
 	b, err := proto.Marshal(&Control{
 		Format: ControlFormat, Cluster: cluster, From: from.Name, Incarnation: from.Incarnation,
@@ -24,7 +24,8 @@ func SealControl(cluster string, from transport.Peer, topic ControlTopic, body [
 	return b
 }
 
-// OpenControl reads the bytes that SealControl has made. Foreign ones give an error.
+// OpenControl decodes the output of SealControl. It returns an error for other bytes and other
+// clusters.
 func OpenControl(cluster string, b []byte) (from transport.Peer, topic ControlTopic, body []byte, err error) {
 	var c Control
 	if err := proto.Unmarshal(b, &c); err != nil {
@@ -32,9 +33,9 @@ func OpenControl(cluster string, b []byte) (from transport.Peer, topic ControlTo
 	}
 	switch {
 	case c.GetFormat() == 0 || c.GetFormat() > ControlFormat:
-		return from, 0, nil, fmt.Errorf("read control message: format %d, this program reads up to %d", c.GetFormat(), ControlFormat)
+		return from, 0, nil, fmt.Errorf("read control message: format %d: this program reads 1 to %d", c.GetFormat(), ControlFormat)
 	case c.GetCluster() != cluster:
-		return from, 0, nil, fmt.Errorf("read control message: it is of cluster %.80q, not %q", c.GetCluster(), cluster)
+		return from, 0, nil, fmt.Errorf("read control message: it is from cluster %.80q: want %q", c.GetCluster(), cluster)
 	}
 	if err := transport.CheckName("sender", c.GetFrom()); err != nil {
 		return from, 0, nil, fmt.Errorf("read control message: %w", err)

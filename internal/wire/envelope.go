@@ -17,21 +17,21 @@ type Type uint32
 
 // The types of envelopes. Numbers are never reused.
 const (
-	TypeCall    Type = 1  // wants an Answer or a Refusal
-	TypeTell    Type = 2  // wants nothing, but may be refused with Moved
+	TypeCall    Type = 1  // a call that expects an Answer or a Refusal
+	TypeTell    Type = 2  // a call without an answer; it may be refused with Moved
 	TypeAnswer  Type = 3  // results of call ID, or the error that Code names
 	TypeRefusal Type = 4  // envelope Seq of this path was not executed; Code says why
 	TypeCancel  Type = 5  // the caller of ID gave up
-	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on behind the forwarded envelopes, or to Node
-	TypeFlushed Type = 7  // a Flush that passed through Via; Node sent it, Payload is where it ends, if it follows calls of a higher epoch first
-	TypeBarrier Type = 8  // hold later envelopes for the shard until the Flush by way of Via came
+	TypeFlush   Type = 6  // nothing older for the shard follows; forward it to Node, or behind the envelopes forwarded before
+	TypeFlushed Type = 7  // a Flush by Node that passed through Via; Payload is its destination, if it first follows calls of a higher epoch
+	TypeBarrier Type = 8  // hold later envelopes for the shard until the Flush through Via comes
 	TypeInit    Type = 9  // a shard's state, in parts
-	TypeReady   Type = 10 // the shard is prepared
-	TypeOpen    Type = 11 // everything that waited was sent: run
+	TypeReady   Type = 10 // the new home has the shard's state
+	TypeOpen    Type = 11 // the old home has sent everything that waited: run turns
 	TypeReject  Type = 12 // the shard cannot be prepared; Text says why
 )
 
-// Code says how a call ended that has no result. Numbers are never reused.
+// Code says how a call ended. Numbers are never reused.
 type Code uint32
 
 // The codes of answers.
@@ -39,7 +39,7 @@ const (
 	CodeOK          Code = 0
 	CodeMethodError Code = 1  // the method returned an error: executed
 	CodePanic       Code = 2  // the method panicked: executed
-	CodeMoved       Code = 3  // not the home, which Epoch and Node name
+	CodeMoved       Code = 3  // this node is not the shard's home; Epoch and Node name it
 	CodeOverloaded  Code = 4  // a queue is full
 	CodeCircular    Code = 5  // the call chain came back to a waiting entity; Text prints it
 	CodeUnknownKind Code = 6  // this node does not host the kind
@@ -49,26 +49,26 @@ const (
 	CodeExpired     Code = 10 // the deadline passed before the turn began
 	CodeCanceled    Code = 11 // canceled before the turn began
 	CodeTooLarge    Code = 12 // the results exceed the broker's limit: executed
-	CodeStopped     Code = 13 // the node stops and no other takes the shard
+	CodeStopped     Code = 13 // the node stops and no other node takes the shard
 	CodeDropped     Code = 14 // accepted, but its shard was lost before the turn began
 	CodeNoResult    Code = 15 // the results do not encode: executed
 	CodeUnsendable  Code = 16 // the arguments exceed the broker's limit on the way to the home
-	CodeInDoubt     Code = 17 // the shard's home will not know whether the call runs to its end; of a command the next home does
-	CodeRefused     Code = 18 // it did not run, or nothing that it changed stands; Text says why
-	CodeCommitLarge Code = 19 // its changes exceed one commit of the store, or its results the broker's limit: nothing that it changed stands
+	CodeInDoubt     Code = 17 // the shard's home will not learn whether the call ran to its end; for a command the next home knows
+	CodeRefused     Code = 18 // the call did not run, or none of its changes stand; Text says why
+	CodeCommitLarge Code = 19 // its changes exceed one commit of the store, or its results the broker's limit: none of its changes stand
 	CodeForbidden   Code = 20 // its sender has no right to send it; Text says what was wrong
-	CodeIntercepted Code = 21 // an interceptor of the host refused it; as of CodeMethodError, Text and Payload are its error
+	CodeIntercepted Code = 21 // an interceptor of the host refused it; Text and Payload are its error, as with CodeMethodError
 	CodeReused      Code = 22 // another call has its command id; Text says more
-	CodeForgotten   Code = 23 // a call with its command id has run, and its answer is not kept any more: executed
+	CodeForgotten   Code = 23 // a call with its command id has run, but its answer is not kept any more: executed
 )
 
-// Executed reports whether the call ran when it was answered with the code.
+// Executed reports whether an answer with the code means that the call ran.
 func (c Code) Executed() bool {
 	return c == CodeOK || c == CodeMethodError || c == CodePanic || c == CodeTooLarge || c == CodeNoResult || c == CodeForgotten
 }
 
-// An Envelope is one message of the data plane. Its byte slices point into the
-// frame it was read from.
+// An Envelope is one message of the data plane. Its byte slices point into the frame from which it
+// was read.
 type Envelope struct {
 	Type    Type
 	ID      uint64
@@ -86,7 +86,7 @@ type Envelope struct {
 	Seq     uint64
 	Last    bool
 	Via     transport.Peer
-	Hop     uint64 // of a Flush or a Flushed: the epoch of the calls before it; of a forwarded call: not 0 if Node, its sender, sent it to the old home
+	Hop     uint64 // of a Flush or a Flushed: the epoch of the calls before it; of a forwarded call: not 0 if its sender, Node, sent it to the forwarding home
 	Command []byte // of a call to a durable entity
 	Info    []byte // of a call or a tell: an encoded Info; nil means the zero one
 }
@@ -114,27 +114,28 @@ const (
 	envInfo    = 19
 )
 
-// Overhead bounds the bytes of an encoded envelope beside its byte slices.
+// Overhead bounds the bytes of an encoded envelope without its byte slices.
 const Overhead = 160
 
-// SizeBound is an upper bound of the envelope's encoded size in a frame.
+// SizeBound returns an upper bound of the envelope's encoded size in a frame.
 func (e *Envelope) SizeBound() int {
 	return Overhead + len(e.Kind) + len(e.Entity) + len(e.Method) + len(e.Payload) +
 		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command) + len(e.Info)
 }
 
-// KeptSize is how many bytes are kept for a call that waits.
+// KeptSize returns how many bytes are kept for a call that waits.
 func (e *Envelope) KeptSize() int {
 	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command) + len(e.Info)
 }
 
-// Relayed reports whether a call or a tell came by way of a process that is not its sender: Node is the
-// sender then, and the zero Peer otherwise.
+// Relayed reports whether a call or a tell came through a process that is not its sender. Node is
+// then the sender, and otherwise the zero Peer.
 func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
 
-// MayComeFrom reports whether a process of a class other than members may send the envelope: its own calls
-// and tells, neither forwarded by a member nor made by a turn, and the steps that belong to them. Answers,
-// and the steps of a shard's move, are for members.
+// MayComeFrom reports whether a process of a class other than members may send the envelope. A
+// client may send its own calls and tells, neither forwarded by a member nor made by a turn, and
+// the control envelopes that belong to them. Only members send answers, and the envelopes of a
+// shard's move.
 func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	if class != identity.Client {
 		return false // operators have no part in the data plane
@@ -154,8 +155,8 @@ func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	return false
 }
 
-// Deadline returns the deadline of a call that arrived at that time. Both are in nanoseconds after
-// the process's base. 0 means none.
+// Deadline returns the deadline of a call that arrived at the time at. Both are in nanoseconds
+// after the process's base; 0 means no deadline.
 func (e *Envelope) Deadline(at int64) int64 {
 	if e.Timeout == 0 {
 		return 0
@@ -163,8 +164,8 @@ func (e *Envelope) Deadline(at int64) int64 {
 	return at + int64(time.Duration(min(e.Timeout, 1<<50))*time.Microsecond)
 }
 
-// AppendEnvelope appends the envelope as the next one of a frame. Its length is written in a fixed
-// three bytes, or five above 2 MiB, to be filled in afterwards; protobuf readers accept that form.
+// AppendEnvelope appends the envelope to the bytes of a frame. It writes the envelope's length
+// last, in a fixed three bytes, or five from 2 MiB on; protobuf readers accept that form.
 func AppendEnvelope(b []byte, e *Envelope) []byte {
 	size := e.SizeBound()
 	width := 3
@@ -182,8 +183,8 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 	return b
 }
 
-// VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips it. It
-// reports whether it could.
+// VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips the
+// envelope. It reports whether it could.
 func VoidEnvelope(b []byte) bool {
 	_, _, n := protowire.ConsumeTag(b)
 	if n < 0 {
@@ -197,8 +198,8 @@ func VoidEnvelope(b []byte) bool {
 	return true
 }
 
-// appendEnvelopeFields needs room for SizeBound bytes in b: the fields that nearly every
-// envelope has are written without further checks of the capacity.
+// appendEnvelopeFields appends the encoded fields. b must have room for SizeBound bytes: the fields
+// that nearly every envelope has are written without checking the capacity.
 func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	n, room := len(b), b[:cap(b)]
 	n = putUint(room, n, envType<<3|varint, uint64(e.Type))
@@ -225,7 +226,7 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	return appendBytes(b, envInfo, e.Info)
 }
 
-// appendPeer appends a field with a process, unless it is the zero one.
+// appendPeer appends a field with a peer, unless it is the zero Peer.
 func appendPeer(b []byte, num protowire.Number, p transport.Peer) []byte {
 	if p == (transport.Peer{}) {
 		return b
@@ -239,7 +240,7 @@ const (
 	lengthed = byte(protowire.BytesType)
 )
 
-// putUint writes a field at n, unless it is zero, and returns where it ends.
+// putUint writes a field at index n, unless v is zero, and returns the index behind it.
 func putUint(b []byte, n int, tag byte, v uint64) int {
 	if v == 0 {
 		return n
@@ -253,7 +254,7 @@ func putUint(b []byte, n int, tag byte, v uint64) int {
 	return n + 1
 }
 
-// putBytes writes a field at n, unless it is empty, and returns where it ends.
+// putBytes writes a field at index n, unless v is empty, and returns the index behind it.
 func putBytes(b []byte, n int, tag byte, v []byte) int {
 	if len(v) == 0 {
 		return n
@@ -262,8 +263,8 @@ func putBytes(b []byte, n int, tag byte, v []byte) int {
 	return n + copy(b[n:], v)
 }
 
-// NextEnvelope parses the first envelope of the bytes that Header or NextEnvelope
-// returned, into e, and returns the bytes behind it. ok is false at the end.
+// NextEnvelope parses into e the first envelope in the bytes that Header or NextEnvelope returned,
+// and returns the bytes behind it. ok is false if there is none.
 func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
 	for len(b) > 0 {
 		num, typ, n := consumeTag(b)
@@ -398,7 +399,7 @@ func AppendPeer(b []byte, p transport.Peer) []byte {
 	return b
 }
 
-// ParsePeer reads the peer that AppendPeer wrote. No bytes give the zero value.
+// ParsePeer reads the peer that AppendPeer wrote. Empty bytes give the zero Peer.
 func ParsePeer(b []byte) (p transport.Peer, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -431,8 +432,10 @@ func ParsePeer(b []byte) (p transport.Peer, err error) {
 	return p, nil
 }
 
-// BytesOf views a string as a field of an envelope, without a copy. Nobody may change the bytes.
+// BytesOf returns a string as a field of an envelope, without a copy. The bytes must not be
+// changed.
 func BytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// StringOf views a field of an envelope as a string, without a copy. Nobody may change b any more.
+// StringOf returns a field of an envelope as a string, without a copy. b must not be changed any
+// more.
 func StringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -10,9 +10,9 @@ type Field struct {
 	Bytes  []byte
 }
 
-// EachField calls f with each field of an encoded message, in order, until f returns an
-// error, which it returns. It allocates nothing, so that f can count the elements
-// of a stranger's message before it is decoded.
+// EachField calls f with each field of an encoded message, in order. If f returns an error,
+// EachField stops and returns it. EachField allocates nothing, so that f can count the elements of
+// an untrusted message before it is decoded.
 func EachField(b []byte, f func(Field) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -44,8 +44,7 @@ func sizeString(num protowire.Number, s string) int {
 	return protowire.SizeTag(num) + protowire.SizeBytes(len(s))
 }
 
-// eachBytes calls f for each length-delimited field of that number and skips
-// all others.
+// eachBytes calls f for each length-delimited field of that number and skips all other fields.
 func eachBytes(b []byte, want protowire.Number, what string, f func([]byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

@@ -9,14 +9,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FrameVersion is the format version that this program writes. It reads every
-// version from 1 to this one and skips fields it does not know; a greater
-// version is refused, for its meaning may differ.
+// FrameVersion is the format version that this program writes. It reads every version from 1 to
+// this one and skips unknown fields. It refuses a greater version, because fields may have another
+// meaning there.
 const FrameVersion = 1
 
 // Flags of a frame.
 const (
-	// FlagNack: a frame is missing; send again from Ack+1.
+	// FlagNack: a frame is missing; send again from the envelope after Ack.
 	FlagNack = 1 << iota
 	// FlagAckNow: answer with an acknowledgement at once.
 	FlagAckNow
@@ -33,20 +33,20 @@ type FrameHeader struct {
 	From    transport.Peer
 	Seq     uint64
 	Count   uint32
-	// Ack: every envelope of the other direction up to this one was handled, and the
-	// refusals of those refused are in this frame or in an earlier one.
+	// Ack: every envelope of the other direction up to this one was handled, and if any of them
+	// were refused, the refusals are in this frame or an earlier one.
 	Ack uint64
-	// Handled is Ack without the part about refusals, which may still be on their way: it moves the
-	// window. Otherwise two peers that refuse each other's calls would wait for each other. It is
-	// at least Ack.
+	// Handled: every envelope of the other direction up to this one was handled, but refusals may
+	// still be on their way. It is at least Ack. The window counts from it: otherwise two peers
+	// that refuse each other's calls would wait for each other.
 	Handled uint64
 	Window  uint64
 	Flags   uint32
-	// Session is the number a member gave its path to a client; 0 from a client without it, and
-	// between members.
+	// Session is the number that a member gave its session with a client. It is 0 from a client
+	// that does not know it, and between members.
 	Session uint64
-	// Hello is the number a client gave its path to a member. It is set in requests for the session
-	// and in the member's answer; otherwise 0.
+	// Hello is the number that a client gave its session with a member. It is set in requests for
+	// Session and in the member's answer, and otherwise 0.
 	Hello uint64
 }
 
@@ -91,8 +91,8 @@ func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
 	return appendUint(b, frameHello, h.Hello)
 }
 
-// names remembers the last sender's name so that a stream of frames from one
-// peer costs no string each, and no check of its characters.
+// names remembers the last sender's name, so that a stream of frames from one peer allocates no
+// strings, and each name is checked once.
 type names struct {
 	last  string
 	valid string // the last one that was checked, and is a name; "" means none
@@ -121,9 +121,9 @@ func (n *names) check(text string) error {
 // not safe for concurrent use.
 type FrameReader struct{ names names }
 
-// Header parses the header of a frame and returns the bytes that follow it: envelopes,
-// for [NextEnvelope]. Header fields after the first envelope are not seen; no
-// version writes them there.
+// Header parses the header of a frame and returns the bytes behind it: envelopes, for
+// [NextEnvelope]. It does not see header fields after the first envelope; no version writes them
+// there.
 func (r *FrameReader) Header(b []byte) (h FrameHeader, rest []byte, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Info is what a call says about itself beside its arguments.
+// An Info is what a call carries beside its arguments.
 type Info struct {
 	// Gateway is the caller in another language for which a member makes the call; "" means none.
-	// Members believe it of members alone.
+	// Only members may set it.
 	Gateway string
-	// Told marks a tell that is delivered as an ask, because its sender awaits its end.
+	// Told marks a tell that is delivered as an ask, because its sender waits for its end.
 	Told    bool
 	Headers []Header
 }
@@ -46,7 +46,7 @@ var ErrHeaders = errors.New("bad headers")
 // Check returns an error if the headers break one of the bounds.
 func (i *Info) Check() error {
 	if n := len(i.Headers); n > MaxHeaders {
-		return fmt.Errorf("%w: there are %d (want at most %d)", ErrHeaders, n, MaxHeaders)
+		return fmt.Errorf("%w: there are %d headers (want at most %d)", ErrHeaders, n, MaxHeaders)
 	}
 	size := 0
 	for at, h := range i.Headers {
@@ -55,13 +55,13 @@ func (i *Info) Check() error {
 		}
 		for _, other := range i.Headers[:at] {
 			if other.Key == h.Key {
-				return fmt.Errorf("%w: %s is there twice", ErrHeaders, h.Key)
+				return fmt.Errorf("%w: key %s occurs twice", ErrHeaders, h.Key)
 			}
 		}
 		size += len(h.Key) + len(h.Value)
 	}
 	if size > MaxHeaderBytes {
-		return fmt.Errorf("%w: they have %d bytes (want at most %d)", ErrHeaders, size, MaxHeaderBytes)
+		return fmt.Errorf("%w: keys and values have %d bytes (want at most %d)", ErrHeaders, size, MaxHeaderBytes)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func goodHeaderKey(s string) bool {
 	return len(s) > 0 && len(s) <= MaxHeaderKey
 }
 
-// Append appends the encoded Info; nothing for the zero one.
+// Append appends the encoded Info; nothing for the zero Info.
 func (i *Info) Append(b []byte) []byte {
 	b = appendString(b, infoGateway, i.Gateway)
 	if i.Told {
@@ -91,8 +91,8 @@ func (i *Info) Append(b []byte) []byte {
 	return b
 }
 
-// ParseInfo decodes an Info. It refuses one that breaks a bound, before it allocates more than the
-// bound allows.
+// ParseInfo decodes an Info. It returns an error for an Info that breaks a bound, before it
+// allocates more than the bound allows.
 func ParseInfo(b []byte) (i Info, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -125,8 +125,8 @@ func ParseInfo(b []byte) (i Info, err error) {
 	return i, i.Check()
 }
 
-// GatewayOf returns the gateway's caller in an encoded Info; "" if that names none, or is malformed. Unlike
-// ParseInfo it reads no headers.
+// GatewayOf returns the gateway's caller in an encoded Info; "" if the Info names none, or is
+// malformed. Unlike ParseInfo it reads no headers.
 func GatewayOf(info []byte) string {
 	num, typ, n := protowire.ConsumeTag(info) // Append writes it first
 	if n < 0 || num != infoGateway || typ != protowire.BytesType {

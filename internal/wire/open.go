@@ -6,19 +6,19 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An OpenPayload accompanies Open. It has the old home's knowledge of processes and
-// routes from which no more calls are accepted.
+// An OpenPayload is sent with Open. It names processes and detours from which the new home must not
+// expect, or accept, more calls.
 type OpenPayload struct {
 	Departed []transport.Address // processes from which nothing more arrives
 	Refused  []Detour            // calls that still arrive by them are out of order
 }
 
-// A Detour is the route of a sender's calls through an old home.
+// A Detour is the route of a sender's calls through an old home, Via.
 type Detour struct{ Sender, Via transport.Address }
 
-// AppendOpenPayload appends the payload of Open: a record for each departed process, with
-// its incarnation as the state, and one for each refused detour, with the sender's
-// incarnation, that of the old home, and its name.
+// AppendOpenPayload appends the payload of Open. Each departed process is a record of its name,
+// with its incarnation as the state. Each refused detour is a record of the sender's name; its
+// state is the sender's incarnation, the old home's incarnation, and the old home's name.
 func AppendOpenPayload(b []byte, w OpenPayload) []byte {
 	for _, a := range w.Departed {
 		b = AppendRecord(b, a.Name, binary.BigEndian.AppendUint64(nil, a.Incarnation), NotRemembered)
@@ -31,7 +31,7 @@ func AppendOpenPayload(b []byte, w OpenPayload) []byte {
 	return b
 }
 
-// ParseOpenPayload is the reverse. Other records are skipped.
+// ParseOpenPayload decodes the output of AppendOpenPayload. It skips other records.
 func ParseOpenPayload(b []byte) (w OpenPayload, err error) {
 	err = ParseRecords(b, func(r Record) {
 		switch n := len(r.State); {

@@ -2,22 +2,22 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Record is one entity's encoded state. One without an entity says that the records have all
-// remembered entities.
+// A Record is one entity's encoded state. A record without an entity means that the records include
+// all remembered entities.
 type Record struct {
 	Entity     string
 	State      []byte
 	Remembered Remembered
 }
 
-// Remembered says whether an entity is to be activated again without a call.
+// Remembered says whether an entity must be activated again without a call.
 type Remembered uint32
 
 // The values of Remembered.
 const (
-	NotRemembered Remembered = iota // it has state, and waits for a call
-	WithState                       // it is to be activated again
-	WithoutState                    // that, and it has no state
+	NotRemembered Remembered = iota // it is activated by its next call
+	WithState                       // it is activated again, from its state
+	WithoutState                    // it is activated again, and has no state
 )
 
 // AppendRecord appends one record to encoded records.
@@ -36,10 +36,10 @@ func AppendRecord(b []byte, entity string, state []byte, r Remembered) []byte {
 	return appendUint(b, 3, uint64(r))
 }
 
-// RecordBound is an upper bound of the bytes that AppendRecord appends.
+// RecordBound returns an upper bound of the bytes that AppendRecord appends.
 func RecordBound(entity string, state []byte) int { return len(entity) + len(state) + 32 }
 
-// ParseRecords calls f for each record; the state is a copy.
+// ParseRecords calls f for each record. The record's State is a copy.
 func ParseRecords(b []byte, f func(Record)) error {
 	return eachBytes(b, 1, "records", func(v []byte) error {
 		var r Record

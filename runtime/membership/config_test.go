@@ -24,13 +24,13 @@ func TestConfigErrors(t *testing.T) {
 		{"a seed with a space", func(c *core.Config) { c.Seeds = []string{"a b"} }, "seed name"},
 		{"a key twice", func(c *core.Config) {
 			c.Compat = []gossip.KeyValue{{Key: "lanes", Value: "4"}, {Key: "x", Value: ""}, {Key: "lanes", Value: "5"}}
-		}, `key "lanes" stands twice`},
+		}, `key "lanes" occurs twice in Meta or Compat`},
 		{"bytes", func(c *core.Config) { c.Meta = []gossip.KeyValue{{Key: "k", Value: "\xff"}} }, "not UTF-8"},
 		{"a description too large", func(c *core.Config) {
 			c.Meta = []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", gossip.MaxDescription)}}
 		}, "want at most 65536 (host fewer types"},
-		{"auto-down without a time", func(c *core.Config) { c.Downing = splitbrain.DowningAuto }, "AutoDownAfter 0s: they go together"},
-		{"a time without auto-down", func(c *core.Config) { c.AutoDownAfter = time.Minute }, "they go together"},
+		{"auto-down without a time", func(c *core.Config) { c.Downing = splitbrain.DowningAuto }, "AutoDownAfter is 0s: set both or neither"},
+		{"a time without auto-down", func(c *core.Config) { c.AutoDownAfter = time.Minute }, "set both or neither"},
 		{"a quorum without a size", func(c *core.Config) { c.Downing = splitbrain.DowningStaticQuorum }, "QuorumSize 0"},
 		{"a size without a quorum", func(c *core.Config) { c.QuorumSize = 3 }, "QuorumSize 3"},
 		{"a role for the broker", func(c *core.Config) { c.DowningRole = "core" }, "does not use a role"},

@@ -99,7 +99,7 @@ func TestLargeDescription(t *testing.T) {
 		t.Fatalf("got %d messages, want a refusal: %v", len(out.Send), out.Send)
 	}
 	refused, ok := out.Send[0].Message.(message.JoinRefused)
-	if !ok || !refused.Final || !strings.Contains(refused.Reason, "65536 is the most") {
+	if !ok || !refused.Final || !strings.Contains(refused.Reason, "want at most 65536") {
 		t.Errorf("got %v, want a final refusal that names the bound", out.Send[0].Message)
 	}
 	if _, ok := a.machine.node.Gossip.Member(addr("x", 2)); ok {

@@ -11,21 +11,21 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A checkpoint writes records from the bytes of acknowledged commits, then the table, last
-// the head with the new since. Each of these is asked again until it is settled; a
-// checkpoint that has begun ends, or the shard is dropped.
+// A checkpoint writes records made from acknowledged commits, then the table, and last the head
+// with a new Since, the position from which the log is needed. Each request is repeated until it is
+// settled. A checkpoint that has begun ends, unless the shard is dropped.
 type checkpoint struct {
-	wanted bool   // another one is to begin
-	after  Ticket // another one is wanted when this is acknowledged; 0 means none
+	wanted bool   // another checkpoint is to begin
+	after  Ticket // another checkpoint is wanted when this ticket is acknowledged; 0 means none
 	active bool
 	scope  scope // of the one under way
-	keeps  bool  // entities stay in the tail, for the one under way does not move since: see lost
+	keeps  bool  // the one under way does not move since, so entities stay in the tail: see lost
 	anew   bool  // all Puts are repeated: see doubted
 	more   bool  // it writes records of entities, or of the journal
 	doubt  bool  // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
-	all    [][]store.Change // puts, with those that are done
+	all    [][]store.Change // puts, including the finished ones
 	write  headWrite
 	since  store.Position
 	parts  uint32
@@ -36,8 +36,8 @@ func (c *checkpoint) may(s *Shard) bool {
 	return s.state == Open && s.claim.step == stepNone && !s.group.repeats() && !s.journal.lost
 }
 
-// next begins a checkpoint if there is a reason and none is under way. While commits wait to be
-// appended again, their entities must stay in the tail.
+// next begins a checkpoint if there is a reason and none is under way. None begins while commits
+// wait to be appended again, because their entities must stay in the tail.
 func (c *checkpoint) next(s *Shard) {
 	if c.active || !c.may(s) {
 		return
@@ -67,15 +67,15 @@ type scope uint8
 const (
 	// scopeAll: everything that is acknowledged when the checkpoint begins.
 	scopeAll scope = iota
-	// scopeOlder: the commits that were acknowledged when the tail's generation began, unless later
-	// ones have replaced them. So entities that change often need not be written again and again for
-	// the log to be trimmed.
+	// scopeOlder: the commits that were acknowledged when the tail's generation began, except those
+	// replaced by later commits. So entities that change often need not be written again and again
+	// only to let the log be trimmed.
 	scopeOlder
 	// scopeEvents: the journal alone.
 	scopeEvents
 )
 
-// begin takes the commits that are acknowledged now.
+// begin begins a checkpoint of the commits that are acknowledged now.
 func (c *checkpoint) begin(s *Shard, what scope) {
 	c.wanted, c.active, c.scope = false, true, what
 	c.doubt, c.keeps, c.anew = false, false, false
@@ -122,7 +122,7 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	c.put(s)
 }
 
-// table returns the parts of the table and the outbox.
+// table returns the changes that write the table and the outbox, in parts.
 func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 	generation := s.head.value.GetGeneration() + 1
 	var parts []*wire.DurableTable
@@ -154,7 +154,7 @@ func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 	return changes
 }
 
-// put goes on: the next records, or the head.
+// put sends the next Put or, after the last one, writes the head.
 func (c *checkpoint) put(s *Shard) {
 	if len(c.puts) > 0 {
 		c.line.ask(&s.desk, Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]})
@@ -174,7 +174,7 @@ func (c *checkpoint) put(s *Shard) {
 	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts), s.head.mark())
 }
 
-// done takes the answer to a Put, or to the reading of the head after one was refused.
+// done handles the answer to a Put, or to the reading of the head after a Put was refused.
 func (c *checkpoint) done(s *Shard, r Response) {
 	c.doubt = c.doubt || r.Outcome == Uncertain
 	if !c.line.settled(&s.desk, r) {
@@ -201,17 +201,19 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
-// lost means that the log has lost commits of this home, or the position behind which it went on. Until
-// lost commits are in the log again, or in records, the log must keep those that they have replaced, and
-// the tail their entities. So the checkpoint under way does not move since.
+// lost means that the log has lost commits of this home, or the append behind which this home went
+// on. Until the lost commits are in the log again, or in records, the log must keep the commits
+// that they replaced, and the tail must keep their entities. So the checkpoint under way leaves the
+// head's Since where it is.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope != scopeEvents {
 		c.since, c.keeps = s.head.stored.Since, true
 	}
 }
 
-// doubted means that the store may have lost written records. The checkpoint under way writes them again.
-// If its head is on its way already, another one does, before the home forgets them.
+// doubted means that the store may have lost written records. The checkpoint under way writes them
+// again. If its head is on its way already, the next checkpoint does, and until then the tail keeps
+// their entities.
 func (c *checkpoint) doubted() {
 	switch {
 	case !c.active:
@@ -222,7 +224,7 @@ func (c *checkpoint) doubted() {
 	}
 }
 
-// number is the number of the head possibly on its way, or 0.
+// number returns the write number of the head that may be on its way, or 0.
 func (c *checkpoint) number() uint64 {
 	if !c.write.due {
 		return 0
@@ -230,7 +232,8 @@ func (c *checkpoint) number() uint64 {
 	return c.write.want.value.GetWrite()
 }
 
-// abandon ends the checkpoint under way, whose head the store has lost, and has another one begin.
+// abandon ends the checkpoint under way, because the store has lost its head, and has another one
+// begin.
 func (c *checkpoint) abandon(s *Shard) {
 	if c.active {
 		s.tail.kept()
@@ -239,7 +242,7 @@ func (c *checkpoint) abandon(s *Shard) {
 	*c = checkpoint{wanted: true, after: c.after}
 }
 
-// sent returns the since of a head that may be on its way, or else [store.Start].
+// sent returns the Since position in a head that may be on its way, or [store.Start].
 func (c *checkpoint) sent() store.Position {
 	if !c.write.due {
 		return store.Start
@@ -247,7 +250,7 @@ func (c *checkpoint) sent() store.Position {
 	return c.write.want.stored.Since
 }
 
-// headDone takes the answer to the write of the head.
+// headDone handles the answer to the write of the head.
 func (c *checkpoint) headDone(s *Shard, r Response) {
 	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
@@ -286,16 +289,17 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 	}
 }
 
-// A sweep reads records of passivated entities. The next checkpoint deletes the records of expired
-// or ended entities with keys that are too old. The driver finds the records in a list, which may
-// be stale, and so they are read again under the head.
+// A sweep has the next checkpoint delete records of which nothing is needed: the entity is
+// passivated, has expired or ended, and its keys are too old. The driver finds the records in a
+// list, which may be stale, so the sweep reads them again under the head.
 type sweep struct {
 	line line
 	ids  []string
 }
 
-// Expired reports whether nothing is left of a record's entity at a time, and returns the entity.
-// Its driver gives the entity to [Shard.Sweep]. Records that cannot be decoded are not such.
+// Expired reports whether nothing of a record is needed at a time: its entity has expired or ended,
+// and its keys are too old. It returns the entity's id, which the driver gives to [Shard.Sweep]. It
+// returns false for a record that cannot be decoded.
 func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	id, ok := strings.CutPrefix(r.Key, entityKey(""))
 	if !ok || r.Revision == store.None {
@@ -305,8 +309,9 @@ func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	return id, err == nil && v.spent(now)
 }
 
-// Sweep has the records of these entities, [store.MaxGet] at most, deleted if nothing is left of
-// them. It does nothing while an earlier Sweep is under way. It reports whether it began.
+// Sweep reads the records of these entities, at most [store.MaxGet], and has the next checkpoint
+// delete those of which nothing is needed: see [Expired]. It does nothing while an earlier Sweep is
+// under way. It reports whether it began.
 func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	s.desk.now = now
 	if s.state != Open || s.claim.step != stepNone || !s.sweep.line.idle() {
@@ -326,7 +331,7 @@ func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	return true
 }
 
-// done takes the records.
+// done handles the records that were read.
 func (w *sweep) done(s *Shard, r Response) {
 	ids := w.ids
 	w.line.close()
@@ -355,20 +360,20 @@ func (w *sweep) done(s *Shard, r Response) {
 	}
 }
 
-// A verify looks whether the store still has what it has acknowledged, after it was away. The log is looked
-// at by an append. The head and the index of the journal are read.
+// A verify checks, after the store was away, whether the store still has what it has acknowledged.
+// It checks the log by an append, and reads the head and the index of the journal.
 type verify struct {
 	line   line
-	ticket Ticket // once it is in the log, the log lacks nothing
+	ticket Ticket // when this ticket is in the log, the log lacks nothing
 	index  int    // how often the index was older than this home's
 }
 
-// indexTries is how often the index may be older in a row before its events count as lost: until then a
-// replica may lag behind.
+// indexTries is how often in a row the index may be older before its events count as lost. Until
+// then a lagging replica may have answered.
 const indexTries = 5
 
-// Verify looks whether the store still has all that it has acknowledged. A checkpoint that is under way
-// begins again, because the store may have lost what it has written so far.
+// Verify checks whether the store still has all that it has acknowledged. A checkpoint that is
+// under way begins again, because the store may have lost what the checkpoint has written so far.
 func (s *Shard) Verify(now time.Time) {
 	s.desk.now = now
 	if s.state != Open {
@@ -383,7 +388,7 @@ func (s *Shard) Verify(now time.Time) {
 	s.next()
 }
 
-// done takes the head, or after it the index.
+// done handles the head, or the index that is read after it.
 func (v *verify) done(s *Shard, r Response) {
 	if !v.line.settled(&s.desk, r) {
 		return
@@ -418,13 +423,14 @@ func (v *verify) done(s *Shard, r Response) {
 	}
 }
 
-// logged reports whether the log has all that this home has appended, and nothing else is under way.
+// logged reports whether the log has all that this home has appended, and no other write is under
+// way.
 func (v *verify) logged(s *Shard) bool {
 	return s.group.acked >= v.ticket && !s.group.repeats() && !s.checkpoint.write.due
 }
 
-// withoutEvents ends the tenure after the store has put the journal back. If the log has lost commits of
-// older homes too, nobody has their events.
+// withoutEvents ends the tenure after the store has put the journal back to an older state. If the
+// log has lost commits of older homes too, nobody has their events, and the head is marked.
 func (s *Shard) withoutEvents() {
 	if s.orphans {
 		s.claim.lose(s, s.head)
@@ -433,6 +439,6 @@ func (s *Shard) withoutEvents() {
 	s.broken(errEvents)
 }
 
-// errEvents ends a tenure whose journal the store has put back. The log has these events, from where the next
-// tenure writes them again.
+// errEvents ends a tenure whose journal the store has put back to an older state. The log still has
+// the events that are missing there; the next tenure writes them to the journal again.
 var errEvents = errors.New("the store has lost a part of the journal, which is written again from the log")

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A step is where a claim stands.
+// A step is the stage that a claim has reached.
 type step uint8
 
 const (
@@ -18,41 +18,42 @@ const (
 	stepHead        // the head is read
 	stepSet         // the head is written
 	stepAppend      // the claim is appended
-	stepRead        // the log is read up to it
+	stepRead        // the log is read up to the claim
 	stepTable       // the table is read; not when the shard claims again
-	stepBases       // the records are read that events of the log follow
-	stepLose        // a head is marked from which a later one was lost
+	stepBases       // the records are read of entities for which the log has events alone
+	stepLose        // the head in the store is replaced, because a later one was lost
 )
 
-// A claim makes the log this home's. A full one is made when the shard comes here, and another
-// one after a conflict. One that comes late does no harm, because its number is lower.
+// A claim makes this home the one whose appends to the log count. A full claim is made when the
+// shard comes here, and another claim after a conflict. A claim that comes late does no harm,
+// because its number is lower.
 type claim struct {
 	step   step
 	full   bool
 	number uint64
-	gone   int            // how often in a row the log was not there from where the head needs it
+	gone   int            // how often in a row the log lacked what the claim needs
 	base   uint64         // number before this claim
 	since  store.Position // from where the log is read
 	line   line
 	write  headWrite
 	mend   head // of stepLose
-	forked bool // another home has appended changes that this one does not know
+	forked bool // another home has appended changes unknown to this one
 
 	position store.Position
-	log      []store.Append // the entries read, until the table is there
+	log      []store.Append // the appends read, until the table is read
 	chain    chain
-	own      map[uint64]store.Position // of this tenure's appends that stand, by counter
-	has      map[store.Position]bool   // of the appends that were there before this claim
+	own      map[uint64]store.Position // the positions of this tenure's appends that count, by counter
+	has      map[store.Position]bool   // the positions of the appends before this claim
 }
 
-// begin begins the claim. A full one also writes the head, and recovers the shard's state.
+// begin begins the claim. A full claim also writes the head, and recovers the shard's state.
 func (c *claim) begin(s *Shard, full bool) {
 	c.full, c.base = full, c.number
 	c.step = stepHead
 	c.line.ask(&s.desk, Request{Op: OpHead})
 }
 
-// done takes the answer to a request of the claim.
+// done handles the answer to a request of the claim.
 func (c *claim) done(s *Shard, r Response) {
 	switch c.step {
 	case stepHead:
@@ -81,8 +82,8 @@ func (c *claim) done(s *Shard, r Response) {
 	}
 }
 
-// haveHead goes on with the head that was read. A stale one does no harm: it is replaced by
-// compare-and-set; and when the shard claims again, the log has the rest.
+// haveHead goes on with the head that was read. A stale head does no harm: a full claim replaces it
+// by compare-and-set, and for another claim the log has what the head lacks.
 func (c *claim) haveHead(s *Shard, r Response) {
 	h, err := readHead(r.Head)
 	switch {
@@ -106,12 +107,12 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	}
 }
 
-// climbs reports whether the claim may still take a higher epoch, because nothing but the head
-// can be under its present one.
+// climbs reports whether the claim may still take a higher epoch: at most the head can have been
+// written under its present epoch.
 func (c *claim) climbs(s *Shard) bool { return s.config.Above && c.full && c.number == 0 }
 
-// climb writes the head under an epoch above that of h, and not below the claim's own. An earlier
-// write of this claim, of which the outcome was in doubt, may have written h.
+// climb writes the head under an epoch above that of h, and not below the claim's own. h may come
+// from an earlier write of this claim, of which the outcome was in doubt.
 func (c *claim) climb(s *Shard, h head) {
 	s.config.Epoch = max(s.config.Epoch, h.value.GetEpoch()+1)
 	c.replace(s, h)
@@ -123,7 +124,7 @@ func (c *claim) replace(s *Shard, h head) {
 	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.mark())
 }
 
-// headDone takes the answer to the write of the head.
+// headDone handles the answer to the write of the head.
 func (c *claim) headDone(s *Shard, r Response) {
 	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
@@ -142,8 +143,8 @@ func (c *claim) headDone(s *Shard, r Response) {
 	}
 }
 
-// append appends the claim, under a new number. In doubt it is appended again: whichever of
-// the two comes second is void.
+// append appends the claim, under a new number. If the outcome is in doubt, it is appended again:
+// the second one in the log is then void.
 func (c *claim) append(s *Shard) {
 	c.step = stepAppend
 	c.number++
@@ -168,10 +169,10 @@ func (c *claim) readLog() Request {
 	return Request{Op: OpRead, From: c.since, To: c.position}
 }
 
-// read goes through the log up to this claim.
+// read handles the log up to this claim.
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
-		c.retry(s, fmt.Sprintf("it has not all from %d, where the head needs it, to %d", c.since, c.position))
+		c.retry(s, fmt.Sprintf("it lacks a part between %d, where the head needs it, and %d", c.since, c.position))
 		return
 	}
 	c.forked = false
@@ -207,7 +208,7 @@ func (c *claim) read(s *Shard, r Response) {
 		return
 	}
 	if c.chain.claim != c.number || c.chain.incarnation != s.config.Incarnation {
-		c.retry(s, fmt.Sprintf("it has no claim at %d", c.position))
+		c.retry(s, fmt.Sprintf("it lacks the claim at %d", c.position))
 		return
 	}
 	c.gone = 0
@@ -228,14 +229,14 @@ func (c *claim) read(s *Shard, r Response) {
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
-// goneTries is how often in a row the log may lack what a claim needs. Until then a replica may lag
-// behind, or a server may have lost the claim alone.
+// goneTries is how often in a row the log may lack what a claim needs before that counts as lost.
+// Until then a replica may lag behind, or a server may have lost the claim alone.
 const goneTries = 5
 
-// retry claims again when the log was not there from where the head needs it up to the claim. The pauses
-// grow, for each attempt lengthens the log. A full claim has written the head, so nobody has trimmed the
-// log since, and at last it counts as lost. Another claim has only read the head, which may be stale: most
-// likely another home has the shard.
+// retry claims again, because the log lacked something between the head's Since position and the
+// claim. The pauses grow, because each attempt lengthens the log. A full claim has written the
+// head, so nobody has trimmed the log since; after goneTries that part of the log counts as lost.
+// Another claim has only read the head, which may be stale: most likely another home has the shard.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {
@@ -252,7 +253,7 @@ func (c *claim) retry(s *Shard, lacks string) {
 	}
 }
 
-// endsBefore is the error of a log that ends at last, before its head's since.
+// endsBefore returns the error for a log whose last position is before the head's Since position.
 func endsBefore(since, last store.Position) error {
 	return fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, last, since)
 }
@@ -293,7 +294,8 @@ func (c *claim) haveTable(s *Shard, r Response) {
 	c.recover(s, parts)
 }
 
-// misses reports whether the log lacks an append that it had at a position. It was read from since on.
+// misses reports whether the log, as this claim has read it, lacks an append that it had at a
+// position.
 func (c *claim) misses(p store.Position) bool {
 	return p != store.Start && (p >= c.position || p >= c.since && !c.has[p])
 }
@@ -334,11 +336,11 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	c.bases(s)
 }
 
-// basesAtOnce bounds one reading of records.
+// basesAtOnce bounds the records of one request.
 const basesAtOnce = 32
 
-// bases reads the records of entities whose commits in the log have events alone: as many
-// as were on their way to the log when the last checkpoint began.
+// bases reads the records of entities for which the log has only events. These are at most as many
+// entities as had commits on the way to the log when the last checkpoint began.
 func (c *claim) bases(s *Shard) {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.tail.entities)) {
@@ -375,7 +377,7 @@ func (c *claim) haveBases(s *Shard, r Response) {
 	c.bases(s)
 }
 
-// finish has appends go on behind the claim.
+// finish ends the claim; the shard's appends go on behind it.
 func (c *claim) finish(s *Shard) {
 	c.step = stepNone
 	c.line.close()

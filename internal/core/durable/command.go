@@ -10,20 +10,20 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Source is where commands come from: a process by its incarnation, or the log of a
-// shard, which outlives processes.
+// A Source is the origin of commands: a process, by its incarnation, or the log of a shard, which
+// outlives processes.
 type Source struct {
 	Incarnation uint64 // of the caller's process; 0 means a log
-	Log         string // the type of the shard whose log it is; of a key's source, the key
+	Log         string // the type of the shard whose log it is; the key, if the source stands for a key
 	Shard       uint32
-	// To is the receiver of the log's tell in whose turn the command was made, because numbers
-	// of one log differ by receiver. It is zero if the command is the tell itself.
+	// To is set for a command made in the turn of a log's tell: it is the receiver of that tell,
+	// because numbers of one log differ by receiver. It is zero if the command is the tell itself.
 	To Target
 }
 
-// silent reports whether to forget a source last heard at that time. A process is to be, if that
-// was before process; so are a tell's turns, if it was before nested. A log is kept, because it
-// tells again after any time.
+// silent reports whether to forget a source that was last heard at a time: a process, if that was
+// before process; the turns of a tell, if that was before nested. A log is never forgotten, because
+// it may tell again after any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:
@@ -34,8 +34,8 @@ func (s Source) silent(heard, process, nested time.Time) bool {
 	return false
 }
 
-// keyed reports whether the source stands for a key that the user gave: it has an incarnation
-// and a log.
+// keyed reports whether the source stands for an idempotency key of the user: it then has both an
+// incarnation and a log.
 func (s Source) keyed() bool { return s.Incarnation != 0 && s.Log != "" }
 
 func (s Source) compare(o Source) int {
@@ -72,14 +72,14 @@ func sourceOf(s *wire.DurableSource) Source {
 type Command struct {
 	Source Source
 	Number uint64 // of the source's commands, from 1 on
-	Path   Path   // of a nested call below it
+	Path   Path   // of the nested call, if the command is one
 	Floor  uint64 // the lowest of the source's numbers that is not finished, at most Number
-	// Past is above Floor if, of the numbers below Past, those in Stuck alone are not finished.
-	// 0 means that only Floor is known.
+	// If Past is above Floor, all numbers below Past are finished except those in Stuck. 0 means
+	// that only Floor is known.
 	Past  uint64
 	Stuck Numbers
 	Hash  uint64 // of the entity, the method and its arguments
-	Key   string // by which the entity itself keeps it; "" means it does not
+	Key   string // the idempotency key under which the entity keeps the command; "" means none
 }
 
 // A Verdict is the decision about a command.
@@ -87,49 +87,48 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	// Run: run it, then end it with Commit or Discard.
+	// Run: it is new. Run it, then end it with Commit or Discard.
 	Run Verdict = iota + 1
-	// Replay: it was applied. Its answer may leave with its ticket.
+	// Replay: it was applied. Its answer may leave once its ticket is durable.
 	Replay
 	// Running: it runs already, and is answered at the end of that run.
 	Running
 	// BelowFloor: its source has finished it. It never runs.
 	BelowFloor
-	// Mismatch: another command has its id. The caller has made another call than its first
-	// run did.
+	// Mismatch: another command has its id. The caller's turn has made another call than in its
+	// first run.
 	Mismatch
 	// Forgotten: it was applied, and its answer is not kept any more. It never runs again.
 	Forgotten
-	// Overloaded: too much is kept of commands, tells, or of the log's tail. Later.
+	// Overloaded: the shard keeps too many commands or tells, or too long a tail of the log. Try
+	// again later.
 	Overloaded
 	// Closed: the shard is not open here.
 	Closed
 )
 
-// An Admission is the answer to a command.
+// An Admission is the decision about a command.
 type Admission struct {
 	Verdict Verdict
-	Answer  []byte // Replay: of its commit
-	Ticket  Ticket // Replay: of its commit
+	Answer  []byte // Replay: that of the command's commit
+	Ticket  Ticket // Replay: that of the command's commit
 }
 
-// A Path names a nested call below a command; empty is the command itself.
+// A Path identifies a nested call below a command; an empty path is the command itself.
 type Path string
 
 // pathBytes is the length of a path that is not empty.
 const pathBytes = 16
 
-// Calls names the nested calls of one turn. The first run of a command begins with the zero value,
-// and so does every later one.
+// Calls names the nested calls of one turn. Each run of a command begins with the zero value.
 type Calls struct {
 	counts map[string]uint64
 }
 
-// Path returns the path of the turn's next call of method at target, the entity and its
-// type in one text that is no other's. Calls of one turn that have target and method in
-// common are told apart by how many came before, so the path is the same whenever the
-// turn makes the same calls, in any order among those of its goroutines to different
-// targets.
+// Path returns the path of the turn's next call of method at target. target names the entity and
+// its type, and no other. Calls of one turn with the same target and method are distinguished by
+// how many came before. So the path is the same whenever the turn makes the same calls, in any
+// order among those of its goroutines to different targets.
 func (c *Calls) Path(parent Path, target, method string) Path {
 	b := binary.AppendUvarint(nil, uint64(len(parent)))
 	b = append(b, parent...)
@@ -145,11 +144,11 @@ func (c *Calls) Path(parent Path, target, method string) Path {
 	return Path(sum[:pathBytes])
 }
 
-// MaxStuck is the most numbers that [Numbers] of a command may have.
+// MaxStuck is the most numbers that the [Numbers] of a command may have.
 const MaxStuck = 32
 
-// Numbers are ascending numbers of commands: for each its difference to the one before, as a
-// uvarint. It is a string so that commands can be compared.
+// Numbers are ascending numbers of commands, each encoded as a uvarint of its difference to the one
+// before. It is a string so that commands can be compared.
 type Numbers string
 
 // NumbersOf encodes ascending numbers.
@@ -179,8 +178,8 @@ func (s Numbers) Slice() (all []uint64, err error) {
 	return all, nil
 }
 
-// A finished has the numbers of a source without waiting callers: all below a number, except a few
-// stuck commands.
+// A finished is a set of a source's numbers for which no caller waits: all below a number, except a
+// few stuck ones.
 type finished struct {
 	below uint64
 	stuck []uint64 // ascending, all lower than below; not to be changed
@@ -195,7 +194,7 @@ func (f finished) has(number uint64) bool {
 	return !stuck
 }
 
-// floor is the lowest number that may not be finished.
+// floor returns the lowest number that may not be finished.
 func (f finished) floor() uint64 {
 	if len(f.stuck) > 0 {
 		return f.stuck[0]
@@ -203,8 +202,8 @@ func (f finished) floor() uint64 {
 	return f.below
 }
 
-// join returns the numbers that are finished by one of the two, and reports whether they are
-// more than those of f.
+// join returns the numbers that are finished in f or o, and reports whether these are more than in
+// f.
 func (f finished) join(o finished) (both finished, more bool) {
 	high, low := f, o
 	if o.below > f.below {
@@ -217,13 +216,13 @@ func (f finished) join(o finished) (both finished, more bool) {
 	return both, both.below != f.below || len(both.stuck) != len(f.stuck)
 }
 
-// sameMemory reports whether two lists are the same, and not only equal.
+// sameMemory reports whether two lists share their memory, and so are equal.
 func sameMemory(a, b []uint64) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // stuckNumbers are the numbers that were decoded last. Most commands of a source have the same
-// ones, which finished.join recognizes by their memory, without comparing them.
+// stuck numbers; finished.join recognizes these by their memory, without comparing them.
 type stuckNumbers struct {
 	of  Numbers
 	all []uint64 // not to be changed

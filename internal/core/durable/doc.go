@@ -1,9 +1,9 @@
 // Package durable is one home's tenure of a shard of durable entities, without I/O: the appends to
-// the shard's log, when answers and tells may leave an entity, the applied commands, and the data
-// for recovery.
+// the shard's log, when answers and tells may leave, the applied commands, and the data for
+// recovery.
 //
 // A [Shard] lives from the claim under one epoch until it is dropped. A home that gets the shard
-// again, or goes on under another epoch, makes a new one, with a new claim. Its driver gives it the
+// again, or goes on under another epoch, makes a new Shard, with a new claim. Its driver gives it the
 // store's answers ([Shard.Done]), the time ([Shard.Tick]), calls ([Shard.Admit]) and the ends of
 // turns ([Shard.Commit], [Shard.Observe]), and carries out the effects that [Shard.Take] returns.
 //
@@ -20,25 +20,24 @@
 //	conflict:    head read; another's: the end → claim again → the log shows which appends stand
 //	checkpoint:  records of acknowledged bytes → table → head with the new since → trim
 //
-// An append counts if it belongs to the highest claim before it (see chain).
-// Homes differ by epoch and incarnation, the claims of one home by number.
+// An append counts if it belongs to the highest claim before it (see chain). Homes are distinguished
+// by epoch and incarnation, and the claims of one home by number.
 //
 // # Answers and tells that may leave
 //
 // Commits have tickets, in the order of the log. An answer waits for the ticket of its own commit.
 // A nested call, and an answer to a turn without changes, wait for the ticket of [Shard.Seen] or
 // [Shard.Observe]. An answer that the driver holds back leaves once [Effects.Durable] has reached
-// its ticket. When the shard is dropped it does not leave: its caller asks the next home, with the
-// same command, and is answered there.
+// its ticket. If the shard is dropped before, the answer never leaves: its caller sends the same
+// command to the next home, and gets the answer there.
 //
 // # Commands
 //
-// A command is named by its source, its number there, and the path of nested
-// calls below it. The table keeps those that were applied with their answers,
-// until the source's floor passes them. A command below the floor is refused. A
-// caller's process that was silent for [Limits.Silent] is forgotten; another
-// shard's log never is, for it may tell again after any time.
+// A command is named by its source, its number at that source, and the path of nested calls below
+// it. The table keeps applied commands with their answers, until the source's floor passes them. A
+// command below the floor is refused. A caller's process that was silent for [Limits.Silent] is
+// forgotten; another shard's log never is, because it may tell again after any time.
 //
-// A turn that runs again may call others than its first run did, since another
-// command may have come first. The first run's calls to others stand.
+// A turn that runs again may make other calls than its first run did, because another command may
+// have come first. The calls of the first run stand.
 package durable

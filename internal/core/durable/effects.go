@@ -6,12 +6,13 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Effects are the work of a driver, in any order.
+// Effects are the driver's work, in any order.
 type Effects struct {
 	// Requests are to be asked of the store, all at once. Requests that are sent
 	// together may be done in any order.
 	Requests []Request
-	// Durable is the ticket up to which all is in the log. Answers and tells that waited for it may leave.
+	// Durable is a ticket: the log has all entries up to it. Answers and tells that waited for it
+	// may leave.
 	Durable Ticket
 	// Tells are to be sent, as commands whose Source is this shard's log.
 	Tells  []Tell
@@ -19,18 +20,19 @@ type Effects struct {
 	Events []Event
 }
 
-// Loaded is an entity as [Shard.Load] returns it, or as an effect once its record was read.
+// Loaded is an entity that the driver has asked for by [Shard.Load]. It is Load's result or, if the
+// entity's record must be read first, a later effect.
 type Loaded struct {
 	Entity string
-	Found  bool   // it has state: it has committed, and not ended
+	Found  bool   // it has state: it has committed, and has not ended
 	State  []byte // not to be changed
-	// Since are events that are to be applied to State. Not to be changed.
+	// Since are the events to be applied to State, in order. Not to be changed.
 	Since   [][]byte
 	Version uint64 // of its last commit, which the next one follows
 	Expires int64  // Unix time in milliseconds from which it is to be loaded again; 0 means never
 	Form    uint32 // the version of State, by the type's directive; 0 means the first
 	Sum     uint32 // the low 24 bits of [Turn.Sum] of the last commit, which Since ends with; 0 means none
-	Err     error  // its record cannot be read; it names the entity
+	Err     error  // why the record cannot be read; it names the entity
 }
 
 // An EventKind is the kind of an event.
@@ -38,55 +40,57 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	// Opened: the claim stands and all is recovered. Calls may come.
+	// Opened: the claim stands and the shard is recovered. Calls may come.
 	Opened EventKind = iota + 1
 	// Reclaimed: after a conflict the shard was claimed again, and is still this home's.
 	Reclaimed
-	// Resent: the store had lost N appends that it had acknowledged. They are appended again.
+	// Resent: the store had lost N appends that it had acknowledged to this home. They are appended
+	// again.
 	Resent
 	// Orphaned: the store had lost N appends that it had acknowledged to older homes. This home has
 	// their commits, and writes them to records by a checkpoint.
 	Orphaned
-	// Checkpointed: the log is not needed before Position any more.
+	// Checkpointed: the log before Position is not needed any more.
 	Checkpointed
 	// DeadLetter: Tell was given up.
 	DeadLetter
 	// Untrimmed: the driver could not have the store trim the log, for the reason Err.
 	Untrimmed
-	// Ended: the shard is dropped. Nothing that waits for a ticket leaves any more.
+	// Ended: the shard is dropped. Answers and tells that wait for a ticket never leave.
 	Ended
 )
 
-// An Event is for the driver's log, metrics and coordinator.
+// An Event informs the driver's log, metrics and coordinator.
 type Event struct {
 	Kind     EventKind
 	N        int // Resent, Orphaned: how many
 	Position store.Position
 	Tell     Tell
-	// Epoch of Ended: one that the store has seen, at least as high as the shard's own. The
-	// coordinator must go above it. 0: none was met.
+	// Epoch of Ended is an epoch that the store has seen, at least as high as the shard's own. The
+	// coordinator must use a higher one. 0 means that the shard met none.
 	Epoch uint64
-	// Err of Untrimmed, and of Ended: the reason why this process cannot open the shard, at any claim. Nil with Epoch.
+	// Err of Untrimmed is its reason. Err of Ended is why this process cannot open the shard by any
+	// claim; nil if Epoch is set.
 	Err error
 }
 
-// A Ticket numbers the entries that one [Shard] appends, in the order of the log. Zero is
+// A Ticket numbers the entries that one [Shard] appends, in the order of the log. Ticket 0 is
 // durable from the beginning.
 type Ticket uint64
 
-// State is where a shard stands.
+// State is the stage of a shard's tenure.
 type State uint8
 
 // The states of a shard.
 const (
-	Claiming State = iota // it is claimed and recovered
+	Claiming State = iota // it is being claimed and recovered
 	Open                  // calls may come
-	Dropped               // it is not here any more, and will not be
+	Dropped               // its tenure has ended for good
 )
 
-// ErrTooLarge is a commit that does not fit in an append. Its turn changed nothing.
+// ErrTooLarge is the error of a commit that does not fit in an append. Its turn changed nothing.
 var ErrTooLarge = errors.New("commit too large (keep less in one entity, change less in one turn, or raise max_payload of the NATS server if it is below 1 MB)")
 
-// ErrNotOpen is a commit for a shard that was dropped. Whether its turn's changes stand, the
-// next home knows.
+// ErrNotOpen is the error of a commit for a shard that was dropped. The next home knows whether the
+// changes of the turn's command stand.
 var ErrNotOpen = errors.New("shard is not open")

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A version is an entity after one of its commits.
+// A version is the state of an entity after one of its commits.
 type version struct {
-	number uint64 // 0: it never was
+	number uint64 // 0: the entity has never committed
 	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0 means never.
 	expires int64
 	form    uint32 // the version of state, by the type's directive; 0 means the first
@@ -22,7 +22,8 @@ type version struct {
 	keys    []key    // not to be changed
 }
 
-// A stateSum is the [Turn.Sum] of the last commit, if since has its events. It fits between other fields.
+// A stateSum is the [Turn.Sum] of the last commit, if since has its events. It has three bytes, to
+// fit between other fields.
 type stateSum [3]byte
 
 const maxSum = 1<<24 - 1
@@ -36,16 +37,16 @@ func (v *version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
-// whole reports whether the log's commit of the version says all of it, so that neither older commits
-// nor a record are needed while it is there.
+// whole reports whether one commit in the log contains the whole version, so that neither older
+// commits nor a record are needed.
 func (v *version) whole() bool { return len(v.since) == 0 && len(v.keys) == 0 }
 
-// spent reports whether nothing of a stored version is needed any more.
+// spent reports whether a stored version is not needed any more.
 func (v *version) spent(now time.Time) bool {
 	return v.number > 0 && v.gone(now) && len(freshKeys(v.keys, now.UnixMilli())) == 0
 }
 
-// apply makes v the version after a commit that counts.
+// apply makes v the version after the commit c.
 func (v *version) apply(c *wire.DurableCommit) {
 	if c.GetFolded() {
 		v.since = slices.Concat(v.since, c.GetEvents())
@@ -57,7 +58,8 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.keys = keysAfter(v.keys, c)
 }
 
-// folds reports whether a turn's events say enough, so that its state stays out of the log.
+// folds reports whether the log needs only the events of a turn, because the state follows from v
+// and these events. At most every events, and limit bytes, may follow a state.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
@@ -71,38 +73,38 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
 }
 
-// An entity is an active one, or one whose last commit is not in a record. Its fields are in an
-// order in which a commit reads few lines of memory, because most of its time goes there if the
-// shard has many entities: it has 256 bytes on machines of 64 bits, and a commit begins with the
+// An entity is one that is active, or whose last commit is not in a record yet. Its fields are in
+// an order in which a commit reads few cache lines, because that takes most of its time if the
+// shard has many entities: an entity has 256 bytes on 64-bit machines, and a commit begins with the
 // first 64.
 type entity struct {
 	id     string
 	active bool // the driver has it
 	loaded bool // last is known: it came from the log, or its record was read
 	bare   bool // its state is in its record only
-	hollow bool // the checkpoint under way leaves its state out, which has expired
+	hollow bool // its state has expired, and the checkpoint under way leaves it out
 	dirty  bool // acked is in the log alone
 	stale  bool // it is dirty only because its record is to be deleted, which may wait
-	// generation is the tail's when the log got acked; 0 means that it was an earlier one.
+	// generation is the tail's generation in which the log got acked; 0 means an earlier one.
 	generation uint8
 	ticket     Ticket  // of last
 	saving     uint64  // its version that the checkpoint under way writes; 0 means none
-	last       version // with commits that are not acknowledged yet
-	acked      version // written by a checkpoint
-	// loose are commits read from the log without the state or the keys before them, which are in
-	// the record.
+	last       version // including commits that are not acknowledged yet
+	acked      version // the acknowledged version, which a checkpoint writes
+	// loose are commits from the log that need the state or the keys before them. Those are in the
+	// record.
 	loose []*wire.DurableCommit
 }
 
-// commit notes a commit that is pending.
+// commit records a commit that is pending, with its ticket.
 func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 	e.last.apply(c)
 	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
 }
 
-// ack notes that a commit is in the log, and reports whether it counts. One that came there a second
-// time, because a server had lost it, does not if a later one of the entity has come there. The first
-// commit of a new life follows one of any version.
+// ack notes that a commit is in the log, and reports whether it counts. A commit that comes to the
+// log a second time, because a server had lost it, does not count if a later one of the entity is
+// there already. The first commit of a new life follows a commit of any version.
 func (e *entity) ack(c *wire.DurableCommit) bool {
 	if c.GetVersion() < e.acked.number && !e.acked.gone(time.UnixMilli(c.GetAt())) {
 		return false
@@ -115,7 +117,7 @@ func (e *entity) ack(c *wire.DurableCommit) bool {
 	return true
 }
 
-// recover notes a commit that was read from the log.
+// recover records a commit that was read from the log.
 func (e *entity) recover(c *wire.DurableCommit) {
 	if (c.GetFolded() || c.GetKeys() > 0) && (!e.loaded || len(e.loose) > 0) {
 		e.loose = append(e.loose, c)
@@ -126,8 +128,8 @@ func (e *entity) recover(c *wire.DurableCommit) {
 	e.ack(c)
 }
 
-// base gives loose commits the record that they follow. A checkpoint that did not end may
-// have put some of them into it.
+// base gives loose commits the record that they follow. A checkpoint that did not end may already
+// have put some of them into the record.
 func (e *entity) base(v version) error {
 	loose := e.loose
 	e.loose = nil
@@ -151,13 +153,13 @@ func (e *entity) base(v version) error {
 	return nil
 }
 
-// needsRecord reports whether loose commits have events alone, which follow a state in the record.
+// needsRecord reports whether loose commits have only events, whose state is in the record.
 func (e *entity) needsRecord() bool {
 	without := *e
 	return without.base(version{}) != nil
 }
 
-// lapsed reports whether there is nothing that events could be applied to.
+// lapsed reports whether there is no state to which events could be applied.
 func (v version) lapsed() bool { return v.number == 0 || v.ended }
 
 // outlived has the next checkpoint write the entity, because its record is out of date.
@@ -166,7 +168,7 @@ func (e *entity) outlived(acked Ticket) {
 	e.dirty = true
 }
 
-// saved ends a checkpoint. It reports whether the entity is to be forgotten here.
+// saved ends a checkpoint for the entity. It reports whether the tail may forget the entity.
 func (e *entity) saved(acked Ticket) bool {
 	if e.saving != 0 && e.saving == e.acked.number {
 		e.dirty, e.stale, e.generation = false, false, 0
@@ -179,7 +181,7 @@ func (e *entity) saved(acked Ticket) bool {
 	return !e.active
 }
 
-// forgetState leaves the state to the record.
+// forgetState drops the state from memory; it remains in the record.
 func (e *entity) forgetState() {
 	if e.loaded && !e.last.ended {
 		e.last.state, e.acked.state, e.bare = nil, nil, true
@@ -192,12 +194,12 @@ func (e *entity) recordKey() string { return entityKey(e.id) }
 
 func entityKey(id string) string { return "e" + id }
 
-// EntityKey is the key of an entity's record.
+// EntityKey returns the key of an entity's record.
 func EntityKey(id string) string { return entityKey(id) }
 
-// change is the record that a checkpoint writes of it. The oldest keys that would make the record
-// larger than limit are left out. An expired state goes, unless a commit is on its way to the log:
-// it may have only the events of an earlier turn, and then needs the state before them.
+// change returns what a checkpoint writes to the entity's record. The oldest keys that would make
+// the record larger than limit are left out. An expired state is left out, unless a commit is on
+// its way to the log: that commit may have only events, and then needs the state.
 func (e *entity) change(now time.Time, limit int) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())
@@ -226,16 +228,17 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	})}
 }
 
-// A Turn has the changes that a turn of an active entity made.
+// A Turn describes the changes that a turn of an active entity made.
 type Turn struct {
 	Entity string
-	// State is the entity's, encoded; nil is one without fields. It is not copied.
+	// State is the entity's encoded state; nil means one without fields. It is not copied.
 	State []byte
-	// Events are those that the turn recorded, each encoded. Where the state before and these give
-	// State, it stays out of the log; it is written again after [Journal.Every] of them. They
-	// are not copied.
+	// Events are the events that the turn recorded, each encoded. If the state before and these
+	// events give State, State stays out of the log; it is written again after [Journal.Every]
+	// events. They are not copied.
 	Events [][]byte
-	// Sum is a checksum of State, as [Loaded.Sum] has it if State stays out of the log; 0 means none.
+	// Sum is a checksum of State. [Loaded.Sum] returns it if State stays out of the log; 0 means
+	// none.
 	Sum uint32
 	// Ended: the entity ends, and has no state.
 	Ended bool
@@ -250,9 +253,10 @@ type Turn struct {
 	Tells   []Tell
 }
 
-// Commit ends a turn that changed something. Its tells and its answer may leave
-// with the ticket. It fails with ErrTooLarge, and then the driver must restore the entity
-// by Load and Discard the command; or with ErrNotOpen. It does not keep t.
+// Commit appends the changes of a turn to the log. The turn's tells and answer may leave once the
+// returned ticket is durable. If it fails with ErrTooLarge, the driver must restore the entity by
+// Load, and Discard the command. It fails with ErrNotOpen if the shard was dropped. It does not
+// keep t.
 func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	s.desk.now = now
 	e := s.tail.entities[t.Entity]
@@ -317,8 +321,8 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	return ticket, nil
 }
 
-// The errors of Commit are made by functions of their own, so that it takes less of its caller's stack:
-// see docs/adr/0010.
+// The errors of Commit are made by functions of their own, so that Commit takes less of its
+// caller's stack: see docs/adr/0010.
 
 //go:noinline
 func (t *Turn) notOpen() error { return fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen) }

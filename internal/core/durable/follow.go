@@ -10,20 +10,21 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Place is how far a follower has read a shard's journal. Events are followed by their numbers.
-// The zero value is for a new follower: it begins at the oldest kept event. Every other place has a
-// chunk, and events that were deleted behind it are missed.
+// A Place is how far a follower has read a shard's journal, by the numbers of events. The zero
+// value is for a new follower, which begins at the oldest kept event. Every other place has a
+// chunk; a follower there misses events that were deleted behind it.
 type Place struct {
-	// Chunk has event Number, as far as that is known. It is a hint: an image of the shard may
-	// have events in other chunks.
+	// Chunk is the chunk of event Number, as far as that is known. It is a hint: an image of the
+	// shard may have events in other chunks.
 	Chunk  uint64
-	Number uint64 // the event that was read last, or that before the first one to be read
-	// Sum is the checksum of event Number; 0: it was not read, or by a program that had none. A
-	// journal restored to an older state has another event of that number later.
+	Number uint64 // the last event read, or the event before the first one to be read
+	// Sum is the checksum of event Number. 0 means that the event was not read, or was read by a
+	// program without checksums. A journal that was restored to an older state gets another event
+	// of that number later.
 	Sum uint32 `json:",omitempty"`
 }
 
-// FirstPlace is before the first event of a shard.
+// FirstPlace is the place before the first event of a shard.
 var FirstPlace = Place{Chunk: 1}
 
 // A Recorded is one event of a journal.
@@ -35,27 +36,27 @@ type Recorded struct {
 	Event   []byte // not to be changed
 }
 
-// A GoneError says that events after a follower's place are not kept any more.
+// A GoneError says that events after a follower's place were deleted.
 type GoneError struct {
 	Place Place
-	Next  uint64 // the oldest that is kept
+	Next  uint64 // the oldest kept event
 }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("events %d to %d of the journal are deleted and were not read (keep them longer, or let followers have a name and keep what they have not read)", e.Place.Number+1, e.Next-1)
+	return fmt.Sprintf("events %d to %d of the journal were deleted before they were read (keep events longer, or give the follower a name and keep events that named followers have not read)", e.Place.Number+1, e.Next-1)
 }
 
-// Reasons of a LostError.
+// Causes of a LostError.
 var (
-	// ErrBeyond is a place behind the journal's last event.
+	// ErrBeyond means that the place is behind the journal's last event.
 	ErrBeyond = errors.New("the journal ends before it")
-	// ErrOther is a place with another event than the one read.
+	// ErrOther means that the place has another event than the follower has read.
 	ErrOther = errors.New("the journal has another event of this number now")
 )
 
-// A LostError says that a journal does not go on behind a follower's place. Its Cause is ErrBeyond or
-// ErrOther if the journal was put back to an older state, and ErrCorrupt if it lacks events. A stale
-// answer of the store may look the same, so it holds only if it lasts.
+// A LostError says that a journal does not go on behind a follower's place. Its Cause is ErrBeyond
+// or ErrOther if the journal was restored to an older state, and ErrCorrupt if it lacks events. A
+// stale answer of the store may look the same, so the error holds only if it lasts.
 type LostError struct {
 	Place Place
 	Last  uint64 // the journal's last event
@@ -66,7 +67,7 @@ func (e *LostError) Error() string {
 	if errors.Is(e.Cause, ErrCorrupt) {
 		return fmt.Sprintf("a part of the journal is missing, at event %d of %d: the store has lost it (restore the store from a backup, or the shard from an export: shardctl store repair -shard -from)", e.Place.Number+1, e.Last)
 	}
-	return fmt.Sprintf("the follower has read up to event %d, and the journal goes up to %d: %v: the store, or this shard, was restored to an older state (begin anew: without the position, or after shardctl store delete TYPE -follower NAME, or under another name)", e.Place.Number, e.Last, e.Cause)
+	return fmt.Sprintf("the follower has read up to event %d, and the journal goes up to %d: %v: the store, or this shard, was restored to an older state (begin again: without the position, or after shardctl store delete TYPE -follower NAME, or under another name)", e.Place.Number, e.Last, e.Cause)
 }
 
 func (e *LostError) Unwrap() error { return e.Cause }
@@ -74,9 +75,9 @@ func (e *LostError) Unwrap() error { return e.Cause }
 // A Getter returns the records under some keys, in their order and as they were at one moment.
 type Getter func(keys ...string) ([]store.Record, error)
 
-// Look returns the events after a place, a few of them at most, and the place behind them. Without events it
-// may still be another place: with the chunk, or with the event from which on it follows. Its error may be a
-// *GoneError, a *LostError or get's.
+// Look returns some of the events after a place, and the place behind them. Without events the
+// returned place may still differ: it may have gained its chunk, or the event from which the
+// follower reads. Its error may be a *GoneError, a *LostError or get's.
 func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	index, _, err := p.read(get)
 	if err == nil {
@@ -107,8 +108,8 @@ func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	return events, after, err
 }
 
-// Fits reports whether the journal has the last event read. It cannot know if the event is deleted, or the place has
-// no sum.
+// Fits reports whether the journal still has the last event that the follower has read. It returns
+// true if it cannot know that, because the event is deleted or the place has no sum.
 func (p Place) Fits(get Getter) (bool, error) {
 	if p.Sum == 0 {
 		return true, nil
@@ -133,7 +134,8 @@ func (p Place) Fits(get Getter) (bool, error) {
 	return true, nil
 }
 
-// read returns the index of the journal, which may have no events yet, and the events of chunks.
+// read returns the index of the journal, which may have no events yet, and the events of the given
+// chunks.
 func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, found []located, err error) {
 	keys := []string{journalKey}
 	for _, chunk := range chunks {
@@ -163,7 +165,7 @@ func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, f
 	return index, found, nil
 }
 
-// A located is an event, and the chunk that has it.
+// A located is an event and the number of its chunk.
 type located struct {
 	*wire.DurableEvent
 	chunk uint64
@@ -177,14 +179,14 @@ func (p Place) beyond(i *wire.DurableJournal) error {
 	return &LostError{p, i.GetNumber(), ErrBeyond}
 }
 
-// in returns the place with a chunk that the journal may have.
+// in returns the place with its chunk moved to one that the journal may have.
 func (p Place) in(i *wire.DurableJournal) Place {
 	p.Chunk = max(min(p.Chunk, i.GetLast()), i.GetFirst())
 	return p
 }
 
-// next returns the events after a place that a chunk has, and the chunk after it. The place behind them is without
-// a chunk if the place belongs to another one.
+// next returns the events after a place that are in a chunk and the chunk after it, and the place
+// behind them. That place has no chunk if p belongs to another chunk.
 func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, err error) {
 	index, found, err := p.read(get, chunk, chunk+1)
 	if err == nil {
@@ -223,7 +225,7 @@ func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, e
 	return events, after, p.stays(index, after)
 }
 
-// among returns the place, without its chunk if the events that were found are not those around it.
+// among returns the place, without its chunk if the found events are not those around it.
 func (p Place) among(index *wire.DurableJournal, found []located) (Place, error) {
 	low, high := found[0].GetNumber(), found[len(found)-1].GetNumber()
 	switch oldest := found[0].chunk <= index.GetFirst(); {
@@ -236,7 +238,7 @@ func (p Place) among(index *wire.DurableJournal, found []located) (Place, error)
 	return p.in(index), nil
 }
 
-// stays returns an error if there are events behind a place and nothing leads to them.
+// stays returns an error if there are events behind a place, but after does not lead to them.
 func (p Place) stays(index *wire.DurableJournal, after Place) error {
 	if p == (Place{}) || after != p.in(index) {
 		return nil
@@ -256,7 +258,7 @@ func sumOf(e *wire.DurableEvent) uint32 {
 	return max(crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, e.GetEvent()), 1)
 }
 
-// search returns the place with the chunk of its event, by binary search.
+// search finds the chunk of the place's event by binary search, and returns the place with it.
 func (p Place) search(get Getter, index *wire.DurableJournal) (Place, error) {
 	low, high := index.GetFirst(), index.GetLast() // the chunk is one of these, both included
 	for low < high {

@@ -17,7 +17,7 @@ import (
 // formatNow is the format that this program writes. It reads all formats up to it.
 const formatNow = 1
 
-// Causes of bytes that cannot be read; test with errors.Is.
+// Reasons why stored bytes cannot be read; test with errors.Is.
 var (
 	// ErrNewer: a newer program wrote them. Nothing is wrong with them: run that
 	// program, or a later one, on this node.
@@ -26,7 +26,7 @@ var (
 	ErrCorrupt = errors.New("corrupt (shardctl store verify names all damage, shardctl store repair mends it from an export)")
 )
 
-// A stored is an outer message of the data in the store.
+// A stored is an outermost message of the data in the store.
 type stored interface {
 	proto.Message
 	GetFormat() uint32
@@ -39,7 +39,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal encodes m, which has its format and no check yet.
+// seal encodes m, with its format, and appends a checksum.
 func seal(m stored) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, proto.Size(m)+checkSize), m)
 	if err != nil {
@@ -49,11 +49,11 @@ func seal(m stored) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, checkTag), sum)
 }
 
-// appendRoom bounds the bytes of an append beside its entries.
+// appendRoom bounds the bytes of an append without its entries.
 const appendRoom = 64
 
-// sealAppend is seal for an append whose entries are encoded. It returns them as a part of the
-// sealed bytes, too.
+// sealAppend is seal for an append whose entries are encoded already. within is the part of the
+// sealed bytes with these entries.
 func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	sealed = appendHead(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
 	head := len(sealed)
@@ -62,7 +62,7 @@ func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	return sealed, sealed[head : head+len(entries) : head+len(entries)]
 }
 
-// appendHead appends the fields of the append that come before its entries, as encode.go does.
+// appendHead appends the fields of an append that come before its entries.
 func appendHead(b []byte, a *wire.DurableAppend) []byte {
 	b = appendUint(b, 1, uint64(a.Format))
 	b = appendFixed(b, 2, a.Epoch)
@@ -71,12 +71,12 @@ func appendHead(b []byte, a *wire.DurableAppend) []byte {
 	return appendUint(b, 5, a.Counter)
 }
 
-// unseal decodes the output of seal. It refuses other bytes, and messages that this
-// program would understand only in part.
+// unseal decodes the output of seal. It refuses other bytes, and messages of which this program
+// would understand only a part.
 func unseal(b []byte, m stored) error {
 	end := len(b) - checkSize
 	if end < 0 || b[end] != checkTag || binary.LittleEndian.Uint32(b[end+1:]) != crc32.Checksum(b[:end], castagnoli) {
-		return fmt.Errorf("%w: %d bytes, and their checksum is wrong", ErrCorrupt, len(b))
+		return fmt.Errorf("%w: wrong checksum of %d bytes", ErrCorrupt, len(b))
 	}
 	if err := proto.Unmarshal(b[:end], m); err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -84,7 +84,7 @@ func unseal(b []byte, m stored) error {
 	if f := m.GetFormat(); f > formatNow {
 		return fmt.Errorf("%w: format %d, this program reads up to %d", ErrNewer, f, formatNow)
 	} else if f == 0 {
-		return fmt.Errorf("%w: it says no format", ErrCorrupt)
+		return fmt.Errorf("%w: it has no format", ErrCorrupt)
 	}
 	if name := unknown(m.ProtoReflect()); name != "" {
 		return fmt.Errorf("%w: %s has fields that this program does not know", ErrNewer, name)
@@ -92,7 +92,7 @@ func unseal(b []byte, m stored) error {
 	return nil
 }
 
-// unknown names a message with fields that this program does not know, or "".
+// unknown returns the name of a message in m that has fields unknown to this program, or "".
 func unknown(m protoreflect.Message) (name string) {
 	if len(m.GetUnknown()) > 0 {
 		return string(m.Descriptor().Name())
@@ -112,8 +112,8 @@ func unknown(m protoreflect.Message) (name string) {
 	return name
 }
 
-// readAppend decodes an append. An entry of an unknown kind has an unknown field, and so
-// does not come here; one of no kind is refused.
+// readAppend decodes an append. unseal refuses an entry of an unknown kind, because it is an
+// unknown field; readAppend refuses an entry without a kind.
 func readAppend(b []byte) (*wire.DurableAppend, error) {
 	a := &wire.DurableAppend{}
 	if err := unseal(b, a); err != nil {
@@ -149,7 +149,7 @@ const (
 )
 
 // appendEntry appends the entry as a field of the append. source is the encoded field of its
-// command's source, or nil if the caller does not have that.
+// command's source; nil makes appendEntry encode it.
 func appendEntry(b []byte, e *wire.DurableEntry, source []byte) []byte {
 	if c := e.GetCommit(); c != nil {
 		about := len(c.Entity) + len(c.State) + len(c.GetCommand().GetAnswer()) + appendRoom
@@ -213,7 +213,7 @@ func appendSource(b []byte, field byte, s *wire.DurableSource) []byte {
 	return l.end(appendUint(b, 5, uint64(s.ToShard)))
 }
 
-// appendMessage appends a message as the library does.
+// appendMessage appends a message, encoded by the protobuf library, as a field.
 func appendMessage(b []byte, field byte, m proto.Message) []byte {
 	b = protowire.AppendVarint(append(b, field<<3|byte(protowire.BytesType)), uint64(proto.Size(m)))
 	b, err := proto.MarshalOptions{Deterministic: true, UseCachedSize: true}.MarshalAppend(b, m)
@@ -253,14 +253,14 @@ func appendBytes[T string | []byte](b []byte, field byte, v T) []byte {
 	return append(binary.AppendUvarint(append(b, field<<3|byte(protowire.BytesType)), uint64(len(v))), v...)
 }
 
-// A length stands before a message being appended.
+// A length is the place of a message's length, which is written after the message.
 type length struct {
 	at   int // its place
 	room int // the bytes that are kept for it
 }
 
-// begin begins a message of about that many bytes. If its length takes more or fewer bytes than
-// that of about does, then end moves the message.
+// begin begins a message of about that many bytes. It keeps room for a length of that size; if the
+// real length takes more or fewer bytes, end moves the message.
 func begin(b []byte, field byte, about int) ([]byte, length) {
 	b = append(b, field<<3|byte(protowire.BytesType))
 	l := length{len(b), protowire.SizeVarint(uint64(about))}
@@ -279,7 +279,7 @@ func (l length) end(b []byte) []byte {
 	return b
 }
 
-// commitMessages are the protobuf messages of one commit, in one piece of memory.
+// commitMessages are the protobuf messages of one commit, allocated together.
 type commitMessages struct {
 	entry   wire.DurableEntry
 	kind    wire.DurableEntry_Commit
@@ -287,11 +287,10 @@ type commitMessages struct {
 	command wire.DurableCommand
 }
 
-// messages keeps the commitMessages of acknowledged commits for the next ones. The zero value is
-// ready.
+// messages keeps the commitMessages of acknowledged commits for reuse. The zero value is ready.
 type messages struct{ spare []*commitMessages }
 
-// spareMessages is how many a shard keeps.
+// spareMessages is how many unused commitMessages a shard keeps.
 const spareMessages = 64
 
 func (m *messages) get() *commitMessages {
@@ -304,7 +303,7 @@ func (m *messages) get() *commitMessages {
 	return c
 }
 
-// put takes messages that nobody has any more; nil is none.
+// put takes back messages to which nobody refers any more; nil is allowed.
 func (m *messages) put(c *commitMessages) {
 	if c == nil || len(m.spare) == spareMessages {
 		return

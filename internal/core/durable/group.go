@@ -16,7 +16,7 @@ type pendingEntry struct {
 	*wire.DurableEntry
 	entity *entity // of a commit; nil means it is to be looked up
 	size   int     // of its bytes
-	// messages has the entry, if they may be used again once it is acknowledged; else it is nil.
+	// messages holds the entry if they may be reused once it is acknowledged; else it is nil.
 	messages *commitMessages
 }
 
@@ -28,13 +28,13 @@ type batch struct {
 	data     []byte         // of the entries, one after the other; nil in a batch that another home appended
 	commits  int            // how many entries
 	own      bool           // appended by this tenure
-	bare     bool           // recovered, and has nothing that records lack: a claim, or the append at since
+	bare     bool           // recovered, and records lack nothing of it: a claim, or the append at since
 	last     Ticket
 	bytes    int
 	position store.Position // once it is acknowledged
 }
 
-// read restores the entries of an acknowledged batch.
+// read decodes the entries of an acknowledged batch from its data.
 func (b *batch) read() {
 	b.entries = make([]pendingEntry, 0, b.commits)
 	for data := b.data; len(data) > 0; {
@@ -49,11 +49,11 @@ func (b *batch) read() {
 	}
 }
 
-// A group appends pending entries. One append is under way, and the entries that come
-// meanwhile go into the next.
+// A group appends pending entries. One append is under way; entries that come meanwhile go into the
+// next one.
 //
 // Invariants:
-//  1. Tickets that are acknowledged, under way and pending follow each other.
+//  1. The tickets that are acknowledged, under way and pending are consecutive.
 //  2. An append is under way only after the shard's claim, and at most one.
 //  3. No append of several entries has more than limit bytes.
 //  4. bytes is the sum of the waiting entries.
@@ -72,20 +72,20 @@ type group struct {
 	last     Ticket
 }
 
-// Bounds of the memory that a group keeps for later entries: bytes, and entries.
+// Bounds of the memory that a group keeps for reuse: in bytes, and in entries.
 const (
 	keptRoom    = 16 << 10
 	keptEntries = 512
 )
 
-// add has e appended.
+// add has e appended, and returns its ticket.
 func (g *group) add(e *wire.DurableEntry) Ticket {
 	before := len(g.encoded)
 	g.encoded = appendEntry(g.encoded, e, nil)
 	return g.added(pendingEntry{DurableEntry: e, size: len(g.encoded) - before})
 }
 
-// added has an entry appended whose bytes are the last of encoded.
+// added is add for an entry whose bytes are the last of encoded.
 func (g *group) added(e pendingEntry) Ticket {
 	g.pending = append(g.pending, e)
 	g.last++
@@ -93,7 +93,7 @@ func (g *group) added(e pendingEntry) Ticket {
 	return g.last
 }
 
-// next begins an append if none is under way and there is something to append.
+// next begins an append if none is under way and entries wait.
 func (g *group) next(d *desk, s *Shard) {
 	if !g.line.idle() {
 		return
@@ -121,7 +121,8 @@ func (g *group) next(d *desk, s *Shard) {
 	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed, Commits: b.commits})
 }
 
-// cut takes the pending entries that fit in one append. Its data are still part of encoded.
+// cut returns a batch of the pending entries that fit in one append. Its data are still part of
+// encoded.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
 	for n < len(g.pending) && (n == 0 || appendRoom+bytes+g.pending[n].size <= g.limit) {
@@ -140,7 +141,7 @@ func (g *group) cut() (batch, bool) {
 	return b, true
 }
 
-// reuse takes back the memory of an acknowledged batch's entries, and of their messages.
+// reuse keeps the memory of an acknowledged batch's entries, and of their messages, for later ones.
 func (g *group) reuse(entries []pendingEntry, m *messages) {
 	for i := range entries {
 		m.put(entries[i].messages)
@@ -151,7 +152,7 @@ func (g *group) reuse(entries []pendingEntry, m *messages) {
 	}
 }
 
-// acknowledge takes the first batch of the queue, which is in the log at p.
+// acknowledge removes the first batch of the queue, which is in the log at p, and returns it.
 func (g *group) acknowledge(p store.Position) batch {
 	b := g.queue[0]
 	if g.queue[0] = (batch{}); len(g.queue) == 1 {
@@ -166,7 +167,7 @@ func (g *group) acknowledge(p store.Position) batch {
 	return b
 }
 
-// resend has appends that the log has lost appended again, before all others.
+// resend has batches that the log has lost appended again, before all others.
 func (g *group) resend(lost []batch) {
 	for i := range lost {
 		lost[i].read()
@@ -175,11 +176,12 @@ func (g *group) resend(lost []batch) {
 	g.queue = append(lost, g.queue...)
 }
 
-// repeats reports whether appends wait that the log had, and has lost.
+// repeats reports whether batches wait that were in the log and got lost there.
 func (g *group) repeats() bool { return len(g.queue) > 0 && g.queue[0].last <= g.acked }
 
-// uncut makes the only batch of the queue pending again, so that less is appended at once.
-// It reports false for a batch of one entry, and for one that was in the log before.
+// uncut makes the only batch of the queue pending again, with a lower limit, so that less is
+// appended at once. It returns false for a batch of one entry, and for one that was in the log
+// before.
 func (g *group) uncut() bool {
 	b := g.queue[0]
 	if len(g.queue) > 1 || len(b.entries) == 1 || b.last <= g.acked {

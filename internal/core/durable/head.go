@@ -7,13 +7,13 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A head is a shard's head as this home knows it.
+// A head is a shard's head as this home last read or wrote it.
 type head struct {
-	stored store.Head // as it was read or written last
+	stored store.Head // in the store's form
 	value  *wire.DurableHead
 }
 
-// readHead decodes a head. A shard without one gives one of epoch 0.
+// readHead decodes a head. For a shard without a head it returns one of epoch 0.
 func readHead(h store.Head) (head, error) {
 	v := &wire.DurableHead{}
 	if h.Revision != store.None {
@@ -29,16 +29,16 @@ func (h head) mine(c Config) bool {
 	return h.value.GetEpoch() == c.Epoch && h.value.GetIncarnation() == c.Incarnation
 }
 
-// beyond reports whether the shard is not this home's, for the head has a higher epoch, or
-// its own by another.
+// beyond reports whether the shard is another home's: the head has a higher epoch, or the home's
+// own epoch with another incarnation.
 func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why an append cannot be the first from which the head needs the log, or "". Another is there
-// if the store has lost that one and got claims in its place, or has lost the head, and it was written again.
-// A log that is read from Start was never trimmed, and a home appends nothing before its claim, and no claim
-// before its head.
+// lacks returns why an append cannot be the first one that the head needs from the log, or "". A
+// wrong append is first if the store has lost the right one and got claims in its place, or if it
+// has lost the head, which was then written again. A log that is read from Start was never trimmed.
+// A home appends nothing before its claim, and no claim before its head.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -52,7 +52,7 @@ func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	return ""
 }
 
-// replace returns the head that is to be written over h.
+// replace returns the head that this home writes over h.
 func (h head) replace(c Config, since store.Position, generation uint64, parts uint32) head {
 	v := &wire.DurableHead{
 		Format: formatNow, Epoch: c.Epoch, Node: c.Node, Incarnation: c.Incarnation,
@@ -67,13 +67,13 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 	return head{store.Head{Revision: h.stored.Revision, Since: since, Value: seal(v)}, v}
 }
 
-// A headWrite replaces the head. While it is in doubt, it repeats the same write until it reads
+// A headWrite replaces the head. While its outcome is in doubt, it repeats the write until it reads
 // the head that it has written, or another home's.
 type headWrite struct {
 	line line
 	want head           // to be written
 	over store.Revision // of the head that it replaces
-	base Mark           // of the same
+	base Mark           // of the head that it replaces
 	due  bool
 }
 
@@ -82,8 +82,8 @@ func (w *headWrite) begin(d *desk, want head, over Mark) {
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
-// done takes an answer. It returns the head once it is certainly written, or as other a head read
-// instead that the shard refuses: see [Shard.refuses].
+// done handles an answer. It returns the head as written once it is certainly written, and as other
+// a head that it read instead and that the shard refuses: see [Shard.refuses].
 func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, err error) {
 	c := s.config
 	switch {

@@ -11,16 +11,16 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Journal says whether and how the events of a type's entities are kept. An event is
-// deleted when neither Age, Events nor Followers asks for it any more; where none of the
-// three is set, all are kept.
+// Journal says whether and how the events of a type's entities are kept. An event is deleted when
+// none of Age, Events and Followers requires it any more; if none of them is set, all events are
+// kept.
 type Journal struct {
 	On bool // the type has a journal
-	// Every is how many events may follow a state in the log and in a record before the
-	// state is written again. Default 1000.
+	// Every is how many events may follow a state, in the log and in a record, before the state is
+	// written again. Default 1000.
 	Every     int
 	Age       time.Duration // keep events that are younger
-	Events    uint64        // keep as many of the shard's
+	Events    uint64        // keep this many of the shard's latest events
 	Followers bool          // keep events that a named follower has not read
 }
 
@@ -38,13 +38,13 @@ const journalKey = "j"
 
 func chunkKey(chunk uint64) string { return fmt.Sprintf("j%d", chunk) }
 
-// A journal has the events of a shard's commits, in the order of the log and numbered
-// without gaps. They wait here from the moment that the log has them until a Put under the
-// shard's head has written them to chunks.
+// A journal has the events of a shard's commits, in the order of the log and numbered without gaps.
+// An event waits here from when the log has it until a Put under the shard's head has written it to
+// a chunk.
 //
-// The chunks follow from the log alone. So a chunk that was written without the
-// index, because its home died in between, is written again by the next home with the same
-// events, though perhaps with others beside them.
+// The chunks follow from the log alone. If a home dies between writing a chunk and writing the
+// index, the next home writes that chunk again with the same events, perhaps with others beside
+// them.
 //
 // Invariants:
 //  1. Numbers of waiting events follow the index's, without gaps.
@@ -58,7 +58,7 @@ type journal struct {
 	due     time.Time            // when they are to be written; zero means nothing waits
 	open    *wire.DurableChunk   // the last chunk, when this home wrote it
 
-	ends map[uint64]chunkEnd // of chunks, as far as they are known; nil where all are kept
+	ends map[uint64]chunkEnd // the last events of chunks, as far as known; nil if all events are kept
 	line line                // reads the oldest chunk
 	read uint64              // the last event that all named followers have read
 
@@ -88,7 +88,7 @@ func newJournal(c Journal, pause time.Duration) journal {
 	return j
 }
 
-// recover takes the index that a former home wrote.
+// recover reads the index that a former home wrote.
 func (j *journal) recover(r store.Record) error {
 	if r.Revision == store.None {
 		return nil
@@ -109,7 +109,7 @@ func readIndex(r store.Record) (*wire.DurableJournal, error) {
 	return index, nil
 }
 
-// behind reports whether the index in the store is older than the one that this home has written.
+// behind reports whether the stored index is older than the one that this home has written.
 func (j *journal) behind(r store.Record) (bool, error) {
 	index := &wire.DurableJournal{}
 	if r.Revision != store.None {
@@ -121,7 +121,8 @@ func (j *journal) behind(r store.Record) (bool, error) {
 	return index.GetNumber() < j.index.GetNumber() || index.GetLast() < j.index.GetLast(), nil
 }
 
-// ack notes that a commit is in the log. One that came there a second time has nothing new.
+// ack notes that a commit is in the log. If the commit came there a second time, its events are
+// known already.
 func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
 	if !j.config.On {
 		return
@@ -150,7 +151,7 @@ func (j *journal) isDue(now time.Time) bool {
 	return !j.due.IsZero() && !now.Before(j.due) || j.expired(now) > 0
 }
 
-// expired is how many of the oldest chunks may be deleted now.
+// expired returns how many of the oldest chunks may be deleted now.
 func (j *journal) expired(now time.Time) (n uint64) {
 	if j.ends == nil {
 		return 0
@@ -167,13 +168,14 @@ func (j *journal) expired(now time.Time) (n uint64) {
 	return n
 }
 
-// passed reports whether all named followers have read events behind that number. The last event read by
-// one is kept: it proves that the journal is still the same. One that has read more than there is
-// belongs to a journal restored to an older state, or is ahead of the home's knowledge for a moment: it
-// has passed nothing.
+// passed reports whether all named followers have read events behind that number. The last event
+// that a follower has read is kept, because it proves that the journal is still the same. A
+// follower that has read more events than the journal has belongs to a journal restored to an older
+// state, or is ahead of the home's knowledge for a moment: then nothing is passed.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
-// look reads the oldest chunk if it is not known when that may be deleted.
+// look reads the oldest chunk, if its last event is not known, which decides when the chunk may be
+// deleted.
 func (j *journal) look(s *Shard) {
 	first := j.index.GetFirst()
 	if j.ends == nil || first >= j.index.GetLast() || !j.line.idle() {
@@ -184,7 +186,7 @@ func (j *journal) look(s *Shard) {
 	}
 }
 
-// looked takes the oldest chunk.
+// looked handles the oldest chunk.
 func (j *journal) looked(s *Shard, r Response) {
 	if !j.line.settled(&s.desk, r) {
 		return
@@ -209,7 +211,7 @@ func (j *journal) looked(s *Shard, r Response) {
 	j.ends[j.index.GetFirst()] = end
 }
 
-// begin returns the changes of the next Put, with all events that wait.
+// begin returns the changes of the next Put: deleted chunks, all waiting events, and the index.
 func (j *journal) begin(now time.Time) (changes []store.Change) {
 	if !j.config.On {
 		return nil
@@ -228,7 +230,7 @@ func (j *journal) begin(now time.Time) (changes []store.Change) {
 	return append(changes, store.Change{ID: journalKey, Value: seal(j.writing)})
 }
 
-// chunks puts the events that wait into chunks.
+// chunks returns the changes that put the waiting events into chunks.
 func (j *journal) chunks() (changes []store.Change) {
 	open := &wire.DurableChunk{}
 	bytes := 0
@@ -264,7 +266,7 @@ func (j *journal) chunks() (changes []store.Change) {
 	return changes
 }
 
-// written ends a Put.
+// written handles the end of a Put, which has stored the index and the chunks.
 func (j *journal) written(now time.Time) {
 	if j.writing == nil {
 		return

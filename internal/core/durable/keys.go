@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Bounds of the keys that an entity keeps. The oldest go first.
+// Bounds of the keys that an entity keeps. The oldest keys are dropped first.
 const (
 	// KeysKept is the most keys that an entity keeps.
 	KeysKept = 128
-	// KeyAge is how long it keeps one.
+	// KeyAge is how long an entity keeps a key.
 	KeyAge = 24 * time.Hour
 	// keyBytes bounds the keys with their answers; the newest is kept at any size.
 	keyBytes = 64 << 10
@@ -19,7 +19,7 @@ const (
 	keyRoom = 64
 )
 
-// A key is a command that the user named and the entity has applied.
+// A key is the entry of an applied command with an idempotency key.
 type key struct {
 	name   string
 	hash   uint64
@@ -29,8 +29,8 @@ type key struct {
 
 func (k key) size() int { return keyRoom + len(k.answer) }
 
-// keysAfter returns the keys that an entity keeps after a commit. They are a function of the
-// commits alone, so that every home keeps the same.
+// keysAfter returns the keys that an entity keeps after a commit. They depend on the commits alone,
+// so that every home keeps the same.
 func keysAfter(keys []key, c *wire.DurableCommit) []key {
 	keys = freshKeys(keys, c.GetAt())
 	w := c.GetCommand()
@@ -56,8 +56,7 @@ func freshKeys(keys []key, at int64) []key {
 	return keys
 }
 
-// lastKeys returns the last of the keys, as many as are kept and fit in bytes, and one at
-// least.
+// lastKeys returns the last of the keys: at most KeysKept that fit in bytes, and at least one.
 func lastKeys(keys []key, bytes int) []key {
 	for i := len(keys) - 1; i >= 0; i-- {
 		bytes -= keys[i].size()
@@ -82,7 +81,7 @@ func keysOf(all []*wire.DurableKey) (keys []key) {
 	return keys
 }
 
-// findKey returns the key of a name, if there is one that is not too old at a time.
+// findKey returns the key with a name, if it is not too old at a time.
 func findKey(keys []key, name string, at int64) (key, bool) {
 	for _, k := range freshKeys(keys, at) {
 		if k.name == name && name != "" {
@@ -92,26 +91,26 @@ func findKey(keys []key, name string, at int64) (key, bool) {
 	return key{}, false
 }
 
-// An oldKey is a command with a key applied by the table, without its answer.
+// An oldKey is a command with a key that the table has applied. Its answer is not kept.
 type oldKey struct {
 	name  string // "": it was taken out
 	hash  uint64
 	heard time.Time
 }
 
-// oldKeys are such commands in the order in which they came here. A key stays until it was not sent for
-// [Limits.Silent], and so do those that came after it.
+// oldKeys are the old keys in the order in which they came here. A key stays until it was not sent
+// for [Limits.Silent], and so do the keys that came after it.
 type oldKeys struct {
 	all []oldKey
-	at  map[string]int // the index in all, and gone more
-	// gone counts those that were taken from the beginning of all.
+	at  map[string]int // the index in all, plus gone
+	// gone counts the keys that were taken from the beginning of all.
 	gone int
 }
 
-// len is how many keys there are.
+// len returns the number of keys.
 func (o *oldKeys) len() int { return len(o.at) }
 
-// find returns a key, or nil. It holds until another is put.
+// find returns a key, or nil. The pointer is valid until the next put.
 func (o *oldKeys) find(name string) *oldKey {
 	if i, there := o.at[name]; there {
 		return &o.all[i-o.gone]
@@ -119,7 +118,7 @@ func (o *oldKeys) find(name string) *oldKey {
 	return nil
 }
 
-// put adds a key, or puts it behind all others.
+// put adds a key at the end, or moves it there.
 func (o *oldKeys) put(k oldKey) {
 	if old := o.find(k.name); old != nil {
 		if old.heard.After(k.heard) {
@@ -134,7 +133,7 @@ func (o *oldKeys) put(k oldKey) {
 	o.all = append(o.all, k)
 }
 
-// forget takes out the keys at the beginning that were sent last before a time.
+// forget removes the keys at the beginning that were last sent before a time.
 func (o *oldKeys) forget(before time.Time) {
 	n := 0
 	for n < len(o.all) && (o.all[n].name == "" || o.all[n].heard.Before(before)) {
@@ -152,10 +151,10 @@ func (o *oldKeys) forget(before time.Time) {
 	}
 }
 
-// oldKeysAtOnce is how many keys one message has.
+// oldKeysAtOnce bounds the keys in one message.
 const oldKeysAtOnce = 1024
 
-// parts returns the keys, as messages of a part of them each.
+// parts returns the keys in messages of at most oldKeysAtOnce.
 func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 	for i := range o.all {
 		k := &o.all[i]
@@ -172,7 +171,7 @@ func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 	return all
 }
 
-// recover takes keys of a stored table. The time since that was written does not count.
+// recover adds keys of a stored table. Time since the table was written does not count as silence.
 func (o *oldKeys) recover(w *wire.DurableOldKeys, now time.Time) error {
 	if len(w.GetHashes()) != len(w.GetKeys()) || len(w.GetAges()) != len(w.GetKeys()) {
 		return fmt.Errorf("%w: %d keys, %d hashes, %d ages", ErrCorrupt, len(w.GetKeys()), len(w.GetHashes()), len(w.GetAges()))

@@ -6,51 +6,53 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Limits bound one shard. Zero means the default.
+// Limits bound one shard. Zero values mean the defaults.
 type Limits struct {
 	// AppendBytes bounds one append, and so one commit. Default and maximum
 	// [store.MaxAppend].
 	AppendBytes int
 	// TailBytes and TailCommits bound the log that the next home would have to read. A checkpoint
-	// begins at half of either, or at all of it where commits need the states before them. At four
-	// times as much, calls are refused. Defaults 4 MiB and 4,000.
+	// begins at half of either bound, or at the whole if commits need the states before them. At
+	// four times a bound, calls are refused. Defaults 4 MiB and 4,000.
 	TailBytes, TailCommits int
-	// Commands bounds the kept ids of commands, with the running ones, and CommandBytes their
-	// answers. Beyond it calls are refused. Defaults 16,384 and 16 MiB.
+	// Commands bounds the ids of commands that are kept, including running ones, and CommandBytes
+	// their answers. Beyond either, calls are refused. Defaults 16,384 and 16 MiB.
 	Commands, CommandBytes int
-	// Keys bounds the keys of [Command] that were sent within Silent. All are kept as long, the
-	// oldest without their answers. Beyond it commands with new keys are refused. Default 65,536.
+	// Keys bounds the keys of [Command] that were sent within Silent. They are all kept for that
+	// long, the oldest without their answers. Beyond the bound, commands with new keys are refused.
+	// Default 65,536.
 	Keys int
-	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond it calls
-	// are refused. Defaults 16,384 and 16 MiB.
+	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond either, calls are
+	// refused. Defaults 16,384 and 16 MiB.
 	Tells, TellBytes int
-	// Silent is after how long a caller's process that sends nothing is forgotten.
+	// Silent is the time after which the shard forgets a caller's process that sends nothing.
 	// Default 10 min.
 	Silent time.Duration
 	// DeadAfter is the age at which a tell goes to the dead letters. Default 1 h.
 	DeadAfter time.Duration
-	// Pause is between two attempts of the same request; it doubles up to 32 times
-	// as much. Default 20 ms.
+	// Pause is the time between two attempts of the same request. It doubles with each attempt, up
+	// to 32 times. Default 20 ms.
 	Pause time.Duration
-	// TellPause is the same for tells that are not acknowledged. It is also how long an
-	// acknowledgement waits for an append that it can ride in. Default 1 s.
+	// TellPause is the same for a tell that its receiver has not acknowledged. It is also how long
+	// an acknowledgement waits for an append in which it can ride. Default 1 s.
 	TellPause time.Duration
 	// JournalPause is how long events are in the log before they are written to the
 	// journal, where followers read them. Default 250 ms.
 	JournalPause time.Duration
 }
 
-// deadGrace is how long a shard is open, at least, before it gives tells up.
+// deadGrace is how long a shard must have been open before it gives tells up; DeadAfter, if that is
+// shorter.
 const deadGrace = time.Minute
 
-// nestedSilent is after how many times DeadAfter a shard forgets the calls that turns of tells
-// have made: such a turn comes again only as long as its tell.
+// nestedSilent times DeadAfter is when a shard forgets the calls made by turns of tells: such a
+// turn runs again only as long as its tell is sent.
 const nestedSilent = 2
 
-// refuseAt is at how many times the tail's limits calls are refused.
+// refuseAt times the tail's limits is when calls are refused.
 const refuseAt = 4
 
-// Bounds of one Put; the store's own limit is on each value.
+// Bounds of one Put. The store bounds only the size of each value.
 const (
 	putRecords = store.MaxGet
 	putBytes   = 1 << 20

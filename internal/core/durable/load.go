@@ -14,10 +14,10 @@ import (
 type loads struct {
 	asked map[uint64]string
 	lines map[string]*line
-	pause []string // to be asked again later
+	pause []string // entities to be asked for again later
 }
 
-// begin reads the record of an entity that is not in the tail, under the head.
+// begin requests the record of an entity that is not in the tail, under the head.
 func (l *loads) begin(s *Shard, id string) {
 	if l.lines[id] != nil {
 		return
@@ -35,7 +35,7 @@ func (l *loads) ask(s *Shard, id string) {
 	l.asked[line.id] = id
 }
 
-// done takes the answer. It reports whether the request was a load's.
+// done handles an answer, and reports whether it was to a load's request.
 func (l *loads) done(s *Shard, r Response) bool {
 	id, ok := l.asked[r.ID]
 	if !ok {
@@ -75,7 +75,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 	return true
 }
 
-// loadedNow describes an entity to the driver. Its last version is at hand.
+// loadedNow describes an entity, whose last version is in memory, to the driver.
 func (e *entity) loadedNow() Loaded {
 	v := e.last
 	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires, Form: v.form, Sum: v.sum.uint32()}
@@ -85,7 +85,7 @@ func (e *entity) loadedNow() Loaded {
 	return l
 }
 
-// tick sends the requests again that are due.
+// tick repeats the requests that are due.
 func (l *loads) tick(s *Shard) {
 	waits := l.pause[:0]
 	for _, id := range l.pause {
@@ -124,9 +124,9 @@ func (l *loads) check() error {
 	return nil
 }
 
-// absent has the entities without a record, so that the first call of a new entity reads nothing.
-// It is for a shard that had no head before this home's: nobody else has written records of it. It
-// is a Bloom filter of the entities whose records this home has begun to write.
+// absent knows entities that certainly have no record, so that the first call of a new entity reads
+// nothing. It is of use for a shard that had no head before this home's: no other home has written
+// records of it. It is a Bloom filter of the entities whose records this home has begun to write.
 type absent struct {
 	fresh bool     // the shard had no head
 	bits  []uint64 // nil: no record was written
@@ -173,7 +173,7 @@ func (a *absent) written(id string) {
 
 var absentTable = crc32.MakeTable(crc32.Castagnoli)
 
-// start returns the distance from each of an id's bits to the next, and the first of them.
+// start returns the distance between an id's bits, and the first bit.
 func start(id string) (step, at uint32) {
 	b := []byte(id)
 	return crc32.ChecksumIEEE(b) | 1, crc32.Checksum(b, absentTable)

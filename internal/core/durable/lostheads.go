@@ -7,18 +7,18 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Mark names a head that a home has written.
+// A Mark identifies a head that a home has written.
 type Mark struct {
 	Epoch, Write uint64
 	Since        store.Position
 }
 
-// mark is the mark of a head.
+// mark returns the mark of a head.
 func (h head) mark() Mark {
 	return Mark{h.value.GetEpoch(), h.value.GetWrite(), h.stored.Since}
 }
 
-// above reports whether m is of a later head than h.
+// above reports whether m names a later head than h.
 func (m Mark) above(h head) bool {
 	o := h.mark()
 	return m.Epoch > o.Epoch || m.Epoch == o.Epoch && m.Write > o.Write
@@ -31,13 +31,14 @@ func (m Mark) String() string {
 	return fmt.Sprintf("epoch %s, write %d, log from %d", EpochText(m.Epoch), m.Write, m.Since)
 }
 
-// EpochText is an epoch of the store as people read it: the coordinator's term, its counter, and the attempts
-// of the home.
+// EpochText formats an epoch of the store: the coordinator's term, its counter, and the home's
+// attempts.
 func EpochText(epoch uint64) string {
 	return fmt.Sprintf("%d.%d.%d", epoch>>32, uint32(epoch)>>10, epoch&(1<<10-1))
 }
 
-// Mark returns the last head that this process is known to have written, in this tenure or before it.
+// Mark returns the mark of the last head that this process is known to have written, in this tenure
+// or an earlier one.
 func (s *Shard) Mark() Mark {
 	if s.head.value != nil {
 		return s.head.mark()
@@ -45,8 +46,9 @@ func (s *Shard) Mark() Mark {
 	return s.config.Known
 }
 
-// refuses reports whether a head read ends the tenure, or must be marked first: it is another
-// home's, or a later one was lost or written by this process.
+// refuses reports whether a head that was read cannot be accepted, and acts on it. Another home's
+// head, or one marked as lost, ends the tenure. A head that is older than one of this process is
+// replaced: see lose.
 func (s *Shard) refuses(h head) bool {
 	switch {
 	case h.beyond(s.config):
@@ -61,11 +63,12 @@ func (s *Shard) refuses(h head) bool {
 	return true
 }
 
-// lose replaces a head that is older than one of this process. If h was stale, the store refuses that.
-// Otherwise the store has lost the later one, and with it the records that were written before it. If these
-// were records of no entity, the home has all that they had, and goes on. Otherwise it does not have all of
-// that any more. Its head then says so, and nobody opens the shard, here or elsewhere, before an operator has
-// decided. So it is if a former home was put back in its place meanwhile, and has acknowledged changes of its own.
+// lose replaces a head that is older than one of this process. If h was only stale, the store
+// refuses that. Otherwise the store has lost the later head, and with it the records written before
+// it. If these were no records of entities, the home has all that they had, and goes on. Otherwise
+// it does not. Then its new head says so, and nobody opens the shard, here or elsewhere, before an
+// operator has decided. The same holds if a former home was put back meanwhile, and has
+// acknowledged changes of its own.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return
@@ -90,7 +93,7 @@ func (c *claim) lose(s *Shard, h head) {
 	c.line.ask(&s.desk, Request{Op: OpSetHead, Head: now.stored})
 }
 
-// loses takes the answer.
+// loses handles the answer to the write of lose.
 func (c *claim) loses(s *Shard, r Response) {
 	switch r.Outcome {
 	case OK:
@@ -109,7 +112,7 @@ func (c *claim) loses(s *Shard, r Response) {
 	}
 }
 
-// again goes on with this home's head in the place of one that the store has lost. A checkpoint that is under
+// again goes on with this home's head in place of one that the store has lost. A checkpoint under
 // way begins again.
 func (c *claim) again(s *Shard, h head) {
 	s.head, s.absent.fresh = h, s.absent.fresh && s.base == Mark{}
@@ -119,7 +122,7 @@ func (c *claim) again(s *Shard, h head) {
 	c.append(s)
 }
 
-// lostHead is the error of a shard whose store has lost a head.
+// lostHead returns the error of a shard whose store has lost a head.
 func lostHead(l *wire.DurableLost) error {
 	had := Mark{l.GetHadEpoch(), l.GetHadWrite(), store.Position(l.GetHadSince())}
 	lost := Mark{l.GetEpoch(), l.GetWrite(), store.Position(l.GetSince())}

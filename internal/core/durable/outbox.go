@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Target is a shard that is told something.
+// A Target is a shard that receives tells.
 type Target struct {
-	Log   string // its type
+	Log   string // the type of the shard
 	Shard uint32
 }
 
@@ -25,20 +25,22 @@ func (t Target) compare(o Target) int {
 // A Tell is a call that waits in the shard's log until its receiver has committed it.
 type Tell struct {
 	Target Target
-	Entity string // that is told; its tells are sent one after the other
+	Entity string // the receiving entity; tells for one entity are sent one after the other
 	Body   []byte // names the method and its arguments
-	// Number and Floor are those of the receiver's command. Its Source is the shard's log.
+	// Number and Floor are those of the command at the receiver. The command's Source is the
+	// shard's log.
 	Number, Floor uint64
 }
 
-// maxFirst bounds a tenure's first number, so that no number is longer than in unnumbered.
+// maxFirst bounds the first number of a tenure, so that no encoded number is longer than unnumbered
+// assumes.
 const maxFirst = 1 << 61
 
-// A waiting is a tell that the log has, or will have.
+// A waiting is a tell that is in the log, or is about to be.
 type waiting struct {
 	row     *row
 	body    []byte
-	at      time.Time // of its commit, by the clock of its home
+	at      time.Time // of its commit, by the clock of the home then
 	here    time.Time // when this home had it
 	ticket  Ticket
 	arrived bool // the receiver has it; not yet in the log
@@ -47,16 +49,16 @@ type waiting struct {
 	again   time.Time // when to send it again
 }
 
-// A pair has the tells of the shard to one other.
+// A pair has the tells from the shard to one other shard.
 type pair struct {
 	next  uint64 // the number of the next tell
-	low   uint64 // no lower number waits for the receiver; 0 means not known yet
+	low   uint64 // no lower number waits for the receiver; 0 means unknown
 	tells map[uint64]*waiting
-	rows  map[string]*row // by the entity that is told
+	rows  map[string]*row // by the receiving entity
 }
 
-// A row has the tells that wait for one entity, in order. The first is sent; the others wait until its
-// receiver has committed it, or it was given up.
+// A row has the tells that wait for one entity, in order. The first one is sent; the others wait
+// until its receiver has committed it, or it was given up.
 type row struct {
 	target  Target
 	entity  string
@@ -64,7 +66,7 @@ type row struct {
 	queued  bool // in outbox.look
 }
 
-// An outbox is the shard's tells.
+// An outbox has the tells that a shard sends.
 //
 // Invariants:
 //  1. count and bytes are the sums over all pairs.
@@ -74,7 +76,7 @@ type outbox struct {
 	pairs   map[Target]*pair
 	count   int
 	bytes   int
-	look    []*row              // whose first may be due
+	look    []*row              // rows whose first tell may be due
 	arrived map[Target][]uint64 // to be acknowledged by the next append
 	since   time.Time           // when the first of arrived came
 }
@@ -88,8 +90,8 @@ func (o *outbox) pair(t Target) *pair {
 	return p
 }
 
-// unnumbered returns the tells of a commit whose size is to be computed. They have no numbers yet, and each
-// gets one of the greatest length.
+// unnumbered encodes the tells of a commit, to compute its size. The tells have no numbers yet;
+// each gets one of the greatest encoded length.
 //
 //go:noinline
 func unnumbered(tells []Tell) (all []*wire.DurableTell) {
@@ -99,10 +101,10 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number gives the tells of a commit their numbers, which are not below first. A receiver drops numbers
-// that it has had. The store may be put back to an earlier state, and a log may begin again because its type was
-// deleted. If it counted from its last number again, its tells would be dropped. So first grows from tenure to
-// tenure, whatever the store has: see [Config.FirstTell].
+// number gives the tells of a commit their numbers, at least first. A receiver drops numbers that
+// it has had. After the store was put back to an earlier state, or the type was deleted, the log
+// would count from an old number again, and its tells would be dropped. So first grows from tenure
+// to tenure, whatever the store has: see [Config.FirstTell].
 //
 //go:noinline
 func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
@@ -114,7 +116,7 @@ func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
 	}
 }
 
-// put has the tells of a commit wait.
+// put adds the tells of a commit.
 func (o *outbox) put(c *wire.DurableCommit, now time.Time, ticket Ticket) {
 	for _, t := range c.GetTells() {
 		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{
@@ -144,7 +146,7 @@ func (o *outbox) wait(t Target, entity string, number uint64, w *waiting) {
 	o.queue(r)
 }
 
-// queue has a row looked at when due is asked for tells.
+// queue has due look at a row.
 func (o *outbox) queue(r *row) {
 	if !r.queued {
 		r.queued = true
@@ -163,8 +165,8 @@ func (o *outbox) drop(p *pair, number uint64) {
 	o.queue(w.row) // the next one may be due
 }
 
-// first returns the first unarrived one of the row, and takes out all before it; nil if the row is
-// then empty.
+// first returns the row's first tell that has not arrived, and removes all before it; nil if none
+// remains.
 func (p *pair) first(r *row) (number uint64, w *waiting) {
 	for len(r.numbers) > 0 {
 		number = r.numbers[0]
@@ -179,7 +181,7 @@ func (p *pair) first(r *row) (number uint64, w *waiting) {
 	return 0, nil
 }
 
-// settle takes out the tells that an entry of the log settles, and returns them.
+// settle removes the tells that an entry of the log settles, and returns them.
 func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	for _, n := range told.GetTells() {
 		p := o.pair(Target{n.GetLog(), n.GetShard()})
@@ -193,14 +195,14 @@ func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	return all
 }
 
-// replay takes an entry from the log, and returns the dead letters in it.
+// replay applies an entry that was read from the log, and returns the dead letters in it.
 func (o *outbox) replay(e *wire.DurableEntry, now time.Time) (dead []Tell) {
 	o.put(e.GetCommit(), now, 0)
 	o.settle(e.GetAcknowledged())
 	return o.settle(e.GetDead())
 }
 
-// NextTell returns a number above those of all tells that the tenure has read or given out.
+// NextTell returns a number above those of all tells that this tenure has read or numbered.
 func (s *Shard) NextTell() uint64 {
 	next := s.config.FirstTell
 	//arch:order-free the highest of them
@@ -210,7 +212,7 @@ func (s *Shard) NextTell() uint64 {
 	return next
 }
 
-// floor is the lowest number to the target that is not finished.
+// floor returns the lowest number to the target that is not finished.
 func (p *pair) floor() uint64 {
 	if p.low == 0 {
 		p.low = p.least()
@@ -228,7 +230,7 @@ func (p *pair) floor() uint64 {
 	return p.low
 }
 
-// least is the lowest number that waits and has not arrived; next, if none does.
+// least returns the lowest number that waits and has not arrived; next if there is none.
 func (p *pair) least() uint64 {
 	low := p.next
 	//arch:order-free the least of them
@@ -256,7 +258,7 @@ func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	}
 }
 
-// acknowledgements is the entry for tells that have arrived; nil means there are none.
+// acknowledgements returns the entry for tells that have arrived, or nil.
 func (o *outbox) acknowledgements() *wire.DurableEntry {
 	if len(o.arrived) == 0 {
 		return nil
@@ -266,13 +268,13 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// older reports whether a tell has waited for longer than d: by the clock of the sending home,
-// which may be wrong, or since it came to this home.
+// older reports whether a tell has waited for longer than d: since its commit, by the clock of the
+// home that made the commit, which may be wrong, or since this home got the tell.
 func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }
 
-// dead returns the entry for giving up tells older than d; nil if there are none.
+// dead returns the entry that gives up the tells older than d, or nil.
 func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.DurableEntry {
 	if !o.hasOlder(now, d) {
 		return nil
@@ -304,7 +306,7 @@ func (o *outbox) hasOlder(now time.Time, d time.Duration) bool {
 	return false
 }
 
-// lookAgain has all rows looked at whose first is to be sent again by now.
+// lookAgain has due look at all rows whose first tell is to be sent again by now.
 func (o *outbox) lookAgain(now time.Time) {
 	if o.count == 0 {
 		return
@@ -319,8 +321,8 @@ func (o *outbox) lookAgain(now time.Time) {
 	}
 }
 
-// due returns the tells to be sent now: the first of each row that is in the log. They are
-// sent again later.
+// due returns the tells to be sent now: of each row the first, if it is in the log. It schedules
+// when they are sent again.
 func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Tell) {
 	look := o.look
 	o.look = nil
@@ -351,7 +353,7 @@ func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
 	}
 }
 
-// recover takes a part of a stored table.
+// recover adds a part of a stored table.
 func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	for _, w := range part.GetOutboxes() {
 		p := o.pair(Target{w.GetLog(), w.GetShard()})
@@ -362,7 +364,7 @@ func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	}
 }
 
-// parts returns the outbox as of a ticket, as messages of a part of it each.
+// parts returns the outbox as of a ticket, in messages that each have a part of it.
 func (o *outbox) parts(acked Ticket) (all []*wire.DurableOutbox) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]
@@ -404,7 +406,7 @@ func (o *outbox) check() error {
 	return err
 }
 
-// numbers encodes numbers of tells.
+// numbers encodes the numbers of tells to several targets.
 func numbers(of map[Target][]uint64) *wire.DurableTold {
 	told := &wire.DurableTold{}
 	for _, t := range slices.SortedFunc(maps.Keys(of), Target.compare) {

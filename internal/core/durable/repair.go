@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TakeHead returns the head that claims the shard in the place of h, under a higher epoch.
-// Its log and records stay.
+// TakeHead returns a head that replaces h and claims the shard under a higher epoch. The shard's
+// log and records stay.
 func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head, error) {
 	was, err := readHead(h)
 	if err != nil {
@@ -25,9 +25,10 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 	return was.replace(c, h.Since, was.value.GetGeneration(), was.value.GetParts()).stored, nil
 }
 
-// RestoredHead returns the head of a shard whose records are restored from a copy: h was the head
-// of the copy, which had nothing in its log that its records lack. If whole, since is to be the position
-// of the writer's claim. Otherwise the shard cannot be opened, for records are still missing.
+// RestoredHead returns the head of a shard whose records are restored from a copy. h was the head
+// of the copy; the copy's records include everything in its log. If whole, the caller must then set
+// the head's Since to the position of its claim. Otherwise records are still missing, and the
+// returned head keeps the shard from being opened.
 func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
 	if err != nil {
@@ -43,8 +44,8 @@ func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) 
 	return head{value: was.value}.replace(c, 0, was.value.GetGeneration(), parts).stored, nil
 }
 
-// Unanchored returns the value of a head for a copy of its log, of which the first append may be another, and
-// which is opened although the store may have had more.
+// Unanchored returns the value of a head for a copy of its log. The copy may begin with another
+// append than the head expects, and can be opened even if the store may have had more.
 func Unanchored(value []byte) ([]byte, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: value})
 	if err != nil {
@@ -54,9 +55,10 @@ func Unanchored(value []byte) ([]byte, error) {
 	return seal(was.value), nil
 }
 
-// CheckBegin fails if the first append of a log that was read from its head's since cannot be the one that was
-// there, because the store has lost that, or the head. With whole the log has its beginning nevertheless: a home has
-// written a new head in the place of one that was lost.
+// CheckBegin returns an error if the first append of a log, read from the head's Since position,
+// cannot be the one that was there: the store has lost that one, or the head. whole reports that
+// the log has its beginning nevertheless, because a home has written a new head in place of a lost
+// one.
 func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
@@ -72,13 +74,14 @@ func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	return true, nil
 }
 
-// HeadBy returns the epoch of a head, and the node that wrote it.
+// HeadBy returns the epoch of a head and the node that wrote the head.
 func HeadBy(h store.Head) (epoch uint64, node string, err error) {
 	was, err := readHead(h)
 	return was.value.GetEpoch(), was.value.GetNode(), err
 }
 
-// ClaimAppend returns the append by which a claim ends everything that stands before it in a log.
+// ClaimAppend returns an append that claims a shard: behind it in the log, appends of earlier homes
+// are void.
 func ClaimAppend(node string, incarnation, epoch uint64) []byte {
 	return seal(&wire.DurableAppend{
 		Format: formatNow, Epoch: epoch, Incarnation: incarnation, Claim: 1,
@@ -86,8 +89,8 @@ func ClaimAppend(node string, incarnation, epoch uint64) []byte {
 	})
 }
 
-// FreshHead returns the value of a head of a shard without a table, under an epoch that is at least
-// those of the log.
+// FreshHead returns the value of a head for a shard without a table. Its epoch is at least that of
+// every append in the log.
 func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byte {
 	for _, a := range log {
 		if decoded, err := readAppend(a.Data); err == nil {
@@ -97,7 +100,8 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 	return head{}.replace(Config{Node: node, Incarnation: incarnation, Epoch: epoch}, 0, 0, 0).stored.Value
 }
 
-// Undamaged returns the part of a shard with which it can be opened, given the problems that Snap found in it:
+// Undamaged returns the part of a shard with which the shard can be opened, given the problems that
+// Snap found:
 //   - Records of entities that cannot be decoded are left out.
 //   - The log ends before its first append that is damaged, or that continues such a record.
 //   - If the head or the table is damaged, the head is new, and the ids of commands and the tells of the table are
@@ -152,9 +156,9 @@ func continues(a store.Append, entities map[string]bool) bool {
 	})
 }
 
-// journalBehind returns the records with a journal that begins behind its last damaged chunk, or behind all of them,
-// as if the events before had been deleted in time. Without its index, the numbers go on behind those of the chunks
-// and below those of the log.
+// journalBehind returns the records with a journal that begins behind its last damaged chunk, or
+// behind all chunks, as if the earlier events had been deleted as usual. Without an index, the
+// numbers go on behind those of the chunks and below those of the log.
 func journalBehind(damaged []uint64, all bool, log []store.Append, records []store.Record) (rest []store.Record) {
 	index, counted := &wire.DurableJournal{Format: formatNow, First: 1}, false
 	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.Key == journalKey }); i >= 0 {
@@ -191,7 +195,7 @@ func journalBehind(damaged []uint64, all bool, log []store.Append, records []sto
 	return append(rest, store.Record{Key: journalKey, Revision: store.None + 1, Value: seal(index)})
 }
 
-// before returns the number before the first event of a log; 0 means there is none.
+// before returns the number before the first event of a log; 0 if the log has none.
 func before(log []store.Append) uint64 {
 	for _, a := range log[min(1, len(log)):] { // records have the events of the first
 		decoded, _ := readAppend(a.Data)

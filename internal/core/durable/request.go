@@ -22,14 +22,14 @@ const (
 	OpTrim                  // Trim(Head); its answer is not waited for
 )
 
-// A Request is to be sent to the store at once. Its contents must not be changed.
+// A Request is for the driver to send to the store at once. Its contents must not be changed.
 type Request struct {
 	ID       uint64 // repeated in the Response
 	Op       Op
-	Head     store.Head // SetHead, Trim; its Revision is the head of Put
+	Head     store.Head // SetHead, Trim; Put uses only its Revision
 	Expect   store.Position
 	Data     []byte
-	Commits  int // of Append: how many entries Data has; 0 means it is a claim
+	Commits  int // of Append: the number of entries in Data; 0 means a claim
 	From, To store.Position
 	IDs      []string
 	AtLeast  store.Revision
@@ -42,18 +42,19 @@ type Outcome uint8
 // The outcomes, by the errors of package store.
 const (
 	OK Outcome = iota
-	// NotApplied is ErrBusy, ErrUnavailable of anything but a Put, and an error of a read that is
-	// none of those below: the same request is sent again.
+	// NotApplied is ErrBusy, ErrUnavailable of any request but a Put, or an error of a read that is
+	// none of those below. The same request is sent again.
 	NotApplied
-	// Uncertain is any other error of a write, as ErrUncertain: the same request is sent again.
+	// Uncertain is any other error of a write, such as ErrUncertain. The same request is sent
+	// again.
 	Uncertain
 	Conflict // ErrConflict
 	Gone     // ErrGone
 	TooLarge // ErrTooLarge
 )
 
-// OutcomeOf returns the outcome that an error of the store means for a request. An error
-// that is none of the store's leaves a write uncertain.
+// OutcomeOf returns the outcome of a request that got an error from the store. An error unknown to
+// package store leaves a write uncertain.
 func OutcomeOf(op Op, err error) Outcome {
 	read := op == OpHead || op == OpRead || op == OpGet
 	switch {
@@ -77,7 +78,7 @@ func OutcomeOf(op Op, err error) Outcome {
 type Response struct {
 	ID       uint64
 	Outcome  Outcome
-	Err      error          // says more of an outcome that is not OK; may be nil
+	Err      error          // the cause of an outcome that is not OK; may be nil
 	Position store.Position // Append
 	Revision store.Revision // SetHead, Put
 	Head     store.Head     // Head, Get
@@ -100,7 +101,7 @@ func (d *desk) send(r Request) uint64 {
 	return r.ID
 }
 
-// A line asks one thing at a time, the same until it is settled.
+// A line sends one request at a time, and repeats it until it is settled.
 type line struct {
 	request Request
 	id      uint64    // of the request under way; 0 means none
@@ -112,13 +113,13 @@ func (l *line) ask(d *desk, r Request) {
 	*l = line{request: r, id: d.send(r)}
 }
 
-// again asks the same after a pause.
+// again repeats the request after a pause.
 func (l *line) again(d *desk) {
 	l.id, l.at = 0, d.now.Add(d.pause<<min(l.tries, 5))
 	l.tries++
 }
 
-// later asks another thing after the pause that again would make.
+// later sends another request after the pause that again would make.
 func (l *line) later(d *desk, r Request) {
 	l.request = r
 	l.again(d)
@@ -131,12 +132,12 @@ func (l *line) tick(d *desk) {
 	}
 }
 
-// idle reports whether nothing is under way and nothing is to be asked again.
+// idle reports whether no request is under way or to be repeated.
 func (l *line) idle() bool { return l.id == 0 && l.at.IsZero() }
 
 func (l *line) close() { *l = line{} }
 
-// settled reports whether r answers the request for good. Otherwise the same is asked again.
+// settled reports whether r answers the request for good. Otherwise the request is repeated.
 func (l *line) settled(d *desk, r Response) bool {
 	if r.Outcome == NotApplied || r.Outcome == Uncertain {
 		l.again(d)
@@ -146,7 +147,7 @@ func (l *line) settled(d *desk, r Response) bool {
 	return true
 }
 
-// refused is the error of a write that the store does not take.
+// refused returns the error of a write that the store does not accept.
 func refused(what string, r Response) error {
 	if r.Err != nil {
 		return fmt.Errorf("%s: %w", what, r.Err)

@@ -11,20 +11,24 @@ import (
 
 // Config describes the shard to its new home.
 type Config struct {
-	// Epoch under which the shard came here. A process uses one epoch for one [Shard] only.
+	// Epoch is the epoch under which the shard came here. A process uses one epoch for one [Shard]
+	// only.
 	Epoch uint64
-	// Above: nobody gives out the shard's epochs, so the claim goes above that of the head.
-	// Epoch is the lowest one then: above all that this process has used for the shard.
+	// Above is set if nobody gives out the shard's epochs, so the claim takes one above the head's.
+	// Epoch is then the lowest allowed: it is above all epochs that this process has used for the
+	// shard.
 	Above bool
-	// Known is the last head of the shard that this process has written in an earlier tenure. An older one in the
-	// store is not accepted. Zero means it has written none.
+	// Known is the last head of the shard that this process has written in an earlier tenure. An
+	// older head in the store is not accepted. Zero means none.
 	Known Mark
-	// FirstTell is the least number of the tenure's tells, if it is above Epoch. It must be above the numbers of all
-	// earlier tenures: the store may have lost those, and the receivers have them. The Unix time in microseconds
-	// is, if clocks differ by less than the time until another process has the shard. A process that has had the
-	// shard itself knows its [Shard.NextTell].
+	// FirstTell is the least number of the tenure's tells; if it is lower than Epoch, Epoch is. It
+	// must be above the numbers of all earlier tenures: the store may have lost those, but the
+	// receivers know them. The Unix time in microseconds is high enough, if clocks differ by less
+	// than the time until another process has the shard. A process that has had the shard itself
+	// knows its [Shard.NextTell].
 	FirstTell uint64
-	// Node and Incarnation are the process's; the incarnation is no other's, and not 0.
+	// Node and Incarnation are the process's. No other process has the incarnation, and it is not
+	// 0.
 	Node        string
 	Incarnation uint64
 	Limits      Limits
@@ -45,7 +49,7 @@ type Shard struct {
 	desk   desk
 	out    Effects
 
-	head       head // that this home wrote last
+	head       head // the head that this home wrote last
 	claim      claim
 	group      group
 	tail       tail
@@ -59,12 +63,12 @@ type Shard struct {
 	absent     absent
 	messages   messages
 	opened     time.Time // when the claim stood
-	base       Mark      // of the head behind which no record of an entity was written
-	orphans    bool      // a checkpoint is to write what the log has lost of older homes
+	base       Mark      // of the last head after which no record of an entity was written
+	orphans    bool      // a checkpoint is to write the commits of older homes that the log has lost
 	tell       bool      // tells may be due
 }
 
-// New returns a shard that claims.
+// New returns a shard that begins its claim.
 func New(now time.Time, c Config) *Shard {
 	s := &Shard{
 		config: c, limits: c.Limits.withDefaults(),
@@ -84,11 +88,11 @@ func New(now time.Time, c Config) *Shard {
 // open.
 func (s *Shard) Epoch() uint64 { return s.config.Epoch }
 
-// FixEpoch has the claim keep its epoch from now on, whatever head it meets: the process is about
-// to claim again, above it.
+// FixEpoch makes the claim keep its epoch whatever head it meets: the process is about to claim
+// again, above that epoch.
 func (s *Shard) FixEpoch() { s.config.Above = false }
 
-// State returns where the shard stands.
+// State returns the stage of the shard's tenure.
 func (s *Shard) State() State { return s.state }
 
 // Take begins an append if one can begin, and returns the effects since the last Take or
@@ -98,7 +102,7 @@ func (s *Shard) Take() Effects {
 	return s.Hold()
 }
 
-// append begins an append of all that is pending, if none is under way.
+// append begins an append of the pending entries, if none is under way.
 func (s *Shard) append() {
 	if !s.Waiting() {
 		return
@@ -114,8 +118,8 @@ func (s *Shard) Waiting() bool {
 	return s.state == Open && s.claim.step == stepNone && s.group.line.idle() && len(s.group.pending)+len(s.group.queue) > 0
 }
 
-// Hold is Take without beginning an append, for a driver that expects more commits in a moment. It
-// must call Take soon.
+// Hold is Take without beginning an append. It is for a driver that expects more commits in a
+// moment; the driver must call Take soon.
 func (s *Shard) Hold() Effects {
 	out := s.out
 	s.out = Effects{}
@@ -130,7 +134,7 @@ func (s *Shard) Hold() Effects {
 	return out
 }
 
-// Wake returns when Tick is to be called at the latest.
+// Wake returns when Tick must be called at the latest.
 func (s *Shard) Wake() time.Time {
 	wake := s.desk.now.Add(time.Second)
 	for _, l := range s.lines() {
@@ -153,8 +157,8 @@ func (s *Shard) lines() []*line {
 	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line, &s.sweep.line, &s.verify.line}
 }
 
-// Tick lets time pass. Failed requests are sent again, tells are sent again or given up,
-// and silent callers are forgotten.
+// Tick lets time pass. It repeats failed requests, sends tells again or gives them up, and forgets
+// silent callers.
 func (s *Shard) Tick(now time.Time) {
 	s.desk.now = now
 	if s.state == Dropped {
@@ -172,9 +176,9 @@ func (s *Shard) Tick(now time.Time) {
 	s.next()
 }
 
-// tickTells has tells sent again or given up. Those that have arrived are acknowledged by an
-// append of its own if none came by itself. A home that has just opened does not give up yet
-// the tells of older homes: they may have arrived.
+// tickTells sends tells again or gives them up. Tells that have arrived are acknowledged by an
+// append of their own, if no other append came in time. A home that has just opened does not give
+// up tells of older homes yet, because they may have arrived.
 func (s *Shard) tickTells(now time.Time) {
 	s.outbox.lookAgain(now)
 	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {
@@ -188,8 +192,8 @@ func (s *Shard) tickTells(now time.Time) {
 	}
 }
 
-// Done takes the store's answer to a request. Answers to requests that are no longer
-// wanted are passed over.
+// Done handles the store's answer to a request. It ignores answers to requests that are not wanted
+// any more.
 func (s *Shard) Done(now time.Time, r Response) {
 	s.desk.now = now
 	if s.state == Dropped || r.ID == 0 {
@@ -218,7 +222,7 @@ func (s *Shard) Done(now time.Time, r Response) {
 	s.next()
 }
 
-// Admit decides on a command that came.
+// Admit decides about a command that arrived.
 func (s *Shard) Admit(now time.Time, c *Command) Admission {
 	s.desk.now = now
 	if s.state != Open {
@@ -245,9 +249,10 @@ func (s *Shard) Admit(now time.Time, c *Command) Admission {
 	return Admission{Verdict: Run}
 }
 
-// Keyed decides on a command with a key, for an entity that is active. [Shard.Admit] has said
-// that it may run: the table does not have its answer. The entity itself keeps the last [KeysKept] keys for
-// [KeyAge], with their answers. A key that the shard would not keep for [Limits.Silent] is refused.
+// Keyed decides about a command with an idempotency key, for an active entity. [Shard.Admit] has
+// returned Run, because the table does not have the answer. The entity itself keeps the last
+// [KeysKept] keys for [KeyAge], with their answers. Keyed refuses a key that the shard would not
+// keep for [Limits.Silent].
 func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	s.desk.now = now
 	e := s.tail.entities[id]
@@ -273,8 +278,8 @@ func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	return Admission{Verdict: Run}
 }
 
-// overloaded reports whether a command is to be refused. The first unfinished one of its source is
-// not, and no stuck one, because some kept ids go only when it is done.
+// overloaded reports whether to refuse a command. It never refuses the first unfinished command of
+// a source, or a stuck one, because some kept ids are dropped only when that command is done.
 func (s *Shard) overloaded(first bool) bool {
 	l := &s.limits
 	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
@@ -282,7 +287,7 @@ func (s *Shard) overloaded(first bool) bool {
 		s.outbox.count >= l.Tells || s.outbox.bytes >= l.TellBytes
 }
 
-// Discard ends a command whose turn committed nothing. Should it come again, it runs again.
+// Discard ends a command whose turn committed nothing. If the command comes again, it runs again.
 func (s *Shard) Discard(c *Command) {
 	if k := s.table.find(&c.Source); k != nil {
 		if a := k.ids.get(name{c.Number, c.Path}); a != nil && a.running {
@@ -294,7 +299,7 @@ func (s *Shard) Discard(c *Command) {
 	}
 }
 
-// Load activates an entity. If it reports false, the entity comes with the effects later.
+// Load activates an entity. If it returns false, the entity follows in [Effects.Loaded].
 func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	s.desk.now = now
 	if s.state != Open {
@@ -315,8 +320,8 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	return e.loadedNow(), true
 }
 
-// lapse ends an entity that is active again after it has expired, by a commit. Otherwise it could come
-// back at a home whose clock is behind, or here if the clock is set back.
+// lapse ends, by a commit, an entity that is activated after it has expired. Otherwise its state
+// could come back at a home whose clock is behind, or here if the clock is set back.
 func (s *Shard) lapse(e *entity) {
 	c := &wire.DurableCommit{
 		Entity: wire.BytesOf(e.id), Version: e.last.number + 1, Ended: true, At: s.desk.now.UnixMilli(), Keys: uint32(len(e.last.keys)),
@@ -324,7 +329,7 @@ func (s *Shard) lapse(e *entity) {
 	e.commit(c, s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}))
 }
 
-// Passivated is the counterpart of Load: the driver does not have the entity any more.
+// Passivated says that the driver does not have the entity any more. It is the counterpart of Load.
 func (s *Shard) Passivated(id string) {
 	e := s.tail.entities[id]
 	if e == nil {
@@ -336,9 +341,9 @@ func (s *Shard) Passivated(id string) {
 	}
 }
 
-// Observe ends a turn that changed nothing. Its answer may leave with the ticket. Leased
-// reports that the turn lease, read after the call came, holds. Then the committed state is
-// known to be the entity's state. Otherwise an empty commit proves it.
+// Observe ends a turn that changed nothing. The turn's answer may leave once the returned ticket is
+// durable. leased reports that the turn lease, read after the call came, holds: the committed state
+// is then known to be the entity's state. Otherwise an empty commit proves it.
 func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 	s.desk.now = now
 	if t := s.Seen(id); t > s.group.acked || leased || s.state != Open {
@@ -353,8 +358,8 @@ func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 	return ticket
 }
 
-// Seen returns the ticket of the entity's last commit. A call made by its next turn must wait for
-// it.
+// Seen returns the ticket of the entity's last commit. A call made by the entity's next turn must
+// wait for that ticket.
 func (s *Shard) Seen(id string) Ticket {
 	if e := s.tail.entities[id]; e != nil {
 		return e.ticket
@@ -362,25 +367,25 @@ func (s *Shard) Seen(id string) Ticket {
 	return 0
 }
 
-// Arrived records that a tell's receiver has committed it, or has a higher floor.
+// Arrived records that the receiver of a tell has committed it, or has a higher floor.
 func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
 	s.desk.now, s.tell = now, true
 	s.outbox.arrive(t, number, now)
 }
 
-// Followed takes the last event of the journal read by all named followers: the lowest
-// [Place.Number] of all. Before it is called, [Journal.Followers] keeps all events.
+// Followed sets the last event that all named followers have read: the lowest of their
+// [Place.Number]. Until it is called, [Journal.Followers] keeps all events.
 func (s *Shard) Followed(number uint64) { s.journal.read = number }
 
-// Checkpoint asks for a checkpoint: entities are passivated, the shard is to move, or the node has too
-// much in its logs' tails.
+// Checkpoint asks for a checkpoint. It is called when entities are passivated, when the shard is to
+// move, or when the tails of the node's logs are too large.
 func (s *Shard) Checkpoint(now time.Time) {
 	s.desk.now = now
 	s.checkpoint.wanted = true
 	s.next()
 }
 
-// Relieve is Checkpoint unless one is under way.
+// Relieve is Checkpoint, unless a checkpoint is under way.
 func (s *Shard) Relieve(now time.Time) {
 	if !s.checkpoint.active {
 		s.Checkpoint(now)
@@ -390,14 +395,15 @@ func (s *Shard) Relieve(now time.Time) {
 // TailBytes returns the size of the log that the next home would have to read.
 func (s *Shard) TailBytes() int { return s.tail.bytes }
 
-// Busy reports whether an append or a checkpoint is under way or to come.
+// Busy reports whether an append, a checkpoint or a verification is under way or to come, or the
+// shard is not open.
 func (s *Shard) Busy() bool {
 	return s.state != Open || s.claim.step != stepNone || s.group.acked < s.group.last || len(s.group.queue) > 0 ||
 		s.checkpoint.active || s.checkpoint.wanted || !s.verify.line.idle()
 }
 
-// Advance appends something to an idle shard's log and moves its since there, for it holds
-// up the trimming of others.
+// Advance moves the Since position of an idle shard to a new append, because the old position keeps
+// the store from trimming the log that this shard shares with others.
 func (s *Shard) Advance(now time.Time) {
 	s.desk.now = now
 	if s.state != Open {
@@ -407,13 +413,13 @@ func (s *Shard) Advance(now time.Time) {
 	s.next()
 }
 
-// advance has a checkpoint follow an append, so that it moves since.
+// advance appends an empty entry, and has a checkpoint follow it that moves the head's Since.
 func (s *Shard) advance() {
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
 	s.checkpoint.after = s.group.add(e)
 }
 
-// next begins requests that can begin.
+// next begins the requests that can begin now.
 func (s *Shard) next() {
 	if s.state == Open && s.claim.step == stepNone {
 		if s.journal.lost && s.verify.logged(s) {
@@ -430,7 +436,7 @@ func (s *Shard) next() {
 	}
 }
 
-// appended takes the answer to an append.
+// appended handles the answer to an append.
 func (s *Shard) appended(r Response) {
 	if !s.group.line.settled(&s.desk, r) {
 		return
@@ -448,7 +454,7 @@ func (s *Shard) appended(r Response) {
 	}
 }
 
-// acknowledged notes that the first append of the queue is in the log.
+// acknowledged records that the first append of the queue is in the log at p.
 func (s *Shard) acknowledged(p store.Position) {
 	b := s.group.acknowledge(p)
 	s.tail.ack(b)
@@ -463,7 +469,7 @@ func (s *Shard) acknowledged(p store.Position) {
 	s.tell = true
 }
 
-// claimed ends a claim. The home's own appends stand up to the counter stands.
+// claimed ends a claim. Of the home's own appends, the log has those up to the counter stands.
 func (s *Shard) claimed(c *claim, stands uint64) {
 	p := c.position
 	if s.state == Claiming {
@@ -506,8 +512,8 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 	}
 }
 
-// ours reports whether a head that was read is this home's. If it is not, and not a stale
-// one, the shard is dropped.
+// ours reports whether a head that was read is this home's. If it is another home's, and not a
+// stale one, the shard is dropped.
 func (s *Shard) ours(stored store.Head) bool {
 	h, err := readHead(stored)
 	if err != nil {
@@ -517,13 +523,13 @@ func (s *Shard) ours(stored store.Head) bool {
 	return !s.refuses(h) && h.mine(s.config)
 }
 
-// outgrown drops the shard after meeting a higher epoch.
+// outgrown drops the shard, because another home has a higher epoch.
 func (s *Shard) outgrown(epoch uint64) { s.drop(Event{Kind: Ended, Epoch: epoch}) }
 
-// broken drops the shard, for it cannot be had.
+// broken drops the shard, because this process cannot open it.
 func (s *Shard) broken(err error) { s.drop(Event{Kind: Ended, Err: err}) }
 
-// Drop ends the shard: it goes elsewhere, or the process ends.
+// Drop ends the shard's tenure: the shard moves elsewhere, or the process ends.
 func (s *Shard) Drop() {
 	if s.state != Dropped {
 		s.drop(Event{Kind: Ended})

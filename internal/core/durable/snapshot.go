@@ -14,8 +14,8 @@ import (
 
 // A Snapshot is a shard as the store has it, read without a claim.
 type Snapshot struct {
-	Epoch    uint64         // of the head; 0 means it has none
-	Node     string         // that wrote the head
+	Epoch    uint64         // of the head; 0 means there is no head
+	Node     string         // the node that wrote the head
 	Entities []StoredEntity // by id
 	// Problems are the head, appends and records that cannot be decoded. An entity with a
 	// problem is missing among Entities, or has an older state there.
@@ -29,24 +29,24 @@ type StoredEntity struct {
 	State   []byte
 	Since   [][]byte // events that follow State
 	Form    uint32   // the version of State, by the type's directive; 0 means the first
-	Expires int64    // Unix time in milliseconds, from which it is not there; 0 means never
+	Expires int64    // Unix time in milliseconds from which it counts as ended; 0 means never
 }
 
-// A Problem is something that cannot be decoded.
+// A Problem is a part of a shard that is missing or cannot be decoded.
 type Problem struct {
 	Place  string // such as `record of entity "a"`
-	Entity string // "": it is no entity's record
+	Entity string // the entity whose record it is; "" means none
 	Err    error
-	Bytes  []byte // of an entity's record
-	// Blocks says that the shard cannot be opened with it, nor without the entity's record.
+	Bytes  []byte // the content of an entity's record
+	// Blocks reports that the shard cannot be opened, even without the records of damaged entities.
 	Blocks bool
 
 	key string         // of a record that is not an entity's; "": it is of the head or the log
 	at  store.Position // of an append; 0: it is not of one
 }
 
-// Snap decodes a shard: its head, the log from the head's since, and its records. The
-// records were read after the log. If lost is not nil, it says which part of the log is not there.
+// Snap decodes a shard: its head, the log from the head's Since position, and its records, which
+// were read after the log. If lost is not nil, it says which part of the log is missing.
 func Snap(h store.Head, log []store.Append, records []store.Record, lost error) Snapshot {
 	var s Snapshot
 	if lost != nil {
@@ -109,7 +109,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 	return s
 }
 
-// others checks the records that are none of entities: the table's parts and the journal.
+// others checks the records that are not entities': the table's parts and the journal.
 func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	there, later := make(map[string]bool), false
 	var index *wire.DurableJournal
@@ -144,8 +144,9 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	}
 }
 
-// tail returns the entities as the log has them behind since, up to its first damaged append, or to events that do
-// not follow event last or the ones before them. Records have the commits of the append at since.
+// tail returns the entities as the log has them behind the head's Since position. It stops at the
+// first damaged append, and at events that do not follow event last or the events before them.
+// Records have the commits of the append at that position.
 func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
@@ -177,8 +178,8 @@ func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) m
 	return tail
 }
 
-// eventsBehind returns the number of the last event that the journal has with those of an append. It fails if the
-// append's events do not follow event last.
+// eventsBehind returns the number of the last event after an append is added to the journal. It
+// fails if the append's events do not follow event last.
 func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {
 	for _, e := range a.GetEntries() {
 		c := e.GetCommit()
@@ -193,8 +194,8 @@ func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {
 	return last, nil
 }
 
-// numberIn returns the number of the last event in the journal among the records. If the index is damaged, or
-// missing behind chunks, no number is known, and it returns a number that every event follows.
+// numberIn returns the number of the last event in the journal. If the index is damaged, or chunks
+// are without one, no number is known, and it returns a number that every event follows.
 func numberIn(records []store.Record) uint64 {
 	number := uint64(0)
 	for _, r := range records {
@@ -229,8 +230,8 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 	return c, nil
 }
 
-// checkIndex notes that the index of chunks is missing. If the log has the first event, the index was not
-// written yet, and the chunks are written again.
+// checkIndex notes a Problem if chunks are without an index. If the log has the first event, the
+// index was not written yet, and the chunks are written again: that is no problem.
 func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
 	chunks := false
 	for _, r := range records {
@@ -263,8 +264,8 @@ func isChunk(key string) bool {
 	return err == nil && key == chunkKey(n)
 }
 
-// checkJournal finds the chunks at which followers would wait forever: missing ones, and those behind
-// missing events. Chunks that the index does not count are not read.
+// checkJournal finds the chunks at which followers would wait forever: missing chunks, and those
+// behind missing events. It ignores chunks that the index does not count.
 func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*wire.DurableChunk, damaged map[string]bool) {
 	note := func(key, text string, args ...any) {
 		s.Problems = append(s.Problems, Problem{
@@ -294,8 +295,9 @@ func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*w
 	}
 }
 
-// LacksChunks reports whether chunks of a journal, or their index, are missing. A home deletes the oldest ones,
-// and writes the first one, a moment before it writes that into the index.
+// LacksChunks reports whether chunks of a journal, or their index, are missing. That can also be so
+// for a moment while a home works: it deletes the oldest chunks, and writes the first one, before
+// it writes the index.
 func LacksChunks(records []store.Record) bool {
 	there := make(map[string]bool)
 	for _, r := range records {

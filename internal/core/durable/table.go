@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A name is a command's among those of its source.
+// A name identifies a command among those of its source.
 type name struct {
 	number uint64
 	path   Path
@@ -24,13 +24,13 @@ func (n name) compare(o name) int {
 	return order(string(n.path), string(o.path))
 }
 
-// ids are commands of one source by their names. Those without a path are most.
+// ids are the commands of one source by their names. Most have no path.
 type ids struct {
 	plain  window
 	nested map[name]*applied
 }
 
-// get returns a command, or nil. It holds until another is put or removed.
+// get returns a command, or nil. The pointer is valid until a command is put or removed.
 func (i *ids) get(n name) *applied {
 	if n.path == "" {
 		return i.plain.get(n.number)
@@ -38,7 +38,7 @@ func (i *ids) get(n name) *applied {
 	return i.nested[n]
 }
 
-// put adds a command, and returns it as get does.
+// put adds a command, and returns it like get.
 func (i *ids) put(n name, a applied) *applied {
 	if n.path == "" {
 		return i.plain.put(n.number, a)
@@ -59,7 +59,7 @@ func (i *ids) remove(n name) {
 	}
 }
 
-// removeIf removes those that are finished, and returns the lowest number of the others.
+// removeIf removes the finished commands, and returns the lowest number of the remaining ones.
 func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
 	i.plain.removeIf(f, removed)
 	low = math.MaxUint64
@@ -80,7 +80,7 @@ func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
 
 func (i *ids) empty() bool { return len(i.plain.commands())+len(i.nested) == 0 }
 
-// all yields them in any order. They hold until one is put or removed.
+// all yields the commands in any order. Their pointers are valid until a command is put or removed.
 func (i *ids) all() iter.Seq2[name, *applied] {
 	return func(yield func(name, *applied) bool) {
 		plain := i.plain.commands()
@@ -108,7 +108,7 @@ func (i *ids) sorted() []name {
 	return names
 }
 
-// An applied is a command that runs, or was applied.
+// An applied is a command that runs or was applied.
 type applied struct {
 	hash    uint64
 	running bool
@@ -116,14 +116,14 @@ type applied struct {
 	ticket  Ticket // of its commit
 }
 
-// A known is the part of the table about one source.
+// A known is the table's entry for one source.
 type known struct {
 	finished finished
 	low      uint64              // no lower number is kept
 	wire     *wire.DurableSource // the source in commits; nil until one has it
 	encoded  []byte              // wire as a field of a command
 	ids      ids
-	key      string    // of its command, if it is a key's and has been applied; "" otherwise
+	key      string    // the key, if the source stands for one and its command was applied; else ""
 	heard    time.Time // when a command of it came last, or its shard was opened
 }
 
@@ -138,27 +138,27 @@ type known struct {
 //  6. keys counts the sources that stand for keys.
 type table struct {
 	sources map[Source]*known
-	recent  struct { // the source that was looked up last: often the next command is of the same
+	recent  struct { // the source that was looked up last, which often sends the next command too
 		source Source
 		known  *known // nil: none
 	}
 	decoded stuckNumbers // of the last command
 	count   int
 	bytes   int // of answers and paths
-	// keyed are the sources for keys, in the order of their arrival. Those that were forgotten may
-	// be among them.
+	// keyed are the sources that stand for keys, in the order of their arrival. It may include
+	// forgotten ones.
 	keyed []keyed
-	keys  int     // how many of sources stand for keys
-	old   oldKeys // keys that have left sources to make room
+	keys  int     // the number of sources that stand for keys
+	old   oldKeys // keys that were removed from sources to make room
 }
 
-// A keyed is the source of one key. Its entity keeps the key too.
+// A keyed is a source that stands for a key. Its entity keeps the key too.
 type keyed struct {
 	source Source
 	known  *known
 }
 
-// name sets the source in commits.
+// name sets the source as commits have it.
 func (k *known) name(s *Source) {
 	k.wire = s.wire()
 	k.encoded = appendSource(nil, sourceField, k.wire)
@@ -177,7 +177,7 @@ func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	return k.encoded
 }
 
-// find returns what is known of a source, or nil.
+// find returns the entry of a source, or nil.
 func (t *table) find(s *Source) *known {
 	if t.recent.known != nil && t.recent.source == *s {
 		return t.recent.known
@@ -189,7 +189,7 @@ func (t *table) find(s *Source) *known {
 	return k
 }
 
-// source is find, but adds a source of which nothing is known.
+// source returns the entry of a source, which it adds if there is none.
 func (t *table) source(s *Source, now time.Time) *known {
 	k := t.find(s)
 	if k == nil {
@@ -203,8 +203,8 @@ func (t *table) source(s *Source, now time.Time) *known {
 	return k
 }
 
-// raise notes which numbers the source has finished, and forgets their commands. Commands that
-// still run are forgotten too, since nobody waits for them.
+// raise records which numbers the source has finished, and forgets their commands. It forgets
+// commands that still run, too, because nobody waits for them.
 func (t *table) raise(k *known, f finished) {
 	all, more := k.finished.join(f)
 	if !more {
@@ -224,13 +224,13 @@ func (t *table) drop(k *known, n name) {
 	}
 }
 
-// dropped takes an id out of the counts.
+// dropped subtracts a removed command from count and bytes.
 func (t *table) dropped(n name, a *applied) {
 	t.count--
 	t.bytes -= len(a.answer) + len(n.path)
 }
 
-// admit decides on a command of the source.
+// admit decides about a command of the source.
 func (k *known) admit(c *Command) Admission {
 	if k.finished.has(c.Number) {
 		return Admission{Verdict: BelowFloor}
@@ -247,7 +247,7 @@ func (k *known) admit(c *Command) Admission {
 	return Admission{Verdict: Replay, Answer: a.answer, Ticket: a.ticket}
 }
 
-// begin notes that the command runs.
+// begin records that the command runs.
 func (t *table) begin(k *known, c *Command) {
 	k.ids.put(name{c.Number, c.Path}, applied{hash: c.Hash, running: true})
 	k.low = min(k.low, c.Number)
@@ -255,7 +255,7 @@ func (t *table) begin(k *known, c *Command) {
 	t.bytes += len(c.Path)
 }
 
-// end notes the command's answer, unless its source has finished it.
+// end records the command's answer, unless its source has finished it.
 func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	n := name{c.GetNumber(), Path(c.GetPath())}
 	if k.finished.has(n.number) {
@@ -275,8 +275,9 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 }
 
-// forget forgets processes, and the turns of tells, that were silent since their time, unless one
-// of their commands runs. It does not forget logs: they may send again after any time.
+// forget removes processes that were silent since process, and the turns of tells that were silent
+// since nested, unless one of their commands runs. It does not remove logs, which may send again
+// after any time.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {
@@ -301,8 +302,8 @@ func (t *table) remove(s Source, k *known) {
 	t.recent.known = nil
 }
 
-// makeRoom forgets the answers to the oldest keys until the table is below its limits, unless their commands
-// run or are not acknowledged yet. The keys themselves become old keys.
+// makeRoom drops the answers to the oldest keys until the table is below its limits, except those
+// whose commands run or are not acknowledged yet. The keys become old keys.
 func (t *table) makeRoom(l *Limits, acked Ticket) {
 	for range len(t.keyed) {
 		if !t.full(l) {
@@ -318,7 +319,8 @@ func (t *table) makeRoom(l *Limits, acked Ticket) {
 	}
 }
 
-// retire makes a key an old key, if that may be.
+// retire makes a key an old key. It returns false if the key's command runs or is not acknowledged
+// yet, or if its name is not known.
 func (t *table) retire(k keyed, acked Ticket) bool {
 	hash := uint64(0)
 	//arch:order-free a key has one command, beside those nested in its turn, which have keys of their own
@@ -340,7 +342,7 @@ func (t *table) retire(k keyed, acked Ticket) bool {
 	return true
 }
 
-// full reports whether the table has as much as it may have.
+// full reports whether the table is at one of its limits.
 func (t *table) full(l *Limits) bool {
 	return t.count+len(t.sources) >= l.Commands || t.bytes >= l.CommandBytes
 }
@@ -355,7 +357,7 @@ func (k *known) runs() bool {
 	return false
 }
 
-// recover takes a part of a stored table.
+// recover adds a part of a stored table.
 func (t *table) recover(part *wire.DurableTable, now time.Time) error {
 	for _, w := range part.GetSources() {
 		k := t.source(new(sourceOf(w.GetSource())), now)
@@ -375,15 +377,15 @@ func (t *table) recover(part *wire.DurableTable, now time.Time) error {
 	return nil
 }
 
-// replay takes the command of a commit that was read from the log.
+// replay adds the command of a commit that was read from the log.
 func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
 	k := t.source(new(sourceOf(c.GetSource())), now)
 	t.raise(k, finished{below: c.GetFloor()})
 	t.end(k, c, ticket)
 }
 
-// parts returns the table as of a ticket, as messages of a part of it each: floors, and
-// the commands that were applied.
+// parts returns the table as of a ticket, in messages that each have a part of it: floors, and the
+// applied commands.
 func (t *table) parts(acked Ticket) (all []*wire.DurableKnown) {
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
@@ -439,8 +441,8 @@ func (t *table) check() error {
 	return nil
 }
 
-// tableKeys are the keys of the table's parts. Two generations are never under the same
-// keys, for the older one holds until the head names the newer one.
+// tableKeys returns the keys of the table's parts. Two consecutive generations have different keys,
+// because the older one holds until the head names the newer one.
 func tableKeys(generation uint64, parts uint32) []string {
 	keys := make([]string, parts)
 	for i := range keys {
@@ -449,12 +451,12 @@ func tableKeys(generation uint64, parts uint32) []string {
 	return keys
 }
 
-// A window has commands of one source in the order of their numbers, each once. Numbers come nearly
-// in that order, and go from the low end. So a command is looked up in a time that grows with the
-// logarithm of how many are above it, and put by moving those; a rise of the floor goes through the
-// removed ones and the stuck ones. Nothing is allocated for a command.
+// A window has commands of one source in the order of their numbers, each once. Numbers arrive
+// nearly in that order, and are removed from the low end. So to find a command takes a time that
+// grows with the logarithm of how many are above it; to put one moves those above it; and a rise of
+// the floor visits the removed and the stuck ones. No memory is allocated for a single command.
 type window struct {
-	all  []numbered // the commands from head on; the others are zero, and used again when it is full
+	all  []numbered // the commands from head on; those before are zero, and reused when all is full
 	head int
 }
 
@@ -464,14 +466,14 @@ type numbered struct {
 	applied
 }
 
-// keptWindow is how many commands a window that is empty keeps room for.
+// keptWindow is the number of commands for which an empty window keeps its memory.
 const keptWindow = 256
 
-// commands are those of the window. They may be changed, except their numbers.
+// commands returns the commands of the window. They may be changed, except their numbers.
 func (w *window) commands() []numbered { return w.all[w.head:] }
 
 // find returns the place of a number, and reports whether it is there. It looks at 1, 2, 4, …
-// commands from the end, and then between the last two.
+// commands from the end, and then searches between the last two of these.
 func (w *window) find(number uint64) (at int, there bool) {
 	low, high := w.head, len(w.all) // the place is one of these, or between them
 	for step := 1; high-step >= w.head; step *= 2 {
@@ -491,7 +493,7 @@ func (w *window) find(number uint64) (at int, there bool) {
 	return low, low < len(w.all) && w.all[low].number == number
 }
 
-// get returns the command of a number, or nil. It holds until the window changes.
+// get returns the command with a number, or nil. The pointer is valid until the window changes.
 func (w *window) get(number uint64) *applied {
 	if at, there := w.find(number); there {
 		return &w.all[at].applied
@@ -499,7 +501,7 @@ func (w *window) get(number uint64) *applied {
 	return nil
 }
 
-// put adds a command, or replaces it. The returned one holds until the window changes.
+// put adds or replaces a command. The returned pointer is valid until the window changes.
 func (w *window) put(number uint64, a applied) *applied {
 	at, there := w.find(number)
 	if !there {
@@ -511,8 +513,8 @@ func (w *window) put(number uint64, a applied) *applied {
 	return &w.all[at].applied
 }
 
-// makeRoom moves the commands to the beginning if all is full and half of it was removed. It
-// returns how far. Less would be moved too often.
+// makeRoom moves the commands to the beginning, if the memory is full and half of it is free at the
+// beginning, and returns how far. With less free, it would move them too often.
 func (w *window) makeRoom() (moved int) {
 	if len(w.all) < cap(w.all) || w.head < len(w.all)-w.head {
 		return 0
@@ -524,7 +526,7 @@ func (w *window) makeRoom() (moved int) {
 	return moved
 }
 
-// remove takes a command out, if it is there.
+// remove removes a command, if it is there.
 func (w *window) remove(number uint64) {
 	at, there := w.find(number)
 	if !there {
@@ -537,7 +539,7 @@ func (w *window) remove(number uint64) {
 	w.all = slices.Delete(w.all, at, at+1)
 }
 
-// removeIf takes those out that are finished.
+// removeIf removes the finished commands.
 func (w *window) removeIf(f finished, removed func(name, *applied)) {
 	end := w.head
 	for end < len(w.all) && w.all[end].number < f.below {
@@ -555,7 +557,7 @@ func (w *window) removeIf(f finished, removed func(name, *applied)) {
 	w.cut(head)
 }
 
-// cut takes all out that is before head.
+// cut removes all commands before head.
 func (w *window) cut(head int) {
 	clear(w.all[w.head:head]) // of answers, too
 	w.head = head

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A tail has the part of the log possibly missing in records: the entities of its commits, and the
-// home's own appends, to be repeated if a server has lost them.
+// A tail has the part of the log that records may lack: the entities of its commits, and the home's
+// own appends, which are repeated if a server has lost them.
 //
 // Invariants:
 //  1. bytes and commits are the sums over the batches.
@@ -24,20 +24,20 @@ type tail struct {
 	bytes    int
 	commits  int
 
-	// The end of the log when the present generation of commits began, and the commits since then. A
-	// checkpoint may leave out older commits that those have replaced.
+	// boundary is the end of the log when the present generation of commits began, and young counts
+	// the commits since then. A checkpoint may leave out older commits that these have replaced.
 	boundary   store.Position
 	generation uint8
 	young      young
 }
 
-// young counts the commits of the present generation.
+// young counts the commits of the tail's present generation.
 type young struct {
 	bytes, commits int
 	partial        int // commits that need older ones, or a record: see version.whole
 }
 
-// turn begins a generation behind p, where the log ends.
+// turn begins a generation behind p, the end of the log.
 func (t *tail) turn(p store.Position) {
 	t.boundary, t.young = p, young{}
 	if t.generation++; t.generation == 0 {
@@ -45,7 +45,7 @@ func (t *tail) turn(p store.Position) {
 	}
 }
 
-// at returns the entity, which is made if it is not there.
+// at returns the entity with an id, and makes it if there is none.
 func (t *tail) at(id string) *entity {
 	e := t.entities[id]
 	if e == nil {
@@ -55,7 +55,7 @@ func (t *tail) at(id string) *entity {
 	return e
 }
 
-// add notes an append that is in the log.
+// add adds an append that is in the log.
 func (t *tail) add(b batch) {
 	t.batches = append(t.batches, b)
 	t.bytes += b.bytes
@@ -64,7 +64,7 @@ func (t *tail) add(b batch) {
 	t.young.commits += b.commits
 }
 
-// recover notes an append that was read from the log, and the commits in it.
+// recover adds an append that was read from the log, and its commits.
 func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 	for _, e := range a.GetEntries() {
 		if c := e.GetCommit(); c != nil {
@@ -77,7 +77,7 @@ func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 	})
 }
 
-// ack notes that the batch is in the log.
+// ack notes that a batch of this home is in the log.
 func (t *tail) ack(b batch) {
 	for _, e := range b.entries {
 		c := e.GetCommit()
@@ -98,7 +98,8 @@ func (t *tail) ack(b batch) {
 	t.add(b)
 }
 
-// missing takes out the home's own appends above a counter, which the log has lost, from since on.
+// missing removes and returns the home's own appends that the log has lost: those above a counter,
+// from since on.
 func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	kept := t.batches[:0]
 	for _, b := range t.batches {
@@ -114,13 +115,14 @@ func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	return lost
 }
 
-// unknown reports whether an append of another home is none of those that were read when the shard was opened.
+// unknown reports whether an append of another home was not among those read when the shard was
+// opened.
 func (t *tail) unknown(a *wire.DurableAppend) bool {
 	return !slices.ContainsFunc(t.batches, func(b batch) bool { return !b.own && b.epoch == a.GetEpoch() && b.counter == a.GetCounter() })
 }
 
-// orphaned returns how many appends of older homes a claim finds missing in the log. Nobody can append
-// them again, but their commits are in the tail, from where a checkpoint writes them.
+// orphaned returns how many appends of older homes a claim finds missing in the log. Nobody can
+// append these again, but the tail has their commits, and a checkpoint writes them.
 func (t *tail) orphaned(c *claim) (n int) {
 	for i := range t.batches {
 		b := &t.batches[i]
@@ -135,7 +137,8 @@ func (t *tail) orphaned(c *claim) (n int) {
 	return n
 }
 
-// dirty returns the entities that are not in records, in the order of their ids.
+// dirty returns the entities whose last acknowledged commit is not in a record, in the order of
+// their ids.
 func (t *tail) dirty() (all []*entity) {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		if e := t.entities[id]; e.dirty {
@@ -145,11 +148,11 @@ func (t *tail) dirty() (all []*entity) {
 	return all
 }
 
-// isYoung reports whether the log has the acknowledged commit of an entity behind boundary.
+// isYoung reports whether the log has the entity's acknowledged commit behind boundary.
 func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
-// saved drops the part covered by a checkpoint: the batches before since, and the passivated
-// entities, which are in their records. It returns how many batches went.
+// saved drops what a checkpoint has made superfluous: the batches before the position since, and
+// the passivated entities, which are in their records. It returns the number of dropped batches.
 func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// BarrierTimeout is how long a sender's direct calls wait for its Flush through the old
-// home. It only passes when the old home is neither gone nor answering.
+// BarrierTimeout is how long a sender's direct calls wait for its Flush through the old home. It
+// expires only if the old home is not gone and yet does not answer.
 const BarrierTimeout = 2 * time.Second
 
 // Bounds for flushes that arrive before their barriers: their number, and how long they are kept.
@@ -18,66 +18,66 @@ const (
 	flushedKept = 30 * time.Second
 )
 
-// flushKey names one Flush: its sender, the old home on the way of the sender's older calls, and
-// the placement that made the sender leave that home.
+// flushKey identifies a Flush: its sender, the old home through which the sender's older calls
+// come, and the placement that made the sender leave that home.
 type flushKey struct {
 	sender, via transport.Address
 	epoch       placement.Epoch
 }
 
 // A Flush means that no older call of Sender follows through Via. Sender left Via when it learnt of
-// Epoch. It takes the route of those calls.
+// Epoch. The Flush takes the same route as those calls.
 type Flush struct {
 	Sender transport.Peer
 	Via    transport.Peer
 	Epoch  placement.Epoch
-	// Hop is the epoch of the calls before it: the sender's former epoch, or the one
-	// under which the last node forwarded them.
+	// Hop is the epoch of the calls before the Flush: the sender's former epoch or, if they were
+	// forwarded, the epoch under which the last node forwarded them.
 	Hop placement.Epoch
-	// To is the sender's new home for the shard. Only the last node before it leaves it out. The
-	// calls before the Flush may have gone under a higher epoch than Epoch: then the Flush
-	// follows them first, and comes to its barrier behind them.
+	// To is the sender's new home for the shard. Only the last node before To omits it. If the
+	// calls before the Flush went under a higher epoch than Epoch, the Flush follows them first,
+	// and then comes to its barrier.
 	To transport.Address
-	// Lost says that To is gone, as this node knows. It does not travel.
+	// Lost reports that To is gone, as far as this node knows. It is not sent to other nodes.
 	Lost bool
 }
 
 // follows reports whether the Flush takes the departure from self that the calls before it took. If
-// it names a lower epoch, its barrier is here or at the sender's new home. The shard may have left
-// by a table without that home: then the younger calls follow the older ones from there, and the
-// Flush has to pass there first.
+// the Flush names a lower epoch, its barrier is here or at the sender's new home. The shard may
+// have left by a table that does not name the new home: then the younger calls follow the older
+// ones from there, and the Flush has to pass there first.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }
 
 func (f Flush) key() flushKey { return flushKey{f.Sender.Address, f.Via.Address, f.Epoch} }
 
-// barrier holds one sender's direct calls until its older ones have arrived.
+// A barrier holds one sender's direct calls until the sender's older calls have arrived.
 type barrier struct {
 	flushKey
 	since time.Time
 	held  queue
-	after []Flush // of the same sender, which has left this node too: they follow the held calls
+	after []Flush // flushes of a sender that has left this node, too; they follow the held calls
 }
 
-// barriers are the barriers of one shard. They are few and short-lived, so lists suffice.
+// barriers has the barriers of one shard. They are few and short-lived, so lists suffice.
 type barriers struct {
 	closed  []*barrier
-	flushed []early // flushes whose barrier has not come, or that wait for the shard to move
+	flushed []early // flushes that came before their barriers, or that wait for the shard to move
 	// direct has the senders whose barrier has opened, with the barrier's epoch. Under the tenure
-	// with that epoch, their calls still arriving through an old home are out of order.
+	// of that epoch, their calls that still arrive through an old home are out of order.
 	direct map[transport.Address]placement.Epoch
-	// returned has the senders of calls sent here that came back from a departed home, and wait or ran here.
-	// That home may have passed on older ones, which are out of order if they arrive by another home before the
-	// sender's next Flush, or before the shard moves on.
+	// returned has the senders of calls that came back here from a departed home, to which this
+	// node had forwarded them, and that wait or ran here. That home may have passed on older calls.
+	// These are out of order if they arrive through another home before the sender's next Flush, or
+	// before the shard moves on.
 	returned map[transport.Address]bool
-	// refused are the detours whose barriers timed out, here and at former homes. They
-	// move with the shard, because calls that arrive by them are out of order at the next
-	// home too.
+	// refused has the detours whose barriers timed out, here and at former homes. They move with
+	// the shard, because calls that arrive by them are out of order at the next home, too.
 	refused []Detour
 }
 
-// A Detour is the route of a sender's calls through an old home.
+// A Detour is the route of a sender's calls through an old home, Via.
 type Detour struct{ Sender, Via transport.Address }
 
 // maxRefused bounds the refused detours; the oldest are forgotten first.
@@ -98,8 +98,8 @@ func (g *barriers) held() (n int) {
 	return n
 }
 
-// before is the closed barrier that the call has to wait at; nil where it may go on. The
-// youngest barrier that concerns the call counts.
+// before returns the closed barrier at which a call has to wait, or nil. If several barriers
+// concern the call, the youngest counts.
 func (g *barriers) before(c *Call) *barrier {
 	if !c.Via.IsZero() {
 		return nil
@@ -113,7 +113,7 @@ func (g *barriers) before(c *Call) *barrier {
 	return nil
 }
 
-// holds reports whether a barrier is closed for a sender that learnt of that epoch.
+// holds reports whether a barrier with that epoch is closed for a sender.
 func (g *barriers) holds(sender transport.Address, epoch placement.Epoch) bool {
 	return slices.ContainsFunc(g.closed, func(t *barrier) bool { return t.sender == sender && t.epoch == epoch })
 }
@@ -140,7 +140,7 @@ func (g *barriers) remember(f Flush, at time.Time) {
 	g.flushed = append(g.flushed, early{f, at})
 }
 
-// take removes and returns the remembered flushes for which leaves is true.
+// take removes and returns the early flushes for which leaves is true.
 func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 	g.flushed = slices.DeleteFunc(g.flushed, func(e early) bool {
 		if leaves(e.Flush) {
@@ -152,8 +152,8 @@ func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 	return out
 }
 
-// CloseBarrier holds the sender's direct calls until its Flush came by way of the
-// old home, if it has not come already.
+// CloseBarrier holds a sender's direct calls until the sender's Flush comes through the old home.
+// If the Flush has come already, it holds none.
 func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.limits.Handoff.Unordered {
@@ -170,7 +170,7 @@ func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoc
 	return Effects{}
 }
 
-// Flush takes a sender's Flush from the sender itself: this node is its Via.
+// Flush handles a Flush that comes from the sender itself: this node is its Via.
 func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	delete(s.barriers.returned, f.Sender.Address)
@@ -194,9 +194,9 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// Flushed takes a Flush that has come through its Via. It follows the calls that
-// it came with to where they went, unless the barrier is here: then it opens it, or
-// is remembered until the barrier comes or the shard moves on.
+// Flushed handles a Flush that has passed through its Via. The Flush follows the calls before it to
+// where they went, unless its barrier is here: then it opens the barrier. If the barrier has not
+// come yet, the Flush is kept until it comes or the shard moves on.
 func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	d, went := s.departures.beyond(f.Hop)
@@ -224,10 +224,10 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	return Effects{}
 }
 
-// takeAlong passes on a Flush that is not behind the older calls of its sender yet. Those calls
-// wait here for a table: either the shard was to come here by that table and went to another node
-// instead, or it went from here to a departed node. They go ahead of the Flush, to the sender's new
-// home.
+// takeAlong passes on a Flush that is still ahead of older calls of its sender. Those calls wait
+// here for a table: the shard was to come here by that table but went to another node, or it went
+// from here to a node that departed. The calls are sent to the sender's new home ahead of the
+// Flush.
 func (s *Shard) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {
@@ -247,9 +247,9 @@ func (s *Shard) takeAlong(f Flush) Effects {
 	return fx
 }
 
-// OpenBarriers opens the barriers of departed homes, and those closed for BarrierTimeout. Later
-// calls through those homes are refused, because they would be out of order. Forget and Return come
-// first.
+// OpenBarriers opens the barriers of departed homes, and those closed for BarrierTimeout. After a
+// timeout, later calls through the old home are refused, because they would be out of order. Call
+// Forget and Return before it.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier
@@ -268,8 +268,8 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	return s.reopen(open, now, at)
 }
 
-// reopen delivers the calls held by barriers, passes on the flushes behind them, and begins the
-// waiting move.
+// reopen delivers the calls that these barriers held, passes on the flushes behind them, and begins
+// the move that waits for barriers.
 func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects
 	s.reopening++
@@ -292,8 +292,8 @@ func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// late reports whether a call comes by way of an old home although its sender is
-// past that, under the same tenure.
+// late reports whether a call comes through an old home too late: its sender's direct calls already
+// run under the same tenure.
 func (s *Shard) late(c *Call) bool {
 	if c.Via.IsZero() {
 		return false
@@ -313,10 +313,10 @@ func (s *Shard) late(c *Call) bool {
 	return went == left && way == its
 }
 
-// GoDirect records that a sender needs no barrier, or none any more, for that epoch: all its older
-// calls have come, or its old home is gone. If some of them wait here for a table that its own home
-// may never get, they go ahead of its direct calls. While another barrier of the same turn is
-// closed GoDirect changes nothing.
+// GoDirect records that a sender needs no barrier for an epoch: all its older calls have come, or
+// its old home is gone. If some of the older calls wait here for a table that this home may never
+// get, they are delivered ahead of the sender's direct calls. GoDirect changes nothing while
+// another barrier of the same epoch is closed for the sender.
 func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now uint32) (fx Effects) {
 	defer s.check()
 	if s.limits.Handoff.Unordered || s.barriers.holds(sender, epoch) {
@@ -336,26 +336,27 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now ui
 	return fx
 }
 
-// rebar sets whether Enter may begin turns outside the lock: not before the calls that
-// barriers held.
+// rebar sets whether Enter may begin turns outside the lock. It may not before the calls that
+// barriers held are delivered.
 func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
 }
 
-// Direct sets whether local calls may begin outside the lock (see [Entity.Enter])
-// while the shard is Open and no barrier is closed. The driver turns it on when its own
-// calls go to the shard straight away, and off before they are held or go elsewhere;
-// so none overtakes an older one. Off at first.
+// Direct sets whether local calls may begin turns outside the lock (see [Entity.Enter]) while the
+// shard is Open and no barrier is closed. The driver turns it on when its own calls go straight to
+// the shard, and off before they are held or go elsewhere, so that none overtakes an older call. It
+// is off at first.
 func (s *Shard) Direct(on bool) {
 	defer s.check()
 	s.direct = on
 	s.rebar()
 }
 
-// Barriers is the number of closed barriers. While there are any, OpenBarriers must be called again.
+// Barriers returns the number of closed barriers. While it is not 0, OpenBarriers must be called
+// again.
 func (s *Shard) Barriers() int { return len(s.barriers.closed) }
 
-// Overdue are the barriers that have waited for BarrierTimeout.
+// Overdue returns the barriers that have been closed for BarrierTimeout.
 func (s *Shard) Overdue(at time.Time) (barriers []Shut) {
 	for _, t := range s.barriers.closed {
 		if at.Sub(t.since) >= BarrierTimeout {
@@ -365,12 +366,12 @@ func (s *Shard) Overdue(at time.Time) (barriers []Shut) {
 	return barriers
 }
 
-// RefusedDetours returns the detours whose barriers of this shard timed out. They belong
-// in Open, and stay the shard's own.
+// RefusedDetours returns the detours of this shard whose barriers timed out. The driver sends them
+// with Open; they also still count here.
 func (s *Shard) RefusedDetours() []Detour { return s.barriers.refused }
 
-// RefuseDetours adds those that came with Open. Calls sent through this node have
-// arrived, or will never be forwarded.
+// RefuseDetours adds the detours that came with Open, except those through this node: calls sent
+// through this node have arrived, or will never be forwarded.
 func (s *Shard) RefuseDetours(ways []Detour) {
 	for _, w := range ways {
 		if w.Via != s.self && !s.limits.Handoff.Unordered {
@@ -379,16 +380,16 @@ func (s *Shard) RefuseDetours(ways []Detour) {
 	}
 }
 
-// holdsBack reports whether a barrier of this tenure is closed: its calls would have
-// to pass through two homes if the shard moved now. Barriers of an earlier tenure only
-// hold back calls that follow the shard.
+// holdsBack reports whether a barrier of this tenure is closed. If the shard moved now, the
+// barrier's calls would have to pass through two homes. Barriers of an earlier tenure hold back
+// only calls that follow the shard.
 func (s *Shard) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }
 
-// RefuseWaiting refuses calls waiting here behind a barrier that timed out elsewhere, because
-// younger calls of their sender have run. The detours came with the Open of that move. Take it
-// next.
+// RefuseWaiting refuses calls that wait here although their barrier timed out elsewhere, because
+// younger calls of their senders have run. The detours came with the Open of the present move, for
+// which OpenAt is called next.
 func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
@@ -399,9 +400,9 @@ func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, det
 	})}
 }
 
-// A Shut barrier waits for the flush of Sender, which left Via under Epoch.
+// A Shut is a closed barrier: it waits for the Flush of Sender, which left Via under Epoch.
 type Shut struct {
 	Sender, Via transport.Address
 	Epoch       placement.Epoch
-	Held        int // calls
+	Held        int // the number of calls that it holds
 }

@@ -9,55 +9,56 @@ import (
 )
 
 // A Call waits for a turn, or has one. Its exported fields, except Full, are set once, before
-// Deliver. Small fields stand together, because many calls may wait.
+// Deliver. Small fields are adjacent to save memory, because many calls may wait.
 type Call struct {
 	Entity string
-	// Sender is the process that made the call; its order is kept.
+	// Sender is the process that made the call; the order of its calls is kept.
 	Sender transport.Peer
 	// Gateway is the caller in another language for which the sender makes the call; "" means none.
 	Gateway string
 	// Via is the old home that forwarded the call; zero if it came directly.
 	Via   transport.Address
 	Epoch placement.Epoch // under which the sender believes the shard to be placed
-	// Chain are the turns that wait for this call; nil without any.
+	// Chain has the turns that wait for this call; nil means none.
 	Chain Chain
 	// Size is how many bytes are kept for the call while it waits.
 	Size int
-	// Driver is the driver's own.
+	// Driver is for the driver alone.
 	Driver any
 
 	next  *Call
 	at    time.Time
-	along *departure // where its sender's Flush goes, if the call goes ahead of that; else nil
+	along *departure // the destination of its sender's Flush, if the call is sent ahead of the Flush; else nil
 
-	// Straight: the home that forwarded the call, Via, had it from its sender.
+	// Straight reports that Via, the home that forwarded the call, had it from its sender.
 	Straight bool
-	// Local calls run on their caller's goroutine and cannot be forwarded: when
-	// the shard moves, their caller is told to look for the new home.
+	// Local calls run on their caller's goroutine and cannot be forwarded: when the shard moves,
+	// the caller has to look for the new home.
 	Local bool
 	// Full is the bound that refused the call, when Deliver says Overloaded.
 	Full Bound
 	held bool // Size is reserved
 }
 
-// SentTo reports whether the call's sender sent it to that home. The home may have forwarded it
-// since, and got it back.
+// SentTo reports whether the call's sender sent it to that home. The home may have forwarded the
+// call since, and got it back.
 func (c *Call) SentTo(home transport.Address) bool {
 	return c.Via.IsZero() || c.Via == home && c.Straight
 }
 
-// A Chain is the turns that wait for a call.
+// A Chain has the turns that wait for a call.
 type Chain interface {
-	// HoldsShard reports whether one of them is a turn in that shard.
+	// HoldsShard reports whether one of the turns is in that shard.
 	HoldsShard(placement.ShardID) bool
-	// HoldsEntity reports whether one of them is that entity's turn.
+	// HoldsEntity reports whether one of the turns is that entity's.
 	HoldsEntity(s placement.ShardID, entity string) bool
 }
 
-// queue is a first-in-first-out list of calls. Nil is an empty one, to which nothing can be added.
+// queue is a first-in-first-out list of calls. A nil queue is empty, and no call can be added to
+// it.
 type queue struct {
 	last     *Call  // whose next is the first, so that an entity's queue has one pointer
-	n, bytes uint32 // calls, and the sum of their sizes; small, for each entity has a queue
+	n, bytes uint32 // the number of calls and the sum of their sizes; small types, because each entity has a queue
 }
 
 func (q *queue) len() int {
@@ -67,7 +68,7 @@ func (q *queue) len() int {
 	return int(q.n)
 }
 
-// size is the sum of the calls' sizes.
+// size returns the sum of the calls' sizes.
 func (q *queue) size() int {
 	if q == nil {
 		return 0
@@ -113,7 +114,7 @@ func (q *queue) pop() *Call {
 	return c
 }
 
-// take moves all of o behind q.
+// take moves all calls of o behind those of q.
 func (q *queue) take(o *queue) {
 	if o.len() == 0 {
 		return
@@ -127,8 +128,8 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower lowers the epoch of the calls matched by is to that epoch, and reports whether there are
-// any.
+// lower sets the epoch of each call to to, if it is higher and is returns true for the call. It
+// reports whether it changed any call.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {
 		if c.Epoch > to && is(c) {
@@ -138,7 +139,7 @@ func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	return any
 }
 
-// filter removes the calls for which drop returns true and returns them.
+// filter removes and returns the calls for which drop returns true.
 func (q *queue) filter(drop func(*Call) bool) []*Call {
 	if q.len() == 0 {
 		return nil
@@ -162,11 +163,11 @@ type Verdict uint8
 // The verdicts.
 const (
 	Run        Verdict = iota // its turn has begun; End must follow
-	Queued                    // it waits and comes out of a later Effects
-	Moved                     // this node is not the shard's home, which Home and Epoch name
+	Queued                    // it waits; a later Effects has it
+	Moved                     // this node is not the shard's home; Home and Epoch name it
 	Forward                   // send it on to Successor: the shard, or calls that must run first, have left
 	Overloaded                // there is no room for it to wait: Call.Full says where
-	Shed                      // the shard is moving, and its type's handoff waits for nobody
+	Shed                      // the shard is moving, and its type's handoff drops calls
 	Circular                  // its chain holds the entity's turn: it would wait for itself
 )
 

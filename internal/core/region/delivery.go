@@ -6,14 +6,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Start is a begun turn for a call that waited.
+// A Start is a turn that has begun for a call that waited.
 type Start struct {
 	Entity *Entity
 	Call   *Call
 }
 
-// Effects are the driver's duties, in this order, before it releases the shard's lock.
-// They only append to queues and wake goroutines.
+// Effects are the driver's duties, in this order, before it releases the shard's lock. They only
+// append to queues and wake goroutines.
 type Effects struct {
 	Lead    *Entity // a turn of the driver's own has begun: activate the entity
 	Start   []Start // run these turns
@@ -21,19 +21,19 @@ type Effects struct {
 	Flushed []Flush // then send each of these to its FlushTo
 	Open    bool    // then send Open to Successor
 	Refuse  []*Call // answer Moved with Home and Epoch
-	Drop    []*Call // answer Dropped: accepted, but the shard was lost, or drops them to move
+	Drop    []*Call // answer Dropped: they were accepted, but the shard was lost, or its move drops calls
 	Offer   bool    // send Init without state
 	Drained bool    // the last turn has ended: call Stop, run the hooks, encode, send Init
 	Opened  bool    // the shard runs here under a new epoch: report it
 }
 
-// With is fx with more behind it.
+// With returns fx followed by more.
 func (fx Effects) With(more Effects) Effects {
 	fx.add(more)
 	return fx
 }
 
-// add puts more behind fx.
+// add appends more to fx.
 func (fx *Effects) add(more Effects) {
 	if more.Lead != nil {
 		fx.Lead = more.Lead
@@ -49,11 +49,11 @@ func (fx *Effects) add(more Effects) {
 	fx.Opened = fx.Opened || more.Opened
 }
 
-// Waiting is the number of calls that wait for the shard to open.
+// Waiting returns the number of calls that wait for the shard to open, or at barriers.
 func (s *Shard) Waiting() int { return s.waiting.len() + s.barriers.held() }
 
-// Deliver brings a call to the shard. now is the driver's coarse clock, at the
-// time by which waiting is bounded.
+// Deliver brings a call to the shard. now is the driver's coarse clock; at is the time from which
+// the call's waiting counts.
 func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	defer s.check()
 	c.at = at
@@ -69,9 +69,9 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	return s.bring(c, now)
 }
 
-// BeginTerm takes the number of the term of the table that shows the shard's placement, after
-// Place. If the shard stayed open here, calls waiting for the table of a higher epoch run: that
-// table was lost with its coordinator.
+// BeginTerm records the term of the table that shows the shard's placement. Call it after Place. If
+// the shard stayed open here, calls that waited for the table of a higher epoch of an earlier term
+// run: that table was lost with its coordinator.
 func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	defer s.check()
 	s.term = max(s.term, term)
@@ -81,8 +81,8 @@ func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	return fx
 }
 
-// admit decides about a call that comes for the first time, perhaps under an old epoch. It
-// returns Run if the call may go on.
+// admit decides about a call that comes for the first time, perhaps under an old epoch. It returns
+// Run if the call is accepted.
 func (s *Shard) admit(c *Call) Verdict {
 	direct := c.Via.IsZero()
 	d, went := s.departures.beyond(c.Epoch)
@@ -101,7 +101,7 @@ func (s *Shard) admit(c *Call) Verdict {
 	return Run
 }
 
-// bring takes a call to where it runs or waits.
+// bring takes an accepted call to where it runs or waits.
 func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 	if len(s.barriers.closed) > 0 {
 		if t := s.barriers.before(c); t != nil {
@@ -152,8 +152,8 @@ func (s *Shard) Cancel(c *Call) bool {
 	return len(s.sift(&s.waiting, is)) > 0
 }
 
-// Find returns the first call for the entity for which match is true, and
-// whether its turn is under way; nil if there is none.
+// Find returns the first call for the entity for which match is true, or nil, and reports whether
+// the call's turn is under way.
 func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bool) {
 	look := func(q *queue) *Call {
 		for c := range q.all() {
@@ -177,9 +177,9 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 	return s.barriers.find(look), false
 }
 
-// Expire removes and returns the calls that wait for the shard since before t. All calls of a shard
-// about to move away wait for the end of that step, because their senders' younger calls wait
-// behind them.
+// Expire removes and returns the calls that have waited for the shard since before t. It removes
+// none while the shard is about to move away, because younger calls of their senders wait behind
+// them.
 func (s *Shard) Expire(t time.Time) []*Call {
 	if s.leaves() {
 		return nil
@@ -188,15 +188,15 @@ func (s *Shard) Expire(t time.Time) []*Call {
 	return s.sift(&s.waiting, old)
 }
 
-// redeliverAll delivers the waiting calls once more, in order.
+// redeliverAll delivers the calls in waiting again, in order.
 func (s *Shard) redeliverAll(now uint32) Effects {
 	var waiting queue
 	waiting.take(&s.waiting)
 	return s.redeliver(&waiting, now)
 }
 
-// redeliver brings calls that were taken in before to the shard once more. Their
-// senders do not have them any more, so they are not refused for being late.
+// redeliver delivers again calls that the shard accepted before. Their senders do not have them any
+// more, so they are not refused for being late.
 func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	for c := q.pop(); c != nil; c = q.pop() {
 		var e *Entity
@@ -223,10 +223,10 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	return fx
 }
 
-// Return takes back a call forwarded to a departed home, where it was certainly not handled, under
-// its epoch of then. died is false if that home left in order. A call that its sender sent to
-// another home is refused if the next one died: the home between may be gone too, and then its
-// sender's younger calls came there directly.
+// Return takes back a call that was forwarded to a home which then departed and certainly did not
+// handle it. The call has its epoch from before the forwarding. died is false if that home left in
+// order. If the home died, a call that its sender sent to another home than this one is refused:
+// that other home may be gone too, and then younger calls of the sender may have come directly.
 func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	c.at = at
@@ -245,7 +245,7 @@ func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// Dismiss gives up everything waiting here when the node ends: neither the shard nor the name of
+// Dismiss refuses everything that waits here when the node ends: neither the shard nor the name of
 // its home will come any more.
 func (s *Shard) Dismiss() Effects {
 	defer s.check()

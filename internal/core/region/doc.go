@@ -1,39 +1,35 @@
 // Package region is one shard at one node, without I/O: it decides whether calls run or wait, also
 // while the shard moves.
 //
-// A [Shard] holds its entities. A call that finds its entity idle and the shard
-// open begins a turn at once; otherwise it waits, in the entity's mailbox while
-// the shard is open, in the shard's own queue while it is not. At most one turn
-// of an entity runs at a time.
+// A [Shard] holds its entities. A call that finds its entity idle and the shard open begins a turn
+// at once; otherwise it waits, in the entity's mailbox while the shard is open, and in the shard's
+// own queue while it is not. At most one turn of an entity runs at a time.
 //
 // # A move, from the old home N1 to the new home N2
 //
 //	N1: Open --BeginMove--> Draining --Drained--> Sent --Ready--> Forwarding
 //	N2: Closed --Prepare--> Preparing --(last part)--> Prepared --OpenAt--> Open
 //
-// The steps follow the graceful handoff of the Akka Cluster specification with
-// its options 2b (N1 runs no more turns), 3b (N2 holds each sender's calls until
-// that sender's Flush came by way of N1) and 4a (N1 forwards): the shard's state
-// travels, and the order per (sender, entity) holds.
+// The steps follow the graceful handoff of the Akka Cluster specification with its options 2b (N1
+// runs no more turns), 3b (N2 holds each sender's calls until that sender's Flush came by way of
+// N1) and 4a (N1 forwards): the shard's state travels, and the order per (sender, entity) holds.
 //
 // # How a message finds the shard
 //
 // Senders learn of moves late, and a shard may move on, or come back, before its senders' calls
 // have followed it. So a node remembers its departures: the node to which it gave the shard, and
 // the epoch. A call with an epoch from before a departure is forwarded there, behind its sender's
-// older calls; it arrives where no departure is beyond its epoch. A sender's Flush names the epoch
-// of the calls before it and is forwarded in the same way, until it comes to its barrier. Barriers
-// hold in every state: where the shard has left, the calls that a barrier held are forwarded when
-// it opens.
+// older calls; it has arrived at a node where no departure is beyond its epoch. A sender's Flush
+// names the epoch of the calls before it and is forwarded in the same way, until it comes to its
+// barrier. Barriers hold in every state: if the shard has left, the calls that a barrier held are
+// forwarded when it opens.
 //
-// A call that comes by way of an old home although its sender's barrier is open is
-// refused. That happens only when an old home was lost, or cut off for longer than the
-// barrier's timeout.
+// A call that comes by way of an old home although its sender's barrier is open is refused. That
+// happens only when an old home was lost, or cut off for longer than the barrier's timeout.
 //
 // # Special cases
 //
-// Each of these lost calls, or broke their order, in internal/sim before it was
-// handled:
+// Each of these lost calls, or broke their order, in internal/sim before it was handled:
 //
 //   - A shard that comes back after a loss keeps its departures. A node that gave the shard away,
 //     and gets it back because it was lost elsewhere, may still have calls under way to the lost
@@ -41,37 +37,34 @@
 //     and only then opens the barrier. Returned calls wait until the table names the home. If the
 //     shard comes here by a move before that, they are refused, because younger calls may have run
 //     elsewhere.
-//   - A node may receive calls before the table that names it, and the next coordinator
-//     may give the shard to another node, for nobody has registered it. Those calls wait
-//     in a shard that never opens. A sender that learns of the other node takes its calls
+//   - A node may receive calls before the table that names it as the home. The next coordinator may
+//     then give the shard to another node, because the first one has not registered it. Those calls
+//     wait in a shard that never opens. A sender that learns of the other node takes its calls
 //     along: they are forwarded there ahead of its Flush.
 //   - A Forwarding shard ignores a table with its node as the home under an epoch below its
 //     departure's, also a table of a later term. A new coordinator may decide by an old
 //     registration; opening again would give the shard two homes.
 //   - An open shard whose move waits for barriers is registered with a new coordinator as Draining,
-//     with the move's epoch and its other side ([Shard.Underway]). Otherwise the move would go on
-//     while the new coordinator has another picture of it. Draining means a begun move; turns may
-//     still run.
-//   - Open names up to 64 processes with nothing more to come, because they closed their lanes or
-//     were removed, so that the new home does not wait for their flush until the timeout. In a
-//     rolling restart the new home may never have known them.
+//     with the move's epoch and its new home ([Shard.Underway]). Otherwise the move would go on
+//     without the new coordinator's knowledge. Draining means a begun move; turns may still run.
+//   - Open names up to 64 processes whose calls have all arrived, because the processes closed their
+//     lanes or were removed, so that the new home does not wait for their flush until the timeout.
+//     In a rolling restart the new home may never have known them.
 //   - The latest 64 pairs of sender and old home without a flush within the timeout are kept with
 //     the shard, and go with Open: calls still arriving that way are refused at the next home, too.
-//   - A node that leaves may receive a call under an old table after its shards have
-//     gone. It gives the table a second to name their homes, passes such calls on, and
-//     refuses the rest with Moved ([Shard.Dismiss]), before it says goodbye.
+//   - A node that leaves may receive a call under an old table after its shards have gone. It waits
+//     a second for the table that names their homes, passes such calls on, and refuses the rest with
+//     Moved ([Shard.Dismiss]), before it says goodbye.
 //
 // # Other ways to move
 //
-// A type may choose other modes ([Handoff]). With Serving, N1 stays Open after
-// BeginMove and offers the shard: N2 prepares it without state, and when it is Ready,
-// N1 ends its turns (Draining) and goes on as above, from Open on. With DropCalls, N1
-// drops calls that arrive while it is Draining or Sent. With Unordered there are no
-// barriers. With Refusing, N1 refuses calls that arrive while it is Forwarding, and still
-// passes flushes on.
+// A type may choose other modes ([Handoff]). With Serving, N1 stays Open after BeginMove and offers
+// the shard: N2 prepares it without state, and when it is Ready, N1 ends its turns (Draining) and
+// goes on as above, from Open on. With DropCalls, N1 drops calls that arrive while it is Draining
+// or Sent. With Unordered there are no barriers. With Refusing, N1 refuses calls that arrive while
+// it is Forwarding, and still passes flushes on.
 //
-// The driver, package shardhost, owns a lock per Shard, has turns and hooks run outside of
-// it, and sends the messages of an [Effects].
-// Only the fast path of a call that finds its entity idle needs no lock: [Shard.Look],
-// [Entity.Enter], [Entity.Join], [Entity.Leave].
+// The driver, package shardhost, owns a lock per Shard, has turns and hooks run outside of it, and
+// sends the messages of an [Effects]. Only the fast path of a call that finds its entity idle needs
+// no lock: [Shard.Look], [Entity.Enter], [Entity.Join], [Entity.Leave].
 package region

@@ -6,28 +6,29 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// An Entity is one entity of a shard: active with a Value, passivated with its encoded State, or
-// both nil when the next call makes it fresh. An active entity's State has the unknown fields of
-// its loaded state: nil, unless a newer program wrote that state.
+// An Entity is one entity of a shard: active with a Value, or passivated with its encoded State. If
+// it has neither, the next call makes it fresh. The State of an active entity has the fields of its
+// loaded state that this program does not know: nil, unless a newer program wrote that state.
 //
-// ID and shard never change. Value, State and Why belong to the goroutine that holds the
-// turn. word is atomic (see Enter), and so is cold; next is guarded by the
-// shard's lock. An entity is one cache line.
+// ID and shard never change. Value, State and Why belong to the goroutine that holds the turn. word
+// and cold are atomic (see Enter); next is guarded by the shard's lock. An entity takes one cache
+// line.
 type Entity struct {
 	ID    string
 	word  atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
 	Value any
 	shard *Shard
-	next  *Entity                    // behind it in the shard's list of active entities; see actives
+	next  *Entity                    // the next one in the shard's list of active entities; see actives
 	cold  atomic.Pointer[entityCold] // nil while nothing is in it
 }
 
-// entityCold is the part of an entity needed only while it is inactive, a call waits for it, or a turn
-// begun under the lock runs. state, why and data belong to the goroutine that holds the turn; turn and
-// mailbox are guarded by the shard's lock. The holder of the turn and the holder of the lock may add the
-// part at any time, by a compare-and-swap. Shard.trim takes it away, to use it for another entity. It
-// does so under the lock, and only for the holder of the turn or when no turn can be under way, so that
-// nobody still uses a field of the part then.
+// entityCold is the part of an entity that it needs only while it is inactive, while a call waits
+// for it, or while a turn runs that began under the lock. state, why and data belong to the
+// goroutine that holds the turn; turn and mailbox are guarded by the shard's lock. The holder of
+// the turn and the holder of the lock may add the part at any time, by a compare-and-swap.
+// Shard.trim takes the part away, to reuse it for another entity. It does so under the lock, and
+// only for the holder of the turn or when no turn can be under way, so that nobody uses a field of
+// the part then.
 type entityCold struct {
 	state   []byte
 	why     codegen.Activation
@@ -48,23 +49,24 @@ const (
 	usedAt  = 32     // by how much the time of the last use is shifted
 )
 
-// TellBytes is the most bytes of arguments of a tell that joins a turn. Each one that waits counts
-// as so many against Limits.MailboxBytes.
+// TellBytes is the most bytes that the arguments of a tell may have for it to join a turn. Each
+// such tell that waits counts with as many against Limits.MailboxBytes.
 const TellBytes = 1 << 10
 
-// EntityData is the first field of the struct in which a driver keeps its data about an entity. Driver is
-// a pointer to that struct. The entity refers to it by one word, where an interface would take two.
+// EntityData is the first field of the struct in which a driver keeps its data about an entity.
+// Driver is a pointer to that struct. So the entity refers to the data by one word; an interface
+// would take two.
 type EntityData struct{ Driver any }
 
-// SetData sets the data of the driver; nil means none. Like Value, the data belongs
-// to the goroutine that holds the turn.
+// SetData sets the driver's data about the entity; nil means none. Like Value, the data belongs to
+// the goroutine that holds the turn.
 func (e *Entity) SetData(k *EntityData) {
 	if k != nil || e.cold.Load() != nil {
 		e.more().data = k
 	}
 }
 
-// Data returns the data of the driver, or nil.
+// Data returns the driver's data about the entity, or nil.
 func (e *Entity) Data() any {
 	if p := e.cold.Load(); p != nil && p.data != nil {
 		return p.data.Driver
@@ -72,8 +74,8 @@ func (e *Entity) Data() any {
 	return nil
 }
 
-// State returns the encoded state of a passivated entity, or the fields of an active one's state
-// that its program does not know. nil means none; an empty state is not nil.
+// State returns the encoded state of a passivated entity. For an active entity it returns only the
+// fields of the state that this program does not know. nil means none; an empty state is not nil.
 func (e *Entity) State() []byte {
 	if p := e.cold.Load(); p != nil {
 		return p.state
@@ -81,8 +83,8 @@ func (e *Entity) State() []byte {
 	return nil
 }
 
-// Why returns the reason that the next activation gives the entity. It counts only while the
-// entity has a State: without one, the activation makes it fresh.
+// Why returns the reason that the next activation passes to the entity. It counts only while the
+// entity has a State; without a State the activation makes the entity fresh.
 func (e *Entity) Why() codegen.Activation {
 	if p := e.cold.Load(); p != nil {
 		return p.why
@@ -90,8 +92,7 @@ func (e *Entity) Why() codegen.Activation {
 	return codegen.Fresh
 }
 
-// SetState sets State, and the reason that the next activation gives the entity. Like Value, both
-// belong to the goroutine that holds the turn.
+// SetState sets State and Why. Like Value, both belong to the goroutine that holds the turn.
 func (e *Entity) SetState(state []byte, why codegen.Activation) {
 	if state != nil || e.cold.Load() != nil {
 		p := e.more()
@@ -105,7 +106,7 @@ func (e *Entity) Clear() {
 	e.SetState(nil, codegen.Fresh)
 }
 
-// more returns the cold part, which the entity gets if it has none.
+// more returns the cold part, and adds one if there is none.
 func (e *Entity) more() *entityCold {
 	if p := e.cold.Load(); p != nil {
 		return p
@@ -124,18 +125,18 @@ func (e *Entity) mailbox() *queue {
 
 func newEntity(s *Shard, id string) *Entity { return &Entity{ID: id, shard: s} }
 
-// Shard returns the shard of the entity. It is still the same after that shard has left the process.
+// Shard returns the shard of the entity. It stays the same after that shard has left the process.
 func (e *Entity) Shard() *Shard { return e.shard }
 
 // Busy reports whether a turn is under way.
 func (e *Entity) Busy() bool { return e.has(busy) }
 
-// Lost reports whether the shard was lost during the turn under way: the changes of the
-// turn are dropped.
+// Lost reports whether the shard was lost during the present turn. The turn's changes are then
+// dropped.
 func (e *Entity) Lost() bool { return e.has(orphan) }
 
-// Turn returns the call whose turn is under way. It returns nil when no turn is, and
-// when the turn began by Begin or Enter.
+// Turn returns the call whose turn is under way. It returns nil if no turn is, or if the turn began
+// by Begin or Enter.
 func (e *Entity) Turn() *Call {
 	if p := e.cold.Load(); p != nil {
 		return p.turn
@@ -143,22 +144,22 @@ func (e *Entity) Turn() *Call {
 	return nil
 }
 
-// Mailbox returns the number of waiting calls, including tells that joined the turn under way and
-// do not run yet.
+// Mailbox returns the number of waiting calls, including tells that have joined the present turn
+// and do not run yet.
 func (e *Entity) Mailbox() int { return e.mailbox().len() + waitingTells(e.word.Load()) }
 
-// OfTells reports whether the turn under way is one of tells, which more may have joined.
+// OfTells reports whether the present turn is one of tells, which more tells may join.
 func (e *Entity) OfTells() bool { return e.has(told) }
 
-// tells returns the number of tells of the turn under way that are not over.
+// tells returns the number of tells in the present turn that are not over.
 func tells(word uint64) int { return int(uint32(word) / oneTell) }
 
-// waitingTells returns the number of tells without the one that runs.
+// waitingTells returns the number of tells in the present turn, without the one that runs.
 func waitingTells(word uint64) int { return max(tells(word)-1, 0) }
 
 func (e *Entity) has(flag uint64) bool { return e.word.Load()&flag != 0 }
 
-// change replaces the flags by the result of f for them, and returns the former ones.
+// change replaces the flags by f of the former flags, and returns the former ones.
 func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 	for {
 		w := e.word.Load()
@@ -169,8 +170,8 @@ func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 	}
 }
 
-// take begins a turn that ends under the lock, and reports whether the entity
-// was idle. If it was not, the turn under way ends under the lock.
+// take begins a turn that ends under the lock, if the entity is idle, and reports whether it did.
+// If not, it makes the present turn end under the lock.
 func (e *Entity) take(now uint32) bool {
 	for {
 		w := e.word.Load()
@@ -184,21 +185,21 @@ func (e *Entity) take(now uint32) bool {
 	}
 }
 
-// takeIdle begins a turn that ends under the lock, and reports whether the entity was
-// active, without a turn, and last used before t.
+// takeIdle begins a turn that ends under the lock, if the entity is active, has no turn, and was
+// last used before t. It reports whether it did.
 func (e *Entity) takeIdle(t uint32) bool {
 	w := e.word.Load()
 	return w&(busy|live) == live && lastUsed(w) < t && e.word.CompareAndSwap(w, w|busy|wanted)
 }
 
-// want makes the next end or beginning of a turn one under the lock, and reports
-// whether a turn is under way.
+// want makes the present turn end under the lock or, if there is none, the next turn begin under
+// it. It reports whether a turn is under way.
 func (e *Entity) want() bool {
 	return e.change(func(was uint64) uint64 { return was | wanted })&busy != 0
 }
 
-// abandon is called for an entity that leaves the index with its shard. If a turn is under
-// way, it is the last. abandon returns busy, live or 0.
+// abandon marks an entity that leaves the index with its shard. If a turn is under way, it is the
+// last. abandon returns the flag busy or live that the entity had, or 0.
 func (e *Entity) abandon() uint64 {
 	was := e.change(func(was uint64) uint64 {
 		if was&busy == 0 {
@@ -212,8 +213,8 @@ func (e *Entity) abandon() uint64 {
 	return was & live
 }
 
-// rest ends the turn, whose holder had the lock: from now on others may begin one
-// without it, if the entity is live and not wanted.
+// rest ends a turn whose holder has the lock. From then on others may begin a turn without the
+// lock, if flag is live.
 func (e *Entity) rest(flag uint64, now uint32) { e.word.Store(uint64(now)<<usedAt | flag) }
 
 func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
@@ -223,29 +224,26 @@ type Entry uint8
 
 // Enter begins a turn of a local caller without the shard's lock. The entity must be live and idle,
 // the shard open without a closed barrier, and calls to it direct. The entity comes from Look,
-// Begin or Deliver, now or long ago. It may be called at any time, from any goroutine.
+// Begin or Deliver, now or long ago. Enter may be called at any time, from any goroutine.
 //
-// This, Join, Unjoin and Leave are all that goes round the lock. They change only the entity's
-// word. The code under the lock makes this sufficient:
+// Only Enter, Join, Unjoin and Leave work without the lock. They change nothing but the entity's
+// word. These properties make that safe:
 //
-//   - One turn at a time: each begins by a compare-and-swap of the word from not busy to
-//     busy.
-//   - Turns begin here only while the shard is Open: only an Open shard has
-//     entities that are live and not wanted. Closing it makes every entity wanted or
-//     not live, one by one, and counts those that are busy then. A turn
-//     that began before is counted; none begins after. An entity that has left the
-//     index is not live, and never will be, so it does no harm to keep it.
-//   - No turn begins behind a closed barrier, or when calls are not direct any more.
-//     Enter writes the word and looks at barred then; CloseBarrier and Direct write barred
-//     before they return. In the one order of all atomic operations either Enter sees
-//     what they wrote, or its turn began before.
-//   - No call is left waiting. Putting a call into a mailbox, counting a turn, or making an
-//     orphan makes the busy entity wanted by a compare-and-swap. So the compare-and-swap
-//     that would end the turn here fails, and its End, under the lock, finds the waiting
-//     calls.
+//   - One turn at a time: each turn begins by a compare-and-swap of the word from not busy to busy.
+//   - Turns begin here only while the shard is Open: only an Open shard has entities that are live
+//     and not wanted. Closing it makes every entity wanted or not live, one by one, and counts those
+//     that are busy then. A turn that began before is counted; none begins after. An entity that has
+//     left the index is not live, and never will be, so callers may keep it.
+//   - No turn begins behind a closed barrier, or when calls are not direct any more. Enter writes
+//     the word and then reads barred; CloseBarrier and Direct write barred before they return. In
+//     the one order of all atomic operations either Enter sees what they wrote, or its turn began
+//     before.
+//   - No call is left waiting. Putting a call into a mailbox, counting a turn, or making an orphan
+//     makes the busy entity wanted by a compare-and-swap. So the compare-and-swap that would end the
+//     turn here fails, and its End, under the lock, finds the waiting calls.
 //   - The changes of a turn happen before the next turn, because both touch the word.
-//   - live shows under the lock whether the entity has a Value, which only the turn may
-//     read. A turn that changes it from or to nil ends under the lock.
+//   - live shows under the lock whether the entity has a Value, which only the turn may read. A turn
+//     that changes Value from or to nil ends under the lock.
 func (e *Entity) Enter() Entry {
 	w := e.word.Load()
 	if w&flags != live || e.shard.barred.Load() || !e.word.CompareAndSwap(w, w|busy) {
@@ -254,7 +252,7 @@ func (e *Entity) Enter() Entry {
 	return e.entered(w)
 }
 
-// entered is the second half of Enter: the word was w before the turn began.
+// entered is the second half of Enter. w is the word before the turn began.
 func (e *Entity) entered(w uint64) Entry {
 	if !e.shard.barred.Load() {
 		return Entered
@@ -268,14 +266,14 @@ func (e *Entity) entered(w uint64) Entry {
 // Join is Enter for a tell of this process. If a turn of tells is under way, the tell joins it: the
 // turn goes on until all tells that have joined it are over, and ends once. So a busy entity takes
 // tells without the shard's lock. most is the number of tells that may wait for the running one;
-// Full means that as many wait. With 0 the tell joins no turn, and begins one that others may join.
+// Full means that as many wait. With 0 the tell joins no turn, but begins one that others may join.
 //
-// The driver runs the tells of an entity one after another in the order in which they joined, if one
-// sender's tells and calls are to stay in order. What is said at Enter holds here too:
+// The driver runs the tells of an entity one after another in the order in which they joined, if
+// one sender's tells and calls are to stay in order. What Enter's comment says holds here too:
 //
-//   - A tell joins by a compare-and-swap of a word without wanted. So none joins behind a call in
-//     the mailbox, nor in a closing shard, which counts its turns.
-//   - It looks at barred after that, as Enter does, and is taken back.
+//   - A tell joins by a compare-and-swap of a word without wanted. So no tell joins behind a call in
+//     the mailbox, or in a closing shard, which counts its turns.
+//   - Join reads barred after that, as Enter does, and takes the tell back if barred is set.
 //   - The turn ends by the compare-and-swap that takes the number of tells from one to none.
 func (e *Entity) Join(most int) Entry {
 	for {
@@ -303,7 +301,7 @@ func (e *Entity) Join(most int) Entry {
 	}
 }
 
-// joined is the second half of Join.
+// joined is the second half of Join, after the tell has joined a turn.
 func (e *Entity) joined() Entry {
 	if !e.shard.barred.Load() {
 		return Entered
@@ -311,8 +309,8 @@ func (e *Entity) joined() Entry {
 	return e.Unjoin()
 }
 
-// Unjoin takes a tell back that has joined a turn and will not run. It returns Refused, or Withdrawn:
-// then the driver calls End.
+// Unjoin takes back a tell that has joined a turn and will not run. It returns Refused, or
+// Withdrawn if the driver must call End.
 func (e *Entity) Unjoin() Entry {
 	for {
 		w := e.word.Load()
@@ -333,9 +331,9 @@ func (e *Entity) Unjoin() Entry {
 	}
 }
 
-// Leave ends a turn without the shard's lock, and reports whether it did: if not, the
-// driver calls End. The holder of the turn may call it, however the turn began. If other tells
-// have joined the turn, only one of them is over: more is true, and the turn goes on.
+// Leave ends a turn without the shard's lock. If left is false, it could not, and the driver calls
+// End. The holder of the turn may call it, however the turn began. If other tells have joined the
+// turn, only one tell is over: more is true, and the turn goes on.
 func (e *Entity) Leave(now uint32) (left, more bool) {
 	w := e.word.Load()
 	if w&told == 0 {
@@ -363,16 +361,16 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 	}
 }
 
-// listed reports whether the entity is in the list of active entities. Only then next is set; the
-// last entity's points to itself, which saves a field.
+// listed reports whether the entity is in the list of active entities. Only then is next set; that
+// of the last entity points to the entity itself, which saves a field.
 func (e *Entity) listed() bool { return e.next != nil }
 
 // The results of Enter, Join and Unjoin.
 const (
-	Refused Entry = iota // no turn: Begin is the long way, then Deliver
+	Refused Entry = iota // no turn has begun: try Begin, then Deliver
 	Entered              // a turn has begun
-	// Withdrawn is Refused, but somebody began to wait for the entity while Enter
-	// looked at it: the driver calls End for it first.
+	// Withdrawn is Refused, but somebody began to wait for the entity meanwhile: the driver must
+	// first call End for it.
 	Withdrawn
-	Full // of Join: as many tells wait as may
+	Full // from Join: as many tells wait as may
 )

@@ -9,20 +9,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A departure is where the shard went from this node, and under which epoch.
+// A departure says to which node the shard went from this one, and under which epoch.
 type departure struct {
 	to    transport.Address
 	epoch placement.Epoch
 }
 
-// maxForwardings bounds how many of a shard's departures a node remembers. Only a
-// message that is older than so many of them could take a wrong way.
+// maxForwardings bounds how many of a shard's departures a node remembers. Only a message from
+// before all of them could be forwarded wrongly.
 const maxForwardings = 8
 
 // departures are a shard's departures from this node, oldest first. Each message names an epoch:
-// its sender's, or the one of its forwarding. It takes the first departure beyond its epoch, as its
-// older siblings did; without one it has arrived. Epochs grow from hop to hop, so no message goes
-// in circles, although a shard may.
+// its sender's, or that of its last forwarding. A message takes the first departure beyond its
+// epoch, as its sender's older messages did; if there is none, it has arrived. Epochs grow from hop
+// to hop, so no message goes in circles, although a shard may.
 type departures []departure
 
 // beyond returns the departure for calls of that epoch.
@@ -42,43 +42,42 @@ func (t *departures) add(to transport.Address, e placement.Epoch) {
 	*t = append(*t, departure{to, e})
 }
 
-// forget drops the departures to nodes that are gone. Calls of older epochs then take the
-// next departure, because no older call is left on the former one.
+// forget drops the departures to nodes that are gone. Calls of older epochs then take the next
+// departure, because no older call is left on the dropped one.
 func (t *departures) forget(gone func(transport.Address) bool) {
 	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
 }
 
-// last is the latest departure; there must be one.
+// last returns the latest departure; there must be one.
 func (t departures) last() *departure { return &t[len(t)-1] }
 
-// owed has the senders that have yet to flush, and when their last calls came.
+// owed has the senders whose Flush is still to come, with the time of their last calls.
 type owed map[transport.Address]time.Time
 
-// ahead reports whether a call knows of a newer placement: the table that says so
-// is on its way.
+// ahead reports whether a call knows of a newer placement than this node: the table with it is
+// still on its way.
 func (s *Shard) ahead(c *Call) bool {
 	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared
 }
 
-// past reports whether a call names a placement that no table will show, because another
-// term has begun, while the shard is open here.
+// past reports whether the shard is open here, and a call names a placement that no table will
+// show, because a later term has begun.
 func (s *Shard) past(c *Call) bool { return s.state == Open && c.Epoch.Term() < s.term }
 
-// owedFor is how long the Flush of a sender is waited for after its last call came.
+// owedFor is how long after a sender's last call Settle waits for its Flush.
 const owedFor = 10 * time.Second
 
-// maxOwed bounds the senders whose Flush is waited for by name.
+// maxOwed bounds the senders in owed.
 const maxOwed = 1024
 
-// leavingFor is how long after a sender's last call a node that leaves waits for its Flush.
+// leavingFor is how long after a sender's last call a leaving node waits for the sender's Flush.
 const leavingFor = time.Second
 
-// strays reports whether the shard was forwarded to a departed home, and its present home
+// strays reports whether the shard was forwarded to a home that has departed, and its present home
 // is unknown: calls wait for the table.
 func (s *Shard) strays() bool { return s.state == Forwarding && s.departures.last().to.IsZero() }
 
-// Successor is where a call is forwarded to, and under which epoch then. It is zero when
-// the call has arrived.
+// Successor returns where to forward a call, and under which epoch; zero if the call has arrived.
 func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	if c.along != nil {
 		return c.along.to, c.along.epoch
@@ -90,7 +89,7 @@ func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	return d.to, d.epoch
 }
 
-// FlushTo is where a Flush of Effects goes, and its Hop then: zero if nowhere.
+// FlushTo returns where to send a Flush of Effects, and its Hop for that; zero means nowhere.
 func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	switch d, went := s.departures.beyond(f.Hop); {
 	case went && !d.to.IsZero():
@@ -103,8 +102,9 @@ func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	return s.home, f.Epoch
 }
 
-// onward returns the verdict on a call for a shard that has left. Only calls from a shard that is
-// still away are followed by a Flush relevant to Settle.
+// onward returns the verdict on a call for a shard that has left: Forward, or Moved if the type's
+// handoff refuses such calls. If it returns Forward and the shard is still away, the sender owes a
+// Flush.
 func (s *Shard) onward(c *Call) Verdict {
 	if s.limits.Handoff.Refusing {
 		return Moved
@@ -113,8 +113,8 @@ func (s *Shard) onward(c *Call) Verdict {
 	return Forward
 }
 
-// owe notes that the call's sender has yet to flush. Calls of this process find their
-// own way, and those by way of an older home are followed by that home's Flush.
+// owe records that the call's sender owes a Flush. Calls of this process find their own way, and
+// the Flush of an older home follows calls that come by way of it.
 func (s *Shard) owe(c *Call) {
 	if s.state != Forwarding || !c.Via.IsZero() || c.Local {
 		return
@@ -122,7 +122,7 @@ func (s *Shard) owe(c *Call) {
 	s.oweTo(c.Sender.Address, c.at)
 }
 
-// oweTo records that a sender, last heard at that time, has yet to flush.
+// oweTo records that a sender, last heard at a time, owes a Flush.
 func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.settled = false
 	if _, known := s.owed[sender]; !known && len(s.owed) >= maxOwed {
@@ -134,9 +134,10 @@ func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.owed[sender] = at
 }
 
-// repay notes that a sender's Flush goes from here the way of its calls. If the named home is gone,
-// the sender will turn to another, and flush again: its calls may have come back from that home to
-// one unknown to the sender, and the next home learns by way of this one to wait for them.
+// repay records that a sender's Flush leaves here the way of the sender's calls. If the Flush's To
+// is gone, the sender still owes one: it will turn to another home and flush again. Its calls may
+// have come back from the departed home to a home unknown to the sender; the sender's next home
+// then learns through this node to wait for them.
 func (s *Shard) repay(f Flush, at time.Time) {
 	switch {
 	case f.Via.Address != s.self:
@@ -147,9 +148,9 @@ func (s *Shard) repay(f Flush, at time.Time) {
 	}
 }
 
-// Owes reports whether the Flush of a sender is to come whose last call was forwarded less than 1 s
-// ago. A leaving node waits for it: the home that it forwarded to may hold the sender's calls back,
-// and only the Flush makes the sender's next home wait for them.
+// Owes reports whether a sender owes a Flush whose last call was forwarded less than 1 s ago. A
+// leaving node waits for that Flush: the home to which it forwarded may hold the sender's calls
+// back, and only the Flush makes the sender's next home wait for them.
 func (s *Shard) Owes(at time.Time) bool {
 	for _, last := range s.owed { //arch:order-free any of them
 		if at.Sub(last) < leavingFor {
@@ -159,17 +160,17 @@ func (s *Shard) Owes(at time.Time) bool {
 	return false
 }
 
-// Unsettled reports whether Settle is to be called again after a while. Until the table
-// shows where the shard went, and while nobody is known to have it, it does not settle.
+// Unsettled reports whether Settle is to be called again after a while. The shard does not settle
+// before the table shows where it went, or while its present home is unknown.
 func (s *Shard) Unsettled() bool {
 	return s.state == Forwarding && !s.settled && !s.strays() && s.shown >= s.departures.last().epoch
 }
 
-// Settled reports whether the shard has moved away and nothing of it is left here.
+// Settled reports whether the shard has moved away, and no calls are expected here any more.
 func (s *Shard) Settled() bool { return s.state == Forwarding && s.settled && !s.strays() }
 
-// Settle ends forwarding if nothing waits here and every sender whose calls were
-// forwarded has flushed, is gone, or was silent for 10 s.
+// Settle ends forwarding if nothing waits here, and every sender whose calls were forwarded has
+// flushed, is gone, or was silent for 10 s.
 func (s *Shard) Settle(at time.Time) {
 	defer s.check()
 	if !s.Unsettled() || s.Waiting() > 0 {

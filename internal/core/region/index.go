@@ -9,14 +9,15 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An index has a shard's entities by id, in a hash table with open addressing and linear
-// probing. The hash is [Hash]. An entity does not keep it, because it would take an eighth of the
+// An index has a shard's entities by id, in a hash table with open addressing and linear probing.
+// The hash is [Hash]. An entity does not store its hash, because that would take an eighth of the
 // entity's memory and is needed again only when the entity moves in the table, which is rare. One
-// goroutine at a time may change the index; others may call Look meanwhile. The zero value is empty.
+// goroutine at a time may change the index; others may call Look meanwhile. The zero value is
+// empty.
 //
-// A Look concurrent with a change may miss an entity, or return one no longer in the index. Both
-// are harmless: if no entity is found, or it cannot be entered, the shard's lock is taken, and an
-// entity that leaves the index is not live.
+// A Look concurrent with a change may miss an entity, or return one that has left the index. Both
+// are harmless: a caller that finds no entity, or cannot enter it, takes the shard's lock, and an
+// entity that has left the index is not live.
 type index struct {
 	table   atomic.Pointer[table] // nil means empty
 	n       int
@@ -25,9 +26,9 @@ type index struct {
 
 type slot = atomic.Pointer[Entity]
 
-// A table has as many slots as tags, a power of two. A tag is one byte of the hash of the entity
-// in the slot of its number; 0 means that the slot is empty. Four of them share a word. A search
-// passes a slot with another tag without a look at its entity, which is not in the cache.
+// A table has as many slots as tags, a power of two. A tag is one byte of the hash of the entity in
+// the slot with the same number; 0 means that the slot is empty. Four tags share a word. A search
+// skips a slot with another tag without reading its entity, which is not in the cache.
 type table struct {
 	slots []slot
 	tags  []atomic.Uint32
@@ -35,14 +36,14 @@ type table struct {
 
 const (
 	minSlots = 8
-	// At most seven of eight slots are taken; a table of which less than one in
-	// eight is taken shrinks. A slot with its tag is 9 bytes, so that an entity costs 10 to 21 bytes.
+	// At most seven of eight slots are taken; a table of which less than one in eight is taken
+	// shrinks. A slot with its tag has 9 bytes, so that an entity costs 10 to 21 bytes.
 	fullNum, fullDen = 7, 8
 	sparse           = 8
 
 	tagsInWord, tagBits = 4, 8
-	// The bits of a hash from tagAt on are its tag, or 1 if they are 0. They are not the highest,
-	// which choose the shard, and not those for the slot.
+	// The bits of a hash from tagAt on are its tag, or 1 if they are 0. They are neither the
+	// highest bits, which choose the shard, nor the lowest, which choose the slot.
 	tagAt = 32
 )
 
@@ -54,7 +55,7 @@ func (t *table) tag(i uint64) uint8 {
 	return uint8(t.tags[i/tagsInWord].Load() >> (i % tagsInWord * tagBits))
 }
 
-// set fills a slot; nil empties it. A search that sees a new tag sees its entity too.
+// set fills a slot; a nil entity empties it. A search that sees a new tag also sees its entity.
 func (t *table) set(i uint64, e *Entity, tag uint8) {
 	if e != nil {
 		t.slots[i].Store(e)
@@ -66,8 +67,8 @@ func (t *table) set(i uint64, e *Entity, tag uint8) {
 	}
 }
 
-// Hash returns the hash for finding the entity with that id. Users cannot replace it, because a
-// hash that spreads badly would make every call slow.
+// Hash returns the hash by which the index finds an entity. Users cannot replace it, because a hash
+// that spreads badly would make every call slow.
 func Hash(id string) uint64 { return xxhash.Sum64String(id) }
 
 // look is [Shard.Look].
@@ -89,7 +90,7 @@ func (x *index) look(hash uint64, id string) *Entity {
 	}
 }
 
-// get is look with an id that is not hashed yet.
+// get is look for an id whose hash is not known.
 func (x *index) get(id string) *Entity { return x.look(Hash(id), id) }
 
 // put adds an entity that is not in the index.
@@ -111,7 +112,7 @@ func (t *table) insert(e *Entity) {
 	t.set(i, e, max(uint8(hash>>tagAt), 1))
 }
 
-// remove takes an entity out, if it is in the index.
+// remove removes an entity, if it is in the index.
 func (x *index) remove(e *Entity) {
 	slots := x.slots()
 	if len(slots) == 0 {
@@ -187,16 +188,17 @@ func (x *index) sorted() []*Entity {
 
 // actives lists the active entities of a shard, so that passivation need not look at others. The
 // list runs through the entities themselves, and begins with those that were looked at longest ago.
-// An entity joins it at the end of a turn that leaves it active. It stays after its end until
-// somebody looks at it. It is guarded by the shard's lock. The zero value is empty.
+// An entity enters the list at the end of a turn that leaves it active. After it becomes inactive,
+// it stays until it is looked at next. The list is guarded by the shard's lock. The zero value is
+// empty.
 type actives struct {
 	head, tail *Entity
 	n          int
-	dead       int // of n, those that are not in the index any more
-	live       int // entities of the index that have the flag live
+	dead       int // the number of listed entities that have left the index
+	live       int // the number of entities in the index with the flag live
 }
 
-// minDead is how many entities that left the index the list may keep.
+// minDead is how many entities that have left the index the list may keep.
 const minDead = 64
 
 func (a *actives) push(e *Entity) {
@@ -220,7 +222,7 @@ func (a *actives) pop() *Entity {
 	return e
 }
 
-// ended notes that a turn of an entity in the index has ended. was and is report whether the
+// ended records that a turn of an entity in the index has ended. was and is report whether the
 // entity was live before the turn and is live now.
 func (a *actives) ended(e *Entity, was, is bool) {
 	if is && !e.listed() {
@@ -233,8 +235,8 @@ func (a *actives) ended(e *Entity, was, is bool) {
 	}
 }
 
-// left notes that an entity without a value has left the index. When half of the list
-// is such entities they are taken out, so that they can be collected.
+// left records that an entity without a value has left the index. When more than half of the list
+// is such entities, it removes them, so that they can be collected.
 func (a *actives) left(e *Entity) {
 	if !e.listed() {
 		return
@@ -250,7 +252,7 @@ func (a *actives) left(e *Entity) {
 	a.dead = 0
 }
 
-// clear empties the list. The entities forget each other, for references may keep
+// clear empties the list. It also unlinks the entities from each other, because callers may keep
 // some of them.
 func (a *actives) clear() {
 	for a.head != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Handoff is how a shard moves. Both homes must have the same one. With the zero value
-// the shard's state moves with it, and each sender's calls run in the order in which they
-// were made. The numbers are those of the options in the Akka Cluster specification
-// (graceful handoff); the zero value is its 2b, 3b and 4a.
+// A Handoff is how a shard moves. Both homes must have the same one. With the zero value the
+// shard's state moves with it, and each sender's calls run in the order in which they were made.
+// Numbers in parentheses are the options of the Akka Cluster specification (graceful handoff); the
+// zero value is its 2b, 3b and 4a.
 type Handoff struct {
-	// Serving: the old home runs turns until the new one is ready (2a). State that they
-	// change does not move.
+	// Serving: the old home runs turns until the new one is ready (2a). State changed by these
+	// turns does not move.
 	Serving bool
 	// DropCalls: the old home drops calls that arrive while it gives the shard away (2c).
 	// Their senders may try again.
@@ -26,11 +26,11 @@ type Handoff struct {
 	// Refusing: once the new home has the shard, the old home refuses calls that still
 	// arrive, and names the new home (4b).
 	Refusing bool
-	// DropState: the state stays behind.
+	// DropState: the state does not move.
 	DropState bool
 }
 
-// CheckState returns an error if entities with state cannot move that way.
+// CheckState returns an error if entities with state cannot move with this Handoff.
 func (h Handoff) CheckState() error {
 	var bad []string
 	if h.Serving {
@@ -45,7 +45,7 @@ func (h Handoff) CheckState() error {
 	return fmt.Errorf("the type has state: %s", strings.Join(bad, ", and "))
 }
 
-// String joins the names of the set fields by "+": "ordered" if none is set, and
+// String joins the names of the set fields with "+": "ordered" if none is set. With DropState it is
 // "drop-state" alone, which implies others.
 func (h Handoff) String() string {
 	if h.DropState {
@@ -72,13 +72,13 @@ type move struct {
 	epoch placement.Epoch
 }
 
-// MayBackOff reports whether an entity may keep its turn for longer than it runs: not
-// while the shard waits for its turns to end.
+// MayBackOff reports whether an entity may keep its turn while it does not run. It may not while
+// the shard waits for its turns to end.
 func (s *Shard) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
-// BeginMove starts moving the shard away, under the epoch that its new home will
-// have. A repeated or late order changes nothing. While a barrier is closed the move
-// waits, for the barrier's calls would have to pass through two homes.
+// BeginMove starts to move the shard away, under the epoch that its new home will have. A repeated
+// or late order changes nothing. While a barrier is closed the move waits, because the barrier's
+// calls would have to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.state != Open || epoch <= s.epoch || epoch <= s.off || s.offered != nil && epoch <= s.offered.epoch {
@@ -97,8 +97,8 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	return s.drain()
 }
 
-// Underway is the move of a shard that is open still: it waits for barriers, or the
-// shard is on offer. A new coordinator must hear of it, for it goes on by itself.
+// Underway returns the move of a shard that is still open, because the move waits for barriers or
+// the shard is on offer. A new coordinator must be told of that move, because it goes on by itself.
 func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool) {
 	switch {
 	case s.state != Open:
@@ -110,8 +110,8 @@ func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool
 	return transport.Address{}, 0, false
 }
 
-// Ready takes the new home's answer: it has everything. Waiting calls are forwarded to
-// it, Open follows them, and from now on it is the home.
+// Ready handles the new home's answer that it has the shard's state. Waiting calls are forwarded to
+// the new home, Open follows them, and from now on it is the home.
 func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.peer != from || s.moveE != epoch || epoch <= s.off {
@@ -130,7 +130,7 @@ func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	return fx
 }
 
-// drain lets no more turns begin.
+// drain lets no more calls begin turns, because the shard moves.
 func (s *Shard) drain() (fx Effects) {
 	s.become(Draining)
 	s.offered = nil
@@ -151,9 +151,9 @@ func (s *Shard) drain() (fx Effects) {
 	return fx
 }
 
-// Stopped takes the end of the stop hooks, with the state encoded into the entities' State, for the
-// move to that epoch. When sent is true the driver sends Init now; else the move is off, or a call
-// came in between.
+// Stopped ends the stop hooks of the move to that epoch. The entities' States are encoded. If sent
+// is true, the driver sends Init now. Otherwise the move is cancelled, a call came in between, or
+// the new home was ready before.
 func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
 	defer s.check()
 	fx.add(s.endStops(now, nil))
@@ -172,7 +172,7 @@ func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent boo
 	return fx, false
 }
 
-// follow makes the other end of the move the home, and sends on the waiting calls.
+// follow makes the new home of the move the shard's home, and forwards the waiting calls.
 func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
@@ -199,16 +199,16 @@ func (s *Shard) follow() Effects {
 	return fx
 }
 
-// An Encoded is an entity's encoded state. Nobody changes the bytes.
+// An Encoded is an entity's encoded state. The bytes must not be changed.
 type Encoded struct {
 	ID    string
 	State []byte
 }
 
-// Stop begins a turn of each active entity for the stop hooks, and returns those
-// entities, by id. The driver calls MayPassivate before it runs the hook of each, in that
-// order; at the end States, and Stopped. ok is false when the shard is not drained,
-// the move is off, or the hooks of a move run already.
+// Stop begins a turn of each active entity for the stop hooks, and returns those entities, by id.
+// The driver calls MayPassivate before it runs the hook of each, in that order, and at the end
+// States and Stopped. ok is false if the shard is not drained, the move is cancelled, or the hooks
+// of a move run already.
 func (s *Shard) Stop() (entities []*Entity, ok bool) {
 	defer s.check()
 	if s.state != Draining || s.running > 0 || s.stops || s.moveE <= s.off {
@@ -224,10 +224,10 @@ func (s *Shard) Stop() (entities []*Entity, ok bool) {
 	return slices.Clone(s.stopping), true
 }
 
-// MayPassivate reports whether the driver may run the entity's stop hook: the move is still
-// on. If it is false, the driver goes on with Stopped at once: the move was given up,
-// and other entities of the shard, this one included, may have turns again. Only the
-// entity for which MayPassivate returned true last stays the driver's until Stopped.
+// MayPassivate reports whether the driver may run the entity's stop hook, because the move is still
+// on. If not, the driver calls Stopped at once: the move was given up, and the entities may have
+// turns again. Until Stopped, the driver owns only the entity for which MayPassivate returned true
+// last.
 func (s *Shard) MayPassivate(e *Entity) bool {
 	if !s.leaving() {
 		return false
@@ -236,13 +236,13 @@ func (s *Shard) MayPassivate(e *Entity) bool {
 	return true
 }
 
-// leaving reports whether the move is on for which the stop hooks run: no call's turn
-// has begun since Stop.
+// leaving reports whether the move is on for which the stop hooks run: no call has begun a turn
+// since Stop.
 func (s *Shard) leaving() bool {
 	return s.stops && s.state == Draining && s.moveE == s.stopE && s.moveE > s.off
 }
 
-// States are the encoded states of all entities that have one, by id, to be sent if
+// States returns the encoded states of all entities that have one, by id. The driver sends them if
 // Stopped says so.
 func (s *Shard) States() (all []Encoded) {
 	if !s.leaving() {
@@ -256,7 +256,7 @@ func (s *Shard) States() (all []Encoded) {
 	return all
 }
 
-// endStops ends the turns of the entities that Stop began, except one.
+// endStops ends the turns that Stop began, except that of the entity but.
 func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	stopping := s.stopping
 	s.stopping = nil
@@ -272,8 +272,7 @@ func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	return fx
 }
 
-// orphan gives up the turns under way, together with their entities, and the calls that wait for
-// them.
+// orphan gives up the turns under way and their entities, and drops the calls that wait for them.
 func (s *Shard) orphan() (fx Effects) {
 	for _, e := range s.entities.sorted() {
 		if e.abandon() == busy {
@@ -290,7 +289,7 @@ func (s *Shard) orphan() (fx Effects) {
 	return fx
 }
 
-// dismiss drops the entities, which are encoded and live elsewhere now.
+// dismiss drops the entities, which have moved to the new home in encoded form.
 func (s *Shard) dismiss() {
 	for e := range s.entities.all() {
 		s.empty(e)
@@ -298,8 +297,8 @@ func (s *Shard) dismiss() {
 	s.entities.clear()
 }
 
-// empty clears an entity that leaves the index: callers may keep it, but not its
-// contents. While the driver encodes the shard's entities it owns their contents.
+// empty clears an entity that leaves the index, because callers may keep the entity. While the
+// driver encodes the shard's entities, it owns their contents, and empty does nothing.
 func (s *Shard) empty(e *Entity) {
 	if !s.stops {
 		e.Clear()

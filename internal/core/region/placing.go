@@ -9,9 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Prepare takes a part of the shard's state from its old home. It reports
-// whether this was the last part, which the driver answers with Ready, and
-// whether the part was refused because this node knows better.
+// Prepare adds a part of the shard's state that the old home sent. ready is true for the last part,
+// which the driver answers with Ready; refused is true if this node does not accept the move.
 func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states map[string][]byte, last bool) (ready, refused bool) {
 	defer s.check()
 	switch {
@@ -43,7 +42,7 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 	return last, false
 }
 
-// OpenAt takes the old home's Open: everything that waited there has come.
+// OpenAt handles the old home's Open: all calls that waited there have come.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
@@ -52,12 +51,12 @@ func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32
 	return s.open(epoch, epoch, now)
 }
 
-// CancelMove gives up the move to that epoch, by order of the coordinator or of this node. It reports false when it is too late: the shard is open
-// under that epoch here, or Open has gone out.
+// CancelMove gives up the move to that epoch, by order of the coordinator or of this node. It
+// returns false if it is too late: the shard is open under that epoch here, or Open has been sent.
 //
-// The new home drops the prepared shard. The old home never sends Open for
-// the epoch from then on, and runs nothing before the table says that it may.
-// A node that never heard of the move refuses it from now on.
+// The new home drops the prepared shard. The old home sends no Open for the epoch any more, and
+// runs no turns before the table allows it. A node that never heard of the move refuses it from now
+// on.
 func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	defer s.check()
 	if (s.state == Open || s.state == Forwarding) && s.epoch >= epoch {
@@ -76,8 +75,7 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	return Effects{}, true
 }
 
-// unprepare drops the prepared shard. A node that had the shard before goes on
-// forwarding.
+// unprepare drops the prepared shard. If the node had the shard before, it goes on forwarding.
 func (s *Shard) unprepare() Effects {
 	if len(s.departures) == 0 {
 		return s.close()
@@ -90,11 +88,10 @@ func (s *Shard) unprepare() Effects {
 	return s.redeliverAll(0)
 }
 
-// Place takes a placement from the table. To be named as the home under a new epoch is the
-// order to open: with the state that was prepared, as before if the shard never left,
-// else with nothing. Force takes an epoch lower than the known one, from a coordinator of
-// a later term; but a shard that has left under a higher epoch does not come back under a
-// lower one.
+// Place handles a placement from the table. If the table names this node as the home under a new
+// epoch, the shard opens: with the prepared state, as it was if it never left, and otherwise
+// without state. force accepts an epoch lower than the known one, from a coordinator of a later
+// term; but a shard that has left under a higher epoch does not come back under a lower one.
 func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	s.shown = max(s.shown, epoch)
@@ -151,7 +148,8 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	return s.open(epoch, min(since, epoch), now)
 }
 
-// open lets turns run, under a new epoch.
+// open lets turns run, under a new epoch. since is the epoch from which on this node is the home
+// without a break.
 func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	strayed := s.strayed()
 	if s.since != since { // it was elsewhere meanwhile
@@ -169,11 +167,11 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	return fx
 }
 
-// strayed removes the calls that waited until it was known where the shard had gone, when it comes
-// back by a move. Others had the shard meanwhile. A call that its sender sent to this node may run,
-// also if it was forwarded and came back: the sender's Flush by way of this node has not passed, so
-// its younger calls wait at a barrier. Calls by way of another home are refused, because that home
-// may be gone and younger calls may have run.
+// strayed removes and returns calls to be refused when the shard comes back by a move, while calls
+// waited here to learn where it had gone. Other nodes had the shard meanwhile. A call that its
+// sender sent to this node may run, even if it was forwarded and came back: the sender's Flush by
+// way of this node has not passed, so the sender's younger calls wait at a barrier. Calls by way of
+// another home are removed, because that home may be gone and younger calls may have run.
 func (s *Shard) strayed() []*Call {
 	if s.state != Prepared || len(s.departures) == 0 || !s.departures.last().to.IsZero() {
 		return nil
@@ -200,8 +198,7 @@ func (s *Shard) close() Effects {
 	return fx
 }
 
-// Forget is for nodes that are gone: nothing is forwarded to them any more. Late calls go on to the
-// home in the table.
+// Forget stops forwarding to nodes that are gone. Late calls go on to the home in the table.
 func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
 	defer s.check()
 	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })
@@ -219,7 +216,7 @@ func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effect
 	return fx
 }
 
-// findWay forwards straying calls to the home, if the table names a newer one.
+// findWay forwards straying calls to the home, if the table names one newer than the departure.
 func (s *Shard) findWay(now uint32) Effects {
 	last := s.departures.last()
 	if s.home.IsZero() || s.epoch <= last.epoch {

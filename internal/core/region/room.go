@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A Bound names the bound without room for a waiting call.
+// A Bound names the limit that left no room for a waiting call.
 type Bound uint8
 
 // The bounds.
@@ -15,11 +15,11 @@ const (
 	ShardCalls                // Limits.Waiting
 	ShardBytes                // Limits.ShardBytes
 	NodeBytes                 // Limits.Budget
-	ClientBytes               // the share of Limits.Budget that clients of one name, or a caller of gateways, have
+	ClientBytes               // the share of Limits.Budget for all clients of one name, or for one caller of gateways
 )
 
-// A Budget bounds the bytes of the calls that wait in several shards together. Nil is no bound.
-// It is safe for concurrent use.
+// A Budget bounds the bytes of the calls that wait in several shards together. A nil Budget has no
+// bound. It is safe for concurrent use.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
@@ -31,10 +31,10 @@ type Budget struct {
 // A payer is a name granted by the broker to processes outside the cluster.
 type payer struct {
 	name    string
-	gateway bool // it calls by way of gateways, which are members
+	gateway bool // the process calls by way of gateways, which are members
 }
 
-// payer returns who is charged for the call; the zero payer: a member.
+// payer returns who is charged for the call; the zero payer means that a member is.
 func (c *Call) payer() payer {
 	switch {
 	case c.Gateway != "":
@@ -46,16 +46,17 @@ func (c *Call) payer() payer {
 }
 
 // clientShare divides a Budget: the calls of all clients of one name, or of one caller of gateways,
-// have one part, so that nobody takes the room of all others.
+// may take at most this part of it, so that nobody takes all the room.
 const clientShare = 2
 
 // NewBudget returns a budget of that many bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
 
-// ClientLimit is how many bytes the calls of all clients of one name, or of one caller of gateways, may take.
+// ClientLimit returns the most bytes that the calls of all clients of one name, or of one caller of
+// gateways, may take of a Budget of limit bytes.
 func ClientLimit(limit int) int { return limit / clientShare }
 
-// takeFor takes the bytes of a call. It returns false, with the bound, if there are not so many.
+// takeFor takes the bytes of a call. If they are not available, it returns false and the bound.
 func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
 	switch {
 	case b == nil:
@@ -69,7 +70,7 @@ func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
 	return 0, true
 }
 
-// giveFor gives the bytes of a call back.
+// giveFor gives back the bytes of a call.
 func (b *Budget) giveFor(c *Call) {
 	if b != nil {
 		b.giveClient(c)
@@ -106,7 +107,7 @@ func (b *Budget) giveClient(c *Call) {
 	}
 }
 
-// Take takes n bytes, and reports whether there are so many.
+// Take takes n bytes, if they are available, and reports whether they were.
 func (b *Budget) Take(n int) bool {
 	if b == nil || b.used.Add(int64(n)) <= b.limit {
 		return true
@@ -115,7 +116,7 @@ func (b *Budget) Take(n int) bool {
 	return false
 }
 
-// Force takes n bytes even if there are not so many, for calls that were accepted before.
+// Force takes n bytes even if they are not available, for calls that were accepted before.
 func (b *Budget) Force(n int) {
 	if b != nil {
 		b.used.Add(int64(n))
@@ -125,10 +126,10 @@ func (b *Budget) Force(n int) {
 // Give gives n bytes back.
 func (b *Budget) Give(n int) { b.Force(-n) }
 
-// Used is how many bytes are taken.
+// Used returns how many bytes are taken.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// above reports whether one more call of that size exceeds a limit; 0 is no limit.
+// above reports whether size more exceeds a limit; a limit of 0 means none.
 func above(limit, used, size int) bool { return limit > 0 && used+size > limit }
 
 // Limits bound the calls that wait in one shard.
@@ -140,15 +141,15 @@ type Limits struct {
 	MailboxBytes, ShardBytes int
 	// Budget bounds the sizes of all waiting calls in the shards that share it.
 	Budget *Budget
-	// Lead is the entity to be activated before any call: its first turn in the opened shard is the
+	// Lead is an entity to be activated before any call: its first turn in the opened shard is the
 	// driver's own. Empty means none.
 	Lead string
 	// Handoff is how the shard moves.
 	Handoff Handoff
 }
 
-// reserve takes the room that a call needs to wait in the shard, unless it has it
-// already. It reports false where there is none.
+// reserve takes the room that a call needs to wait in the shard, unless the call has it already. It
+// returns false if there is no room.
 func (s *Shard) reserve(c *Call) bool {
 	switch {
 	case c.held:
@@ -175,7 +176,8 @@ func (s *Shard) release(c *Call) {
 	}
 }
 
-// sift removes the calls from a queue for which drop returns true, and returns them.
+// sift removes and returns the calls of a queue for which drop returns true, and releases their
+// bytes.
 func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
 	out := q.filter(drop)
 	for _, c := range out {
@@ -184,7 +186,7 @@ func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
 	return out
 }
 
-// wait puts a call into a queue of the shard's, or of one of its barriers.
+// wait puts a call into a queue of the shard, or of one of its barriers.
 func (s *Shard) wait(q *queue, c *Call) Verdict {
 	if q.len() >= s.limits.Waiting {
 		c.Full = ShardCalls
@@ -214,6 +216,6 @@ func (s *Shard) post(e *Entity, c *Call) Verdict {
 	return Queued
 }
 
-// Bytes is the size of all calls that wait in the shard: for a turn, a barrier, or for it
-// to open.
+// Bytes returns the size of all calls that wait in the shard: for turns, at barriers, or for it to
+// open.
 func (s *Shard) Bytes() int { return s.bytes }

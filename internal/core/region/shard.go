@@ -10,14 +10,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// State is where a shard stands at this node.
+// State is the stage of a shard at one node.
 type State uint8
 
 // The states of a shard at one node.
 const (
 	Closed     State = iota // not here
 	Preparing               // its state arrives from the old home
-	Prepared                // all state is here, waiting for Open
+	Prepared                // all its state is here; it waits for Open
 	Open                    // here: turns run
 	Draining                // moving away: running turns end, no new ones begin
 	Sent                    // moving away: the state is on its way
@@ -62,56 +62,56 @@ var legal = map[State][]State{
 //  1. A turn is under way only in Open and Draining.
 //  2. While the shard is Draining, running is the number of busy entities.
 //  3. A mailbox is empty unless its entity is busy and wanted.
-//  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
-//     than its own wait in its queue; unless it was forwarded to a departed home.
+//  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch than its own wait
+//     in its queue; unless it was forwarded to a departed home.
 //  5. A Forwarding shard remembers where it went, a Closed one does not.
 //  6. A shard that runs or ran here has had its home here since an epoch of at most its own.
 //  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
-//  8. Only an Open shard is on offer, and only where the old home serves on.
-//  9. Unless the shard is Open, every entity that is busy or live is wanted, and
-//     an idle one is live if and only if it has a Value.
+//  8. Only an Open shard is on offer, and only with Handoff.Serving.
+//  9. Unless the shard is Open, every entity that is busy or live is wanted, and an idle one is
+//     live if and only if it has a Value.
 //  10. barred is set while a barrier is closed, or calls are not direct.
-//  11. Every live entity is in the list of active ones, and they are counted.
-//  12. Each call that waits has reserved its size, and nothing else has.
-//  13. Senders have yet to flush only while the shard is Forwarding and not settled,
-//     and only a Forwarding shard is settled.
+//  11. Every live entity is in the list of active entities, and live entities are counted.
+//  12. Exactly the calls that wait have reserved their sizes.
+//  13. Senders owe a Flush only while the shard is Forwarding and not settled, and only a
+//     Forwarding shard is settled.
 //  14. A shard that is Closed or Forwarding has no entity.
 //  15. Tells are counted if and only if the turn under way is one of tells.
 //  16. An entity whose turn has a call is busy and wanted.
 type Shard struct {
-	// Driver is the driver's own. It is set once, before anything else.
+	// Driver is for the driver alone. It is set once, before anything else.
 	Driver any
 
 	id     placement.ShardID
 	self   transport.Address
 	limits Limits
 
-	// Where the shard stands at this node, by the placements and moves that are known here.
+	// The stage of the shard at this node, by the placements and moves that are known here.
 	state State
 	epoch placement.Epoch   // of the latest placement known here
 	term  uint32            // of the latest table known here
-	since placement.Epoch   // from which epoch on this node was its home without a break; 0: Closed
-	last  placement.Epoch   // Forwarding: under which this node was its home
-	home  transport.Address // under epoch
+	since placement.Epoch   // the epoch from which on this node was its home without a break; 0 if Closed
+	last  placement.Epoch   // if Forwarding, the last epoch under which this node was its home
+	home  transport.Address // the home under epoch
 	peer  transport.Address // the other end of a move
 	moveE placement.Epoch   // the move's epoch
 
 	// Where calls and flushes go for which the shard has left. A shard that has moved away is
-	// settled when no known sender's calls still come here. From then on it counts as gone, and
-	// late direct calls are answered with Moved, also while it comes back: an older one, which was
-	// refused, may not have come here again. Its departures stay: late flushes, and calls that
-	// older homes forward, still take the way of the calls before them.
+	// settled when no calls of known senders are expected here any more. From then on it counts as
+	// gone, and late direct calls are answered with Moved, also while it comes back: an older call,
+	// which was refused, may not have come here again. Its departures stay, because late flushes,
+	// and calls that older homes forward, still take the way of the calls before them.
 	departures departures
-	shown      placement.Epoch // the highest that a table named
-	settled    bool            // Forwarding: no sender is known whose calls still come here
-	over       placement.Epoch // of the latest departure after which the shard was settled
-	owed       owed            // senders that have yet to flush
+	shown      placement.Epoch // the highest epoch that a table named
+	settled    bool            // Forwarding, and no calls of known senders are expected here
+	over       placement.Epoch // the epoch of the latest departure after which the shard was settled
+	owed       owed            // the senders that owe a Flush
 
 	// Entities and their turns.
 	entities index
 	spare    []*entityCold // empty parts of entities, for reuse
 	running  int           // turns under way, counted while Draining
-	orphans  []*Entity     // whose turns are under way although the shard was lost
+	orphans  []*Entity     // the entities whose turns are under way although the shard was lost
 
 	// Calls that wait for the shard and for its barriers.
 	waiting   queue
@@ -119,28 +119,27 @@ type Shard struct {
 	barriers  barriers
 	barred    atomic.Bool // no turn begins outside the lock; see Entity.Enter
 	direct    bool        // see Direct
-	reopening int         // calls of reopen that are under way, one within the other
+	reopening int         // nested calls of reopen that are under way
 
 	// A move to another home, and its stop hooks.
 	pending     *move           // waits for the barriers
-	offered     *move           // under way while the shard goes on (Handoff.Serving)
-	granted     bool            // the other end is ready: no Init follows when the turns have ended
+	offered     *move           // the shard is on offer and still runs turns (Handoff.Serving)
+	granted     bool            // the new home is ready: no Init follows when the turns have ended
 	off         placement.Epoch // moves up to this epoch are cancelled
 	stops       bool            // the driver is between Stop and Stopped: no call begins a turn
 	stopE       placement.Epoch // of the move that Stop was for
 	stopping    []*Entity       // the entities in the turns of which the stop hooks run
-	passivating *Entity         // the one of stopping that the driver is at; nil means none yet
+	passivating *Entity         // the entity in stopping whose hook the driver runs; nil means none yet
 }
 
-// New returns the shard, Closed.
+// New returns a shard that is Closed.
 func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
 	s := &Shard{id: id, self: self, limits: l}
 	s.rebar()
 	return s
 }
 
-// become changes the state, by the table of legal moves. From then on it is recorded
-// again which senders have yet to flush.
+// become changes the state, by the table of legal moves. It also resets which senders owe a Flush.
 func (s *Shard) become(to State) {
 	if !slices.Contains(legal[s.state], to) {
 		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
@@ -148,29 +147,30 @@ func (s *Shard) become(to State) {
 	s.state, s.settled, s.owed = to, false, nil
 }
 
-// ID is the shard's kind and number.
+// ID returns the shard's type and number.
 func (s *Shard) ID() placement.ShardID { return s.id }
 
-// State is where the shard stands.
+// State returns the stage of the shard at this node.
 func (s *Shard) State() State { return s.state }
 
-// Epoch and Home are the latest placement that this node knows.
+// Epoch returns the epoch of the latest placement that this node knows.
 func (s *Shard) Epoch() placement.Epoch { return s.epoch }
 
-// Home is zero when the shard has no known home.
+// Home returns the home in the latest placement that this node knows; zero means none.
 func (s *Shard) Home() transport.Address { return s.home }
 
-// Peer and MoveEpoch are the other end and the epoch of the latest move.
+// Peer returns the other home of the latest move.
 func (s *Shard) Peer() transport.Address { return s.peer }
 
-// MoveEpoch is the epoch that the latest move leads to.
+// MoveEpoch returns the epoch to which the latest move leads.
 func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
 
-// LastEpoch is the one under which a Forwarding shard had its home here.
+// LastEpoch returns the last epoch under which this node was the home of a shard that is
+// Forwarding.
 func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 
-// begins returns the epoch from which on the shard's home is or was here, or, while it arrives,
-// will be here.
+// begins returns the epoch from which on this node is or was the shard's home or, while the shard
+// arrives, will be.
 func (s *Shard) begins() placement.Epoch {
 	if s.state == Preparing || s.state == Prepared {
 		return s.moveE
@@ -263,7 +263,7 @@ func (s *Shard) Check() error {
 	return nil
 }
 
-// checkSettled is invariant 13.
+// checkSettled checks invariant 13.
 func (s *Shard) checkSettled() error {
 	if away := s.state == Forwarding; s.settled && !away || len(s.owed) > 0 && (!away || s.settled) {
 		return fmt.Errorf("shard %v: invariant 13: %v, settled %v, and %d senders have yet to flush", s.id, s.state, s.settled, len(s.owed))
@@ -271,7 +271,7 @@ func (s *Shard) checkSettled() error {
 	return nil
 }
 
-// checkRoom is invariant 12.
+// checkRoom checks invariant 12.
 func (s *Shard) checkRoom() error {
 	sum, lost := 0, false
 	count := func(q *queue) *Call {

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding, which every message names. Fields that
-// are added do not change it.
+// format is the version of the encoding, which every message names. Adding fields does not change
+// it.
 const format = 1
 
 // MaxIDBytes is the longest id of an entity.
@@ -66,8 +66,8 @@ func setsToWire(seq uint64, parts []Part) *wire.RememberSets {
 	return w
 }
 
-// Decode reads the output of Encode. Other bytes, and impossible messages, give an error
-// and never a panic.
+// Decode reads the output of Encode. For other bytes, and for impossible messages, it returns an
+// error and never panics.
 func Decode(b []byte) (Message, error) {
 	var w wire.RememberMessage
 	if err := proto.Unmarshal(b, &w); err != nil {
@@ -104,7 +104,7 @@ func fromWire(w *wire.RememberMessage) (Message, error) {
 		parts, err := partsFromWire(b.Recalled)
 		return Recalled{b.Recalled.GetSeq(), parts}, err
 	}
-	return nil, errors.New("no message")
+	return nil, errors.New("it has no body")
 }
 
 func partsFromWire(w *wire.RememberSets) ([]Part, error) {
@@ -119,7 +119,7 @@ func partsFromWire(w *wire.RememberSets) ([]Part, error) {
 			return nil, err
 		}
 		if n := len(s.GetGone()); n != 0 && n != len(s.GetIds()) {
-			return nil, fmt.Errorf("%v: %d ids, %d marks", p.ShardID, len(s.GetIds()), n)
+			return nil, fmt.Errorf("%v: %d ids, but %d marks of removed ones", p.ShardID, len(s.GetIds()), n)
 		}
 		for i, id := range s.GetIds() {
 			if len(id) == 0 || len(id) > MaxIDBytes {
@@ -142,7 +142,7 @@ func checkShard(id placement.ShardID) error {
 // A Message is one of the messages among members: [Keep], [Kept], [Recall] or [Recalled].
 type Message interface{ message() }
 
-// Keep has changes, from a home to a replica. Seq counts the messages between the two,
+// Keep carries changes of ids from a home to a replica. Seq counts the messages between the two,
 // from 1.
 type Keep struct {
 	Seq   uint64
@@ -158,7 +158,7 @@ type Recall struct {
 	Wants []Want
 }
 
-// Recalled answers the Recall of that number, for the first of its wants at least.
+// Recalled answers the Recall of that number: its first want at least.
 type Recalled struct {
 	Seq   uint64
 	Parts []Part
@@ -169,24 +169,24 @@ func (Kept) message()     {}
 func (Recall) message()   {}
 func (Recalled) message() {}
 
-// A Want asks for the ids of a shard that follow After, in their order.
+// A Want asks for the ids of a shard that sort after the id After.
 type Want struct {
 	placement.ShardID
 	After string
 }
 
-// A Part is some changes of one shard's ids, in order, or some of its ids.
+// A Part is some changes of one shard's ids, in order, or some of the shard's ids.
 type Part struct {
 	placement.ShardID
-	// Epoch is the epoch of the home that has or had the shard; in a Recalled it is
-	// 0 if the member keeps no ids.
+	// Epoch is the epoch of the home that has or had the shard. In a Recalled it is 0 if the member
+	// keeps no ids of the shard.
 	Epoch placement.Epoch
 	// Seq counts the home's changes of the shard; 0 while the set is not whole.
 	Seq     uint64
-	Reset   bool // the set begins anew with this part
+	Reset   bool // the receiver's set starts empty with this part
 	Seal    bool // with this part the set is whole
 	Drop    bool // ids kept up to Epoch are not needed any more
-	More    bool // of a Recalled: more is left
+	More    bool // in a Recalled: more ids follow
 	Changes []Change
 }
 
@@ -196,7 +196,7 @@ type Change struct {
 	Gone bool
 }
 
-// overhead bounds the bytes of a part and of an id on the wire, beside the id's own.
+// Upper bounds for the bytes on the wire of a part, and of an id beside its own bytes.
 const (
 	partOverhead = 96
 	idOverhead   = 8

@@ -50,13 +50,13 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		{"no format", &wire.RememberMessage{}, "format 0"},
 		{"a later format", &wire.RememberMessage{Format: 2}, "format 2"},
-		{"nothing", &wire.RememberMessage{Format: 1}, "no message"},
+		{"nothing", &wire.RememberMessage{Format: 1}, "it has no body"},
 		{"no kind", keep(&wire.RememberSet{Shard: 1}), "type name is empty"},
 		{"no shard", keep(&wire.RememberSet{Kind: "Cart"}), "shard 0"},
 		{"no such shard", keep(&wire.RememberSet{Kind: "Cart", Shard: 1 << 31}), "want 1 to"},
 		{"an empty id", keep(&wire.RememberSet{Kind: "Cart", Shard: 1, Ids: [][]byte{{}}}), "id of 0 bytes"},
 		{"a long id", keep(&wire.RememberSet{Kind: "Cart", Shard: 1, Ids: [][]byte{make([]byte, 1025)}}), "id of 1025 bytes"},
-		{"other marks", keep(&wire.RememberSet{Kind: "Cart", Shard: 1, Ids: [][]byte{{1}}, Gone: []bool{true, true}}), "1 ids, 2 marks"},
+		{"other marks", keep(&wire.RememberSet{Kind: "Cart", Shard: 1, Ids: [][]byte{{1}}, Gone: []bool{true, true}}), "1 ids, but 2 marks"},
 	} {
 		b, err := proto.Marshal(test.w)
 		if err != nil {

@@ -25,10 +25,10 @@
 //	new home  Recall                       to every member that hosts something
 //	member    Recalled                     in parts, which may be empty
 //
-// Of several sets the one of the highest epoch counts, then the one with most
-// changes. While a shard is recalled its entities are activated when they are called, and
-// their ids are sent to the replicas when the old set is known. The new home waits for
-// members that do not answer until they are removed, or for Config.Patience.
+// Of several sets the one with the highest epoch counts and, of one epoch, the one with the most
+// changes. While a shard is recalled, its entities are activated when they are called; their ids are
+// sent to the replicas when the old set is known. The new home waits for a member that does not
+// answer until the member is removed, or for Config.Patience.
 //
 // An id that was safe is lost only when the home and all its replicas are lost before the
 // next home has heard of it; [Kind.Replicas] is the number of replicas.
@@ -36,9 +36,9 @@
 // # In a store
 //
 // A [StoreMachine] writes a shard's ids into [Buckets] records, each as a whole, by
-// compare-and-set. While one write of a record is under way further changes share the next. An id
-// is safe when the write that has it was answered. The right to write comes from elsewhere: a home
-// changes ids within turns, which need its lease. So a conflict is a late write of a former home,
-// and is overwritten. A home begins by rewriting the records it has read, so that no late write
+// compare-and-set. While a write of a record is under way, further changes share the next write. An
+// id is safe when the store has acknowledged the write with it. A home changes ids only within
+// turns, which need its lease, so a conflict can only be a late write of a former home, and is
+// overwritten. A home begins by rewriting the records that it has read, so that no late write
 // succeeds.
 package remember

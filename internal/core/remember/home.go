@@ -19,15 +19,15 @@ type home struct {
 	epoch placement.Epoch
 	seq   uint64 // of the latest change
 	ids   map[string]struct{}
-	came  int // ids that it began with: more than Kind.Max, if they were so many
+	came  int // the number of ids that it began with, which may exceed Kind.Max
 	waits []wait
 
 	recall   *recall
 	replicas []transport.Address
-	tell     bool // others may keep ids that are not needed any more
+	tell     bool // others may keep ids of it that are not needed any more
 }
 
-// wait is an Add whose change is not safe yet.
+// wait is an Add that has no answer yet, because its change is not safe.
 type wait struct {
 	seq    uint64
 	ticket Ticket
@@ -73,7 +73,7 @@ func (m *Machine) remove(in Remove) {
 	}
 }
 
-// changed queues a change for the replicas.
+// changed counts a change and queues it for the replicas.
 func (m *Machine) changed(h *home, c Change) {
 	h.seq++
 	if h.recall != nil && !c.Gone {
@@ -85,7 +85,8 @@ func (m *Machine) changed(h *home, c Change) {
 	m.release(h) // without replicas it cannot become safer
 }
 
-// assign chooses the replicas of the shard, once its ids are known.
+// assign chooses the replicas of a shard whose ids are known, and begins to send the set to new
+// ones.
 func (m *Machine) assign(h *home) {
 	if h.recall != nil {
 		return
@@ -113,8 +114,8 @@ func (m *Machine) assign(h *home) {
 	m.settle(h)
 }
 
-// rank returns the members that are to be the shard's replicas, by rendezvous hashing, the
-// first choice first.
+// rank returns the members that should be the shard's replicas, chosen by rendezvous hashing, the
+// best first.
 func (m *Machine) rank(h *home) []transport.Address {
 	type scored struct {
 		a     transport.Address
@@ -136,7 +137,7 @@ func (m *Machine) rank(h *home) []transport.Address {
 	return best
 }
 
-// safe returns the latest change up to which the shard's ids survive the loss of this
+// safe returns the number of the latest change up to which the shard's ids survive the loss of this
 // node.
 func (m *Machine) safe(h *home) (seq uint64) {
 	if len(h.replicas) == 0 {
@@ -150,7 +151,7 @@ func (m *Machine) safe(h *home) (seq uint64) {
 	return seq
 }
 
-// release answers the calls whose changes are safe.
+// release answers the Adds whose changes are safe.
 func (m *Machine) release(h *home) {
 	if h.recall != nil {
 		return
@@ -162,8 +163,8 @@ func (m *Machine) release(h *home) {
 	}
 }
 
-// settle informs all other members, once every replica has the set, that they need not
-// keep it.
+// settle informs all other members, once every replica has the set, that they need not keep the
+// shard's ids.
 func (m *Machine) settle(h *home) {
 	if !h.tell || h.recall != nil {
 		return
@@ -187,7 +188,7 @@ func (m *Machine) settle(h *home) {
 	}
 }
 
-// acknowledged records the changes known to a replica, and answers the calls waiting for them.
+// acknowledged records which changes a replica has, and answers the Adds that wait for them.
 func (m *Machine) acknowledged(from transport.Address, seq uint64) {
 	b := m.outboxes[from]
 	if b == nil || b.flight == nil || seq != b.seq {

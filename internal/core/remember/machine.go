@@ -99,7 +99,7 @@ func (m *Machine) receive(from transport.Address, msg Message) {
 	}
 }
 
-// view handles a new view. Messages under way to departed members are dropped.
+// view handles a new view. It drops the messages to departed members.
 func (m *Machine) view(v View) {
 	was := m.members
 	m.members, m.order = map[transport.Address]Member{}, nil
@@ -175,8 +175,8 @@ func (m *Machine) Has(id placement.ShardID, entity string) (has bool) {
 	return has
 }
 
-// IDs returns the ids of a shard that runs here, sorted. Known is false while they are
-// recalled, because there may be more.
+// IDs returns the ids of a shard that runs here, sorted. known is false while they are being
+// recalled: there may be more.
 func (m *Machine) IDs(id placement.ShardID) (ids []string, known bool) {
 	h := m.homes[id]
 	if h == nil {
@@ -237,8 +237,8 @@ func (m *Machine) open(in Open) {
 	m.assign(h)
 }
 
-// close gives a shard up. Its ids are kept until the next home says that it has
-// them.
+// close handles that a shard leaves this node. Its ids are kept until the next home says that it
+// has them.
 func (m *Machine) close(id placement.ShardID) {
 	h := m.homes[id]
 	if h == nil {
@@ -269,14 +269,14 @@ func (m *Machine) done(t Ticket, added bool, err error) {
 	}
 }
 
-// activate has entities of a shard activated.
+// activate has the driver activate entities of a shard.
 func (m *Machine) activate(h *home, ids []string) {
 	if len(ids) > 0 {
 		m.out.Activate = append(m.out.Activate, Activate{h.id, ids})
 	}
 }
 
-// outbox is the one of a member, which is made if there is none.
+// outbox returns the outbox of a member, and makes one if there is none.
 func (m *Machine) outbox(to transport.Address) *outbox {
 	b := m.outboxes[to]
 	if b == nil {

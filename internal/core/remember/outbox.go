@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// outbox has the changes for one member. One message at a time is under way.
+// outbox has the changes that are to be sent to one member. One message at a time is under way.
 type outbox struct {
 	to       transport.Address
 	seq      uint64
@@ -17,14 +17,14 @@ type outbox struct {
 	resendAt time.Time
 
 	queues  map[placement.ShardID]*queue // of the shards that it keeps
-	order   []placement.ShardID          // with something to send, in turn
+	order   []placement.ShardID          // the shards with something to send, in turn
 	drops   []Part                       // of shards that it need not keep
-	dropsAt time.Time                    // when they go; zero means there are none
+	dropsAt time.Time                    // when drops are sent; zero means there are none
 
-	taken uint64 // the last message from the member that was taken in
+	taken uint64 // the number of the last Keep received from the member
 }
 
-// sent is a part under way.
+// sent is a part of the message under way.
 type sent struct {
 	id     placement.ShardID
 	epoch  placement.Epoch
@@ -32,20 +32,20 @@ type sent struct {
 	sealed bool
 }
 
-// queue has the changes of one shard that were not sent to one replica.
+// queue has the changes of one shard that are still to be sent to one replica.
 type queue struct {
 	stale   bool // the whole set is to be sent
-	reset   bool // the next part begins it
+	reset   bool // the next part begins the whole set
 	changes []Change
-	full    int    // so many of changes make the set whole
+	full    int    // how many of changes are still part of the whole set
 	sealed  bool   // the whole set was sent
-	seq     uint64 // of the home's changes, after those that were sent
-	acked   uint64 // up to which the replica has them
-	ready   bool   // it has had a whole set
+	seq     uint64 // the home's number of the last change that was sent
+	acked   uint64 // the number up to which the replica has the changes
+	ready   bool   // the replica has got a whole set
 }
 
-// slack is how many changes, beyond twice the size of the set, may wait for a replica
-// that does not answer. If there are more, sending the whole set is shorter.
+// slack is how many changes, beyond twice the size of the set, may wait for a replica that does not
+// answer. Above that, sending the whole set is shorter.
 const slack = 1024
 
 func newOutbox(to transport.Address) *outbox {
@@ -61,7 +61,7 @@ func (b *outbox) queue(id placement.ShardID) *queue {
 	return q
 }
 
-// begin starts sending the whole set, under a new epoch.
+// begin makes the next parts send the whole set, under a new epoch of the home.
 func (q *queue) begin(b *outbox, id placement.ShardID) {
 	*q = queue{stale: true}
 	b.has(id)
@@ -79,20 +79,20 @@ func (q *queue) append(b *outbox, h *home, c Change) {
 
 func (q *queue) empty() bool { return !q.stale && len(q.changes) == 0 }
 
-// has records that changes of the shard are to be sent.
+// has records that the shard has changes to be sent.
 func (b *outbox) has(id placement.ShardID) {
 	if !slices.Contains(b.order, id) {
 		b.order = append(b.order, id)
 	}
 }
 
-// forget drops the unsent changes of a shard.
+// forget drops the shard's queue.
 func (b *outbox) forget(id placement.ShardID) {
 	delete(b.queues, id)
 	b.order = slices.DeleteFunc(b.order, func(o placement.ShardID) bool { return o == id })
 }
 
-// drop schedules the message that the member need not keep the shard.
+// drop schedules the message to the member that it need not keep the shard's ids.
 func (b *outbox) drop(h *home, at time.Time) {
 	b.keepAfterAll(h.id)
 	b.drops = append(b.drops, Part{ShardID: h.id, Epoch: h.epoch, Drop: true})
@@ -101,7 +101,7 @@ func (b *outbox) drop(h *home, at time.Time) {
 	}
 }
 
-// keepAfterAll cancels a drop that was not sent yet.
+// keepAfterAll cancels a drop that has not been sent.
 func (b *outbox) keepAfterAll(id placement.ShardID) {
 	b.drops = slices.DeleteFunc(b.drops, func(p Part) bool { return p.ShardID == id })
 	if len(b.drops) == 0 {
@@ -109,7 +109,8 @@ func (b *outbox) keepAfterAll(id placement.ShardID) {
 	}
 }
 
-// cut returns the next part of a shard's changes, and removes it from the queue.
+// cut removes the next part of a shard's changes from the queue, and returns it with its size in
+// bytes.
 func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 	if q.stale {
 		*q = queue{reset: true, ready: q.ready, acked: q.acked, seq: h.seq, full: len(h.ids)}
@@ -141,7 +142,7 @@ func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 	return p, spent
 }
 
-// pump sends the next message, or the last one again.
+// pump sends the next message, or repeats the last one when that is due.
 func (b *outbox) pump(m *Machine) {
 	switch {
 	case b.flight == nil:
@@ -152,7 +153,7 @@ func (b *outbox) pump(m *Machine) {
 	}
 }
 
-// send sends the next message, if there are changes.
+// send sends the next message, if there are changes or drops.
 func (b *outbox) send(m *Machine) {
 	var parts []Part
 	budget := m.config.MaxBatch

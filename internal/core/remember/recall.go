@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// recall looks for the ids of a shard whose home was lost.
+// recall is the search for the ids of a shard whose home was lost.
 type recall struct {
 	from     map[transport.Address]*answering // members that have not answered in full
 	best     set
@@ -17,20 +17,20 @@ type recall struct {
 	deadline time.Time
 }
 
-// answering is the part of a member's answer that has arrived.
+// answering is what has arrived of a member's answer.
 type answering struct {
 	set
 	after string
 }
 
-// asker has the question to one member that is under way.
+// asker has the question under way to one member.
 type asker struct {
 	seq      uint64
-	wants    []Want // nil: none is
+	wants    []Want // nil means that no question is under way
 	resendAt time.Time
 }
 
-// maxWants bounds the shards in one message.
+// maxWants bounds the shards in one Recall.
 const maxWants = 256
 
 // begin recalls a shard that has opened here.
@@ -47,7 +47,8 @@ func (m *Machine) begin(h *home) {
 	m.maybeRecalled(h)
 }
 
-// ask asks a member for the ids that it has not sent yet, or repeats the question.
+// ask asks a member for the ids of recalled shards that it has not sent yet. It repeats a question
+// without an answer after Config.Resend.
 func (m *Machine) ask(a transport.Address) {
 	k := m.askers[a]
 	if k == nil {
@@ -75,7 +76,7 @@ func (m *Machine) ask(a transport.Address) {
 	m.send(a, Recall{k.seq, k.wants})
 }
 
-// recalled handles an answer.
+// recalled handles a member's answer.
 func (m *Machine) recalled(from transport.Address, r Recalled) {
 	k := m.askers[from]
 	if k == nil || k.wants == nil || r.Seq != k.seq {
@@ -109,7 +110,7 @@ func (m *Machine) recalled(from transport.Address, r Recalled) {
 	}
 }
 
-// loseItsPatience ends recalls that have waited for Config.Patience.
+// loseItsPatience ends the recalls that have lasted for Config.Patience.
 func (m *Machine) loseItsPatience() {
 	for _, id := range slices.Clone(m.recalls) {
 		if h := m.homes[id]; !m.now.Before(h.recall.deadline) {
@@ -124,8 +125,7 @@ func (m *Machine) maybeRecalled(h *home) {
 	}
 }
 
-// finish ends a recall: it combines the recalled ids with the changes that were made
-// here meanwhile.
+// finish ends a recall. It combines the recalled ids with the changes made here during the recall.
 func (m *Machine) finish(h *home) {
 	r := h.recall
 	h.recall = nil
@@ -145,28 +145,29 @@ func (m *Machine) finish(h *home) {
 	m.assign(h)
 }
 
-// set is the ids of a shard at one moment of its home.
+// set is the ids of a shard as one of its homes had them at one moment.
 type set struct {
 	epoch placement.Epoch
 	seq   uint64
 	ids   map[string]struct{}
 }
 
-// newer reports whether s is to be believed rather than o.
+// newer reports whether s is from a later moment than o.
 func (s set) newer(o set) bool {
 	return s.epoch > o.epoch || s.epoch == o.epoch && s.seq > o.seq
 }
 
-// kept has the ids kept by this node for a shard elsewhere.
+// kept has the ids that this node keeps for a shard that runs elsewhere.
 type kept struct {
-	set          // the latest that is whole; epoch 0: none yet
-	filling *set // the next one, while it comes
+	set          // the latest whole set; epoch 0 means none yet
+	filling *set // the next set, while it arrives
 	from    transport.Address
 }
 
 func (k *kept) nothing() bool { return k.epoch == 0 && k.filling == nil }
 
-// keep takes changes in. A message that came before is only answered.
+// keep applies the changes of a Keep, and acknowledges it. A Keep that came before is only
+// acknowledged.
 func (m *Machine) keep(from transport.Address, k Keep) {
 	b := m.outbox(from)
 	if k.Seq == b.taken+1 {
@@ -227,7 +228,7 @@ func (m *Machine) take(from transport.Address, p Part) {
 	}
 }
 
-// best is the newest set of a shard that is known here.
+// best returns the newest set of a shard that this node has.
 func (m *Machine) best(id placement.ShardID) (best set) {
 	if k := m.kept[id]; k != nil {
 		best = k.set
@@ -240,7 +241,7 @@ func (m *Machine) best(id placement.ShardID) (best set) {
 	return best
 }
 
-// answer sends the known ids of shards, as many as fit into one message.
+// answer sends the ids of shards that this node has, as many as fit in one message.
 func (m *Machine) answer(from transport.Address, r Recall) {
 	var parts []Part
 	budget := m.config.MaxBatch
@@ -268,7 +269,7 @@ func (m *Machine) answer(from transport.Address, r Recall) {
 	m.send(from, Recalled{r.Seq, parts})
 }
 
-// KeptFor is the number of ids kept for shards elsewhere.
+// KeptFor returns the number of ids that this node keeps for shards elsewhere.
 func (m *Machine) KeptFor() (n int) {
 	for _, k := range m.kept { //arch:order-free counts
 		n += len(k.ids)

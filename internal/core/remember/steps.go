@@ -8,21 +8,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Config are a machine's settings. Zero values mean the defaults.
+// Config holds the settings of a machine. A zero value means the default.
 type Config struct {
 	// Kinds are the remembered types by name; missing ones have the defaults.
 	Kinds map[string]Kind
-	// MaxBatch bounds the bytes of ids in one message, up to one id more. Default
+	// MaxBatch bounds the bytes of ids in one message; a message may exceed it by one id. Default
 	// 48 KiB.
 	MaxBatch int
-	// Resend is the time between two sendings of a message that is not answered.
-	// Default 300ms.
+	// Resend is the time after which a message without an answer is sent again. Default 300ms.
 	Resend time.Duration
 	// Patience is how long a recall waits for members that do not answer and are
 	// not removed either. Default 5s.
 	Patience time.Duration
-	// DropDelay is how long the message that a set is not needed waits for others
-	// of its kind. Default 1s.
+	// DropDelay is how long a message that a member need not keep a set waits for others of its
+	// kind, to be sent together. Default 1s.
 	DropDelay time.Duration
 }
 
@@ -57,25 +56,24 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A Ticket identifies an Add for whose answer the driver waits; 0 for none.
+// A Ticket identifies an Add whose answer the driver awaits. With 0 there is no answer.
 type Ticket uint64
 
 // An Input of a [Machine] is one of [View], [Open], [Close], [Add], [Remove], [Receive] or
 // [Tick]. A [StoreMachine] has others.
 type Input interface{ input() }
 
-// View is the other members that are not down and host something. It replaces the
-// last one.
+// View lists the other members that are not down and host some type. It replaces the previous View.
 type View struct{ Members []Member }
 
 // A Member is a member of a View.
 type Member struct {
 	Address transport.Address
-	Up      bool     // it may be given something to keep
-	Kinds   []string // that it hosts
+	Up      bool     // it may become a replica
+	Kinds   []string // the types that it hosts
 }
 
-// Open reports a shard running here, under that epoch. With Known its ids came with it, or none
+// Open reports that a shard runs here, under an epoch. With Known, its ids came with it, or no ids
 // were lost; otherwise they are recalled.
 type Open struct {
 	placement.ShardID
@@ -84,17 +82,17 @@ type Open struct {
 	Known bool
 }
 
-// Close says that a shard no longer runs here.
+// Close reports that a shard does not run here any more.
 type Close struct{ placement.ShardID }
 
-// Add remembers an entity. It is done at once, or when the id is safe.
+// Add remembers an entity. Done answers it at once, or when the id is safe.
 type Add struct {
 	placement.ShardID
 	ID     string
 	Ticket Ticket
 }
 
-// Remove forgets an entity.
+// Remove forgets an entity. It has no answer.
 type Remove struct {
 	placement.ShardID
 	ID string
@@ -117,12 +115,12 @@ func (Remove) input()  {}
 func (Receive) input() {}
 func (Tick) input()    {}
 
-// Output has the actions to be taken.
+// Output has the driver's work after a step.
 type Output struct {
 	Send     []Envelope
 	Activate []Activate
 	Done     []Done
-	// Recalled are the shards of which the ids were looked for.
+	// Recalled are the recalls that have ended.
 	Recalled []Recollection
 	// WakeAt is when the next Step is due, if nothing happens before; zero means never.
 	WakeAt time.Time
@@ -134,26 +132,26 @@ type Envelope struct {
 	Message Message
 }
 
-// Activate names the entities of a shard that are to be activated again, sorted. Some may
-// be active already.
+// Activate names the entities of a shard that the driver must activate, sorted. Some may be active
+// already.
 type Activate struct {
 	placement.ShardID
 	IDs []string
 }
 
-// Done answers an Add.
+// Done answers the Add with that Ticket.
 type Done struct {
 	Ticket Ticket
-	New    bool  // it was not remembered before
-	Err    error // it is not remembered: ErrFull, or the store's
+	New    bool  // the entity was not remembered before
+	Err    error // why the entity is not remembered: ErrFull, or an error of the store
 }
 
-// A Recollection is the result of a recall.
+// A Recollection is the result of a recall: Found ids.
 type Recollection struct {
 	placement.ShardID
 	Found  int
-	Silent []transport.Address // members that were not waited for any longer
+	Silent []transport.Address // members that had not answered within Config.Patience
 }
 
-// ErrFull means that the shard remembers the maximum number of entities.
+// ErrFull means that the shard remembers as many entities as Kind.Max allows.
 var ErrFull = errors.New("the shard remembers as many entities as it may")

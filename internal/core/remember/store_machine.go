@@ -16,12 +16,12 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Buckets is how many records of a store a shard's ids are spread over, by their
-// hash, so that a change writes an eighth of them.
+// Buckets is the number of a store's records over which a shard's ids are spread, by their hash, so
+// that a change writes an eighth of the ids.
 const Buckets = 8
 
-// storeRetry is how long a record that could not be written or found rests. An Add to the
-// record ends its rest. A shard that could not be read always rests for the full time.
+// storeRetry is the pause before a failed write or find of a record is repeated. An Add to the
+// record ends the pause. A shard that could not be read always waits for the full pause.
 const storeRetry = time.Second
 
 // A StoreMachine remembers the entities of one type's shards at one node in a store. Its
@@ -45,7 +45,7 @@ type StoreMachine struct {
 type StoreOutput struct {
 	Load     []Load
 	Write    []Write
-	Find     []Write // get the revision of that record
+	Find     []Write // get the revision of each record
 	Activate []Activate
 	Done     []Done
 	Recalled []Recollection
@@ -53,14 +53,14 @@ type StoreOutput struct {
 	WakeAt time.Time
 }
 
-// Load asks for all records of a shard. Gen distinguishes answers from before and after
-// the shard left and came back.
+// Load asks for all records of a shard. Gen distinguishes the shard's stays here, so that an answer
+// from an earlier stay is ignored.
 type Load struct {
 	placement.ShardID
 	Gen uint64
 }
 
-// Write puts a record.
+// Write asks to put a record, which must have the revision Expect.
 type Write struct {
 	Load
 	Bucket int
@@ -75,7 +75,7 @@ type Loaded struct {
 	Err     error
 }
 
-// A Record is one of a shard's, as the store has it.
+// A Record is one record of a shard, as the store has it.
 type Record struct {
 	Bucket   int
 	Value    []byte
@@ -90,33 +90,33 @@ type Written struct {
 	Err      error
 }
 
-// Found is the answer to a find: None where there is no record.
+// Found answers a find. Its Revision is None if there is no record.
 type Found Written
 
 func (Loaded) input()  {}
 func (Written) input() {}
 func (Found) input()   {}
 
-// shardSet is the set of ids of a shard that runs here.
+// shardSet has the ids of a shard that runs here.
 type shardSet struct {
 	id      placement.ShardID
 	gen     uint64
 	ids     map[string]struct{}
-	known   bool // ids came along
+	known   bool // the ids came with the shard
 	loaded  bool
-	retryAt time.Time           // when to load again; zero means it is under way, or done
-	gone    map[string]struct{} // forgotten since it opened, until it is loaded
+	retryAt time.Time           // when to load again; zero means that a Load is under way, or done
+	gone    map[string]struct{} // ids forgotten since the shard opened, until it is loaded
 	buckets [Buckets]bucket
 }
 
-// bucket is one record.
+// bucket is the state of one record.
 type bucket struct {
 	revision store.Revision
 	dirty    bool
 	busy     bool      // a write or a find is under way
-	retryAt  time.Time // of the failed request
-	waits    []wait    // for the next write
-	flight   []wait    // for the one under way
+	retryAt  time.Time // when to repeat the failed request
+	waits    []wait    // Adds that wait for the next write
+	flight   []wait    // Adds that wait for the write under way
 }
 
 // NewStoreMachine returns a machine without shards.
@@ -156,7 +156,7 @@ func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
 	return b.out
 }
 
-// answered returns the set that an answer is for; nil if its shard has left.
+// answered returns the set to which an answer belongs; nil if its shard has left.
 func (b *StoreMachine) answered(l Load) *shardSet {
 	if p := b.shards[l.ShardID]; p != nil && p.gen == l.Gen {
 		return p
@@ -200,7 +200,7 @@ func (b *StoreMachine) close(id placement.ShardID) {
 	}
 }
 
-// answerAll answers all Adds that wait for a record, with an error or nil.
+// answerAll answers all Adds that wait for a record; err may be nil.
 func (b *StoreMachine) answerAll(k *bucket, err error) {
 	for _, w := range slices.Concat(k.flight, k.waits) {
 		b.done(w, err)
@@ -258,8 +258,8 @@ func (b *StoreMachine) remove(in Remove) {
 	}
 }
 
-// loaded adds the ids that the store has of a shard. If ids came along with the shard, those
-// of the store are ignored.
+// loaded adds the ids that the store has of a shard. It ignores them if the ids came with the
+// shard.
 func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	var stored []string
 	err := in.Err
@@ -303,7 +303,7 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	}
 }
 
-// bucket is the ids that belong there, sorted.
+// bucket returns the ids that belong to the i-th record, sorted.
 func (p *shardSet) bucket(i int) (ids []string) {
 	for id := range p.ids { //arch:order-free sorted below
 		if bucketOf(id) == i {
@@ -330,7 +330,7 @@ func (b *StoreMachine) written(p *shardSet, in Written) {
 	}
 }
 
-// found overwrites the value that was in the way.
+// found has the record written again, over the value that caused the conflict.
 func (b *StoreMachine) found(p *shardSet, in Found) {
 	k := &p.buckets[in.Bucket]
 	if in.Err != nil {
@@ -403,7 +403,7 @@ func sortedShards(shards map[placement.ShardID]*shardSet) []placement.ShardID {
 	return ids
 }
 
-// Idle reports whether all changes of the shards that were read have been written.
+// Idle reports whether all changes have been written of the shards that were read.
 func (b *StoreMachine) Idle() bool {
 	for _, p := range b.shards { //arch:order-free any will do
 		for i := range p.buckets {
@@ -423,8 +423,8 @@ func (b *StoreMachine) Has(id placement.ShardID, entity string) (has bool) {
 	return has
 }
 
-// IDs are those of a shard that runs here, sorted. Known is false while they are
-// read: there may be more.
+// IDs returns the ids of a shard that runs here, sorted. known is false while they are being read:
+// there may be more.
 func (b *StoreMachine) IDs(id placement.ShardID) (ids []string, known bool) {
 	p := b.shards[id]
 	if p == nil {
@@ -442,7 +442,7 @@ func encodeBucket(id placement.ShardID, ids []string) ([]byte, error) {
 	return proto.Marshal(w)
 }
 
-// decodeBucket is the opposite of encodeBucket for that shard.
+// decodeBucket decodes a record of that shard, which encodeBucket has made.
 func decodeBucket(id placement.ShardID, b []byte) ([]string, error) {
 	var w wire.RememberSet
 	if err := proto.Unmarshal(b, &w); err != nil {
@@ -468,8 +468,9 @@ type Stored struct {
 	Value  []byte
 }
 
-// Reshard returns the records of a type with each given id once under its shard by locate, in the
-// order of shards and buckets, and the ids without a shard.
+// Reshard moves each id to the shard that locate returns. It returns the new records of the type,
+// in the order of shards and buckets and each id once, the number of ids, and the ids for which
+// locate fails.
 func Reshard(records []Stored, locate func(id string) (shard uint32, err error)) (moved []Stored, ids int, homeless []string, err error) {
 	type place struct {
 		placement.ShardID

@@ -10,18 +10,18 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// FrameBytes is the size at which a frame is full, because larger ones gain nothing. A larger
-// frame has one envelope.
+// FrameBytes is the size at which a frame is full, because larger frames gain nothing. Only a frame
+// of one envelope may be larger.
 const FrameBytes = 64 << 10
 
-// frame is the encoded envelopes of one NATS message behind room for a header.
+// frame has the encoded envelopes of one NATS message, behind room for the header.
 type frame struct {
 	first   uint64
-	refuses uint64 // the lowest sequence that a refusal in it names; 0 means none
+	refuses uint64 // the lowest sequence that a refusal in the frame names; 0 means none
 	count   uint32
 	sends   uint32
 	bounces uint32 // number of sendings that bounced
-	bounced uint32 // the latest of those
+	bounced uint32 // the latest sending that bounced
 	closed  bool
 	buf     []byte // wire.MaxFrameHeader bytes of room, then the envelopes
 }
@@ -30,18 +30,18 @@ func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
 
 func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 
-// neverArrived reports whether each sending of the frame bounced, if there was any.
+// neverArrived reports whether the frame was never sent, or every sending of it bounced.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 
-// awaitsBounce reports whether each sending of the frame except the latest has bounced. If that one
-// bounces too, the frame never arrived.
+// awaitsBounce reports whether each sending of the frame except the latest has bounced. If the
+// latest bounces too, the frame never arrived.
 func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced < f.sends }
 
-// sendBits is the number of bits of a token that count the sendings of one frame. The
-// count begins anew after 65,535, which takes hours; bounces are ignored from then on.
+// sendBits is the number of bits of a token that count the sendings of one frame. The count
+// overflows after 65,535 sendings, which take hours; bounces are ignored from then on.
 const sendBits = 16
 
-// token returns the name of the frame's latest sending, which is not 0.
+// token returns the token of the frame's latest sending, which is not 0.
 func (f *frame) token() uint64 { return f.first<<sendBits | uint64(f.sends)&(1<<sendBits-1) }
 
 // sendingOf returns the frame and the sending that a token names.
@@ -49,7 +49,7 @@ func sendingOf(token uint64) (first uint64, sending uint32) {
 	return token >> sendBits, uint32(token & (1<<sendBits - 1))
 }
 
-// frames are the envelopes for a peer that it has not acknowledged, in frames.
+// frames holds the envelopes for a peer that the peer has not acknowledged, in frames.
 //
 // Invariants:
 //  1. acked ≤ every held sequence < next, without gaps.
@@ -70,7 +70,7 @@ type frames struct {
 	held       int
 	account    *Account // in which held counts too
 	usual      int      // bytes of the frame that was closed last
-	refusals   int      // frames with refusals
+	refusals   int      // the number of frames with refusals
 	lent       uint64   // first sequence of the frame whose payload the driver may still read
 	maxPayload int      // of the broker, in bytes
 }
@@ -78,10 +78,11 @@ type frames struct {
 // Next returns the sequence of the next appended envelope.
 func (q *frames) Next() uint64 { return q.next }
 
-// Acked returns the highest sequence up to which the peer has handled everything.
+// Acked returns the highest acknowledged sequence: the peer has acknowledged every envelope up to
+// it.
 func (q *frames) Acked() uint64 { return q.acked }
 
-// noteRefusal is called for each refusal that is added to a frame.
+// noteRefusal records in the frame a refusal that is added to it.
 func (q *frames) noteRefusal(f *frame, e *wire.Envelope) {
 	if e.Seq == 0 {
 		return
@@ -130,8 +131,8 @@ func (q *frames) Full() bool { return len(q.list)-q.sendAt > 1 }
 // Unpublished reports whether appended envelopes have not been handed out.
 func (q *frames) Unpublished() bool { return q.sendAt < len(q.list) }
 
-// empty returns a frame without envelopes. It has the sequence of the next new frame, so the peer
-// misses nothing.
+// empty returns a frame without envelopes. Its sequence is that of the next unpublished frame, so
+// the peer misses nothing.
 func (q *frames) empty() *frame {
 	f := &frame{first: q.next, buf: make([]byte, wire.MaxFrameHeader)}
 	if q.sendAt < len(q.list) {
@@ -140,9 +141,9 @@ func (q *frames) empty() *frame {
 	return f
 }
 
-// safeAck returns ack, or less, so that no frame behind f has a refusal of an envelope at
-// or below it. A sender that receives an acknowledgement forgets the envelope, and sends
-// later ones to another home.
+// safeAck returns ack, lowered so that no frame behind f has a refusal of an envelope at or below
+// it. When a sender receives an acknowledgement, it forgets the envelope, and sends later ones to
+// another home.
 func (q *frames) safeAck(f *frame, ack uint64) uint64 {
 	if q.refusals == 0 {
 		return ack
@@ -161,8 +162,7 @@ func (q *frames) rewindTo(i int) {
 	q.sendAt = min(q.sendAt, i)
 }
 
-// release skips handled frames and drops acknowledged ones, even if they were about to be sent
-// again.
+// release skips handled frames and drops acknowledged ones, even those about to be sent again.
 func (q *frames) release() {
 	for q.handled < len(q.list) && q.list[q.handled].last() <= q.handledTo {
 		if f := &q.list[q.handled]; q.handled < q.sendAt {
@@ -203,9 +203,10 @@ type Unacknowledged struct {
 	NotExecuted bool
 }
 
-// TakeUnacknowledged empties the session, in order of sequence. With bye the peer has
-// said goodbye, so envelopes that it had not handled never will be. Without, only
-// envelopes that were never published, or bounced each time, are certainly not executed.
+// TakeUnacknowledged removes and returns all unacknowledged envelopes, in order. If bye is set, the
+// peer has said goodbye, so it never handles envelopes that it had not handled yet: they are
+// certainly not executed. Otherwise that is certain only of envelopes that were never published, or
+// bounced each time.
 func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	var out []Unacknowledged
 	for i := q.head; i < len(q.list); i++ {
@@ -222,8 +223,8 @@ func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	return out
 }
 
-// AwaitsBounce reports whether a bounce may be under way and prove that the peer never received
-// some envelopes.
+// AwaitsBounce reports whether a bounce may be under way that would prove that the peer never
+// received some envelopes.
 func (q *frames) AwaitsBounce() bool {
 	return slices.ContainsFunc(q.list[q.handled:], func(f frame) bool { return f.awaitsBounce() })
 }
@@ -246,8 +247,8 @@ func (q *frames) Find(seq uint64) (e wire.Envelope, ok bool) {
 	return e, false
 }
 
-// Void replaces the envelope with that sequence by a void one, if it certainly never
-// reached the peer. It reports whether it did.
+// Void replaces the envelope with that sequence by an empty one, if it certainly never reached the
+// peer. It reports whether it did.
 func (q *frames) Void(seq uint64) bool {
 	for i := q.head; i < len(q.list); i++ {
 		f := &q.list[i]
@@ -285,7 +286,7 @@ func (q *frames) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope)
 	}
 }
 
-// clone copies an envelope with all its slices, because the buffer of its frame will have other frames.
+// clone copies an envelope with all its slices, because the frame's buffer will be reused.
 func clone(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Kind = append([]byte(nil), e.Kind...)
@@ -337,15 +338,16 @@ func (q *frames) broken() error {
 	return nil
 }
 
-// bufferSizes are the sizes of the buffers for encoded frames. All sessions share the buffers. Each
+// bufferSizes are the sizes of the buffers for encoded frames, which all sessions share. Each size
 // is a few times the one before, so that a frame takes little more memory than it has bytes. A
 // larger frame, of one envelope, has a buffer of its own.
 var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, FrameBytes}
 
-// buffers has the unused buffers, by size; each is stored as a pointer to its first byte.
+// buffers has the unused buffers, by size. Each is stored as a pointer to its first byte.
 var buffers [len(bufferSizes)]sync.Pool
 
-// newBuffer returns a buffer with room for a header and likely for that many bytes.
+// newBuffer returns a buffer with room for a header, of a size that likely suffices for likely
+// bytes.
 func newBuffer(likely int) []byte {
 	return buffer(max(wire.MaxFrameHeader, min(likely, FrameBytes)))[:wire.MaxFrameHeader]
 }
@@ -364,7 +366,7 @@ func buffer(n int) []byte {
 	return make([]byte, 0, n)
 }
 
-// reserve makes room for size more bytes.
+// reserve makes room in b for size more bytes.
 func reserve(b []byte, size int) []byte {
 	if len(b)+size <= cap(b) {
 		return b
@@ -383,12 +385,12 @@ func recycle(b []byte) {
 	}
 }
 
-// An Account counts the bytes that are held for a client until it acknowledges them, in one
-// session or, as the account above those, for all clients of one name. A client that does not
-// acknowledge would otherwise make this process keep as many answers as it likes to ask for. Nil
-// is no bound. It is safe for concurrent use.
+// An Account counts the bytes held for a client until the client acknowledges them. A session has
+// an account, and the account above it counts those of all clients of one name. Otherwise a client
+// that does not acknowledge could make this process keep any number of answers. A nil Account has
+// no bound. It is safe for concurrent use.
 //
-// The handling beyond the bound has three steps, to notify a client that is merely slow:
+// Above the bound, the client is treated in three steps, so that a merely slow one is notified:
 //   - Full: its calls are refused before their turns.
 //   - Crowded: the results of turns under way are dropped, and frames with new envelopes are not
 //     handled, as if they were lost, except for their acknowledgements.
@@ -399,10 +401,11 @@ type Account struct {
 	held  atomic.Int64
 }
 
-// NewAccount returns an account of that many bytes. They also count in up; nil means in no other.
+// NewAccount returns an account of that many bytes. They also count in up; nil means in no other
+// account.
 func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
 
-// An Excess is how far an account is above its bound.
+// An Excess is a step by which an account is above its bound.
 type Excess uint8
 
 // The steps of an Excess.
@@ -429,8 +432,8 @@ func (a *Account) Excess() (most Excess) {
 	return most
 }
 
-// Held returns the bytes in the account, and its bound, of the topmost account that is above its
-// bound; of the lowest if none is.
+// Held returns the bytes in an account and the account's bound. The account is the topmost one that
+// is above its bound or, if none is, a itself.
 func (a *Account) Held() (bytes, limit int64) {
 	for at := a; at != nil; at = at.up {
 		if held := at.held.Load(); at == a || held > at.limit {
@@ -440,12 +443,13 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is how much a session must hold before its frames are not handled because its account
-// or one above it is crowded. So other processes of the same name that acknowledge still get their
-// refusals.
+// fairBytes is how many bytes a session must hold before its frames are ignored because its
+// account, or one above it, is crowded. So other processes of the same name that acknowledge still
+// get their refusals.
 const fairBytes = 64 << 10
 
-// Excuse returns the envelope that is kept in a crowded account instead of e; nil means none.
+// Excuse returns the envelope to keep instead of e, as the account's Excess requires; nil means
+// none.
 func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
 	switch excess := a.Excess(); {
 	case excess < Crowded || e.Type != wire.TypeAnswer && e.Type != wire.TypeRefusal:
@@ -463,7 +467,7 @@ func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
 }
 
 const (
-	// smallAnswer is how many bytes an answer may have that is kept in a crowded account.
+	// smallAnswer is the most bytes that an answer kept in a crowded account may have.
 	smallAnswer    = 256
 	unacknowledged = "they were dropped: the client leaves too many answers unacknowledged"
 )

@@ -7,26 +7,27 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A client may be away for so long that a member drops its session with the client and all
+// A client may be away for so long that a member drops its session with the client, and all
 // sequences with it. When the client comes back, envelopes that it sends again must not be taken
 // for new ones. So each side numbers its sessions with the other, and a session belongs to one pair
-// of numbers. The client asks for the member's number with an empty frame with its own (Hello),
-// adopts only the answer to that question, and sends nothing else before. A member handles only
-// frames that have its number (Session), so it needs no record of dropped sessions.
+// of numbers. The client asks for the member's number with an empty frame that has the client's
+// number (Hello). It adopts only the answer to that question, and sends nothing else before. A
+// member handles only frames that have its number (Session), so it needs no record of dropped
+// sessions.
 //
-// To a client a greater Session means that the member has dropped the session, and its calls may
-// have run. To a member a greater Hello means that the client has dropped it. Either then begins a
-// new session. Smaller numbers belong to dropped sessions and are ignored. Members do not drop each
-// other while they are members, and have no numbers.
+// For a client, a greater Session means that the member has dropped the session, and that its calls
+// may have run. For a member, a greater Hello means that the client has dropped it. Either side
+// then begins a new session. Smaller numbers belong to dropped sessions and are ignored. Members do
+// not drop each other while they are members, and have no numbers.
 
 // handshake has the numbers of a session between a member and a client.
 type handshake struct {
 	number  uint64    // the member's; 0 means it has not said it yet
 	hello   uint64    // the client's; 0 means it has not asked yet
 	asked   bool      // the client is to be answered
-	begun   bool      // the number has come with the frame under way
+	begun   bool      // the frame being received has brought the number
 	dropped bool      // the peer has dropped the session
-	helloAt time.Time // when to ask for the number, again
+	helloAt time.Time // when to ask for the number again
 }
 
 func newHandshake(cfg Config, peer transport.Peer) handshake {
@@ -39,8 +40,8 @@ func newHandshake(cfg Config, peer transport.Peer) handshake {
 	return handshake{}
 }
 
-// question takes a client's question for the number of this session. It reports whether
-// the client must be answered now.
+// question handles a client's question for the number of this session. It reports whether the
+// client must be answered now.
 func (s *handshake) question(hello uint64) bool {
 	switch {
 	case hello < s.hello || hello == 0: // no number, or that of a session that the client has dropped
@@ -53,8 +54,9 @@ func (s *handshake) question(hello uint64) bool {
 	return false
 }
 
-// answer handles a member's frame with another number than this client's session, which may be unknown yet. It
-// reports whether the frame belongs to the session, and whether the client must ask for the number.
+// answer handles a member's frame whose number is not that of this client's session, which may
+// still be unknown. It reports whether the frame belongs to the session, and whether the client
+// must ask for the number.
 func (s *handshake) answer(h *wire.FrameHeader) (belongs, ask bool) {
 	switch {
 	case h.Session == 0: // foreign

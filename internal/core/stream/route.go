@@ -9,17 +9,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RouteState is a sender's knowledge of a shard's home.
+// RouteState is what a sender knows of a shard's home.
 type RouteState uint8
 
 // The states of a route.
 const (
-	// Unknown: the shard has no known home; calls are held until the table says.
+	// Unknown: the shard has no known home. Calls are held until the table names one.
 	Unknown RouteState = iota
 	// Known: calls go to Home under Epoch.
 	Known
-	// Stopped: the home changed while envelopes to the old one were not acknowledged. Calls are
-	// held until then, so that the envelopes refused by the old home are sent first.
+	// Stopped: the home changed while envelopes to the old home were not acknowledged. Calls are
+	// held until they are, so that envelopes refused by the old home are sent first.
 	Stopped
 )
 
@@ -36,8 +36,8 @@ func (s RouteState) String() string {
 	return fmt.Sprintf("RouteState(%d)", uint8(s))
 }
 
-// An Outgoing is an ask or a tell that waits at its sender. Driver belongs to the driver,
-// which completes it when the call ends.
+// An Outgoing is an ask or a tell that waits at its sender. Driver is a value of the driver, with
+// which it completes the call.
 type Outgoing struct {
 	Envelope wire.Envelope
 	Driver   any
@@ -45,33 +45,37 @@ type Outgoing struct {
 
 // A Route is one shard as one sender sees it. It is not safe for concurrent use.
 //
-// Order per (sender, entity) rests on three rules. A route leaves its home only with a Flush behind
-// the last envelope sent there. It is Stopped while an envelope sent there is not acknowledged.
-// When it leaves Stopped it sends a Barrier, to make the new home wait for the Flush, then the
-// refused envelopes in the order of sending, then the held ones in the order of making.
+// Three rules keep the order per (sender, entity). When a route leaves a home, it sends a Flush
+// behind the last envelope for that home. It is Stopped while an envelope to that home is not
+// acknowledged. When it leaves Stopped, it sends the new home a Barrier, which makes that home wait
+// for the Flush, then the refused envelopes in the order of sending, and then the held ones in the
+// order of making.
 type Route struct {
 	State RouteState
-	Home  transport.Address // of Known; the old one of Stopped
+	Home  transport.Address // the home if Known, the old home if Stopped
 	Epoch placement.Epoch
 	// LastSeq is the highest sequence sent to Home for this shard, the Barrier's
 	// included; 0 means none.
 	LastSeq uint64
 
-	via     transport.Address // the home before Home; in Unknown the last one
-	left    placement.Epoch   // under which calls went to via; 0 means via has departed
+	via     transport.Address // the home before Home; the last home if Unknown
+	left    placement.Epoch   // the epoch under which calls went to via; 0 means via has departed
 	lost    transport.Address // the last home after via, which has departed; zero means none
-	next    transport.Address // the home after Stopped; zero means not known
+	next    transport.Address // the home to which a Stopped route goes; zero means not known
 	nextAt  placement.Epoch
 	flushed placement.Epoch // the placement that a Flush already went out for
 	refused []Outgoing
 	held    []Outgoing
 }
 
-// A Step is what the driver must do after a change of a route, in this order:
-// append a Flush to the session of FlushTo, naming Home, Epoch and Left, the epoch
-// under which calls went there until now, and tell the route its sequence if it is Stopped;
-// if Go, append a Barrier by way of each of Via to the new home, then Deliver, and only
-// then let calls pass by; if Ask, find out the home of the shard.
+// A Step is the driver's work after a change of a route, in this order:
+//
+//  1. If FlushTo is set, append a Flush to its session. The Flush names Home, Epoch and Left, the
+//     epoch under which calls went to FlushTo until now. If the route is Stopped, set its LastSeq
+//     to the sequence of the Flush.
+//  2. If Go is set, append to the new home's session a Barrier for each of Via, then Deliver. Only
+//     then may other calls pass.
+//  3. If Ask is set, find out the shard's home.
 type Step struct {
 	FlushTo transport.Address // zero: no Flush
 	Home    transport.Address
@@ -83,14 +87,15 @@ type Step struct {
 	Ask     bool
 }
 
-// Hold keeps a call until the route is known. It must not be called while Known.
+// Hold keeps a call until the route is Known, and must not be called when it is. It returns true if
+// the driver must find out the shard's home.
 func (r *Route) Hold(o Outgoing) (ask bool) {
 	r.held = append(r.held, o)
 	return r.State == Unknown
 }
 
-// HoldWithin is Hold for at most limit waiting calls. It drops and returns those that
-// have waited longest; with a limit of 0, o itself.
+// HoldWithin is Hold, but keeps at most limit waiting calls. It drops and returns those that have
+// waited longest; with a limit of 0 that is o itself.
 func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	r.held = append(r.held, o)
 	for r.Held() > limit {
@@ -105,17 +110,16 @@ func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	return dropped
 }
 
-// BeginAnew forgets every placement. The cluster was founded anew and counts epochs from
-// the beginning, so later placements cannot be compared with earlier ones. Waiting calls
-// go on waiting, in order. No earlier call of this sender is on its way to their new
-// home.
+// BeginAnew forgets every placement, because the cluster was founded again and counts epochs from
+// the beginning: later placements cannot be compared with earlier ones. Waiting calls remain, in
+// order. No earlier call of this sender is on its way to their new home.
 func (r *Route) BeginAnew() Step {
 	*r = Route{held: append(r.refused, r.held...)}
 	return Step{Ask: true}
 }
 
-// Next returns the home that a Stopped route goes to when the old one has acknowledged
-// all envelopes; zero means it is not known.
+// Next returns the home to which a Stopped route goes after the old home has acknowledged all
+// envelopes; zero means that it is not known.
 func (r *Route) Next() transport.Address { return r.next }
 
 // Held returns the number of calls that wait here.
@@ -144,9 +148,9 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 	return out
 }
 
-// Learn takes a newer placement, from the table or from a Moved. acked is the highest sequence that
-// the old home has acknowledged on the shard's lane. local means that the old home is this process:
-// its own queue keeps the order.
+// Learn handles a newer placement, from the table or from a Moved. acked is the highest sequence
+// that the old home has acknowledged on the shard's lane. local means that the old home is this
+// process, whose own queue keeps the order.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	known := r.Epoch // in Unknown, its home refused, or has departed
 	if r.State == Stopped {
@@ -159,7 +163,7 @@ func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint6
 }
 
 // Supersede is Learn for a placement that counts although its epoch is not above the known one: the
-// known one is of an ended term, and missing in a later term's table.
+// known placement is of an ended term, and a later term's table does not have it.
 func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	switch r.State {
 	case Unknown:
@@ -191,8 +195,8 @@ func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked u
 	}
 }
 
-// Refused takes back an envelope that its receiver did not execute. home and epoch are
-// what the receiver named; zero if it knows none.
+// Refused takes back an envelope that its receiver did not execute. home and epoch are those that
+// the receiver named; zero if it knows none.
 func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Address, epoch placement.Epoch) {
 	if r.State == Known && r.Home == from {
 		r.State = Stopped
@@ -204,7 +208,7 @@ func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Addre
 	r.refused = append(r.refused, o)
 }
 
-// Acked takes the progress of the session to the old home.
+// Acked handles a higher acknowledgement in the session to a home.
 func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	if r.State != Stopped || r.Home != from || acked < r.LastSeq {
 		return Step{}
@@ -216,9 +220,9 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // as in Learn
 }
 
-// leave returns the Flush behind the envelopes sent to the home, or none while no new home is
-// known. It is also sent to a home that lost the shard and got it back, because envelopes forwarded
-// meanwhile may still be under way.
+// leave returns the Flush that follows the envelopes sent to the home; no Flush while no new home
+// is known. The Flush also goes to a home that lost the shard and got it back, because envelopes
+// forwarded in between may still be under way.
 func (r *Route) leave() (s Step) {
 	if !r.next.IsZero() {
 		s.FlushTo, s.Home, s.Epoch, s.Left = r.Home, r.next, r.nextAt, r.Epoch
@@ -226,8 +230,8 @@ func (r *Route) leave() (s Step) {
 	return s
 }
 
-// HomeDeparted takes the news that a home has left or was removed. Unacknowledged are the envelopes for
-// this shard that it certainly did not execute, in order.
+// HomeDeparted handles that a home has left or was removed. unacknowledged are the envelopes for
+// this shard that the home certainly did not execute, in order.
 func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoing) Step {
 	if r.State == Unknown || r.Home != departed {
 		if r.via == departed {
@@ -251,8 +255,8 @@ func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoi
 	return r.resolve(s, via, left, lost)
 }
 
-// sendHeld delivers what waits although the route is Known: calls that came back from a
-// home of another life of the cluster. Nothing else would have them sent.
+// sendHeld delivers the calls that wait although the route is Known: they came back from a home of
+// the cluster before it was founded again. Nothing else would send them.
 func (r *Route) sendHeld() Step {
 	if r.State != Known || r.Held() == 0 {
 		return Step{}
@@ -262,9 +266,9 @@ func (r *Route) sendHeld() Step {
 	return s
 }
 
-// before returns the homes from which older calls may still come when the home has departed. Calls
-// that the home had not handled return to the forwarding home and continue from there. Calls that
-// the home itself forwarded may not have arrived.
+// before returns the homes from which older calls may still come after a home has departed. Calls
+// that the departed home had not handled return to the home that forwarded them, and continue from
+// there. Calls that the departed home itself forwarded may not have arrived yet.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were
@@ -275,8 +279,9 @@ func (r *Route) before(departed transport.Address) (via transport.Address, left 
 	return departed, 0, transport.Address{}
 }
 
-// resolve leaves the old home. Envelopes sent to via under the epoch left may still be on their way
-// from there; a zero via means none. lost is a home after via, which has departed.
+// resolve leaves the old home for the next one, if that is known. Envelopes sent to via under the
+// epoch left may still be on their way from there; a zero via means none. lost is a home after via
+// that has departed.
 func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
 	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost
 	if r.next.IsZero() {

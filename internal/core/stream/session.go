@@ -17,11 +17,11 @@ var (
 	// ErrTooLarge means that one envelope exceeds the broker's payload limit.
 	ErrTooLarge = errors.New("exceeds the broker's payload limit")
 	// ErrFull means that the session holds more than MaxBuffered unacknowledged bytes.
-	ErrFull = errors.New("too much unacknowledged")
+	ErrFull = errors.New("too many bytes unacknowledged")
 )
 
-// FullError is ErrFull with the number of bytes that the session holds. Its text is made
-// only when it is read, because a refused caller may try again very often.
+// FullError is ErrFull with the number of bytes that the session holds. Its text is made only when
+// it is read, because a refused caller may retry very often.
 type FullError struct {
 	Bytes int // held by the session when it refused the envelope
 	Peer  transport.Address
@@ -35,8 +35,8 @@ func (e *FullError) Error() string {
 // Unwrap returns ErrFull.
 func (e *FullError) Unwrap() error { return ErrFull }
 
-// Times of a session. They are far above a round trip on a network and far below the time
-// for which a caller waits.
+// Times of a session. They are far above a round trip on a network and far below the time that a
+// caller waits.
 const (
 	// RetryAfter is how long a session waits for progress before it sends unacknowledged
 	// frames again, and between tries to reach an absent peer.
@@ -47,26 +47,27 @@ const (
 	nackGap = 10 * time.Millisecond
 )
 
-// Config has the settings of a session. All but Session and Account are equal for all sessions of a process.
+// Config has the settings of a session. All but Session and Account are the same for all sessions
+// of a process.
 type Config struct {
 	Self transport.Peer
-	// Session is the number of this side of a session between a member and a client. It
-	// is greater than that of each earlier session of this process with the peer. 0
-	// between members.
+	// Session is the number that this side gives a session between a member and a client. It is
+	// greater than those of all earlier sessions of this process with the peer. Between members it
+	// is 0.
 	Session     uint64
-	MaxPayload  int // of the broker, in bytes, to begin with; see SetLimit
+	MaxPayload  int // the broker's initial limit, in bytes; see SetLimit
 	Window      int // bytes granted to the peer
 	MaxBuffered int // bytes kept for the peer before calls to it are refused
-	// Account bounds the bytes kept for a client, which are answers; nil means no bound.
+	// Account bounds the bytes kept for a client until it acknowledges them; nil means no bound.
 	Account *Account
 }
 
-// A Session is the stream of envelopes between this process and one peer on one
-// lane. It is not safe for concurrent use.
+// A Session is the stream of envelopes between this process and one peer on one lane. It is not
+// safe for concurrent use.
 //
-// The window counts envelopes that the peer has not handled. The acknowledgement also
-// leaves out handled envelopes whose refusals have not arrived. So two peers that refuse
-// each other's calls do not wait for each other.
+// The window counts envelopes that the peer has not handled. The acknowledgement excludes also
+// those handled envelopes whose refusals have not arrived. So two peers that refuse each other's
+// calls do not wait for each other.
 //
 // Invariant: an acknowledgement never goes out before a refusal below it.
 type Session struct {
@@ -84,12 +85,12 @@ type Session struct {
 	retryAt time.Time // zero means that nothing is under way
 	owedAt  time.Time // since when the peer owes an acknowledgement; zero means it owes none
 	probing bool      // the peer was absent: one frame at a time until it answers
-	retries uint64    // how often Tick sent again, because nothing was acknowledged for RetryAfter
-	early   bool      // Receive has taken the acknowledgement of the frame under way
+	retries uint64    // how often Tick repeated frames; see Retries
+	early   bool      // Receive has already handled the acknowledgement of the present frame
 	bye     bool
 }
 
-// NewSession returns a session with peer. Both sides must make a new one for each pair of
+// NewSession returns a session with peer. Both sides must make a new session for each pair of
 // incarnations.
 func NewSession(cfg Config, peer transport.Peer) *Session {
 	return &Session{
@@ -98,13 +99,13 @@ func NewSession(cfg Config, peer transport.Peer) *Session {
 	}
 }
 
-// Peer returns the other end.
+// Peer returns the process at the other end.
 func (p *Session) Peer() transport.Peer { return p.peer }
 
-// Append adds an envelope to the stream and returns its sequence. Calls and tells are
-// refused with ErrFull above MaxBuffered. Answers and control messages are not: those for
-// members are bounded by the calls of members, and those for clients by the Account, whose
-// Excess the driver asks for before it runs a call.
+// Append adds an envelope to the stream and returns its sequence. Above MaxBuffered it refuses
+// calls and tells with ErrFull. It accepts answers and control messages: those for members are
+// bounded by the members' calls, and those for clients by the Account, whose Excess the driver
+// checks before it runs a call.
 func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	size := e.SizeBound()
 	if size+wire.MaxFrameHeader > p.maxPayload {
@@ -127,11 +128,11 @@ func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	return seq, nil
 }
 
-// Take hands out the next frame to publish, with ack as the sequence up to which
-// everything from the peer was handled. The token names this sending of the frame, for
-// Bounced; it is 0 for a frame without envelopes. ok is false when there is nothing to
-// send, the peer's window is full, or the session waits to try again. The payload is
-// valid until the next Take or Unsent, so only one goroutine at a time may be publishing.
+// Take returns the next frame to publish. ack is the sequence up to which everything from the peer
+// was handled. The token names this sending of the frame, for Bounced; it is 0 for a frame without
+// envelopes. ok is false if there is nothing to send, the peer's window is full, or the session
+// waits before it tries again. The payload is valid until the next Take or Unsent, so only one
+// goroutine at a time may be publishing.
 func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	defer p.check()
 	p.lent = 0
@@ -157,7 +158,7 @@ func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64,
 	return p.TakeAck(now, ack)
 }
 
-// TakeAck is Take for a process that may send only acknowledgements.
+// TakeAck is Take, but sends only acknowledgements.
 func (p *Session) TakeAck(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if p.ackNow || !p.ackDueAt.IsZero() && !now.Before(p.ackDueAt) {
 		return p.seal(p.empty(), ack), 0, true
@@ -165,7 +166,8 @@ func (p *Session) TakeAck(now time.Time, ack uint64) (payload []byte, token uint
 	return nil, 0, false
 }
 
-// Bye returns the last frame to the peer. It says that no envelope beyond ack was or will be handled.
+// Bye returns the last frame to the peer. It says that this side has handled everything up to ack,
+// and will handle nothing beyond.
 func (p *Session) Bye(ack uint64) []byte {
 	p.bye = true
 	return p.seal(p.empty(), ack)
@@ -175,7 +177,7 @@ func (p *Session) Bye(ack uint64) []byte {
 // because no more acknowledgements will arrive.
 func (p *Session) LiftWindow() { p.window, p.probing = math.MaxInt, false }
 
-// seal writes the header into the room before the body.
+// seal writes the frame's header into the room before its body, and returns both.
 func (p *Session) seal(f *frame, ack uint64) []byte {
 	var scratch [wire.MaxFrameHeader]byte
 	h := wire.FrameHeader{
@@ -199,7 +201,7 @@ func (p *Session) seal(f *frame, ack uint64) []byte {
 	return f.buf[start:]
 }
 
-// Unsent takes back a Take whose frame the broker's client did not accept.
+// Unsent takes back a Take whose frame the broker's client library did not accept.
 func (p *Session) Unsent(token uint64, now time.Time) {
 	defer p.check()
 	p.lent, p.owedAt = 0, time.Time{}
@@ -219,9 +221,9 @@ func (p *Session) Unsent(token uint64, now time.Time) {
 	}
 }
 
-// Bounced notes that nobody listened when the frame was published, and waits before the next try.
-// Envelopes of a frame that bounced every time were certainly not executed. A repeated bounce, or
-// one older than a later sending's, changes nothing.
+// Bounced records that nobody listened when a frame was published, and waits before the next try.
+// Envelopes of a frame that bounced every time were certainly not executed. A bounce that is
+// reported again, or after a later bounce of the frame, changes nothing.
 func (p *Session) Bounced(token uint64, now time.Time) {
 	defer p.check()
 	first, sending := sendingOf(token)
@@ -237,7 +239,8 @@ func (p *Session) Bounced(token uint64, now time.Time) {
 	}
 }
 
-// Rewind makes Take return all unhandled frames again at once, after a lost connection is back.
+// Rewind makes Take return all unhandled frames again at once. It is called when a lost connection
+// is back.
 func (p *Session) Rewind() {
 	defer p.check()
 	p.owedAt = time.Time{}
@@ -251,9 +254,9 @@ func (p *Session) again() {
 	p.retryAt, p.handshake.helloAt = time.Time{}, time.Time{}
 }
 
-// Ack takes the acknowledgement and the window of a frame that Receive accepted, after its
-// envelopes were handled. It reports whether more may be sent than before: the peer has handled
-// more, or has sent the session's number.
+// Ack handles the acknowledgement and the window in a frame that Receive accepted. It is called
+// after the frame's envelopes were handled. It reports whether more may be sent than before: the
+// peer has handled more, or has sent the session's number.
 func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 	defer p.check()
 	if h.Window > 0 {
@@ -285,8 +288,8 @@ func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 	return more
 }
 
-// Tick sends again when that is due, and returns when to call it next. Zero means only
-// after another call.
+// Tick sends frames again if that is due, and returns when to call it next. Zero means only after
+// another call.
 func (p *Session) Tick(now time.Time) (wake time.Time) {
 	defer p.check()
 	if p.sendAt > p.handled && !p.retryAt.IsZero() && !now.Before(p.retryAt) {
@@ -307,7 +310,7 @@ func (p *Session) Tick(now time.Time) (wake time.Time) {
 	return wake
 }
 
-// Retries returns how often Tick sent frames again because the peer had acknowledged nothing
+// Retries returns how often Tick has sent frames again because the peer had acknowledged nothing
 // for RetryAfter.
 func (p *Session) Retries() uint64 { return p.retries }
 
@@ -327,11 +330,11 @@ func (p *Session) check() {
 	}
 }
 
-// Receive takes the header of a frame from the peer and returns how many of its
-// envelopes, from the front, are known already; the others must be handled now,
-// in order, and then the driver calls Ack. ok is false when the driver must ignore the frame
-// and not call Ack, because something before the frame is missing, it belongs to another session, or
-// there is no room for the answers to the client that sent it.
+// Receive handles the header of a frame from the peer. It returns how many of the frame's
+// envelopes, from the front, are known already. The driver must handle the others now, in order,
+// and then call Ack. If ok is false, the driver must ignore the frame and not call Ack: an earlier
+// frame is missing, the frame belongs to another session, or there is no room for answers to the
+// client that sent it.
 func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
 	defer p.check()
 	last := h.Seq + uint64(h.Count) - 1 // h.Seq-1 for a frame without envelopes
@@ -369,8 +372,8 @@ func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok b
 	return skip, true
 }
 
-// Stalled returns for how long the peer has acknowledged none of the frames that were sent to it; 0 if it
-// owes no acknowledgement, and while the broker cannot be reached.
+// Stalled returns for how long the peer has acknowledged none of the frames sent to it. It returns
+// 0 if the peer owes no acknowledgement, and while the broker cannot be reached.
 func (p *Session) Stalled(now time.Time) time.Duration {
 	if p.owedAt.IsZero() {
 		return 0
@@ -378,8 +381,8 @@ func (p *Session) Stalled(now time.Time) time.Duration {
 	return now.Sub(p.owedAt)
 }
 
-// Unreached reports whether the peer never heard of the session: it sent nothing, and
-// every frame that was published to it bounced.
+// Unreached reports whether the peer never heard of the session: the peer sent nothing, and every
+// frame that was published to it bounced.
 func (p *Session) Unreached() bool {
 	if p.received > 0 || p.handledTo > 0 {
 		return false
@@ -392,12 +395,12 @@ func (p *Session) Unreached() bool {
 	return true
 }
 
-// awaitsNumber reports whether only an empty frame that asks for the session's number may
-// be sent.
+// awaitsNumber reports whether this client does not know the session's number yet. It may then send
+// only an empty frame that asks for the number.
 func (p *Session) awaitsNumber() bool { return p.cfg.Self.Client && p.handshake.number == 0 }
 
-// hello returns the frame that asks for the session's number. ok is false before the next
-// try is due, and while nothing waits to be sent and the member has sent nothing.
+// hello returns the frame that asks for the session's number. ok is false before the next try is
+// due, and while nothing waits to be sent and the member has sent nothing.
 func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if !p.Unpublished() && !p.ackNow || now.Before(p.handshake.helloAt) {
 		return nil, 0, false
@@ -406,8 +409,8 @@ func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64
 	return p.seal(p.empty(), ack), 0, true
 }
 
-// belongs reports whether the frame belongs to this session, and not to one that either
-// side has dropped.
+// belongs reports whether a frame belongs to this session, rather than to one that either side has
+// dropped.
 func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
 	switch {
 	case p.peer.Client && h.Session == 0:
@@ -430,18 +433,18 @@ func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
 // session. This side must then begin a new session with that frame.
 func (p *Session) Dropped() bool { return p.handshake.dropped }
 
-// Goodbye reports whether the frame is the goodbye of a client that never used this
-// session, and so never learnt its number.
+// Goodbye reports whether a frame is the goodbye of a client that never used this session, and so
+// never learnt its number.
 func (p *Session) Goodbye(h *wire.FrameHeader) bool {
 	return p.peer.Client && h.Session == 0 && h.Flags&wire.FlagBye != 0 && h.Hello >= p.handshake.hello && p.received == 0
 }
 
 // Shrink takes back a Take whose frame is larger than limit, the broker's present bound in bytes.
-// Frames still to be sent, or to be sent again, are divided to fit. Sequences stay the same, so a
-// peer skips those that it has received. Envelopes that do not fit alone are removed and returned:
-// results are replaced by the answer "too large", and others by nothing. With a part of a shard's
-// state all other waiting parts are removed, including the last, because the new home must not take
-// an incomplete state for the whole.
+// It divides frames that are still to be sent, or sent again, so that they fit. Sequences stay the
+// same, so a peer skips the envelopes that it has received. Envelopes that do not fit alone are
+// removed and returned: a result is replaced by the answer "too large", any other envelope by an
+// empty one. If a part of a shard's state is removed, so are all other waiting parts, including the
+// last: the new home must not take an incomplete state for the whole.
 func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	defer p.check()
 	p.lent = 0
@@ -472,14 +475,14 @@ func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	return out
 }
 
-// acks are the acknowledgements that a session owes for received frames.
+// acks holds the acknowledgements that a session owes for received frames.
 type acks struct {
 	granted  int    // bytes granted to the peer
 	received uint64 // the highest sequence received without a gap
 	nackedAt time.Time
-	nack     bool   // the next frame asks for those that are missing
+	nack     bool   // the next frame asks for the missing frames
 	ackSent  uint64 // the last acknowledgement that was sent
-	unsaid   int    // bytes of frames that were handled since an acknowledgement was sent
+	unsaid   int    // bytes of the frames handled since the last acknowledgement was sent
 	ackDueAt time.Time
 	ackNow   bool
 }
@@ -487,9 +490,9 @@ type acks struct {
 // Received returns the highest sequence received without a gap.
 func (a *acks) Received() uint64 { return a.received }
 
-// AckOwed ends a frame of that many bytes, all handled with ack. It makes the next Take
-// send an acknowledgement, and returns true, if the frames since the last one fill a
-// quarter of the window, because the peer may soon have to wait for it.
+// AckOwed records that a frame of that many bytes was handled, everything up to ack with it. If the
+// frames since the last acknowledgement fill a quarter of the window, it makes the next Take send
+// one, and returns true: otherwise the peer may soon have to wait.
 func (a *acks) AckOwed(ack uint64, bytes int) bool {
 	if a.unsaid += bytes; a.unsaid >= a.granted/4 && ack > a.ackSent {
 		a.ackNow = true

@@ -6,21 +6,22 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// An Oversize is an envelope that was appended when the broker took larger messages than
-// it does now. The peer gets a small envelope in its place, unless it has received it before.
+// An Oversize is an envelope that was appended while the broker took larger messages than it does
+// now. The peer gets a small envelope in its place, unless the peer has received it already.
 type Oversize struct {
-	Envelope wire.Envelope // of a frame that is not changed any more
-	// NotExecuted: it certainly never reached the peer. Otherwise nobody knows.
+	Envelope wire.Envelope // its slices point into a frame that does not change any more
+	// NotExecuted reports that the envelope certainly never reached the peer. Otherwise that is
+	// unknown.
 	NotExecuted bool
 	Size, Limit int // in bytes
 }
 
-// Error reads like that of Append: it is ErrTooLarge, with both sizes.
+// Error returns a text like that of Append's ErrTooLarge, with both sizes.
 func (o *Oversize) Error() string {
 	return fmt.Sprintf("%v: %d bytes, at most %d", ErrTooLarge, o.Size, o.Limit)
 }
 
-// divide splits a frame into frames that fit. It returns the envelopes that are too large alone.
+// divide splits a frame into frames that fit, and returns the envelopes that do not fit alone.
 func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	before := q.held
 	defer func() { q.account.add(q.held - before) }()
@@ -59,7 +60,7 @@ func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	return parts, out
 }
 
-// instead returns the replacement of an envelope.
+// instead returns the envelope that replaces an oversize one.
 func (o *Oversize) instead() wire.Envelope {
 	e := &o.Envelope
 	switch {
@@ -73,7 +74,7 @@ func (o *Oversize) instead() wire.Envelope {
 	return wire.Envelope{Type: e.Type, ID: e.ID, Code: e.Code, Text: e.Text[:min(len(e.Text), o.Limit/2)]}
 }
 
-// voidState removes the parts of the shard's state that have not been sent.
+// voidState empties the unsent parts of the shard's state to which init belongs.
 func (q *frames) voidState(init *wire.Envelope) {
 	for i := q.sendAt; i < len(q.list); i++ {
 		rest := q.list[i].body()

@@ -21,12 +21,11 @@ import (
 )
 
 const (
-	// goPackage is where the generated code lives, itself or in a folder of its
-	// own; every file says so itself in its go_package option.
+	// goPackage is the package of the generated code, unless it is in a folder of its own; every
+	// .proto file names its package in its go_package option.
 	goPackage = "github.com/shardgen/shardgen/internal/wire"
-	// namePrefix stands before a file's name in imports and in the registry that
-	// all of a program's protobuf files share: a plain frame.proto would clash
-	// with a user's own.
+	// namePrefix precedes a file's name in imports and in the registry that all protobuf files of a
+	// program share: a plain frame.proto would clash with a user's own.
 	namePrefix = "shardgen/wire/"
 )
 
@@ -83,8 +82,8 @@ func accessor(dir string) func(string) (io.ReadCloser, error) {
 	}
 }
 
-// dependencyOrder collects files behind everything that they import, as a
-// generator request must name them. The zero value is ready.
+// dependencyOrder collects files, each after the files that it imports, as a generator request
+// needs them. The zero value is ready.
 type dependencyOrder struct {
 	protos []*descriptorpb.FileDescriptorProto
 	seen   []string

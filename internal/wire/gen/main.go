@@ -29,8 +29,8 @@ func main() {
 	}
 }
 
-// run brings the generated files of dir up to date, or with check only says
-// whether they are.
+// run writes the generated files of dir. With check it writes nothing, and returns an error if a
+// file is not up to date.
 func run(dir string, check bool) error {
 	want, err := generate(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func run(dir string, check bool) error {
 		if len(changes) == 0 {
 			return nil
 		}
-		return fmt.Errorf("check: %s: %v not as the .proto files say (run go generate ./internal/wire/...)", dir, changes)
+		return fmt.Errorf("check: %s: %v differ from what the .proto files generate (run go generate ./internal/wire/...)", dir, changes)
 	}
 	return apply(dir, changes, want)
 }

@@ -1,4 +1,4 @@
-// Package hostmeta encodes the types known to a member in the metadata spread by membership, and
+// Package hostmeta encodes which types a member knows, as metadata that membership spreads, and
 // compares the announcements of two members.
 package hostmeta
 
@@ -10,11 +10,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// The keys of types begin with these; the type's name follows.
+// Prefixes of metadata keys. The name of a type follows.
 const (
 	entityPrefix    = "kind/"
 	singletonPrefix = "singleton/"
-	proxyPrefix     = "proxy/" // known, and not hosted
+	proxyPrefix     = "proxy/" // of types that the member knows but does not host
 )
 
 // EntityKey is the metadata key of a hosted entity type.
@@ -23,7 +23,7 @@ func EntityKey(kind string) string { return entityPrefix + kind }
 // SingletonKey is the metadata key of a hosted singleton.
 func SingletonKey(kind string) string { return singletonPrefix + kind }
 
-// ProxyKey is the metadata key of a type that the member knows and does not host.
+// ProxyKey is the metadata key of a type that the member knows but does not host.
 func ProxyKey(kind string) string { return proxyPrefix + kind }
 
 // HostsAny reports whether the member hosts an entity type.
@@ -53,7 +53,7 @@ func Kinds(m membership.Member) (kinds []string) {
 	return kinds
 }
 
-// Split returns the entity or singleton type of a metadata key. It reports false for other keys.
+// Split returns the entity or singleton type that a metadata key names; ok is false for other keys.
 func Split(key string) (kind string, ok bool) {
 	if kind, ok = strings.CutPrefix(key, entityPrefix); !ok {
 		kind, ok = strings.CutPrefix(key, singletonPrefix)

@@ -7,15 +7,16 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// The settings of a type that clients compare, too.
+// Names of the settings of a type that clients compare, too.
 const (
 	Shards  = "shards"  // their number
 	Hash    = "hash"    // the name of the shard function
 	Package = "package" // the import path of the struct
 )
 
-// Value returns one setting of an announcement, which is "name=value" for each, with spaces between. It reports false if the announcement does not
-// have the setting, because the member is of another release or does not host the type.
+// Value returns one setting of an announcement, a list of "name=value" with spaces between. ok is
+// false if the announcement lacks the setting, because the member is of another release or does not
+// host the type.
 func Value(announcement, name string) (value string, ok bool) {
 	for word := range strings.FieldsSeq(announcement) {
 		if n, v, _ := strings.Cut(word, "="); n == name {
@@ -26,9 +27,8 @@ func Value(announcement, name string) (value string, ok bool) {
 }
 
 // Differ returns the first difference between two members in a setting of a type that both
-// announce, with both names and values and the remedy, and "" if there is none. It is the
-// same for both members, except that a comes first in the text. Settings that only one of
-// them knows are not compared.
+// announce, or "". The text has both names, both values and the remedy. Differ(b, a) finds the same
+// difference and only names b first. Settings that only one of them announces are not compared.
 func Differ(a, b membership.Member) string {
 	for _, kv := range a.Meta {
 		kind, ok := name(kv.Key)
@@ -56,7 +56,7 @@ func differ(a, b string) []string {
 	return nil
 }
 
-// Mismatch describes a setting that two members have with different values.
+// Mismatch describes a setting that has different values at two members, with the remedy.
 func Mismatch(setting, value, at, other, there string) string {
 	return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)", setting, value, at, other, there)
 }

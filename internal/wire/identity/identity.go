@@ -1,23 +1,23 @@
-// Package identity divides processes into classes. The broker's permissions decide by class what a
+// Package identity divides processes into classes. By class, the broker's permissions decide what a
 // process may send, and to whom.
 //
-// The class of a process stands in the two highest bits of its incarnation, so that an address
-// names it: processes of different classes never share an address, and what is kept by address is
-// kept by class, name and incarnation. A transport takes the class of a sender from the subject,
-// guarded by the broker's permissions. It drops messages whose address has another class.
+// The class of a process is in the two highest bits of its incarnation, so an address includes it:
+// processes of different classes never share an address, and data kept by address is kept by class,
+// name and incarnation. A transport takes the class of a sender from the subject, which the
+// broker's permissions guard. It drops a message whose address has another class.
 package identity
 
 import "math/rand/v2"
 
-// A Class is what a process may be for others.
+// A Class is the role of a process for other processes.
 type Class uint8
 
 // The classes.
 const (
 	Member   Class = iota // of the cluster, or about to join
 	Client                // calls entities from outside
-	Reader                // asks for an operator
-	Operator              // commands for an operator
+	Reader                // asks on behalf of an operator
+	Operator              // commands on behalf of an operator
 )
 
 const classShift = 62
@@ -28,7 +28,7 @@ func Of(incarnation uint64) Class { return Class(incarnation >> classShift) }
 // New returns a random incarnation of a class.
 func New(c Class) uint64 { return Mark(c, rand.Uint64()) }
 
-// Mark returns an incarnation of a class with the lower 62 bits of n.
+// Mark returns the lower 62 bits of n as an incarnation of a class.
 func Mark(c Class, n uint64) uint64 {
 	const low = 1<<classShift - 1
 	return uint64(c)<<classShift | n&low

@@ -1,6 +1,6 @@
-// Package rights has the NATS permissions that each kind of process needs, and no others. They
-// are those of ADR 0014: the broker binds a process to its subjects, and members believe
-// nothing else about a sender.
+// Package rights has the NATS permissions that each kind of process needs, and no more. They are
+// those of ADR 0014: the broker binds a process to its subjects, and members believe nothing else
+// about a sender.
 package rights
 
 import (
@@ -12,8 +12,8 @@ import (
 // group has the form "subject queue".
 type Rights struct{ Publish, Subscribe []string }
 
-// Worker are the rights of a member of the cluster. With store, the name of its store
-// (natsstore.Config.Name), it may also read and write that; empty means it has none.
+// Worker returns the rights of a member of the cluster. If store is not empty, it is the name of
+// the member's store (natsstore.Config.Name), which the member may also read and write.
 func Worker(cluster, store string) Rights {
 	r := WorkerNoCreate(cluster, store)
 	if store != "" {
@@ -22,8 +22,8 @@ func Worker(cluster, store string) Rights {
 	return r
 }
 
-// WorkerNoCreate are those of a member whose store has natsstore.Config.NoCreate: somebody else
-// has made the streams.
+// WorkerNoCreate returns the rights of a member whose store has natsstore.Config.NoCreate, because
+// the streams are created elsewhere.
 func WorkerNoCreate(cluster, store string) Rights {
 	of := names(cluster)
 	r := Rights{
@@ -39,8 +39,8 @@ func WorkerNoCreate(cluster, store string) Rights {
 	return r
 }
 
-// Store are the rights of shardctl store, with that name: to read, write, create and delete a store's
-// streams, and to ask the members of the cluster, as a reader does, whether they host a type.
+// Store returns the rights of shardctl store with that name: to read, write, create and delete a
+// store's streams and, as a reader may, to ask members whether they host a type.
 func Store(cluster, name, store string) Rights {
 	r := Reader(cluster, name)
 	r.Publish = append(append(r.Publish, store+".>"), js(
@@ -49,8 +49,8 @@ func Store(cluster, name, store string) Rights {
 	return r
 }
 
-// Follower are the rights of a client that follows events of a store. It writes the small records,
-// for the positions of named followers are there.
+// Follower returns the rights of a client that follows events of a store. It may also write the
+// store's small records, which have the positions of named followers.
 func Follower(cluster, name, store string) Rights {
 	r := Client(cluster, name)
 	r.Publish = append(append(r.Publish, store+".k.>"), js("DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*")...)
@@ -58,7 +58,7 @@ func Follower(cluster, name, store string) Rights {
 	return r
 }
 
-// js are subjects of JetStream's interface.
+// js returns subjects of JetStream's API.
 func js(verbs ...string) []string {
 	for i := range verbs {
 		verbs[i] = "$JS.API." + verbs[i]
@@ -72,27 +72,27 @@ func Client(cluster, name string) Rights {
 	return Rights{Publish: of("c." + name + ".>"), Subscribe: of("r.c." + name + ".>")}
 }
 
-// Operator returns the rights of a commanding operator with that name.
+// Operator returns the rights of an operator with that name who may command.
 func Operator(cluster, name string) Rights {
 	of := names(cluster)
 	return Rights{Publish: of("o." + name + ".>"), Subscribe: of("r.o." + name + ".>")}
 }
 
-// Reader are the rights of an operator who may only look.
+// Reader returns the rights of an operator with that name who may only look.
 func Reader(cluster, name string) Rights {
 	of := names(cluster)
 	return Rights{Publish: of("o." + name + ".get.>"), Subscribe: of("r.o." + name + ".>")}
 }
 
-// Doctor adds to the rights of an operator or reader with that name the rights to ask JetStream for the
-// limits of the account and the state of its streams. It reads no messages.
+// Doctor adds to the rights of an operator or reader with that name the rights to ask JetStream for
+// the limits of the account and the state of its streams, but not to read messages.
 func Doctor(r Rights, name string) Rights {
 	r.Publish = append(r.Publish, js("INFO", "STREAM.LIST")...)
 	r.Subscribe = append(r.Subscribe, "_INBOX."+name+".>")
 	return r
 }
 
-// Gateway are the rights of a caller in another language, with that name.
+// Gateway returns the rights of a caller in another language, with that name.
 func Gateway(cluster, name string) Rights {
 	return Rights{Publish: names(cluster)("g." + name + ".>"), Subscribe: []string{"_INBOX." + name + ".>"}}
 }
@@ -106,7 +106,8 @@ func names(cluster string) func(...string) []string {
 	}
 }
 
-// Server returns the rights as the permissions of a user in the configuration of a NATS server.
+// Server returns the rights as the permissions of a user in the configuration file of a NATS
+// server.
 func (r Rights) Server() string {
 	list := func(all []string) string {
 		if len(all) == 0 {
@@ -121,7 +122,7 @@ func (r Rights) Server() string {
 	return fmt.Sprintf("permissions: {\n  publish: %s\n  subscribe: %s\n}\n", list(r.Publish), list(r.Subscribe))
 }
 
-// NSC returns the rights as the command of nsc for the user of that name.
+// NSC returns the nsc command that gives the rights to the user of that name.
 func (r Rights) NSC(user string) string {
 	return fmt.Sprintf("nsc edit user %s \\\n  --allow-pub '%s' \\\n  --allow-sub '%s'\n", user, strings.Join(r.Publish, ","), strings.Join(r.Subscribe, ","))
 }

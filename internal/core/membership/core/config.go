@@ -11,88 +11,86 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Config are a machine's settings. Zero values mean the defaults; negative ones
-// are refused.
+// Config holds the settings of a membership machine. A zero value means the default;
+// [Config.Validate] refuses negative ones.
 type Config struct {
-	// Self is this incarnation of this node. The incarnation must be new at each
-	// start.
+	// Self is the address of this node. Its incarnation must be new at each start.
 	Self transport.Address
 	// Cluster is the cluster's name, for errors.
 	Cluster string
 	// Roles are labels by which members are chosen. At most 64.
 	Roles []string
-	// Seeds are the names of the nodes to join through; other members answer when
-	// these do not. If no member answers, the first of them, and no other node,
-	// forms the cluster. If Seeds is empty, the joiner with the lowest incarnation
-	// forms it.
+	// Seeds are the names of the nodes to join through; other members answer when these do not. If
+	// no member answers, only the first seed forms a cluster. If Seeds is empty, the joiner with
+	// the lowest incarnation forms it.
 	Seeds []string
 	// Meta is sent to all members with the record of this one. New sorts it.
 	Meta []gossip.KeyValue
-	// Compat holds settings of the cluster. They must be equal at all members that know the key:
-	// the admitting member compares them with its own, and refuses a different node with both
-	// values. All members have the same keys, unless they are of different releases, so it does not
-	// matter which of them compares.
+	// Compat holds settings that must be equal at all members that know the key. The admitting
+	// member compares a joiner's values with its own, and refuses a joiner with another value,
+	// naming both. Members of one release have the same keys, so any of them can make the
+	// comparison.
 	Compat []gossip.KeyValue
-	// Differ compares what two members say of themselves in Meta, and describes the first
-	// difference that must not be, or returns "". It is a pure function, and finds a difference
-	// between a and b where it finds one between b and a. A node that differs from any member is
-	// refused. If its admitting member did not know the other yet, the node is downed before it
-	// becomes Up. Default nil: any members fit.
+	// Differ compares the Meta of two members, and describes the first difference that is not
+	// allowed, or returns "". It must be pure, and find a difference between a and b if it finds
+	// one between b and a. A node that differs from any member is refused. If the admitting member
+	// did not know the differing member yet, the joiner is downed before it becomes Up. Default
+	// nil: any members fit.
 	Differ func(a, b gossip.Member) string
 	// MinMembers is the number of members that must have joined before the leader
 	// makes the first one Up. Default 1.
 	MinMembers int
-	// MinRoleMembers are further minimums, per role.
+	// MinRoleMembers holds further minimums of joined members, one per role.
 	MinRoleMembers []RoleMinimum
 	// Seed starts the machine's own deterministic random numbers.
 	Seed uint64
 
 	// JoinTimeout is the time after which an unadmitted node gives up. Default 30s.
 	JoinTimeout time.Duration
-	// FormWindow is how long a joiner without seeds listens for others before it
-	// may form a cluster, from the return of its own first hello. Default 200ms.
+	// FormWindow is how long a joiner without seeds listens for other nodes before it may form a
+	// cluster, counted from the return of its own first hello. Default 200ms.
 	FormWindow time.Duration
-	// ProbeVacancy makes a joiner form a cluster after FormWindow or SeedTimeout only if the broker
-	// has reported no subscribed Up member in this round, and otherwise 6s later. Of several
-	// joiners at the same time only one forms a cluster. Members and joiners that answer late,
-	// because they have little processor time, then do not cause a second cluster. The driver must
-	// carry out Output.Probe, Output.Claim and Output.Unclaim. Default false.
+	// ProbeVacancy makes a joiner ask the broker for subscribed Up members before it forms a
+	// cluster. If the broker has reported none in this round, the joiner forms a cluster after
+	// FormWindow or SeedTimeout, and otherwise 6s later. Of several simultaneous joiners only one
+	// forms a cluster, and members that answer late, because they have little processor time, cause
+	// no second one. The driver must carry out Output.Probe, Output.Claim and Output.Unclaim.
+	// Default false.
 	ProbeVacancy bool
-	// Founding makes a joiner form a cluster only when it has written itself into the
-	// store's record of the founding. The driver must carry out Output.Founding. It needs
+	// Founding makes a joiner form a cluster only after it has written itself as the founder into
+	// the store's founding record. The driver must carry out Output.Founding. It needs
 	// ProbeVacancy. Default false.
 	Founding bool
 	// SeedTimeout is how long the first seed waits for the others before it forms
 	// the cluster. Default 1s.
 	SeedTimeout time.Duration
-	// WeaklyUpAfter is how long joining members wait for convergence before they
-	// become weakly up. Default 0, which means without a limit.
+	// WeaklyUpAfter is how long joining members wait for convergence before they become WeaklyUp.
+	// Default 0: they never do.
 	WeaklyUpAfter time.Duration
 
-	// GossipInterval is the time between two rounds. Default 1s.
+	// GossipInterval is the time between two rounds of gossip. Default 1s.
 	GossipInterval time.Duration
-	// GossipSpeedup is how many rounds there are in an interval while under half of
-	// the members have seen the version. Default 3; 1 means no additional rounds.
+	// GossipSpeedup is the number of gossip rounds in one GossipInterval while less than half of
+	// the members have seen the present state. Default 3; 1 means no additional rounds.
 	GossipSpeedup int
 	// GossipMaxWait is how long received gossip may have waited in the driver's
 	// queue before it is dropped unread. Default 2s.
 	GossipMaxWait time.Duration
-	// GossipToUnseen is the share of rounds sent to a member that has not seen the version, from 0
-	// to 1. Default 0.8.
+	// GossipToUnseen is the share of gossip rounds, from 0 to 1, sent to a member that has not seen
+	// the present state. Default 0.8.
 	GossipToUnseen float64
-	// GossipManyMembers is the number of members up to which GossipToUnseen holds;
-	// with more it falls, to a quarter at four times as many. Default 400.
+	// GossipManyMembers is the number of members up to which GossipToUnseen holds. Above it the
+	// share falls, to a quarter of GossipToUnseen at four times as many members. Default 400.
 	GossipManyMembers int
 
-	// HeartbeatInterval is the time between two heartbeats to one watched member.
-	// Default 500ms up to 50 members, 1s up to 200, 2s up to 600, 3s above: a
-	// member of a larger cluster then costs no more than one of a small cluster,
-	// and a death is noticed correspondingly later.
+	// HeartbeatInterval is the time between two heartbeats to one watched member. Default 500ms up
+	// to 50 members, 1s up to 200, 2s up to 600, 3s above: a member of a larger cluster then costs
+	// no more than one of a small cluster, but its death is noticed later.
 	HeartbeatInterval time.Duration
 	// MonitoredBy is how many neighbours on the ring a member watches. Default 5.
 	MonitoredBy int
-	// Detection is the number of observers that make a member unreachable. It
-	// should be the same at all members. Default DetectionManyEdges.
+	// Detection decides how many observers must accuse a member to make it unreachable. It should
+	// be the same at all members. Default DetectionManyEdges.
 	Detection gossip.Detection
 	// SmallCluster is the number of members up to which each member sends its changes to all others
 	// at once, and leases follow from broadcasts to all. In larger clusters the leader spreads
@@ -102,20 +100,20 @@ type Config struct {
 	// PhiThreshold is the suspicion at which a silent member is unreachable.
 	// Default 8; 12 suits virtual machines that are migrated or overcommitted.
 	PhiThreshold float64
-	// PauseAllowance is how long a member may be silent before suspicion begins to
-	// grow: it allows for garbage collection and busy processors. Default 3s.
+	// PauseAllowance is how long a member may be silent before suspicion begins to grow: it allows
+	// for garbage collection and busy processors. Default 3s.
 	PauseAllowance time.Duration
 	// EchoInterval is the time between two echoes. Default 300ms.
 	EchoInterval time.Duration
 	// ProbeInterval is the time between two probes of a suspected member. Default
 	// 200ms.
 	ProbeInterval time.Duration
-	// PauseThreshold is the delay of a Tick above which the machine assumes a stopped process.
-	// Default 1s.
+	// PauseThreshold is how late a Tick must be for the machine to assume that its process was
+	// stopped. Default 1s.
 	PauseThreshold time.Duration
 
-	// SelfHeartbeatTimeout is how long turns may start after the sending of the last echo that
-	// came back. Default 1s. GoneAfter must not be lower.
+	// SelfHeartbeatTimeout is how long turns may start, counted from when the last returned echo
+	// was sent. Default 1s. GoneAfter must not be lower.
 	SelfHeartbeatTimeout time.Duration
 	// QuorumTimeout is how long turns may start after a majority was heard.
 	// Default 5s. CutAfter, SilentAfter and AgreedAfter must not be lower.
@@ -123,43 +121,44 @@ type Config struct {
 	// Downing decides about unreachable members. It and its options must be equal
 	// at all members. Default DowningBroker.
 	Downing splitbrain.Downing
-	// DowningRole restricts the vote of DowningStaticQuorum, DowningKeepMajority,
-	// DowningKeepOldest and DowningLeaseMajority to the members with this role;
-	// without one of them up nothing runs. Default: all members.
+	// DowningRole restricts the vote of DowningStaticQuorum, DowningKeepMajority, DowningKeepOldest
+	// and DowningLeaseMajority to the members with this role. While none of these is up, no turns
+	// run. Default: all members vote.
 	DowningRole string
-	// StableAfter is how long the set of unreachable members must be stable before the strategy
-	// decides. A set that keeps changing is decided after twice that time and at most 5s.
-	// DowningBroker and DowningManual do not use it. Default 20s; QuorumTimeout must not be higher.
-	// Akka's default up to some hundred members is the same.
+	// StableAfter is how long the set of unreachable members must stay the same before the strategy
+	// decides. If the set keeps changing, the strategy decides after twice that time, or at most 5s
+	// later. DowningBroker and DowningManual do not use it. Default 20s; QuorumTimeout must not be
+	// higher. Akka's default up to some hundred members is the same.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member must be unreachable before DowningAuto
 	// downs it. No default.
 	AutoDownAfter time.Duration
-	// QuorumSize is how many members DowningStaticQuorum needs. No default. The
-	// cluster never has more than 2*QuorumSize-1 members up, because otherwise two
-	// sides could reach the quorum; further nodes stay joining.
+	// QuorumSize is how many members DowningStaticQuorum needs. No default. The cluster never has
+	// more than 2*QuorumSize-1 members up, because otherwise two sides of a partition could each
+	// have the quorum; further nodes stay joining.
 	QuorumSize int
-	// KeepOldestAlone makes DowningKeepOldest keep the oldest member even when it
-	// is partitioned from all others. Default false: then the others go on.
+	// KeepOldestAlone makes DowningKeepOldest keep the oldest member even when it is partitioned
+	// from all others. Default false: then the other members go on.
 	KeepOldestAlone bool
-	// MinorityDelay is how much later than the larger side the smaller one tries
-	// to take the lease of DowningLeaseMajority. Default 2s.
+	// MinorityDelay is how long the smaller side of a split waits before it tries to take the lease
+	// of DowningLeaseMajority. Default 2s.
 	MinorityDelay time.Duration
-	// GoneAfter is how long the broker must report no subscriber for a member, through the server
-	// of both, before the member counts as gone. Default 1s.
+	// GoneAfter is how long the broker must report no subscriber for a member before the member
+	// counts as gone. The report must come from the server to which both the member and its
+	// observer are connected. Default 1s.
 	GoneAfter time.Duration
-	// CutAfter is how long a member must have no listener through another server
-	// before it is downed by majority. Default 6s. A node whose own echoes stayed
-	// away for more than SelfHeartbeatTimeout within the last SilentAfter waits for SilentAfter.
+	// CutAfter is how long the broker must report no subscriber for a member at another server
+	// before the member is downed by majority. Default 6s. A node whose own echoes stayed away for
+	// more than SelfHeartbeatTimeout within the last SilentAfter waits for SilentAfter instead.
 	CutAfter time.Duration
 	// SilentAfter is how long a member must not answer before it is downed by
 	// majority. Default 15s.
 	SilentAfter time.Duration
-	// AgreedAfter is how long a member must not answer before DowningBroker downs it
-	// where more than half of the voters have missed it themselves, in a cluster of at
-	// most MonitoredBy+1 members, in which all watch all. A node whose own echoes stayed
-	// away waits for SilentAfter, as with CutAfter. AgreedAfter has no effect above
-	// SilentAfter. Default QuorumTimeout, which must not be higher.
+	// AgreedAfter is how long a member must not answer before DowningBroker downs it if more than
+	// half of the voters miss it themselves. It applies to clusters of at most MonitoredBy+1
+	// members, where all members watch each other. A node whose own echoes stayed away waits for
+	// SilentAfter, as with CutAfter. AgreedAfter has no effect above SilentAfter. Default
+	// QuorumTimeout, which must not be higher.
 	AgreedAfter time.Duration
 }
 
@@ -226,7 +225,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns an error for settings that are invalid; c has its defaults.
+// Validate returns an error for invalid settings. Call it on the result of WithDefaults.
 func (c Config) Validate() error {
 	if err := transport.CheckName("node", c.Self.Name); err != nil {
 		return fmt.Errorf("configure membership: %w", err)
@@ -237,7 +236,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if len(c.Roles) > gossip.MaxRoles || len(c.Meta) > gossip.MaxKeyValues || len(c.Compat) > gossip.MaxKeyValues {
-		return fmt.Errorf("configure membership: more than %d roles or %d entries of Meta or Compat", gossip.MaxRoles, gossip.MaxKeyValues)
+		return fmt.Errorf("configure membership: want at most %d roles, and %d entries of Meta and of Compat", gossip.MaxRoles, gossip.MaxKeyValues)
 	}
 	if n := gossip.DescriptionSize(c.Roles, c.Meta, c.Compat); n > gossip.MaxDescription {
 		return fmt.Errorf("configure membership: Roles, Meta and Compat have %d bytes: want at most %d (host fewer types in one process?)", n, gossip.MaxDescription)
@@ -250,7 +249,7 @@ func (c Config) Validate() error {
 	for _, list := range [][]gossip.KeyValue{c.Meta, c.Compat} {
 		for i, kv := range list {
 			if i > 0 && kv.Key == list[i-1].Key {
-				return fmt.Errorf("configure membership: key %q stands twice", kv.Key)
+				return fmt.Errorf("configure membership: key %q occurs twice in Meta or Compat", kv.Key)
 			}
 			if !utf8.ValidString(kv.Key) || !utf8.ValidString(kv.Value) {
 				return fmt.Errorf("configure membership: %q or its value %q is not UTF-8", kv.Key, kv.Value)
@@ -262,7 +261,7 @@ func (c Config) Validate() error {
 
 func (c Config) validateTimes() error {
 	if c.Founding && !c.ProbeVacancy {
-		return fmt.Errorf("configure membership: Founding is set without ProbeVacancy")
+		return fmt.Errorf("configure membership: Founding is set without ProbeVacancy (set both)")
 	}
 	for _, d := range []time.Duration{
 		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,
@@ -294,7 +293,7 @@ func (c Config) validateTimes() error {
 	return c.validateDowning()
 }
 
-// withDowning fills in the settings that a downing strategy implies.
+// withDowning returns c with the settings that its downing strategy implies.
 func (c Config) withDowning() Config {
 	if c.Downing == splitbrain.DowningStaticQuorum {
 		// With fewer members than the quorum no turns run, so none is made Up
@@ -323,7 +322,7 @@ func (c Config) validateDowning() error {
 	case !utf8.ValidString(c.DowningRole):
 		return fail("DowningRole %q is not UTF-8", c.DowningRole)
 	case (c.Downing == splitbrain.DowningAuto) != (c.AutoDownAfter > 0):
-		return fail("Downing is %q and AutoDownAfter %v: they go together", c.Downing, c.AutoDownAfter)
+		return fail("Downing is %q and AutoDownAfter is %v: set both or neither", c.Downing, c.AutoDownAfter)
 	case (c.Downing == splitbrain.DowningStaticQuorum) != (c.QuorumSize != 0) || c.QuorumSize < 0:
 		return fail("Downing is %q and QuorumSize %d: want static quorum and at least 1, or neither", c.Downing, c.QuorumSize)
 	case c.KeepOldestAlone && c.Downing != splitbrain.DowningKeepOldest:
@@ -335,5 +334,5 @@ func (c Config) validateDowning() error {
 	return nil
 }
 
-// Votes reports whether a member may have a vote at all.
+// Votes reports whether a member has the role that DowningRole requires of voters.
 func (c Config) Votes(r gossip.Member) bool { return r.HasRole(c.DowningRole) }

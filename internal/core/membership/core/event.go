@@ -8,42 +8,41 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Event is a change of the view, in the order in which it was seen. A new subscriber
-// starts with the current [View]. String is for logs and transcripts.
+// An Event is a change of the view or of this node. Events come in the order in which this node saw
+// the changes. A new subscriber starts with the current [View]. String is for logs and transcripts.
 type Event interface {
 	event()
 	String() string
 }
 
-// Events about members. A status may be skipped if this node did not receive the
-// version in which the member had it.
+// Events about members. If this node did not receive the version in which a member had a status,
+// the event of that status is skipped.
 type (
 	// MemberJoined means that a node was admitted.
 	MemberJoined struct{ Member gossip.Member }
 	// MemberWeaklyUp means that a joining member serves although the view has not
 	// converged.
 	MemberWeaklyUp struct{ Member gossip.Member }
-	// MemberUp means that a member became a full one.
+	// MemberUp means that a member became Up: a full member.
 	MemberUp struct{ Member gossip.Member }
 	// MemberLeaving means that a member has asked to leave.
 	MemberLeaving struct{ Member gossip.Member }
-	// MemberExiting means that a leaving member has handed off everything.
+	// MemberExiting means that a leaving member has handed off its shards and singletons.
 	MemberExiting struct{ Member gossip.Member }
 	// MemberDowned means that a member was downed, or told to stop.
 	MemberDowned struct {
 		Member gossip.Member
 		Why    string // the setting in which it differs from another member, if that is the cause; else ""
 	}
-	// MemberRemoved means that a node is no longer a member. Member.Status is its
-	// last status before: Exiting if it left in order.
+	// MemberRemoved means that a node ceased to be a member. Member.Status is its last status as a
+	// member: Exiting if it left in order.
 	MemberRemoved struct{ Member gossip.Member }
-	// UnreachableMember means that a member cannot be heard; Evidence is the strongest
-	// of all observers.
+	// UnreachableMember means that observers cannot reach a member.
 	UnreachableMember struct {
 		Member   gossip.Member   // the member
 		Evidence gossip.Evidence // the strongest of all observers
 	}
-	// ReachableMember means that all observers of a missed member hear it again.
+	// ReachableMember means that an unreachable member can be reached again.
 	ReachableMember struct{ Member gossip.Member }
 	// MemberQuarantined means that required messages could not be delivered to a member. It stays
 	// unreachable until it is Down or removed.
@@ -54,22 +53,22 @@ type (
 type (
 	// LeaderChanged names the new leader; zero means that no member can lead.
 	LeaderChanged struct{ Leader transport.Address }
-	// ConvergedChanged means that the leader can act, or cannot for the given
-	// Reason. Later reasons are in View.Why.
+	// ConvergedChanged means that the leader can act now, or that it cannot, for the given Reason.
+	// If the reason changes later, only View.Why shows it.
 	ConvergedChanged struct {
 		Converged bool   // the leader can act
 		Reason    string // the reason why it cannot
 	}
 	// Formed means that this node has formed the cluster.
 	Formed struct{ Founder transport.Address }
-	// FoundedElsewhere means that the store's record of the founding is of another cluster: a
-	// joiner may not form one yet, and to a leader it shows two clusters with one store.
+	// FoundedElsewhere means that the store's founding record names another cluster. A joiner may
+	// then not form a cluster yet; at a leader, two clusters use one store.
 	FoundedElsewhere struct {
 		Other  Founding
 		Server string // the broker instance behind this node's connection
 	}
-	// JoinerTooLarge means that a node was not admitted, because the state would not
-	// fit a message.
+	// JoinerTooLarge means that a node was not admitted, because the state with it would exceed the
+	// broker's limit for a message.
 	JoinerTooLarge struct {
 		Joiner transport.Address // the node, which may ask again
 		Reason string            // with both sizes
@@ -79,9 +78,9 @@ type (
 	StateTooLarge struct{ Bytes, Limit int }
 	// JoinFailed ends the machine: the node could not join.
 	JoinFailed struct{ Err error }
-	// SelfDowned ends the machine: this node is no longer a member and has to stop.
-	// With Rejoin a new incarnation should join at once, because the node's cluster
-	// gave way to another one of its name.
+	// SelfDowned ends the machine: this node is not a member and has to stop. With Rejoin a new
+	// incarnation should join at once, because the node's cluster gave way to another one of its
+	// name, or the node was never Up.
 	SelfDowned struct {
 		Reason string // text for operators
 		Rejoin bool   // join again, as a new incarnation

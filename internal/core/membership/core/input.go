@@ -7,13 +7,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Input is what the driver gives to a step of the machine; see the types below.
+// An Input is what the driver gives to a step of the machine. Its types follow.
 type Input interface{ input() }
 
-// Start begins joining. It occurs once, after the first ConnState.
+// Start begins joining. The driver gives it once, after the first ConnState.
 type Start struct{}
 
-// Tick means that WakeAt has been reached, or some time has passed.
+// Tick means that Output.WakeAt has been reached, or that some time has passed.
 type Tick struct{}
 
 // Receive is a message that arrived for this node, including its own echoes and
@@ -21,32 +21,31 @@ type Tick struct{}
 type Receive struct {
 	From    transport.Address // the sender, this node itself included
 	Message message.Message   // the message
-	// Server is the broker instance through which it came; "" stands for the one in the last
-	// ConnState.
+	// Server is the broker instance through which the message came; "" stands for the instance in
+	// the last ConnState.
 	Server string
 	// Waited is how long the message stood in the driver's queue.
 	Waited time.Duration
 }
 
-// Unreachable is the broker's answer to a message of this machine that nobody listens
-// for Peer.
+// Unreachable means that the broker answered a message of this machine to Peer with the report that
+// nobody listens there.
 type Unreachable struct {
 	Peer   transport.Address // the node that does not listen
-	Server string            // the broker instance that answered; ignored unless it is the present one
+	Server string            // the broker instance that answered; an answer of any but the present one is ignored
 }
 
-// Vacant is the broker's answer to an [Output.Probe] that no member of a formed cluster
-// listens.
+// Vacant is the broker's answer to an [Output.Probe]: no Up member of a cluster listens.
 type Vacant struct{}
 
-// Claimed answers an [Output.Claim]: the broker directs probes to this node now.
-type Claimed struct{ Number uint64 } // of the claim
+// Claimed answers an [Output.Claim]: the broker now directs probes to this node.
+type Claimed struct{ Number uint64 } // the value of Output.Claim
 
 // A Founding is the store's record of who founded the cluster.
 type Founding struct {
-	Founder transport.Address // of the cluster
+	Founder transport.Address // the node that formed the cluster
 	Node    transport.Address // the member that wrote the record
-	Server  string            // the broker instance behind its connection
+	Server  string            // the broker instance to which Node is connected
 }
 
 // FoundingAnswer is the answer to a [FoundingRequest].
@@ -64,7 +63,7 @@ type FoundingAnswer struct {
 type ConnState struct {
 	Connected bool   // whether the control connection stands
 	Server    string // the running instance; see above
-	Alone     bool   // whether there is no other, so that all listen there or nowhere
+	Alone     bool   // whether the broker has only this server, so that no node can be at another
 }
 
 // Paused means that the driver's loop did not run for the time For, because the process

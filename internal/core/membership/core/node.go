@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node has the fields that the parts of one node's machine share: its settings, the time of the
+// A Node has the data that the parts of one node's machine share: its settings, the time of the
 // step, the gossiped state and the conclusions from it, and the output of the step.
 type Node struct {
 	Config   Config
@@ -22,9 +22,10 @@ type Node struct {
 	Phase    phase
 	Conn     ConnState
 	Mark     message.ServerMark // of Conn.Server
-	// Gossip is the gossiped state of a member, nil before. It is replaced, never changed.
+	// Gossip is the gossiped state once this node is a member, and nil before. The state is
+	// immutable; a change replaces the pointer.
 	Gossip *gossip.State
-	// Own is set if this step made a version of its own, which no other node can have.
+	// Own is set if this step changed the state itself. No other node can have that version.
 	Own         bool
 	MemberSince time.Time
 	Published   *gossip.State // the state that Shown shows
@@ -38,9 +39,9 @@ type phase uint8
 const (
 	Idle      phase = iota // before Start
 	Searching              // looks for members
-	Asking                 // has asked one of them
+	Asking                 // has asked a member for admission
 	Joined                 // is in the gossiped state
-	Ended                  // needs nothing more
+	Ended                  // has left, was downed, or could not join
 )
 
 func NewNode(config Config) *Node {
@@ -52,8 +53,8 @@ func NewNode(config Config) *Node {
 	}
 }
 
-// Bound reports whether all members watch each other, and often enough for leases to
-// rest on the answers to heartbeats. See package detector.
+// Bound reports whether all members watch each other, with heartbeats so frequent that leases can
+// rest on the answers to them. See package detector.
 func (n *Node) Bound() bool {
 	return n.Small() && len(n.Gossip.Members) <= n.Config.MonitoredBy+1 &&
 		beatsInLease*n.HeartbeatInterval() <= n.Config.QuorumTimeout
@@ -63,7 +64,7 @@ func (n *Node) Bound() bool {
 // to rest on their answers alone.
 const beatsInLease = 4
 
-// BroadcastInterval returns the least time between two states that one member broadcasts.
+// BroadcastInterval returns the least time between two broadcasts of the state by one member.
 func (n *Node) BroadcastInterval() time.Duration {
 	return max(broadcastInterval, time.Duration(len(n.Gossip.Members))*broadcastPerMember)
 }
@@ -99,18 +100,19 @@ func (n *Node) Rule() gossip.Rule {
 	return gossip.Rule{Detection: n.Config.Detection, MonitoredBy: n.Config.MonitoredBy}
 }
 
-// EvidenceAgainst returns the strongest evidence against a member.
+// EvidenceAgainst returns the strongest evidence against a member; NoEvidence if it is reachable or
+// no member.
 func (n *Node) EvidenceAgainst(node transport.Address) gossip.Evidence {
 	return n.Local().EvidenceAgainst(node)
 }
 
 func (n *Node) Leads() bool { return n.Local().Leader == n.Config.Self }
 
-// Small reports whether the cluster is one in which all members push changes to all.
+// Small reports whether the cluster is small: all members push their changes to all.
 func (n *Node) Small() bool { return len(n.Gossip.Members) <= n.Config.SmallCluster }
 
-// EndRemoved ends a member that others have removed. Left is not trusted at a member
-// that is not leaving, because its driver does not wait for an end in order.
+// EndRemoved ends this node after others have removed it. If this node was not leaving, it counts
+// as downed whatever left says, because its driver does not wait for it to leave in order.
 func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	if r, ok := n.Gossip.Member(n.Config.Self); left && (!ok || r.Status != gossip.Leaving && r.Status != gossip.Exiting) {
 		left, reason = false, by.Name+" says that this node left, but it did not"
@@ -122,8 +124,8 @@ func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	n.EndMember(true, reason)
 }
 
-// EndDowned ends a member that others have downed. The reason names the setting, if a difference
-// in one is the cause: see Config.Differ.
+// EndDowned ends this node after others have downed it. If a differing setting is the cause, the
+// reason names it: see Config.Differ.
 func (n *Node) EndDowned(reason string) {
 	if mine, ok := n.Gossip.Member(n.Config.Self); ok && mine.UpNumber == 0 {
 		if why := n.Mismatch(mine, n.Gossip.Members); why != "" {
@@ -133,7 +135,7 @@ func (n *Node) EndDowned(reason string) {
 	n.EndMember(false, reason)
 }
 
-// EndMember ends a member: it left in order, or was downed for the given reason.
+// EndMember ends this node's membership: it left in order, or was downed for the given reason.
 func (n *Node) EndMember(left bool, reason string) {
 	n.Publish() // emit earlier events first
 	if left {
@@ -151,7 +153,7 @@ func (n *Node) End() {
 	n.Shown, n.Out.Changed = &v, true
 }
 
-// Change makes a new version of the gossiped state.
+// Change makes a new version of the gossiped state by applying change.
 func (n *Node) Change(change func(*gossip.State)) {
 	n.Gossip = n.Gossip.ChangedBy(n.Config.Self, change)
 	n.Own = true
@@ -166,8 +168,8 @@ func (n *Node) Self() gossip.Member {
 	return n.Gossip.Members[i]
 }
 
-// Mismatch returns the first difference, as Config.Differ has it, between a node and others that
-// are not Down; "" if there is none.
+// Mismatch compares r with others that are not Down, and returns the first difference that
+// Config.Differ finds; "" if there is none.
 func (n *Node) Mismatch(r gossip.Member, others ...[]gossip.Member) string {
 	if n.Config.Differ == nil {
 		return ""
@@ -201,15 +203,15 @@ func (n *Node) Broadcast(msg message.Message) {
 
 func (n *Node) Emit(e Event) { n.Out.Events = append(n.Out.Events, e) }
 
-// WakeAt asks for a step at t at the latest.
+// WakeAt asks the driver for a step at t or before.
 func (n *Node) WakeAt(t time.Time) {
 	if n.Out.WakeAt.IsZero() || t.Before(n.Out.WakeAt) {
 		n.Out.WakeAt = t
 	}
 }
 
-// Due reports whether the timer has expired. If so, it starts the timer again. It asks
-// to be woken when the timer expires. A zero timer has expired.
+// Due reports whether the timer has expired, and if so restarts it with the interval. It asks for a
+// step when the timer expires next. A zero timer has expired.
 func (n *Node) Due(timer *time.Time, interval time.Duration) bool {
 	ran := !n.Now.Before(*timer)
 	if ran {
@@ -219,7 +221,8 @@ func (n *Node) Due(timer *time.Time, interval time.Duration) bool {
 	return ran
 }
 
-// Publish makes the view after changes, and emits the events that lead to it.
+// Publish makes a new view if the state has changed, and emits the events that lead from the old
+// view to it.
 func (n *Node) Publish() {
 	if n.Gossip == n.Published || n.Phase == Ended {
 		return
@@ -316,8 +319,8 @@ func (n *Node) NewView() *View {
 // Refuse records why the message of this step is refused.
 func (n *Node) Refuse(why Refusal) { n.Out.Refused = why }
 
-// PushToAll sends the state to all that have not seen it, in a large cluster to
-// all.
+// PushToAll sends the state to all nodes that have not seen it. In a large cluster it broadcasts
+// the state.
 func (n *Node) PushToAll() {
 	if !n.Small() {
 		n.Broadcast(message.Gossip{State: n.Gossip})
@@ -342,7 +345,8 @@ func (n *Node) Status(target uint32) message.Status {
 	return s
 }
 
-// Audience returns the other reachable nodes, including just downed ones, which should learn of it.
+// Audience returns the other nodes that this node can reach. They include Down members that are not
+// fenced, which have to learn that they are Down.
 func (n *Node) Audience() []transport.Address {
 	nodes := make([]transport.Address, 0, len(n.Gossip.Members))
 	held := n.Gossip.Records(n.Config.Self)
@@ -354,8 +358,8 @@ func (n *Node) Audience() []transport.Address {
 	return nodes
 }
 
-// broadcastInterval is the least time between two broadcasts of the state by one member,
-// and broadcastPerMember is added for each member.
+// The least time between two broadcasts of the state by one member is broadcastPerMember for each
+// member of the cluster, and at least broadcastInterval.
 const (
 	broadcastInterval  = 100 * time.Millisecond
 	broadcastPerMember = 250 * time.Microsecond

@@ -14,9 +14,9 @@ type LeaseRequest struct {
 	Seq     uint64            // of this machine's requests
 	Founder transport.Address // of the cluster that splits
 	TTL     time.Duration     // no other node may take the lease for this time
-	// Over is a holding from which the lease may be taken over; zero means none.
+	// Over is the token of an earlier holding that this one may replace; 0 means none.
 	Over uint64
-	// Within bounds the driver's attempts.
+	// Within bounds the time of the driver's attempts.
 	Within time.Duration
 }
 
@@ -30,10 +30,10 @@ type FoundingRequest struct {
 	Within   time.Duration // bounds the driver's attempt
 }
 
-// Output is the work for the driver, in this order.
+// Output is the driver's work after a step. The driver does it in the order of the fields.
 type Output struct {
 	Send   []Envelope // messages, in this order
-	Events []Event    // the changes, in order
+	Events []Event    // the changes of the view and of this node, in order
 	// Changed means that [Machine.View] has changed.
 	Changed bool
 	// LeaseChanged means that [Machine.Lease] has changed; Lease is the present
@@ -43,9 +43,9 @@ type Output struct {
 	// Probe asks the driver to ask the broker whether any Up member listens. If
 	// none does, the driver answers with Vacant. Only with Config.ProbeVacancy.
 	Probe bool
-	// Unclaim asks the driver to have the broker direct no probes to this node any more,
-	// and Claim, if it is not 0, to direct them here from now on, and to answer with
-	// Claimed, which has its number. Both only with Config.ProbeVacancy.
+	// Unclaim asks the driver to have the broker stop directing probes to this node. Claim, unless
+	// 0, asks it to have probes directed to this node, and to answer with a Claimed of that number.
+	// Both are set only with Config.ProbeVacancy.
 	Unclaim bool
 	Claim   uint64
 	// Founding asks the driver to read or write the record of the founding. Only with
@@ -54,15 +54,15 @@ type Output struct {
 	// TakeLease asks the driver to take the lease that decides a split. Only with
 	// DowningLeaseMajority.
 	TakeLease *LeaseRequest
-	// Refused is the reason why the Receive of this step was refused, if it was.
+	// Refused is the reason why the Receive of this step was refused, or NotRefused.
 	Refused Refusal
-	// WakeAt is when the next Step is due, if there is no input before. It is zero,
-	// for never, before Start and after the machine has ended.
+	// WakeAt is when the next Step is due if no input comes before. It is zero before Start and
+	// after the machine has ended: no Step is due.
 	WakeAt time.Time
 }
 
-// An Envelope is a message to one node, or to every node of the cluster and
-// every joiner, this one included.
+// An Envelope is a message to one node, or a broadcast to all nodes and joiners of the cluster,
+// including this node.
 type Envelope struct {
 	To        transport.Address // one node; zero for a broadcast
 	Broadcast bool              // To is zero

@@ -1,6 +1,6 @@
 package core
 
-// A Refusal is the reason why a message was not obeyed. Drivers count refusals: a few
+// A Refusal is the reason why a received message was not accepted. Drivers count refusals: a few
 // are normal, and many indicate a node that does not belong to the cluster.
 type Refusal uint8
 
@@ -8,30 +8,29 @@ type Refusal uint8
 const (
 	// NotRefused means that the message was accepted.
 	NotRefused Refusal = iota
-	// RefusedTarget means that it is for another incarnation of this node.
+	// RefusedTarget means that the message is for another incarnation of this node.
 	RefusedTarget
-	// RefusedCluster means that its sender's cluster has another founder.
+	// RefusedCluster means that the sender's cluster has another founder.
 	RefusedCluster
-	// RefusedOutcast means that its sender is Down or removed; the sender was
-	// informed.
+	// RefusedOutcast means that the sender is Down or removed; this node has informed it.
 	RefusedOutcast
-	// RefusedUnreachable means that its sender is unreachable for this node.
+	// RefusedUnreachable means that the sender is unreachable for this node.
 	RefusedUnreachable
-	// RefusedStranger means that the sender is not in its own state, or is unknown here and may
-	// have been removed.
+	// RefusedStranger means that the state in the message lacks its sender, or that this node does
+	// not know the sender, which may have been removed.
 	RefusedStranger
-	// RefusedStale means that it was sent before this node was admitted, or its state is too old to
-	// be merged.
+	// RefusedStale means that the message was sent before this node was admitted, or that its state
+	// is too old to be merged.
 	RefusedStale
-	// RefusedLate means that it waited too long in the driver's queue.
+	// RefusedLate means that the message waited too long in the driver's queue.
 	RefusedLate
-	// RefusedMalformed means that its content is impossible.
+	// RefusedMalformed means that the content of the message is impossible.
 	RefusedMalformed
 
 	knownRefusals
 )
 
-// Refusals returns all reasons, in order.
+// Refusals returns all reasons except NotRefused, in order.
 func Refusals() []Refusal {
 	var all []Refusal
 	for r := NotRefused + 1; r < knownRefusals; r++ {

@@ -10,7 +10,7 @@ import (
 // A View is the cluster as this node sees it at one moment. It never changes:
 // share it freely, and do not modify its slices.
 type View struct {
-	Self       transport.Address // whose view it is
+	Self       transport.Address // the node that has this view
 	SelfStatus gossip.Status     // Removed once the machine has ended
 	Founder    transport.Address // the founder, which distinguishes clusters of one name
 	// ByAge holds the members from the oldest to the youngest; those that never
@@ -18,8 +18,8 @@ type View struct {
 	ByAge     []gossip.MemberView
 	ByAddress []gossip.MemberView
 	Leader    transport.Address // the member that may act for the cluster; zero means none
-	// Converged reports whether all counted members have seen this view, so that the leader can
-	// act. If not, Why names the obstacle.
+	// Converged reports whether all members that must see this view have seen it, so that the
+	// leader can act. If not, Why names the obstacle.
 	Converged bool
 	Why       string
 }
@@ -38,7 +38,7 @@ func (v *View) Oldest(statuses ...gossip.Status) (gossip.MemberView, bool) {
 	return v.OldestWithRole("", statuses...)
 }
 
-// OldestWithRole is Oldest among the members of a role.
+// OldestWithRole is like Oldest, but considers only members with the role.
 func (v *View) OldestWithRole(role string, statuses ...gossip.Status) (gossip.MemberView, bool) {
 	for _, m := range v.ByAge {
 		if m.UpNumber != 0 && m.HasRole(role) && slices.Contains(statuses, m.Status) {

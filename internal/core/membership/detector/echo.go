@@ -8,17 +8,17 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 )
 
-// An Echo sends messages of a node to itself through the broker. Only a node whose own messages
-// return may conclude failures of others from their silence.
+// An Echo sends messages from this node to itself through the broker. Only a node whose own
+// messages return may conclude from the silence of others that they have failed.
 type Echo struct {
 	*core.Node
 	At      time.Time // when the next echo is due
 	seq     uint64
 	pending []sentEcho // sent through this connection and not yet returned
-	Sent    time.Time  // when the last echo was sent that came back
+	Sent    time.Time  // when the last returned echo was sent
 	Good    bool       // an echo came back through this connection
-	// Muffled is the last time at which echoes returned after they had been missing
-	// for longer than SelfHeartbeatTimeout.
+	// Muffled is the last time at which an echo returned after none had for longer than
+	// SelfHeartbeatTimeout.
 	Muffled time.Time
 }
 
@@ -28,11 +28,10 @@ type sentEcho struct {
 	sent time.Time
 }
 
-// maxEchoes bounds the echoes that have not returned: more than are sent within
-// SelfHeartbeatTimeout.
+// maxEchoes bounds the awaited echoes. It is more than a node sends within SelfHeartbeatTimeout.
 const maxEchoes = 64
 
-// ResetEcho starts again for a new connection.
+// ResetEcho forgets the echoes of the former connection, and makes the next one due.
 func (e *Echo) ResetEcho() {
 	e.Good, e.pending = false, nil
 	e.At = e.Now
@@ -51,20 +50,20 @@ func (e *Echo) RunEcho() {
 	e.Send(e.Config.Self, message.Echo{Seq: e.seq})
 }
 
-// AwaitsEcho reports whether the echo was sent over this connection and has not
-// returned yet.
+// AwaitsEcho reports whether the echo seq was sent through this connection and has not returned
+// yet.
 func (e *Echo) AwaitsEcho(seq uint64) bool {
 	return slices.ContainsFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
 }
 
-// NoteMuffled records that echoes return after they were missing.
+// NoteMuffled records in Muffled that echoes return after they were missing.
 func (e *Echo) NoteMuffled() {
 	if last := e.Sent; !last.IsZero() && e.Now.Sub(last) > e.Config.SelfHeartbeatTimeout {
 		e.Muffled = e.Now
 	}
 }
 
-// EchoReturned handles the return of an echo that is awaited.
+// EchoReturned handles the return of an awaited echo.
 func (e *Echo) EchoReturned(seq uint64) {
 	i := slices.IndexFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
 	e.Sent, e.Good = e.pending[i].sent, true

@@ -17,40 +17,39 @@ type Heartbeats struct {
 	Peers *Peers
 
 	watched []transport.Address // the neighbours on the ring
-	// interest are the members to which a message may be due, by address; steps skip
-	// all others. It is made for the summary madeFor, and stale once it may lack a
-	// member.
+	// interest holds the members to which a heartbeat may be due, by address. It was made for the
+	// summary madeFor. Stale is set when interest may lack a member.
 	interest []subject
 	madeFor  *gossip.Summary
 	Stale    bool
 
-	Threshold float64 // the y of the suspicion threshold; see phi.go
+	Threshold float64 // the y at which phi reaches Config.PhiThreshold; see phi.go
 	seq       uint64
 	// Loose is when this node last sent a message that vouches for others without being
 	// bound to their heartbeats. See peers.go.
 	Loose time.Time
-	// AskAll is set while the lease of this node is in doubt; heartbeats then go to
-	// all members.
+	// AskAll is set while the lease of this node is in doubt; it then sends heartbeats to all
+	// members.
 	AskAll bool
 	// HalfHeard is when half of the voters were last heard, through a collector or
 	// directly.
 	HalfHeard time.Time
 }
 
-// A subject is a member that steps of this node have to look at.
+// A subject is a member to which this node may have to send heartbeats.
 type subject struct {
 	*Peer
 	node    transport.Address
-	place   int // in Members
+	place   int // the index in Members
 	watched bool
-	accused bool // by anybody
+	accused bool // an observer has evidence against it
 }
 
-// firstAck is how long after the first heartbeat its answer counts as expected. Without
-// it, a peer that never answers would never be suspected.
+// firstAck is the time after which the answer to a first heartbeat counts as expected. Without it,
+// a peer that never answers would never be suspected.
 const firstAck = time.Second
 
-// beat sends a heartbeat. The first one's answer is expected within firstAck.
+// beat sends a heartbeat. The answer to a peer's first one is expected within firstAck.
 func (h *Heartbeats) beat(node transport.Address, p *Peer) {
 	if !p.beaten {
 		p.beaten, h.Stale = true, true
@@ -102,9 +101,9 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 	}
 }
 
-// lookAround lists the members to watch and the possible receivers of heartbeats: neighbours on the
-// ring; members missed by any observer, because members on the right server can confirm or refute
-// that; suspected members; and Down members, to inform them.
+// lookAround computes watched, the neighbours on the ring, and interest, the possible receivers of
+// heartbeats. These are the neighbours; members accused by any observer, because members on the
+// right server can confirm or refute that; suspected members; and Down members, to inform them.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {
@@ -146,7 +145,7 @@ func (h *Heartbeats) lookAround() {
 	}
 }
 
-// placesOf are the first n places.
+// placesOf returns the places 0 to n-1.
 func placesOf(n int) []int {
 	places := make([]int, n)
 	for i := range places {
@@ -155,7 +154,7 @@ func placesOf(n int) []int {
 	return places
 }
 
-// runBeats sends due heartbeats, more often to suspected members.
+// runBeats sends the heartbeats that are due. Suspected members get one every ProbeInterval.
 func (h *Heartbeats) runBeats() {
 	h.lookAround()
 	own := h.Gossip.Records(h.Config.Self)
@@ -187,10 +186,10 @@ func (h *Heartbeats) runBeats() {
 	}
 }
 
-// beats reports whether an unsuspected member is sent heartbeats: a neighbour, a member asked
-// because a lease ran out, or a member missed by others. In a large cluster missed members are
-// watched only by members that can find them gone and by those with evidence against them, which
-// nobody else can withdraw.
+// beats reports whether this node sends heartbeats to an unsuspected member: a neighbour, any
+// member while this node's lease is in doubt, or one accused by others. In a large cluster an
+// accused member gets heartbeats only from nodes that can find it gone and from its accusers,
+// because only the accuser can withdraw its record.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
 	case status == gossip.Down:
@@ -215,10 +214,10 @@ func (h *Heartbeats) Watches(node transport.Address) bool {
 	return gossip.HasAddress(h.watched, node)
 }
 
-// probeLong is how long a suspected member is probed often, in multiples of GoneAfter.
+// probeLong is how long a suspected member is probed at ProbeInterval, in multiples of GoneAfter.
 const probeLong = 5
 
-// suspected reports whether the peer is to be probed often.
+// suspected reports whether the peer is to be probed at ProbeInterval.
 func (h *Heartbeats) suspected(p *Peer) bool {
 	long := probeLong * h.Config.GoneAfter
 	if !p.Absent.IsZero() && h.Now.Sub(p.Absent) < long {
@@ -228,12 +227,12 @@ func (h *Heartbeats) suspected(p *Peer) bool {
 	return p.beaten && !h.Now.Before(at) && h.Now.Sub(at) < long
 }
 
-// suspectAt is when the peer's silence becomes suspicious.
+// suspectAt returns when the peer's silence becomes suspicious.
 func (h *Heartbeats) suspectAt(p *Peer) time.Time {
 	return p.phi.SuspectAt(h.Threshold, h.Config.PauseAllowance)
 }
 
-// Suspect probes a member now, even if others watch it.
+// Suspect sends a heartbeat to a member at once, even if only others watch it.
 func (h *Heartbeats) Suspect(node transport.Address) {
 	p := h.Peers.Peer(node)
 	p.Beat = h.Now.Add(h.Config.ProbeInterval)
@@ -241,9 +240,8 @@ func (h *Heartbeats) Suspect(node transport.Address) {
 	h.Stale = true
 }
 
-// NotListening records that the broker knows of no subscription of the peer. One such
-// report means little, because the peer may be reconnecting; it starts the probing of
-// the peer.
+// NotListening records the broker's report that the peer has no subscription. One such report means
+// little, because the peer may be reconnecting; it only starts the probing of the peer.
 func (h *Heartbeats) NotListening(node transport.Address) {
 	r, ok := h.Gossip.Member(node)
 	if !ok || r.Fenced || node == h.Config.Self {

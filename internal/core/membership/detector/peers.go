@@ -9,35 +9,36 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A node runs turns only while a majority has lately vouched for it (see package lease). From
-// when on a message vouches for its receiver depends on the cluster.
+// A node runs turns only while a majority has lately vouched for it (see package lease). The time
+// from which a message vouches for its receiver depends on the cluster.
 //
-// Where all watch all (see [core.Node.Bound]) a message vouches only if it is bound to a
-// heartbeat of the receiver: it is the answer to one, or a later heartbeat that names
-// one. The lease then counts from when the receiver sent that heartbeat, so it does not
-// matter how long the message was on its way, or waited in the socket of a paused
-// process. And the sender knows when that was at the latest: when the heartbeat arrived.
-// So when a member is downed, its lease ends QuorumTimeout after the last heartbeat
-// that any of the others had from it, and not after the judgement. Each of the others
-// reports when that was, once it knows the member to be Down and no longer vouches for it
-// (Vouched of its record), and package downing's Fence counts from the latest.
+// If all members watch each other (see [core.Node.Bound]), a message vouches only if it is bound to
+// a heartbeat of the receiver: it answers that heartbeat, or is a later heartbeat that names it.
+// The lease then counts from when the receiver sent the heartbeat, so it does not matter how long
+// the message was on its way, or waited in the socket of a paused process. The sender of the
+// message also knows that time, at the latest: when the heartbeat arrived. So when a member is
+// downed, its lease ends QuorumTimeout after the last heartbeat that any other member had from it,
+// rather than after the judgement. Once another member knows the member to be Down, and does not
+// vouch for it any more, it reports when that heartbeat arrived (Vouched of its record). Package
+// downing's Fence counts from the latest of these times.
 //
-// In larger clusters most members hear from each other by broadcast alone. Such messages
-// are loose: they count from when they left the broker, as far as the receiver can know.
-// No other node can know.
+// In larger clusters most members hear from each other by broadcast alone. Such messages are loose:
+// they count from when they left the broker, as far as the receiver can know that. No other node
+// can know it.
 
-// Peers holds the observations of this node's own connection, by member.
+// Peers holds what this node has observed of each other member through its own connection.
 type Peers struct {
 	*core.Node
 	Echo    *Echo
 	Known   map[transport.Address]*Peer
 	Cleared time.Time // when all evidence was last dropped
-	// mark and alone are those of the server behind the last connection.
+	// mark and alone describe the server of the last connection: its fingerprint, and whether the
+	// broker has no other server.
 	mark  message.ServerMark
 	alone bool
 }
 
-// Peer returns the observations of a node.
+// Peer returns this node's observations of a node, which it adds if there are none.
 func (ps *Peers) Peer(node transport.Address) *Peer {
 	p := ps.Known[node]
 	if p == nil {
@@ -47,7 +48,8 @@ func (ps *Peers) Peer(node transport.Address) *Peer {
 	return p
 }
 
-// Heard records a sign of life, which refutes the broker's earlier answers.
+// Heard records a sign of life, which refutes the broker's earlier reports that nobody listens for
+// the node.
 func (ps *Peers) Heard(node transport.Address) {
 	if p := ps.Known[node]; p != nil {
 		p.heard = ps.Now
@@ -55,8 +57,8 @@ func (ps *Peers) Heard(node transport.Address) {
 	}
 }
 
-// NamedServer records the broker instance of a member, and this node's instance through which the
-// message came; "" stands for the present one.
+// NamedServer records the broker instance that a member named, and the instance of this node
+// through which the message came; "" stands for the present one.
 func (ps *Peers) NamedServer(from transport.Address, via string, server message.ServerMark) {
 	if _, ok := ps.Gossip.Index(from); !ok {
 		return
@@ -68,15 +70,15 @@ func (ps *Peers) NamedServer(from transport.Address, via string, server message.
 	}
 }
 
-// SameServer reports whether the peer is connected to the broker instance to which this
-// node is connected, and was heard through it. Knowledge from before this connection counts
-// once another member has vouched for this node over it: until then the peer may have found
-// this node gone, as this node is about to find the peer.
+// SameServer reports whether the peer is connected to the broker instance of this node, and was
+// heard through it. Knowledge from before this connection counts only after another member has
+// vouched for this node over it: until then the peer may have found this node gone, and both would
+// find each other gone.
 func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
 }
 
-// vouchedSince reports whether a member has vouched for this node since then.
+// vouchedSince reports whether a member has vouched for this node after then.
 func (ps *Peers) vouchedSince(then time.Time) bool {
 	//arch:order-free any of them is enough
 	for _, p := range ps.Known {
@@ -87,7 +89,7 @@ func (ps *Peers) vouchedSince(then time.Time) bool {
 	return false
 }
 
-// answeredBeat handles a message bound to this node's heartbeat of that number.
+// answeredBeat handles a message that is bound to this node's heartbeat seq.
 func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(from); !ok {
 		return
@@ -101,7 +103,8 @@ func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	p.asked = slices.Delete(p.asked, 0, i) // the same one may be named again
 }
 
-// vouchFor records that a member's heartbeat is about to be answered.
+// vouchFor records that this node is about to answer heartbeat seq of a member, and thereby vouches
+// for it.
 func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(to); ok {
 		p := ps.Peer(to)
@@ -109,11 +112,11 @@ func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	}
 }
 
-// Vouched handles a loose message, which the member would not have sent to a Down or
-// removed node.
+// Vouched handles a loose message. The member would not have sent it to a node that it knows as
+// Down or removed.
 //
 // The message may have waited long for a paused process. It certainly left the broker after the
-// last returned echo arrived there: they share one connection and its order.
+// last returned echo arrived there: both use one connection, which keeps their order.
 func (ps *Peers) Vouched(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)
@@ -121,8 +124,8 @@ func (ps *Peers) Vouched(node transport.Address) {
 	}
 }
 
-// KeptCompany records a member that counts on this node, whether or not that prolongs the lease.
-// The time is the one from which a loose message would count.
+// KeptCompany records that a member counts on this node, even if its message prolongs no lease. The
+// recorded time is the one from which a loose message would count.
 func (ps *Peers) KeptCompany(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)
@@ -130,7 +133,8 @@ func (ps *Peers) KeptCompany(node transport.Address) {
 	}
 }
 
-// VouchedAt returns when a node certainly vouched for this one last.
+// VouchedAt returns the latest time at which a node certainly vouched for this one; zero means
+// never.
 func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 	if node == ps.Config.Self {
 		return ps.Now
@@ -141,16 +145,18 @@ func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 	return time.Time{}
 }
 
-// ReturnGrace is how long members may need to come back to a restarted broker, before an unheard
-// one counts as gone.
+// ReturnGrace is how long members have to come back to a restarted broker. An unheard member counts
+// as gone only after it.
 const ReturnGrace = 4 * time.Second
 
-// DropEvidence forgets the evidence from this node's connection about others, and their servers:
-// they may have moved while this node heard nothing. Opened says that the connection is a new one.
+// DropEvidence forgets what this node's connection has shown about other members, and their
+// servers: they may have moved while this node heard nothing. opened reports whether the connection
+// is new.
 //
-// Where there is no other server they cannot have moved. Otherwise a member that was killed
-// while the only server stood still, or was restarted with it, could not be found gone: it
-// never names its server again. Members at a restarted server have ReturnGrace to come back.
+// If the broker has no other server, the members cannot have moved, and their servers are kept.
+// Otherwise a member that was killed while the only server stood still, or with its restart, could
+// not be found gone: it never names its server again. Members at a restarted server have
+// ReturnGrace to come back.
 func (ps *Peers) DropEvidence(opened bool) {
 	ps.Cleared = ps.Now
 	was, stay := ps.mark, !opened || ps.alone && ps.Conn.Alone
@@ -175,10 +181,10 @@ func (ps *Peers) DropEvidence(opened bool) {
 	}
 }
 
-// A Peer has the observations of one other member over this node's connection.
+// A Peer is what this node has observed of one other member through its own connection.
 type Peer struct {
-	Vouched  time.Time // from when it last vouched for the lease of this node
-	Company  time.Time // since when it certainly counted on this node last
+	Vouched  time.Time // the time from which its last vouching counts for this node's lease
+	Company  time.Time // the latest time at which it certainly counted on this node
 	answered answeredBeat
 	asked    []sentBeat // the heartbeats that it may still answer, the oldest first
 	acked    time.Time  // when it last answered a heartbeat
@@ -187,19 +193,19 @@ type Peer struct {
 	beaten bool
 	phi    phiDetector
 	Beat   time.Time // when the next heartbeat is due
-	// server is the broker instance named in its last heartbeat or answer, and via the own one
-	// through which that came.
+	// server is the broker instance named in the peer's last heartbeat or answer, and via this
+	// node's own instance through which that came.
 	server, via message.ServerMark
-	carried     time.Time // since when these are known from before the connection; zero means they are not
+	carried     time.Time // when server and via were kept from an earlier connection; zero means they were not
 	returns     time.Time // from when its absence from a restarted server counts
-	// Absent is since when the broker has known no subscription of it, absentLast is
-	// its last answer to that effect, and absentCount the number of such answers.
+	// Absent is when the broker first reported no subscription of the peer, absentLast is when it
+	// last did, and absentCount the number of such reports. A sign of life resets them.
 	Absent, absentLast time.Time
 	absentCount        int
-	marked             time.Time // when the own record was last made
+	marked             time.Time // when this node last made a record against it
 }
 
-// ask records a heartbeat that may be answered.
+// ask records a heartbeat that the peer may answer.
 func (p *Peer) ask(seq uint64, now time.Time) {
 	if len(p.asked) == maxSentBeats {
 		p.asked = slices.Delete(p.asked, 0, 1)
@@ -210,15 +216,15 @@ func (p *Peer) ask(seq uint64, now time.Time) {
 // An answeredBeat is the last heartbeat of a member that this node answered.
 type answeredBeat struct {
 	at  time.Time // when it was answered; zero means never
-	seq uint64    // the highest number
+	seq uint64    // the highest number of an answered heartbeat
 }
 
-// A sentBeat is a heartbeat on its way.
+// A sentBeat is a heartbeat without an answer yet.
 type sentBeat struct {
 	seq  uint64
 	sent time.Time
 }
 
-// maxSentBeats bounds the unanswered heartbeats to one member: more than QuorumTimeout
-// holds.
+// maxSentBeats bounds the unanswered heartbeats kept for one member. It is more than a node sends
+// within QuorumTimeout.
 const maxSentBeats = 64

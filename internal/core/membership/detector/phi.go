@@ -23,11 +23,13 @@ type phiDetector struct {
 
 const (
 	MaxIntervals = 100
-	// MinDeviation keeps an even stream from making the detector nervous.
+	// MinDeviation is the least standard deviation, in seconds. Without it, a very regular stream
+	// would make the detector suspect a peer for a short delay.
 	MinDeviation = 0.1
 )
 
-// NewPhiDetector expects heartbeats from first on. It starts from mean ± mean/4.
+// NewPhiDetector returns a detector that counts silence from first. It starts with the intervals
+// interval ± interval/4.
 func NewPhiDetector(first time.Time, interval time.Duration) phiDetector {
 	mean := interval.Seconds()
 	d := phiDetector{last: first, Intervals: []float64{mean - mean/4, mean + mean/4}}
@@ -35,8 +37,8 @@ func NewPhiDetector(first time.Time, interval time.Duration) phiDetector {
 	return d
 }
 
-// Heartbeat records an arrival. An interval of more than longest ended an outage
-// and says nothing about the next one.
+// Heartbeat records an arrival. It ignores an interval longer than longest, which was an outage and
+// says nothing about the next interval.
 func (d *phiDetector) Heartbeat(now time.Time, longest time.Duration) {
 	interval := now.Sub(d.last)
 	d.last = now
@@ -52,7 +54,8 @@ func (d *phiDetector) Heartbeat(now time.Time, longest time.Duration) {
 	d.estimate()
 }
 
-// estimate takes two passes, so that the variance cannot turn out negative.
+// estimate computes Mean and Deviation in two passes, so that the variance cannot turn out
+// negative.
 func (d *phiDetector) estimate() {
 	sum := 0.0
 	for _, x := range d.Intervals {
@@ -66,12 +69,13 @@ func (d *phiDetector) estimate() {
 	d.Deviation = max(math.Sqrt(squares/float64(len(d.Intervals))), MinDeviation)
 }
 
-// SuspectAt is when the suspicion reaches the threshold that has this y.
+// SuspectAt returns when phi reaches the threshold whose y is given: see PhiInverse. pause is the
+// silence allowed in addition.
 func (d *phiDetector) SuspectAt(y float64, pause time.Duration) time.Time {
 	return d.last.Add(pause + time.Duration((d.Mean+y*d.Deviation)*float64(time.Second)))
 }
 
-// Phi is the suspicion at a time; it can be +Inf.
+// Phi returns the suspicion at a time; it can be +Inf.
 func (d *phiDetector) Phi(now time.Time, pause time.Duration) float64 {
 	return PhiOf((now.Sub(d.last).Seconds() - d.Mean - pause.Seconds()) / d.Deviation)
 }
@@ -81,8 +85,8 @@ func PhiOf(y float64) float64 {
 	return math.Log1p(math.Exp(y*(1.5976+0.070566*y*y))) / math.Ln10
 }
 
-// PhiInverse finds the y at which φ reaches the threshold, by bisection: φ grows
-// with y. It is found once, so that the time of suspicion is known ahead.
+// PhiInverse returns the y at which φ reaches the threshold. It uses bisection, because φ grows
+// with y. Callers compute it once, so that SuspectAt gives the time of suspicion in advance.
 func PhiInverse(threshold float64) float64 {
 	low, high := -40.0, 40.0
 	for range 100 {

@@ -17,7 +17,8 @@ type Suspicion struct {
 	Beats *Heartbeats
 }
 
-// RunDetection sends heartbeats and weighs the evidence.
+// RunDetection sends the heartbeats that are due, and writes records according to the evidence. It
+// writes none while this node's echoes do not return.
 func (s *Suspicion) RunDetection() {
 	s.Beats.runBeats()
 	if !s.Echo.EchoAlive() {
@@ -55,7 +56,8 @@ func (s *Suspicion) RetractAll() {
 	}
 }
 
-// MarkAs writes this node's observation of a member into the gossiped state.
+// MarkAs writes this node's observation of a member into the gossiped state; NoEvidence withdraws
+// it.
 func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time.Duration) {
 	held, _ := s.Gossip.Record(s.Config.Self, node)
 	s.Change(func(g *gossip.State) {
@@ -67,10 +69,12 @@ func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time
 // is made against it. It is short compared with SilentAfter.
 const probeFirst = 2 * time.Second
 
-// absentProbes is how many times in a row the broker must report that nobody listens.
+// absentProbes is how many times the broker must report that nobody listens for a member before the
+// member counts as cut or gone.
 const absentProbes = 3
 
-// weigh returns the evidence against a peer now, and how long it has lasted.
+// weigh returns the present evidence against a peer, and how long the peer has been silent. most is
+// the result of mostQuiet.
 func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
 	if !p.Absent.IsZero() {
 		at := core.Later(p.Absent, p.returns).Add(s.Config.GoneAfter)
@@ -106,13 +110,13 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 	return gossip.EvidenceSilent, s.Now.Sub(p.phi.last)
 }
 
-// mostPeers is the least number of watched members of which the simultaneous silence of
-// most indicates a fault of the observer.
+// mostPeers is the least number of watched members with which mostQuiet can blame the observer.
 const mostPeers = 4
 
-// mostQuiet reports whether most watched members fell silent together. It decides
-// earlier than suspicion does; otherwise the first suspected member would be marked
-// before the others are counted. Members that the broker has lost do not count.
+// mostQuiet reports whether most watched members fell silent together, which indicates a fault of
+// this node. It counts a member before suspicion does; otherwise the first suspected member would
+// be marked before the others are counted. Members without a subscription at the broker do not
+// count.
 func (s *Suspicion) mostQuiet() bool {
 	watched, quiet := 0, 0
 	for _, p := range s.Beats.interest {
@@ -127,9 +131,9 @@ func (s *Suspicion) mostQuiet() bool {
 	return watched >= mostPeers && 2*quiet > watched
 }
 
-// ReportVouches adds to this node's records of Down members when it last vouched for
-// them. It cannot do so while they may have received a loose message since: nobody knows
-// when those arrive.
+// ReportVouches adds to this node's records of Down members when it last vouched for each. It waits
+// until SilentAfter has passed since its last loose message: nobody knows when the Down members
+// receive that message.
 func (s *Suspicion) ReportVouches() {
 	if s.Phase != core.Joined || len(s.Local().Down) == 0 || s.Now.Sub(s.Beats.Loose) <= s.Config.SilentAfter {
 		return

@@ -11,25 +11,24 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// In a cluster in which all members watch each other, a silent member is judged after
-// AgreedAfter instead of SilentAfter if more than half of the voters miss it
-// themselves. A single broken connection, or a slow observer that hears late, does not
-// cause so many.
+// In a cluster in which all members watch each other, a silent member is judged after AgreedAfter
+// instead of SilentAfter if more than half of the voters miss it themselves. A single broken
+// connection, or a slow observer that hears late, cannot make so many voters miss it.
 
-// A missing is the silence of a member as one observer reported it.
+// A missing is the silence of a member that one observer reported.
 type missing struct {
 	quiet time.Duration // as the observer reported
 	since time.Time     // its latest possible beginning, by this node's clock
 }
 
-// An Agreement records since when observers miss members.
+// An Agreement records since when each observer has missed each member.
 type Agreement struct {
 	*core.Node
 	Voters *lease.Voters
 	missed map[[2]transport.Address]missing // by observer and member
 }
 
-// noteMissed records since when each observer misses each member.
+// noteMissed updates missed from the present records.
 func (a *Agreement) noteMissed() {
 	old := a.missed
 	a.missed = nil
@@ -51,8 +50,9 @@ func (a *Agreement) noteMissed() {
 	}
 }
 
-// agreedSince returns since when more than half of the voters have missed a member;
-// these voters can all be reached. Each reports it only while its own echoes return.
+// agreedSince returns since when more than half of the voters have missed the member at place. It
+// counts only voters that can be reached; each of them reports a silence only while its own echoes
+// return.
 func (a *Agreement) agreedSince(place int) (since time.Time, agreed bool) {
 	f := a.Local()
 	if len(a.missed) == 0 || !a.Bound() {

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Company stops a node that hears only a minority.
+// A Company ends this node if it hears only a minority of the voters.
 type Company struct {
 	*core.Node
 	Peers     *detector.Peers
@@ -19,12 +19,13 @@ type Company struct {
 	Voters    *lease.Voters
 	Execution *Execution
 	Majority  *Majority
-	Last      time.Time // when this node last was on the winning side as far as it hears
+	Last      time.Time // when the members that this node hears were last a winning side
 	at        time.Time // when to look again
 }
 
-// runCompany stops a node that hears only a minority although its own echoes return. It is for
-// nodes whose neighbours all fell silent at once: they suspect themselves and record no evidence.
+// runCompany ends this node if it hears only a minority although its own echoes return. It is for
+// nodes whose neighbours all fell silent at once: such a node suspects itself and records no
+// evidence.
 func (c *Company) runCompany() {
 	if !c.Due(&c.at, companyInterval) {
 		return
@@ -55,5 +56,5 @@ func (c *Company) runCompany() {
 	c.Execution.stopAsMinority(fmt.Sprintf("nothing was heard from a majority for %v", c.Config.SilentAfter))
 }
 
-// companyInterval is far below the times that are measured with it.
+// companyInterval is the time between two checks. It is short compared with QuorumTimeout.
 const companyInterval = 200 * time.Millisecond

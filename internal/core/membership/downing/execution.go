@@ -18,13 +18,13 @@ type batch struct {
 }
 
 const (
-	// A batch is complete when no victim was added for batchQuiet, and batchLong
-	// after the first one at the latest.
+	// A batch is complete when no victim was added for batchQuiet, and at the latest batchLong
+	// after the first victim.
 	batchQuiet = time.Second
 	batchLong  = 3 * time.Second
 )
 
-// An Execution moves members to Down, and ends this node if it is among them.
+// An Execution moves members to Down, and ends this node if it is one of them.
 type Execution struct {
 	*core.Node
 	batch batch
@@ -33,8 +33,8 @@ type Execution struct {
 	judgeAt time.Time // when to judge again in a large cluster
 }
 
-// downTogether downs the victims, in a large cluster as a batch. When the batch is complete,
-// those that have recovered since are left out.
+// downTogether downs the victims. In a large cluster it adds them to the batch; when the batch is
+// complete, victims that have recovered meanwhile are left out.
 func (x *Execution) downTogether(victims []gossip.Member) {
 	if x.Small() {
 		x.DownMembers(victims, Sentence{})
@@ -56,7 +56,7 @@ func (x *Execution) downTogether(victims []gossip.Member) {
 	}
 }
 
-// runBatch downs the gathered members, except those that have recovered.
+// runBatch downs the members of a complete batch, except those that have recovered.
 func (x *Execution) runBatch() {
 	b := &x.batch
 	if len(b.victims) == 0 {
@@ -100,7 +100,7 @@ func (x *Execution) OnDownNode(node transport.Address) {
 	x.DownMembers(victims, Sentence{forced: true, reason: "an operator has downed this node"})
 }
 
-// DownMembers moves members to Down; if this node is among them it ends.
+// DownMembers moves members to Down, and then ends this node if it is one of them.
 func (x *Execution) DownMembers(victims []gossip.Member, by Sentence) {
 	victims = slices.DeleteFunc(victims, func(r gossip.Member) bool {
 		return r.Status == gossip.Down && (r.Forced || !by.forced) && (r.Judged || !by.judged)
@@ -125,9 +125,9 @@ func (x *Execution) DownMembers(victims []gossip.Member, by Sentence) {
 	}
 }
 
-// stopAsMinority ends this node. It informs no other node: members on its side reach
-// the same conclusion, and the other side downs it. An exiting node had nothing left to
-// do, and a node that was never Up can look for another cluster.
+// stopAsMinority ends this node. It informs no other node: members on its side reach the same
+// conclusion, and the other side downs it. An Exiting node counts as having left, because it has
+// handed off everything; a node that was never Up may rejoin another cluster.
 func (x *Execution) stopAsMinority(reason string) {
 	reason += " (is the network partitioned, or did most members die at once?)"
 	switch x.Self().Status {
@@ -142,10 +142,9 @@ func (x *Execution) stopAsMinority(reason string) {
 	}
 }
 
-// acts reports whether this node has to down others for its side. In a small cluster all
-// members of a side reach the same conclusion, so one of them acts. In a large one only
-// the leader looks for members with broken connections, because another first member may
-// itself be missed without knowing it.
+// acts reports whether this node downs others for its side. In a small cluster all members of a
+// side reach the same conclusion, so only the first of them acts. In a large one only the leader
+// acts, because the first member of a side may be missed by others without knowing it.
 func (x *Execution) acts(side []transport.Address) bool {
 	if x.Small() {
 		return x.firstOf(side) == x.Config.Self
@@ -153,8 +152,8 @@ func (x *Execution) acts(side []transport.Address) bool {
 	return x.Leads()
 }
 
-// firstOf returns the member that acts for a side: the first full member, or the first
-// one if there is none.
+// firstOf returns the member that acts for a side: its first Up or Leaving member or, without one,
+// its first member; zero if the side is empty.
 func (x *Execution) firstOf(side []transport.Address) transport.Address {
 	for _, node := range side {
 		if r, _ := x.Gossip.Member(node); r.Status == gossip.Up || r.Status == gossip.Leaving {
@@ -167,13 +166,13 @@ func (x *Execution) firstOf(side []transport.Address) transport.Address {
 	return side[0]
 }
 
-// A Sentence is the origin of a decision to down members.
+// A Sentence says who decided to down members, and why.
 type Sentence struct {
-	forced bool // an operator says so
-	judged bool // this side has taken the lease
+	forced bool // by an operator
+	judged bool // by a side that has taken the lease
 	reason string
 }
 
-// judgeInterval is the time between two judgements in a large cluster, which take
-// long and can wait.
+// judgeInterval is the time between two judgements in a large cluster, where a judgement takes
+// long.
 const judgeInterval = 500 * time.Millisecond

@@ -11,22 +11,22 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A gone member is downed by any member with this evidence, also by the smaller half of the
+// Any member that has found another gone downs it, also a member of the smaller half of the
 // cluster. A process that only stood still comes back over a new connection, and the members that
-// downed it answer with Removal. If they cannot be reached any more, it cannot know: of two
-// members, each would then go on alone, the younger because it has found the older gone, the older
-// because it wins a tie. So a node that may have been found gone wins no tie until another voter
-// counts on it again.
+// downed it answer with Removal. If it cannot reach these any more, it does not learn of the
+// decision. Then of two members each would go on alone: the younger because it has found the older
+// gone, the older because it wins a tie. So a node that may have been found gone wins no tie until
+// another voter counts on it again.
 
-// exposure is a node's knowledge of members that may have found it gone.
+// exposure is what this node knows of members that may have found it gone.
 type exposure struct {
-	server string    // to which this node was connected last
+	server string    // the server to which this node was connected last
 	since  time.Time // when it came back to a server that may have lost it
-	// to are the members at that server not heard over the ended connection.
+	// to holds the voters that were connected to that server.
 	to []transport.Address
 }
 
-// An Exposure keeps track of members that may have found this node gone.
+// An Exposure records which members may have found this node gone.
 type Exposure struct {
 	*core.Node
 	Echo   *detector.Echo
@@ -35,9 +35,10 @@ type Exposure struct {
 	known  exposure
 }
 
-// NoteExposed is called when a connection to a server has been opened, before evidence
-// from the former one is dropped. Nobody can find this node gone within GoneAfter of its
-// last echo, and only members at the server that lost it can.
+// NoteExposed records which voters may have found this node gone. It is called when a connection to
+// a server has opened, before the evidence from the former connection is dropped. Nobody can find
+// this node gone within GoneAfter of its last echo, and only members at the server that lost its
+// connection can.
 func (e *Exposure) NoteExposed(server string) {
 	x := &e.known
 	same, last := server == x.server, e.Echo.Sent
@@ -53,8 +54,8 @@ func (e *Exposure) NoteExposed(server string) {
 	}
 }
 
-// mayBeDowned reports whether a member may have found this node gone while no voter has
-// counted on this node since.
+// mayBeDowned reports whether a member may have found this node gone, and no voter has counted on
+// this node since.
 func (e *Exposure) mayBeDowned() bool {
 	x := &e.known
 	if len(x.to) == 0 {

@@ -12,38 +12,40 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Fence finds the Down members that certainly run no more turns.
+// A Fence finds Down members that certainly run no more turns, and marks them as Fenced.
 type Fence struct {
 	*core.Node
 	Echo   *detector.Echo
 	Voters *lease.Voters
 	Lease  *lease.Lease
-	// known is when this node as the leader first found enough voters that know a member to be
-	// Down; judged when it first found a member downed under the lease.
+	// known is when this node, as the leader, first found that enough voters know a member to be
+	// Down. judged is when it first found that a side with the lease has downed a member.
 	known, judged map[transport.Address]time.Time
-	// vouches has the latest time at which each observer may have vouched for a Down
-	// member, by member and by observer.
+	// vouches has the latest time at which each observer may have vouched for a Down member, by
+	// member and then by observer.
 	vouches map[transport.Address]map[transport.Address]time.Time
 	// at is when Fence looks again, and looked is the view at its last look.
 	at     time.Time
 	looked *gossip.Summary
 }
 
-// Fence marks the Down members that certainly run no turns any more. A lease needs messages from a
-// quorum, and a member that knows another to be Down does not vouch for it. So the lease of a Down
-// member ends for good QuorumTimeout after enough members know of the decision: the others,
-// together with the Down member, must be no quorum and no winning side of a split. It has already
-// ended if the member is gone by the evidence of an observer that knows the member to be Down.
-// Where all others have reported when they last vouched for the member, it ends QuorumTimeout after
-// the latest of these times: see vouchesOver. Where a side took the lease that decides splits, it
-// may be small and never know so many: then the time since the judgement alone ends the lease.
+// Fence marks as Fenced the Down members that certainly run no more turns. A lease needs messages
+// from a quorum, and a member that knows another to be Down does not vouch for it. So the lease of
+// a Down member has ended for good at the earliest of these times:
 //
-// The lease may go on even if no member of this side has heard the Down member for longer: a
-// partition may have healed a moment ago, and members that do not know of the judgement yet
-// may have vouched for it.
+//   - QuorumTimeout after enough members know of the decision: the others, together with the Down
+//     member, are neither a quorum nor the winning side of a split. If an observer that knows of
+//     the decision holds the evidence Gone, the lease has ended already: see surelyGone.
+//   - QuorumTimeout after the last time that any other member vouched for it, if all of them have
+//     reported that time: see vouchesOver.
+//   - LeaseHold and SelfHeartbeatTimeout after the judgement, if a side with the lease that decides
+//     splits downed it. That side may be small, so that enough members never know of the decision.
 //
-// Only the leader fences, and only while its own connection works: otherwise messages that
-// it sent before may still be on their way.
+// The time since this side last heard the Down member proves nothing: a partition may have healed a
+// moment ago, and members that do not know of the decision yet may have vouched for it.
+//
+// Only the leader fences, and only while its own connection works: otherwise messages that it sent
+// earlier may still be on their way.
 func (f *Fence) Fence() {
 	l := f.Local()
 	unfenced := slices.DeleteFunc(slices.Clone(l.Down), func(i int) bool { return f.Gossip.Members[i].Fenced })
@@ -82,13 +84,15 @@ func (f *Fence) Fence() {
 	})
 }
 
-// clockSpread is the share by which clocks may differ in rate, 2 %.
+// clockSpread divides a duration to give its possible clock error: clocks differ in rate by at most
+// 1/50, or 2 %.
 const clockSpread = 50
 
 // fenceInterval is the time between two checks in a large cluster.
 const fenceInterval = 100 * time.Millisecond
 
-// fencedAt is when a Down member's lease has certainly ended, if that is known.
+// fencedAt returns when a Down member's lease has certainly ended; known is false if no such time
+// is known yet.
 func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	if f.foundOut(f.known, r.Address, func() bool { return f.broken(r) }) {
 		known = true
@@ -111,11 +115,11 @@ func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	return at, known
 }
 
-// surelyGone reports whether an observer with the evidence Gone against a member knows it to be
-// Down. The evidence alone may be old: the member may have come back since, and found a lease. But
-// for that it needs the votes of all reachable members, including that observer. The observer
-// withdraws the evidence with the first message from the member, and never votes for it once it
-// knows it Down.
+// surelyGone reports whether an observer that knows a member to be Down holds the evidence Gone
+// against it. The evidence alone may be old: the member may have come back, and may have got a
+// lease again. For that lease it needs the votes of all reachable members, including the observer.
+// But the observer withdraws the evidence with the first message from the member, and never votes
+// for a member that it knows to be Down.
 func (f *Fence) surelyGone(node transport.Address) bool {
 	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
 		return false
@@ -126,7 +130,8 @@ func (f *Fence) surelyGone(node transport.Address) bool {
 	})
 }
 
-// foundOut records when this node first found that a condition holds.
+// foundOut reports whether a condition holds or has held for a node, and keeps in when the time at
+// which this node first found that.
 func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
 	if _, ok := when[node]; ok {
 		return true
@@ -138,11 +143,12 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 	return true
 }
 
-// broken reports whether enough voters know the member to be Down: the others are no quorum for it.
+// broken reports whether so many voters know the member to be Down that the others are no quorum
+// for it.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
-// quorumBroken reports whether the voters without those for which lost is true are not
-// a quorum for a member.
+// quorumBroken reports whether the voters, without those for which lost is true, are not a quorum
+// for r, nor a side that may win with it.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := f.Voters.Voters()
 	if f.Config.Downing == splitbrain.DowningAuto {
@@ -162,9 +168,9 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
 }
 
-// mayWin reports whether a Down member may be on a side that goes on without a quorum for a
-// lease: half of the voters with the oldest. Such a side downs the other half, and runs
-// turns once that is fenced. A member that is surely gone wins nothing.
+// mayWin reports whether the voters for which with is true, r among them, may be a side that goes
+// on without a quorum for a lease: half of the voters with the oldest. Such a side downs the other
+// half, and runs turns once that half is fenced. A member that is surely gone wins nothing.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
 	if d := f.Config.Downing; d == splitbrain.DowningManual || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
 		return false
@@ -173,16 +179,17 @@ func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(trans
 	return f.Strategy.Decide(splitbrain.Split{Electorate: e, Side: side}) == splitbrain.GoOn
 }
 
-// resetFence drops the times that count only while this node hears and is heard.
+// resetFence forgets known, judged and vouches, which count only while this node hears others and
+// is heard.
 func (f *Fence) resetFence() {
 	f.known = make(map[transport.Address]time.Time)
 	f.judged = make(map[transport.Address]time.Time)
 	f.vouches = make(map[transport.Address]map[transport.Address]time.Time)
 }
 
-// noteVouches keeps the latest times at which others may have vouched for a Down member, by
-// this node's clock. They reported how long before their report that was, and they reported it
-// at some time before now.
+// noteVouches keeps the latest times at which others may have vouched for a Down member, by this
+// node's clock. Each observer reports how long before its report it last vouched, and made its
+// report at some time before now.
 func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]time.Time {
 	vouches := f.vouches[subject]
 	for _, row := range f.Gossip.Rows {
@@ -199,9 +206,9 @@ func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]tim
 	return vouches
 }
 
-// vouchesOver returns when others vouched for a Down member for the last time, if all
-// that are not Down themselves have reported it, and no quorum is left for the member
-// without them. Then nobody vouches for it again.
+// vouchesOver returns when other members last vouched for a Down member. known is true only if all
+// members that are not Down have reported that time, and no quorum for r is left without them. Then
+// nobody vouches for r again.
 func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
 	vouches := f.noteVouches(r.Address)
 	if len(vouches) == 0 {

@@ -11,28 +11,29 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Indirect finds this node's side when some members are indirectly connected, and says whether
-// it may be acted on yet. It downs nobody: Majority and Splits do, by Execution. Majority also
-// clears since and picks.
+// An Indirect finds this node's side when some members are connected only indirectly, and decides
+// whether the side may be acted on yet. It downs nobody: Majority and Splits do, through Execution.
+// Majority also resets since and picks.
 type Indirect struct {
 	*core.Node
 	Peers *detector.Peers
-	since time.Time // since when this node would lose by a pick. See pickWait.
-	// side is this node's side when the view was noted, and changed is since when it has been
-	// the same. picks is since when sides have been picked. See unsettled.
+	since time.Time // since when this node is not on the picked side. See pickWait.
+	// side is this node's side in the view noted, changed is since when the side has been the same,
+	// and picks since when sides have been picked. See unsettled.
 	side           []transport.Address
 	noted          *gossip.Summary
 	changed, picks time.Time
 }
 
-// survivors returns this node's side, by address. After a clean partition these are the reachable
-// members. But when ways between some members are broken, and others reach both ends, each end
-// would down the other, and both decisions would be carried out. It shows in an unreachable member
-// that is still heard, accuses in turn, or is not accused by all its observers. Then all members
-// with the same accusations pick the same side: repeatedly the member with the most broken paths
-// goes, of equal ones the youngest, until nobody is unreachable.
+// survivors returns this node's side, by address, and whether it was picked. After a clean
+// partition the side is the reachable members, and nothing is picked. But if paths between some
+// members are broken, and other members reach both ends, each end would down the other, and both
+// decisions would be carried out. This case shows in an unreachable member that is still heard,
+// that accuses others in turn, or that not all its observers accuse. Then all members with the same
+// accusations pick the same side: they repeatedly leave out the member with the most broken paths,
+// of equal ones the youngest, until all remaining members are reachable.
 //
-// In a large cluster only the leader downs, so nobody else has to pick.
+// In a large cluster only the leader downs members, so only the leader picks.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	g, f := i.Gossip, i.Local()
 	out := make([]bool, len(g.Members)) // Down, unreachable, or picked to go
@@ -59,12 +60,12 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	return side, picked
 }
 
-// pickWait is how long a node that would have to stop waits for the evidence of others.
-// When connections break one after another, a choice based on the first accusations may
-// remove healthy members.
+// pickWait is how long a node that is not on the picked side waits for the evidence of others
+// before it stops. When connections break one after another, a choice based on the first
+// accusations may remove healthy members.
 const pickWait = 2 * time.Second
 
-// waitsForOthers reports whether a node that would have to stop still waits.
+// waitsForOthers reports whether this node, which would have to stop, still waits for pickWait.
 func (i *Indirect) waitsForOthers(picked bool) bool {
 	if !picked {
 		return false
@@ -80,13 +81,13 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 	return false
 }
 
-// sideSettles is how long a picked side must have stayed the same before anybody is downed
-// for it. When a partition ends, the accusations across it are withdrawn one by one within
-// some hundred milliseconds, and sides that are picked meanwhile lack healthy members.
+// sideSettles is how long a picked side must have stayed the same before members outside it are
+// downed. When a partition ends, the accusations across it are withdrawn one by one within some
+// hundred milliseconds, and sides that are picked meanwhile lack healthy members.
 const sideSettles = time.Second
 
-// unsettled reports whether a side was picked and is not to be acted on yet. Sides that go
-// on changing are acted on after lease.MaxUnsettled.
+// unsettled reports whether a picked side must not be acted on yet. If sides keep changing, the
+// present one is acted on lease.MaxUnsettled after the first was picked.
 func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	i.note(side)
 	if !picked {
@@ -104,8 +105,8 @@ func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	return false
 }
 
-// watch notes the side while no unreachable member is due yet, so that the side may have settled
-// when one is.
+// watch notes the side while no unreachable member is due to be judged yet, so that the side may
+// have settled when one is. It is for small clusters.
 func (i *Indirect) watch() {
 	if i.Small() && i.noted != i.Local().Summary {
 		side, _ := i.survivors()
@@ -113,7 +114,7 @@ func (i *Indirect) watch() {
 	}
 }
 
-// note keeps since when the side has been the same.
+// note records the side, and since when it has been the same.
 func (i *Indirect) note(side []transport.Address) {
 	i.noted = i.Local().Summary
 	if i.changed.IsZero() || !slices.Equal(side, i.side) {
@@ -121,13 +122,13 @@ func (i *Indirect) note(side []transport.Address) {
 	}
 }
 
-// forget drops the side, where there is nothing to judge.
+// forget drops the side, because there is nothing to judge.
 func (i *Indirect) forget() {
 	i.side, i.noted, i.since, i.changed, i.picks = nil, nil, time.Time{}, time.Time{}, time.Time{}
 }
 
-// indirectlyConnected reports whether this is more than a clean partition from those that
-// are out.
+// indirectlyConnected reports whether the accusations show more than a clean partition from the
+// members in out.
 func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) bool {
 	g, f := i.Gossip, i.Local()
 	for _, a := range list.List() {
@@ -157,9 +158,9 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 	return false
 }
 
-// mostBroken finds the member with the most broken ways among those that are not
-// out, if anybody among them is still unreachable. Under many edges it is one of
-// the unreachable ones, for others may have broken ways that do not matter.
+// mostBroken returns the member with the most broken paths among those not in out, or -1 if all of
+// these are reachable. With DetectionManyEdges it is one of the unreachable members, because others
+// may have broken paths that do not matter.
 func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
 	g := i.Gossip
 	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }
@@ -190,8 +191,7 @@ func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) 
 	return worst
 }
 
-// evidenceWithout returns the evidence against members when the members that are out do
-// not count.
+// evidenceWithout returns the evidence against members if the members in out do not count.
 func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossip.Evidence {
 	f := i.Local()
 	evidence := list.Weigh(out)
@@ -201,10 +201,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless leaves out members not shown to be heard by anybody: their accusers are reachable,
-// and no observer heard by this node hears them. After a partition of a large cluster these are all
-// members of the other side, hundreds, and members of this side report more broken ways than those
-// of the other side can.
+// dropHopeless adds to out each accused member whose accusers are all reachable, and that none of
+// its observers hears which this node hears. After a partition of a large cluster these are all
+// members of the other side, hundreds. If they stayed, mostBroken would leave out members of this
+// side, because these report more broken paths than the members of the other side can.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

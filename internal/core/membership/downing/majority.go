@@ -12,7 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Majority downs members that are gone, and judges others by keep-majority.
+// A Majority carries out DowningBroker: it downs members that are gone, and judges other
+// unreachable members by keep-majority.
 type Majority struct {
 	*core.Node
 	Echo        *detector.Echo
@@ -25,8 +26,8 @@ type Majority struct {
 	Unreachable *Unreachables
 }
 
-// downGone downs the members that are gone. The observer itself does so,
-// or the leader if the observer has died since.
+// downGone downs the members that are gone. In a small cluster the observer itself does so; the
+// leader does so too, because the observer may have died.
 func (d *Majority) downGone() {
 	var victims []gossip.Member
 	leads := d.Leads()
@@ -41,12 +42,12 @@ func (d *Majority) downGone() {
 	d.Execution.downTogether(victims)
 }
 
-// downAt is when an unreachable member is due to be judged. The time that the observer
-// waited before its report counts.
+// downAt returns when the unreachable member at place is due to be judged. The silence before its
+// observer's report counts.
 //
-// Before SilentAfter a member is judged only by a node whose own echoes have come
-// back without a gap for as long. Where packets are lost, connections stand still for
-// longer than AgreedAfter and CutAfter, and the judge's own does now and then.
+// Before SilentAfter a member is judged only by a node whose own echoes have come back without a
+// gap for as long. Where packets are lost, connections sometimes stand still for longer than
+// AgreedAfter and CutAfter, and the judge's own may be one of them.
 func (d *Majority) downAt(place int) time.Time {
 	f, node := d.Local(), d.Gossip.Members[place].Address
 	at := d.Unreachable.since[node].Add(max(d.Config.SilentAfter-f.Quiet[place], 0))
@@ -69,11 +70,10 @@ func (d *Majority) downAt(place int) time.Time {
 	return at
 }
 
-// downByMajority judges the members that have been unreachable for long enough: the
-// winning side downs them, the losing side stops. A side has lost only when it does so
-// together with all members whose time is not over, including this node: when connections
-// have just opened, the other side's accusations against members of this one are visible
-// here for a moment.
+// downByMajority judges the members that have been unreachable for long enough: the winning side
+// downs them, the losing side stops. This side has lost only if it would also lose together with
+// all unreachable members that are not due yet, including this node: when connections have just
+// opened, accusations of the other side against members of this side are visible here for a moment.
 func (d *Majority) downByMajority() {
 	var due []gossip.Member
 	var pending []transport.Address
@@ -127,10 +127,9 @@ func (d *Majority) downByMajority() {
 	d.Execution.downTogether(append(due, picked...))
 }
 
-// wins reports whether a side holds the majority of the voters, or half of them
-// with the oldest. If no voter is left, every side may go on: the remaining members are
-// leaving. A node that is alone on its side and may have been downed by the other half
-// does not win by its age.
+// wins reports whether a side holds the majority of the voters, or half of them with the oldest. If
+// no voter is left, the remaining members are leaving, and every side may go on. If there are two
+// voters, a side with one of them does not win by age if the other may have downed this node.
 func (d *Majority) wins(side []transport.Address) bool {
 	s := d.Voters.Split(side)
 	if len(s.Voters) == 2 && s.Votes() == 1 && d.Exposure.mayBeDowned() {
@@ -139,7 +138,7 @@ func (d *Majority) wins(side []transport.Address) bool {
 	return len(s.Voters) == 0 || s.Majority()
 }
 
-// lostBecause explains why this node's side must stop.
+// lostBecause returns the reason why this node's side must stop.
 func (d *Majority) lostBecause() string {
 	if d.Exposure.mayBeDowned() {
 		return "it may have downed this node, whose connection to the server was lost"
@@ -147,9 +146,8 @@ func (d *Majority) lostBecause() string {
 	return "this node is on the smaller side"
 }
 
-// pickedFor returns the members that can be reached and are left out of a side
-// all the same, because their ways are broken. In a small cluster they find that by
-// themselves, and stop.
+// pickedFor returns the reachable members that a side leaves out because their paths are broken. In
+// a small cluster it returns none: these members find that out by themselves, and stop.
 func (d *Majority) pickedFor(side []transport.Address) []gossip.Member {
 	if d.Small() {
 		return nil

@@ -53,7 +53,7 @@ func (d *Resolver) RunDowning() {
 	}
 }
 
-// autoDown downs members that were unreachable for long enough, if this node is the
+// autoDown downs the members that have been unreachable for AutoDownAfter, if this node is the
 // leader.
 func (d *Resolver) autoDown() {
 	if !d.Leads() {
@@ -75,7 +75,7 @@ func (d *Resolver) autoDown() {
 	d.Execution.downTogether(victims)
 }
 
-// ForgetRemoved drops the records of nodes that are no longer members.
+// ForgetRemoved drops what is kept about nodes that have been removed from the state.
 func (d *Resolver) ForgetRemoved() {
 	gone := func(node transport.Address) bool {
 		_, ok := d.Gossip.Index(node)
@@ -87,7 +87,9 @@ func (d *Resolver) ForgetRemoved() {
 	maps.DeleteFunc(d.Fence.vouches, func(node transport.Address, _ map[transport.Address]time.Time) bool { return gone(node) })
 }
 
-// ResetDowning drops the times that count only while this node hears and is heard.
+// ResetDowning forgets since when members are unreachable, known to be Down, or vouched for, and
+// the claim under way. It is called after this node's connection was renewed or silent: these times
+// count only while the node hears others and is heard.
 func (d *Resolver) ResetDowning() {
 	d.Unreachable.since, d.Unreachable.absent = make(map[transport.Address]time.Time), make(map[transport.Address]time.Time)
 	d.Unreachable.noted = nil

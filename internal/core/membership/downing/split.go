@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Splits asks the strategy for a verdict once a split is due, and carries it out. It runs in the node's
-// step alone, so it needs no lock.
+// Splits asks the strategy for a verdict once a split is due, and carries the verdict out. Only the
+// node's step uses it, so it needs no lock.
 type Splits struct {
 	*core.Node
 	Voters      *lease.Voters
@@ -23,15 +23,15 @@ type Splits struct {
 	Indirect    *Indirect
 	Unreachable *Unreachables
 
-	// unreachable has the unreachable members. changed is the time of its last change, and first
-	// the time since which it has not been empty. See splitDue.
+	// unreachable has the unreachable members, changed is when that set last changed, and first
+	// since when it has not been empty. See splitDue.
 	unreachable    []transport.Address
 	first, changed time.Time
 	claim          claim
 	claims         uint64 // requests so far
 }
 
-// judgeSplit asks the strategy once the split is due.
+// judgeSplit carries out the strategy's verdict on a split that is due.
 func (s *Splits) judgeSplit() {
 	if !s.splitDue() {
 		s.Indirect.forget()
@@ -73,9 +73,10 @@ func (s *Splits) judgeSplit() {
 	}
 }
 
-// splitDue reports whether the set of unreachable members has been the same for StableAfter, or has
-// been changing for twice that. In the second case it must also have been the same for sideSettles,
-// until latest: the evidence that members have against each other just after a partition is no split.
+// splitDue reports whether a split is due: the set of unreachable members has been the same for
+// StableAfter, or has been changing for twice that. In the second case the set must also have been
+// the same for sideSettles, unless latest has passed: the evidence that members have against each
+// other just after a partition is no split.
 func (s *Splits) splitDue() bool {
 	var now []transport.Address
 	for _, i := range s.Local().Unreachable {
@@ -105,12 +106,12 @@ func (s *Splits) splitDue() bool {
 	return true
 }
 
-// latest is when a split is judged in any case.
+// latest returns when a split is judged even if the set or the side still changes.
 func (s *Splits) latest() time.Time {
 	return s.first.Add(2*s.Config.StableAfter + lease.MaxUnsettled)
 }
 
-// downOthers downs the members that are not on this side.
+// downOthers downs the members that are not on the given side.
 func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 	var victims []gossip.Member
 	for _, address := range s.unreachable {
@@ -129,7 +130,8 @@ func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 	s.Execution.DownMembers(victims, by)
 }
 
-// claimLease asks for the lease for this side, and acts on the answer.
+// claimLease asks for the lease for this side, after MinorityDelay if later is true, and acts on
+// the answer.
 func (s *Splits) claimLease(later bool, side []transport.Address) {
 	c := &s.claim
 	if c.due.IsZero() {
@@ -165,7 +167,7 @@ func (s *Splits) claimLease(later bool, side []transport.Address) {
 	}
 }
 
-// loseClaim downs all members of this side, because the others wait for this node's
+// loseClaim downs all members of this side, including this node, because they wait for its
 // decision.
 func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	s.Execution.DownMembers(slices.DeleteFunc(slices.Clone(s.Gossip.Members), func(r gossip.Member) bool {
@@ -173,8 +175,9 @@ func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	}), Sentence{reason: fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(s.unreachable), reason)})
 }
 
-// OnLeaseAnswer handles the answer to a claim. A lease no longer needed is published to all members
-// as well, so that the next claim of this cluster can take it over.
+// OnLeaseAnswer handles the answer to a claim. It publishes every lease that was taken to all
+// members, even one that is not needed any more, so that the next claim of this cluster can take it
+// over.
 func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	if s.Phase != core.Joined {
 		return
@@ -195,7 +198,7 @@ func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	}
 }
 
-// A claim is a request for the lease during one split.
+// A claim is this node's attempt to take the lease during one split.
 type claim struct {
 	due, until time.Time // when to ask first, and when to give up
 	seq        uint64    // of the request that is open; 0 means none

@@ -13,12 +13,12 @@ import (
 type Unreachables struct {
 	*core.Node
 	Agreement *Agreement
-	since     map[transport.Address]time.Time // when this node first saw it
+	since     map[transport.Address]time.Time // when this node first saw it unreachable
 	absent    map[transport.Address]time.Time // when this node first saw it Cut or Gone
 	noted     *gossip.Summary                 // the view for which these were kept last
 }
 
-// noteUnreachable keeps the times of members that are unreachable and may be downed.
+// noteUnreachable updates since and absent, and the Agreement, for a new view.
 func (u *Unreachables) noteUnreachable() {
 	f := u.Local()
 	if u.noted == f.Summary {
@@ -30,7 +30,8 @@ func (u *Unreachables) noteUnreachable() {
 	u.note(u.absent, gossip.EvidenceCut)
 }
 
-// note keeps since when members have had at least that evidence against them.
+// note keeps in times since when each member that is not Down has had at least that evidence
+// against it.
 func (u *Unreachables) note(times map[transport.Address]time.Time, least gossip.Evidence) {
 	f := u.Local()
 	maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool {

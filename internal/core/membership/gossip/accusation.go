@@ -2,18 +2,17 @@ package gossip
 
 import "slices"
 
-// A Detection is the number of observers that make a silent or cut member unreachable. One suffices
-// for a gone member, because that is proof.
+// A Detection is the rule for how many observers make a silent or cut member unreachable. One
+// observer suffices for a gone member, because Gone is proof.
 type Detection uint8
 
 // The kinds of detection.
 const (
-	// DetectionManyEdges makes a member unreachable when more observers accuse it
-	// than hold nothing against it, or when it is accused and no member hears
-	// it that this node hears, directly or through others. So one broken connection
-	// between two members, or one member that cannot hear, makes no other member
-	// unreachable. After Rapid (Suresh and others, USENIX ATC 2018), with the majority
-	// in place of its two watermarks.
+	// DetectionManyEdges makes a member unreachable if more of its observers accuse it than do not,
+	// or if it is accused and none of the members hears it that this node hears, directly or
+	// through others. So one broken connection between two members, or one member that cannot hear,
+	// makes no other member unreachable. After Rapid (Suresh and others, USENIX ATC 2018), with the
+	// majority in place of its two watermarks.
 	DetectionManyEdges Detection = iota
 	// DetectionSingleObserver makes a member unreachable when one observer accuses it.
 	// It is the rule of the Akka Cluster specification.
@@ -31,21 +30,22 @@ func (d Detection) String() string {
 	return "unknown"
 }
 
-// A Rule turns the records of observers into unreachable members. It should be the
-// same at all members.
+// A Rule decides which members the records of observers make unreachable. It should be the same at
+// all members.
 type Rule struct {
 	Detection   Detection
 	MonitoredBy int // the number of neighbours that a member watches
 }
 
-// An Accusation is one record against a member; both are indexes of Members.
+// An Accusation is one observer's record against a member. Subject and Observer are indexes of
+// Members.
 type Accusation struct {
 	Subject, Observer int
 	Evidence          Evidence
 }
 
-// Accusations are the relevant records of a state, and the rule for weighing them. The records of
-// Down observers do not count: a member that was downed judges nobody.
+// Accusations are the records of a state that count, with the rule for weighing them. The records
+// of Down observers do not count: a member that was downed judges nobody.
 type Accusations struct {
 	state *State
 	rule  Rule
@@ -96,8 +96,8 @@ func ByObserver(list []Accusation, observer int) bool {
 	return slices.ContainsFunc(list, func(a Accusation) bool { return a.Observer == observer })
 }
 
-// Weigh returns the evidence that stands against each member. The accusations of
-// members that are out do not count, nor do those against them; out may be nil.
+// Weigh returns the evidence that stands against each member, in the order of Members. Accusations
+// by members that are out do not count, nor do those against them; out may be nil.
 func (a *Accusations) Weigh(out []bool) []Evidence {
 	g := a.state
 	evidence := make([]Evidence, len(g.Members))
@@ -144,11 +144,11 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 	return evidence
 }
 
-// UnheardBy adds to the evidence the conclusions of one member alone: a member reachable for others
-// counts as such only if this member hears those others, directly or through heard members. So both
-// sides of a partition detect it, also a small one with observers mostly on the other side; and a
-// member that hears nobody but is heard by all harms only itself. It returns nil if there is
-// nothing to add.
+// UnheardBy adds to the evidence what the member self must conclude for itself: an accused member
+// is unreachable if self hears an accuser, directly or through heard members, but not the accused.
+// So both sides of a partition detect it, even a small side whose observers are mostly on the other
+// side; and a member that hears nobody but is heard by all harms only itself. It returns nil if
+// there is nothing to add.
 func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evidence {
 	if a.rule.Detection != DetectionManyEdges || len(a.list) == 0 || self < 0 {
 		return nil
@@ -173,9 +173,9 @@ func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evi
 	return added
 }
 
-// HeardBy returns the members heard by a member, directly or through heard members: they watch the
-// heard one and hold nothing against it. Late reports whether the observers of a member count that
-// watch it only because others before them are unreachable.
+// HeardBy returns which members self hears, directly or through other heard members. A member hears
+// those that it watches and holds nothing against. late reports for a member whether also those
+// observers count that watch it only because others before them are unreachable.
 func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late func(int) bool) []bool {
 	g := a.state
 	against := make(map[int][]Accusation)
@@ -199,11 +199,10 @@ func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late fu
 	return heard
 }
 
-// outvoted reports whether more observers accuse the subject than hold nothing
-// against it. Its observers are the next ones before it on the ring. Mute ones
-// among them are not replaced by the next: a member that watches it only since then has
-// not had the time to miss it, and its silence would speak for every member on the
-// other side of a partition.
+// outvoted reports whether more observers accuse the subject than hold nothing against it. Its
+// observers are the next members before it on the ring. Mute observers are not replaced by members
+// further away: these began to watch the subject only then and have not had the time to miss it, so
+// they would speak for every member on the other side of a partition.
 func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) bool {
 	accusing := 0
 	for _, x := range against {

@@ -13,7 +13,7 @@ func HasAddress(list []transport.Address, a transport.Address) bool {
 	return ok
 }
 
-// WithAddress returns a sorted list with the address in it.
+// WithAddress returns the sorted list with the address added, if it lacks it.
 func WithAddress(list []transport.Address, a transport.Address) []transport.Address {
 	i, ok := slices.BinarySearchFunc(list, a, transport.Address.Compare)
 	if ok {
@@ -22,7 +22,7 @@ func WithAddress(list []transport.Address, a transport.Address) []transport.Addr
 	return slices.Insert(slices.Clone(list), i, a)
 }
 
-// WithAddresses returns a sorted list with all of more in it.
+// WithAddresses returns the sorted list with the addresses of more added.
 func WithAddresses(list, more []transport.Address) []transport.Address {
 	for _, a := range more {
 		list = WithAddress(list, a)

@@ -7,8 +7,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Counters above these were forged: no cluster admits a billion members, or makes 2^60
-// changes. They are refused, so that they cannot be brought to overflow.
+// Counters above these limits are forged: no cluster admits a billion members, or makes 2^60
+// changes. States with such counters are refused, because the counters could be brought to
+// overflow.
 const (
 	maxCount32 = 1 << 30
 	maxCount64 = 1 << 60
@@ -16,7 +17,7 @@ const (
 
 func checkSeen(g *State) error {
 	if !g.Seen.Fits(len(g.Members)) {
-		return fmt.Errorf("gossip 1: seen by a set of %d bytes, of %d members", len(g.Seen), len(g.Members))
+		return fmt.Errorf("gossip 1: Seen has %d words, which do not fit %d members", len(g.Seen), len(g.Members))
 	}
 	return nil
 }
@@ -24,22 +25,22 @@ func checkSeen(g *State) error {
 // checkAllButSeen tests the invariants of a State that do not depend on Seen.
 func checkAllButSeen(g *State) error {
 	if g.Founder.IsZero() {
-		return fmt.Errorf("gossip: without a founder")
+		return fmt.Errorf("gossip: the state has no founder")
 	}
 	sorted := isSet(g.Members, func(m Member) transport.Address { return m.Address }) &&
 		isSet(g.Rows, func(r ObserverRow) transport.Address { return r.Observer }) &&
 		isSet(g.Tombstones, func(t Tombstone) transport.Address { return t.Node }) &&
 		isSet(g.Version, func(e ClockEntry) transport.Address { return e.Node })
 	if !sorted {
-		return fmt.Errorf("gossip 1: not sorted, or an address twice, among %d members, %d rows, %d tombstones and %d counts",
+		return fmt.Errorf("gossip 1: a list is not sorted, or has an address twice: %d members, %d rows, %d tombstones, %d counts",
 			len(g.Members), len(g.Rows), len(g.Tombstones), len(g.Version))
 	}
 	if g.UpCounter > maxCount32 || g.RemovalCounter > maxCount64 || g.Ruling.Token > maxCount64 {
-		return fmt.Errorf("gossip: counters %d, %d or %d would overflow", g.UpCounter, g.RemovalCounter, g.Ruling.Token)
+		return fmt.Errorf("gossip: UpCounter %d, RemovalCounter %d or lease token %d is too high", g.UpCounter, g.RemovalCounter, g.Ruling.Token)
 	}
 	for _, t := range g.Tombstones {
 		if t.Number > g.RemovalCounter || t.Number+MaxTombstones <= g.RemovalCounter {
-			return fmt.Errorf("gossip 4: tombstone %d of %v at removal %d", t.Number, t.Node, g.RemovalCounter)
+			return fmt.Errorf("gossip 4: number %d of the tombstone of %v does not fit RemovalCounter %d", t.Number, t.Node, g.RemovalCounter)
 		}
 		if _, isMember := g.Member(t.Node); isMember {
 			return fmt.Errorf("gossip 2: %v has a tombstone and is still a member", t.Node)
@@ -60,7 +61,7 @@ func checkAllButSeen(g *State) error {
 			slices.ContainsFunc(r.Records, func(r Record) bool {
 				return g.Removed(r.Subject) || r.Evidence == NoEvidence || r.Evidence > EvidenceGone || r.Quiet < 0
 			}) {
-			return fmt.Errorf("gossip 1 or 2: row of %v, version %d, %d records", r.Observer, r.Version, len(r.Records))
+			return fmt.Errorf("gossip 1 or 2: the row of %v is invalid: version %d, %d records", r.Observer, r.Version, len(r.Records))
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func (v VectorClock) Increment(node transport.Address) VectorClock {
 	return v
 }
 
-// Prune drops the nodes for which drop is true.
+// Prune returns v without the nodes for which drop is true.
 func (v VectorClock) Prune(drop func(transport.Address) bool) VectorClock {
 	if !slices.ContainsFunc(v, func(e ClockEntry) bool { return drop(e.Node) }) {
 		return v
@@ -75,7 +75,7 @@ func (v VectorClock) Prune(drop func(transport.Address) bool) VectorClock {
 	return slices.DeleteFunc(slices.Clone(v), func(e ClockEntry) bool { return drop(e.Node) })
 }
 
-// Compare reports whether v is before w, after it, the same, or concurrent.
+// Compare returns whether v is before w, after it, the same, or concurrent.
 func (v VectorClock) Compare(w VectorClock) Ordering {
 	less, more := false, false
 	for i, j := 0, 0; i < len(v) || j < len(w); {
@@ -104,7 +104,7 @@ func (v VectorClock) Compare(w VectorClock) Ordering {
 	return Same
 }
 
-// compareAt orders the next nodes of v and w; a clock at its end comes last.
+// compareAt orders the next node of v, at i, and that of w, at j; a clock at its end comes last.
 func compareAt(v, w VectorClock, i, j int) int {
 	switch {
 	case i == len(v):
@@ -115,7 +115,7 @@ func compareAt(v, w VectorClock, i, j int) int {
 	return v[i].Node.Compare(w[j].Node)
 }
 
-// Merge takes the higher count of each node.
+// Merge returns the higher of the two counts of each node.
 func (v VectorClock) Merge(w VectorClock) VectorClock {
 	merged := make(VectorClock, 0, max(len(v), len(w)))
 	for i, j := 0, 0; i < len(v) || j < len(w); {
@@ -144,11 +144,11 @@ func (v VectorClock) String() string {
 	return strings.Join(words, " ")
 }
 
-// A Digest is a fingerprint of a version: 16 bytes that stand for a clock.
+// A Digest is a fingerprint of a version: 16 bytes that identify a clock.
 type Digest [2]uint64
 
-// digest returns a fingerprint of the clock and its cluster, and the sum of its counts: of two
-// different versions the one with the lower sum does not cover the other.
+// digest returns a fingerprint of the clock and its cluster, and the sum of the counts. Of two
+// different versions, the one with the lower sum does not cover the other.
 func (v VectorClock) digest(founder uint64) (d Digest, changes uint64) {
 	d[0], d[1] = founder, mix(founder)
 	for _, e := range v {

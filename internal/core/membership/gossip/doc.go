@@ -1,21 +1,22 @@
-// Package gossip is the state spread among the members of a cluster, and the conclusions from it.
+// Package gossip is the state that spreads among the members of a cluster, and the conclusions from
+// it.
 //
 // A [State] holds the members, the reachability records, and the nodes that were removed lately. It
 // is an immutable value with a version; two states of one cluster are joined by [State.Merge], in
 // any order of arrival. All conclusions are computed once for each version: a [Summary] holds those
 // common to all nodes, and a [Local] those of one node.
 //
-// The package has no clock, no I/O and no settings of its own. It knows nothing of
-// messages, detectors or downing, which are built on it.
+// The package has no clock, no I/O and no settings of its own. It knows nothing of messages,
+// detectors or downing, which are built on it.
 //
 //   - member.go, description.go: a member and its description of itself
 //   - evidence.go, row.go: the observations of unreachable members
 //   - clock.go, seen.go: the version of a state and the members that have seen it
-//   - tombstone.go, ruling.go: removed nodes, and the last lease that decided a split
+//   - tombstone.go: removed nodes
 //   - addresses.go: lists of addresses
-//   - state.go, merge.go, check.go: the state, its merge and its invariants
-//   - preformed.go: a state for simulations
+//   - state.go, check.go: the state and its invariants
+//   - merge.go: the merge of states, and the last lease that decided a split
 //   - ring.go: the order in which members watch each other
 //   - accusation.go: the rule that turns observations into unreachable members
-//   - summary.go, local.go, memberview.go: the conclusions
+//   - summary.go, local.go: the conclusions
 package gossip

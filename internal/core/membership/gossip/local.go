@@ -2,8 +2,8 @@ package gossip
 
 import "github.com/shardgen/shardgen/transport"
 
-// A Local holds the conclusions from a state at one node. It is used at every step, and
-// made once for a state.
+// A Local holds the conclusions from a state at one node. Every step uses it, and it is computed
+// once for a state.
 type Local struct {
 	*Summary                   // as this node has to see it
 	State    *State            // the state that it is about
@@ -14,8 +14,7 @@ type Local struct {
 	common *Summary // as all nodes see it
 }
 
-// NewLocal makes the conclusions of a node. It keeps those of the node's former conclusions that
-// still hold.
+// NewLocal computes the conclusions of a node. It reuses those of before that still hold.
 func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
 	l := Local{State: g, common: g.Summary(rule)}
 	if l.common == before.common {
@@ -47,10 +46,11 @@ func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
 	return l.Evidence[i]
 }
 
-// Speaker returns the member that tells all of a version merged of concurrent ones: the leader, if
-// no member holds this node unreachable. An unreachable node may lead in its own view, and after a
-// split all nodes are unreachable. So it leaves that to the leader in the view of the others or,
-// without one, to the first member by the order of leaders.
+// Speaker returns the member that sends a version merged of concurrent ones to all others: the
+// leader, unless a member holds this node unreachable. Then it is the leader in the view of the
+// others or, without one, the first member in the order of leaders. This node's own view does not
+// decide in that case, because an unreachable node may lead there, and after a split all nodes are
+// unreachable.
 func (l *Local) Speaker() transport.Address {
 	if l.Self < 0 || l.Evidence[l.Self] == NoEvidence {
 		return l.Leader

@@ -27,10 +27,10 @@ const (
 	Leaving
 	// Exiting members have handed off everything and are removed next.
 	Exiting
-	// Down members were given up by the others, or were told to go. A Down member is removed
+	// Down members were given up by the others, or were ordered to stop. A Down member is removed
 	// next, and stops if it is still alive.
 	Down
-	// Removed nodes are no longer members. An incarnation never comes back from it.
+	// Removed nodes are not members. A removed incarnation never becomes a member again.
 	Removed
 )
 
@@ -82,8 +82,7 @@ type Member struct {
 	UpNumber uint32
 	// ExitReady is set at a Leaving member that has nothing left to hand off.
 	ExitReady bool
-	// Forced is set at a Down member that an operator downed. The operator vouches
-	// for its death.
+	// Forced is set at a Down member that an operator downed. The operator vouches for its death.
 	Forced bool
 	// Judged is set at a member downed by a side with the lease. See the downing strategy "lease
 	// majority".
@@ -105,8 +104,9 @@ func (m Member) HasRole(role string) bool {
 	return role == "" || slices.Contains(m.Roles, role)
 }
 
-// MayRun reports whether the member may still run turns. Its shards and singletons may be given to
-// others only after the lease has ended, or the member has been removed.
+// MayRun reports whether the member may still run turns: it is not Down, or is not fenced yet.
+// Others may get its shards and singletons only after its lease has ended, or after it has been
+// removed.
 func (m Member) MayRun() bool { return m.Status != Down || !m.Fenced }
 
 // MetaValue returns the value of a key of Meta, or "".
@@ -133,19 +133,19 @@ func (m Member) CompareAge(o Member) int {
 	return m.Compare(o.Address)
 }
 
-// check returns an error if no member can have this record.
+// check returns an error if no member can have this record. upCounter is that of the state.
 func (m Member) check(upCounter uint32) error {
 	switch {
 	case transport.CheckName("node", m.Name) != nil:
 		return fmt.Errorf("gossip: %w", transport.CheckName("node", m.Name))
 	case m.Status == NoStatus || m.Status >= Removed:
-		return fmt.Errorf("gossip: %v has status %d", m.Address, m.Status)
+		return fmt.Errorf("gossip: %v has status %d, which no member has", m.Address, m.Status)
 	case m.UpNumber > upCounter || m.Status == Up && m.UpNumber == 0:
-		return fmt.Errorf("gossip 3: %v has age %d of %d", m.Address, m.UpNumber, upCounter)
+		return fmt.Errorf("gossip 3: %v has UpNumber %d, UpCounter is %d", m.Address, m.UpNumber, upCounter)
 	case !KeysAscend(m.Meta):
 		return fmt.Errorf("gossip: Meta of %v is not sorted", m.Address)
 	case m.Fenced && m.Status != Down:
-		return fmt.Errorf("gossip: %v is fenced and %v", m.Address, m.Status)
+		return fmt.Errorf("gossip: %v is fenced but %v", m.Address, m.Status)
 	}
 	return nil
 }
@@ -170,9 +170,8 @@ func mergeMembers(a, b []Member) []Member {
 	return merged
 }
 
-// mergeMember joins two records of one member. Roles and Meta are the same in
-// both. Of two ages the older one stands: both were given out, and the member
-// may have acted on the older.
+// mergeMember joins two records of one member, which have the same Roles and Meta. Of two ages the
+// older one stands: both were given out, and the member may have acted on the older.
 func mergeMember(a, b Member) Member {
 	a.Status = max(a.Status, b.Status)
 	a.ExitReady = a.ExitReady || b.ExitReady

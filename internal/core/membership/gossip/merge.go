@@ -6,8 +6,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// JoinInFull is State.Join without the shortcuts for states that are not concurrent. Both must give
-// the same result.
+// JoinInFull is State.Join without its shortcuts for states that are not concurrent. The results of
+// both must be the same.
 func JoinInFull(g, o *State) (*State, Ordering) {
 	m := &State{
 		Founder:        g.Founder,
@@ -36,15 +36,14 @@ func JoinInFull(g, o *State) (*State, Ordering) {
 	return m, order
 }
 
-// A Ruling names the last holder of the lease that decides splits, and its token. The
-// side that knows the ruling may take the lease over from the holder; another side
-// cannot.
+// A Ruling names the last holder of the lease that decides splits, and the holder's token. A side
+// that knows the ruling may take the lease over from the holder; another side cannot.
 type Ruling struct {
 	Holder transport.Address // the node that took the lease
 	Token  uint64            // the store's token for it; later holdings have higher ones
 }
 
-// mergeRuling keeps the later one.
+// mergeRuling returns the later ruling.
 func mergeRuling(a, b Ruling) Ruling {
 	if b.Token > a.Token || b.Token == a.Token && b.Holder.Compare(a.Holder) > 0 {
 		return b

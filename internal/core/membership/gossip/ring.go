@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RingPlace returns a node's place on the ring on which neighbours watch each other. It is the same
+// RingPlace returns a node's place on the ring, which determines who watches whom. It is the same
 // at all nodes and independent of the order of names, so that machines of one rack, named in a row,
 // do not all watch each other. It is FNV-1a over the address as text, written out because it is
 // called often.
@@ -23,7 +23,7 @@ func RingPlace(a transport.Address) uint64 {
 	return mix(h)
 }
 
-// mix is the finalizer of splitmix64: FNV alone leaves like names close together.
+// mix is the finalizer of splitmix64. FNV alone would place similar names close together.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -35,7 +35,7 @@ type Ring struct {
 	spots []ringSpot
 }
 
-// A ringSpot is a member on the ring: its place on the ring, and its index of Members.
+// A ringSpot is one member on the ring: its place, and its index in Members.
 type ringSpot struct {
 	place  uint64
 	member int
@@ -61,9 +61,8 @@ func NewRing(members []Member) Ring {
 	return r
 }
 
-// After calls more with the members that follow a place, in order, until it returns
-// false. The member at the place itself comes last. The argument is an index of
-// Members.
+// After calls more with the index of each member that follows place on the ring, in order, until
+// more returns false. The member at the place itself comes last.
 func (r Ring) After(place uint64, more func(member int) bool) {
 	r.walk(place, 1, more)
 }
@@ -94,8 +93,8 @@ func (r Ring) walk(place uint64, step int, more func(member int) bool) {
 	}
 }
 
-// Neighbours returns the members watched by self: the next n reachable ones on the ring, and the
-// unreachable ones before them, watched for their return.
+// Neighbours returns the members that self watches: the next n reachable ones on the ring, and the
+// unreachable ones between them, which it watches for their return.
 func (r Ring) Neighbours(members []Member, self transport.Address, n int, evidence []Evidence) []transport.Address {
 	var nodes []transport.Address
 	counted := 0
@@ -114,8 +113,8 @@ func (r Ring) Neighbours(members []Member, self transport.Address, n int, eviden
 	return nodes
 }
 
-// Walk calls more with all members in the order of the ring, until it returns false.
-// The argument is an index of Members.
+// Walk calls more with the index of each member, in the order of the ring, until more returns
+// false.
 func (r Ring) Walk(more func(member int) bool) {
 	for _, spot := range r.spots {
 		if !more(spot.member) {

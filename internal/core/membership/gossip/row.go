@@ -53,13 +53,13 @@ func RecordOf(records []Record, subject transport.Address) (Record, bool) {
 	return records[i], true
 }
 
-// HasRecord reports whether one observer's records hold one about subject.
+// HasRecord reports whether one observer's records include one about subject.
 func HasRecord(records []Record, subject transport.Address) bool {
 	_, ok := slices.BinarySearchFunc(records, subject, compareRecord)
 	return ok
 }
 
-// WithRecord returns the rows with the observer's record about rec.Subject replaced;
+// WithRecord returns the rows with the observer's record about rec.Subject replaced by rec;
 // NoEvidence removes it.
 func WithRecord(rows []ObserverRow, observer transport.Address, rec Record) []ObserverRow {
 	rows = slices.Clone(rows)
@@ -84,8 +84,7 @@ func WithRecord(rows []ObserverRow, observer transport.Address, rec Record) []Ob
 	return rows
 }
 
-// mergeRows keeps each observer's newest row, without observers and subjects
-// that are removed.
+// mergeRows keeps each observer's newest row, and drops removed observers and subjects.
 func mergeRows(a, b []ObserverRow, removed func(transport.Address) bool) []ObserverRow {
 	merged := slices.Clone(a)
 	for _, row := range b {
@@ -100,7 +99,8 @@ func mergeRows(a, b []ObserverRow, removed func(transport.Address) bool) []Obser
 	return pruneRows(merged, removed)
 }
 
-// pruneRows changes rows, but not the records that they share with others.
+// pruneRows drops removed observers and subjects. It changes rows, but not the records that rows
+// share with others.
 func pruneRows(rows []ObserverRow, removed func(transport.Address) bool) []ObserverRow {
 	rows = slices.DeleteFunc(rows, func(r ObserverRow) bool { return removed(r.Observer) })
 	for i, row := range rows {

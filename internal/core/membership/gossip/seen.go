@@ -8,8 +8,8 @@ import (
 )
 
 // A SeenSet is the set of members that have seen one version of the state: bit i stands for
-// Members[i] in it. It holds a bit for every member and is a value: all methods but Add return new
-// ones.
+// Members[i] of that version. It has a bit for every member, and is a value: all methods but Add
+// return new sets.
 type SeenSet []uint64
 
 // NewSeenSet returns an empty set for a number of members.
@@ -24,7 +24,7 @@ func FullSeenSet(members int) SeenSet {
 	return s
 }
 
-// Add changes s itself, so only the maker of a set may call it.
+// Add adds the i-th member to s itself, so only the maker of a set may call it.
 func (s SeenSet) Add(i int) { s[i/64] |= 1 << (i % 64) }
 
 // Has reports whether the i-th member is in the set.
@@ -39,14 +39,14 @@ func (s SeenSet) Count() int {
 	return n
 }
 
-// with returns s and the i-th member.
+// with returns s with the i-th member added.
 func (s SeenSet) with(i int) SeenSet {
 	s = slices.Clone(s)
 	s.Add(i)
 	return s
 }
 
-// union returns the elements of both; they are of one version.
+// union returns the members of s and o, which are sets of one version.
 func (s SeenSet) union(o SeenSet) SeenSet {
 	s = slices.Clone(s)
 	for i := range min(len(s), len(o)) {
@@ -55,7 +55,7 @@ func (s SeenSet) union(o SeenSet) SeenSet {
 	return s
 }
 
-// missing returns the first of want that is not in s, or -1.
+// missing returns the index of the first member of want that is not in s, or -1.
 func (s SeenSet) missing(want SeenSet) int {
 	for i, w := range want {
 		if i < len(s) {
@@ -68,7 +68,7 @@ func (s SeenSet) missing(want SeenSet) int {
 	return -1
 }
 
-// Common counts the members that are in both.
+// Common returns the number of members that are in both sets.
 func (s SeenSet) Common(o SeenSet) int {
 	n := 0
 	for i := range min(len(s), len(o)) {
@@ -85,7 +85,8 @@ func (s SeenSet) Fits(members int) bool {
 	return members%64 == 0 || s[len(s)-1]>>(members%64) == 0
 }
 
-// movedTo returns the set of those members of s that are in another list of members.
+// movedTo returns s for another list of members: the members of s, a set of from, that are also in
+// to.
 func (s SeenSet) movedTo(from, to []Member) SeenSet {
 	moved := NewSeenSet(len(to))
 	for i, j := 0, 0; i < len(from) && j < len(to); {

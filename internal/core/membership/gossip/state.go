@@ -9,24 +9,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A State is the cluster's state as it travels. It is a value that never changes once
-// it is built: every change makes a new one, so snapshots and messages may share it,
-// also between goroutines.
-//
-// It is a join semilattice: [State.Merge] is commutative, associative, idempotent and
-// monotonic, for all versions.
-//
-// Invariants (see Check):
-//  1. Members, Rows, Tombstones and Version are sorted by address, and no
-//     address stands twice in one of them. Seen has a bit for each member.
-//  2. A tombstoned node is no member, has no row and is no row's subject. Version
-//     counts members and tombstoned nodes only.
-//  3. A member that is or was Up has an UpNumber of at most UpCounter.
-//  4. Tombstone numbers lie within the last MaxTombstones of RemovalCounter.
+// A State is the cluster's state as members send it to each other. It never changes once it is
+// built: every change makes a new one, so snapshots and messages may share it, also between
+// goroutines.
 type State struct {
 	Founder transport.Address // the node that formed the cluster; never changes
 	Members []Member          // all that are not removed
-	Rows    []ObserverRow     // the observations of unreachable members
+	Rows    []ObserverRow     // the observers' records of members that they cannot reach
 	// UpCounter is the highest UpNumber given out; it never falls.
 	UpCounter uint32
 	// RemovalCounter numbers the removals; it never falls.
@@ -56,7 +45,7 @@ func (g *State) Member(a transport.Address) (Member, bool) {
 	return g.Members[i], true
 }
 
-// Named returns the members of a name.
+// Named returns the members with a name: one for each incarnation.
 func (g *State) Named(name string) []Member {
 	from, _ := g.Index(transport.Address{Name: name})
 	to := from
@@ -66,8 +55,8 @@ func (g *State) Named(name string) []Member {
 	return g.Members[from:to]
 }
 
-// Index returns the index of a member in Members. It is slices.BinarySearchFunc written
-// out: it is called often, and a member is long to be copied.
+// Index returns the index of a member in Members. It is slices.BinarySearchFunc written out,
+// because it is called often and copying a member is slow.
 func (g *State) Index(a transport.Address) (int, bool) {
 	low, high := 0, len(g.Members)
 	for low < high {
@@ -105,10 +94,10 @@ func (g *State) Removed(a transport.Address) bool {
 	return ok
 }
 
-// Forgotten reports whether nothing is left of a node, not even a tombstone. Only
-// then does it lose its count in Version. If the count were pruned with the removal, the
-// version would not cover the last changes of the removed node, and two versions would be
-// the same where one lacks the member that the node admitted before it died.
+// Forgotten reports whether a node is neither a member nor tombstoned. Only then does Version lose
+// the node's count. If the count were pruned with the removal, the version would not cover the last
+// changes of the removed node: two states could have the same version although one lacks a member
+// that the node admitted before it died.
 func (g *State) Forgotten(a transport.Address) bool {
 	_, ok := g.Member(a)
 	return !ok && !g.Removed(a)
@@ -137,7 +126,7 @@ func (g *State) Record(observer, subject transport.Address) (Record, bool) {
 	return RecordOf(g.Records(observer), subject)
 }
 
-// observer returns the first member, not Down, that has a record about subject.
+// observer returns the first member, not Down, with a record about subject; zero if there is none.
 func (g *State) observer(subject transport.Address) transport.Address {
 	for _, row := range g.Rows {
 		if m, ok := g.Member(row.Observer); !ok || m.Status == Down {
@@ -150,8 +139,8 @@ func (g *State) observer(subject transport.Address) transport.Address {
 	return transport.Address{}
 }
 
-// Electorate returns the Up and Leaving members. Members that a smaller side downed
-// under a lease belong to it until they are fenced: they may be the larger side.
+// Electorate returns the members with a vote: the Up and Leaving ones, and Down members that a side
+// with the lease downed, until they are fenced. That side may have been the smaller one.
 func (g *State) Electorate() []transport.Address {
 	var nodes []transport.Address
 	for _, r := range g.Members {
@@ -162,7 +151,7 @@ func (g *State) Electorate() []transport.Address {
 	return nodes
 }
 
-// OldestOf returns the oldest of the nodes, or zero.
+// OldestOf returns the oldest of the nodes that are members, or zero.
 func (g *State) OldestOf(nodes []transport.Address) transport.Address {
 	var oldest Member
 	for _, node := range nodes {
@@ -173,15 +162,15 @@ func (g *State) OldestOf(nodes []transport.Address) transport.Address {
 	return oldest.Address
 }
 
-// Clone returns a copy without conclusions, so that its fields may be set.
+// Clone returns a copy without cached conclusions, so that its fields may be set.
 func (g *State) Clone() *State {
 	next := *g
 	next.summary = nil
 	return &next
 }
 
-// ChangedBy returns a copy modified by change, as a new version seen by self alone. Change may
-// replace the slices, never write to their shared elements.
+// ChangedBy returns a copy of g modified by change: a new version, seen by self alone. change may
+// replace slices, but never write to their elements, which are shared.
 func (g *State) ChangedBy(self transport.Address, change func(*State)) *State {
 	next := *g
 	next.summary = &summaryOnce{}
@@ -208,7 +197,7 @@ func (g *State) SetMember(m Member) {
 	g.Members = slices.Insert(g.Members, i, m)
 }
 
-// SetStatus moves a member along the table of legal moves. Only within ChangedBy.
+// SetStatus moves a member to another status, which must be a legal move. Only within ChangedBy.
 func (g *State) SetStatus(r Member, to Status) {
 	if !r.Status.CanBecome(to) {
 		invariant.Failf("member %v → %v", r, to)
@@ -217,7 +206,8 @@ func (g *State) SetStatus(r Member, to Status) {
 	g.SetMember(r)
 }
 
-// Remove turns a member into a tombstone. Only within ChangedBy.
+// Remove turns a member into a tombstone; left reports whether it left in order. Only within
+// ChangedBy.
 func (g *State) Remove(a transport.Address, left bool) {
 	g.RemovalCounter++
 	i, _ := slices.BinarySearchFunc(g.Tombstones, a, compareTombstone)
@@ -225,8 +215,8 @@ func (g *State) Remove(a transport.Address, left bool) {
 	g.bury()
 }
 
-// bury drops the remains of tombstoned nodes, and tombstones that are too old. It
-// copies before it changes.
+// bury drops tombstones that are too old, and everything else about tombstoned nodes. It copies
+// before it changes.
 func (g *State) bury() {
 	g.Tombstones = slices.DeleteFunc(slices.Clone(g.Tombstones), func(t Tombstone) bool {
 		return t.Number+MaxTombstones <= g.RemovalCounter
@@ -236,7 +226,7 @@ func (g *State) bury() {
 	g.Version = g.Version.Prune(g.Forgotten)
 }
 
-// WithSeen returns g as seen by a member too; the version stays.
+// WithSeen returns g with a among the members that have seen it. The version stays the same.
 func (g *State) WithSeen(a transport.Address) *State {
 	i, ok := g.Index(a)
 	if !ok || g.Seen.Has(i) {
@@ -247,7 +237,7 @@ func (g *State) WithSeen(a transport.Address) *State {
 	return &next
 }
 
-// WithAllSeen returns g as seen by a set too.
+// WithAllSeen returns g with all members of s among those that have seen it.
 func (g *State) WithAllSeen(s SeenSet) *State {
 	if g.Seen.missing(s) < 0 {
 		return g
@@ -257,11 +247,10 @@ func (g *State) WithAllSeen(s SeenSet) *State {
 	return &next
 }
 
-// Merge joins two states of one cluster. Of a member in both the higher status
-// stands; a member in one only is kept unless the other has its tombstone. Clocks
-// lose forgotten nodes before they are compared: otherwise the count of one makes
-// versions differ forever. Seen survives only where the versions allow it: it
-// belongs to one version.
+// Merge joins two states of one cluster. Of a member in both states the higher status stands; a
+// member in one state is kept unless the other has its tombstone. The counts of forgotten nodes are
+// dropped before the versions are compared: otherwise such a count would make versions differ
+// forever. Seen is kept only if the versions allow that, because it belongs to one version.
 func (g *State) Merge(o *State) *State {
 	m, _ := g.Join(o)
 	return m
@@ -269,9 +258,9 @@ func (g *State) Merge(o *State) *State {
 
 // Join is Merge, and returns the relation of the version of g to that of o.
 //
-// A version covers another only if its state holds all of the other's, and a
-// version is of one state alone (clocks keep the counts of removed nodes as long
-// as their tombstones for that). So only concurrent states need merging.
+// If a version covers another, its state contains all of the other's state, and no two states have
+// the same version: for that, clocks keep the counts of removed nodes as long as their tombstones.
+// So only concurrent states need merging.
 func (g *State) Join(o *State) (*State, Ordering) {
 	order := g.Version.Compare(o.Version)
 	switch {
@@ -297,10 +286,10 @@ func (g *State) Summary(rule Rule) *Summary {
 	return g.summary.made
 }
 
-// CheckUnder is Check, done once for states that differ in Seen alone.
+// CheckUnder is Check, but computes the result once for all states that differ only in Seen.
 func (g *State) CheckUnder(rule Rule) error {
 	if g == nil {
-		return fmt.Errorf("gossip: none")
+		return fmt.Errorf("gossip: no state")
 	}
 	if err := g.Summary(rule).malformed; err != nil {
 		return err
@@ -308,10 +297,10 @@ func (g *State) CheckUnder(rule Rule) error {
 	return checkSeen(g)
 }
 
-// Check tests the invariants of a State, also of one that was received.
+// Check tests the invariants of a State, which may have been received.
 func (g *State) Check() error {
 	if g == nil {
-		return fmt.Errorf("gossip: none")
+		return fmt.Errorf("gossip: no state")
 	}
 	if err := checkAllButSeen(g); err != nil {
 		return err
@@ -319,7 +308,7 @@ func (g *State) Check() error {
 	return checkSeen(g)
 }
 
-// Received prepares a state that was read from a message for use, and checks it.
+// Received prepares a state for use that was decoded from a message, and checks it.
 func (g *State) Received() error {
 	g.summary = &summaryOnce{}
 	return g.Check()

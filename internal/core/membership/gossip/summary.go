@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// A Summary holds the conclusions from a state that do not depend on Seen and are the
-// same at all nodes. It is made once for a version and shared. It never changes, so equal
-// pointers mean equal conclusions.
+// A Summary holds the conclusions from a state that do not depend on Seen and are the same at all
+// nodes. It is computed once for a version and shared. It never changes, so equal pointers mean
+// equal conclusions.
 type Summary struct {
 	Ring     Ring
 	Evidence []Evidence // against the members, in their order
-	// Accused are the members with any record against them by a member not Down, Unreachable those
-	// with evidence against them, Down the Down ones, fenced or not; in order, as indexes of
-	// Members.
+	// Accused are the members against which a member that is not Down has a record, Unreachable
+	// those with evidence against them, and Down all Down members. Each is a sorted list of indexes
+	// of Members.
 	Accused, Unreachable, Down []int
-	// Quiet is for how long each member, in their order, had not answered when the
-	// record against it was made; the longest time of all observers. Absent is for how
-	// long the broker had known no subscription of it: the longest time of the records
-	// that say so, Cut or Gone, for another observer's silence proves no absence.
+	// Quiet has for each member, in their order, how long it had not answered when a record against
+	// it was made; Absent, how long the broker had known no subscription of it. Both are the
+	// longest time of all observers. Absent counts only records with the evidence Cut or Gone,
+	// because the silence that another observer reports proves no absence.
 	Quiet, Absent []time.Duration
 	Full          SeenSet // the Up and Leaving members
 	Fulls         int     // the number of Up and Leaving members
 	Joining       int     // the number of Joining and WeaklyUp members
-	// Must are the members that have to see the view for it to converge: the full ones.
-	// Before the first is Up the joining ones too, or two of them could each take
+	// Must are the members that have to see the view for it to converge: the Up and Leaving ones.
+	// Before the first member is Up also the joining ones: otherwise two of them could each take
 	// itself for the leader and make all others Up.
 	Must             SeenSet
 	ByAddress, ByAge []MemberView // the lists of a view
-	// Digest and Changes stand for the version.
+	// Digest and Changes are the fingerprint of the version and the sum of its counts.
 	Digest  Digest
 	Changes uint64
 	// Barred is a fingerprint of the Down and removed nodes. A node with the same
@@ -37,7 +37,7 @@ type Summary struct {
 	Barred uint64
 
 	rule      Rule
-	leader    int   // the index of the leader as all but perhaps itself see it, or -1
+	leader    int   // the index of the leader in the view of all nodes except perhaps the leader itself, or -1
 	malformed error // the result of checkAllButSeen
 }
 
@@ -84,10 +84,11 @@ func newSummary(g *State, rule Rule) *Summary {
 	return s
 }
 
-// Accusations returns the records of the state that count, to weigh them otherwise.
+// Accusations returns the records of the state that count, so that they can be weighed with some
+// members left out.
 func (s *Summary) Accusations(g *State) *Accusations { return newAccusations(g, s.rule, s.Ring) }
 
-// conclude sets the fields that follow from the evidence.
+// conclude sets the fields that follow from Evidence.
 func (s *Summary) conclude(g *State) {
 	s.Unreachable = nil
 	for i, e := range s.Evidence {
@@ -99,7 +100,7 @@ func (s *Summary) conclude(g *State) {
 	s.makeViews(g)
 }
 
-// seenBy returns the summary as one member has to see it, which hardly ever differs.
+// seenBy returns the summary from the view of one member, which rarely differs from the common one.
 func (s *Summary) seenBy(g *State, self int) *Summary {
 	if s.malformed != nil || len(s.Accused) == 0 {
 		return s
@@ -114,7 +115,7 @@ func (s *Summary) seenBy(g *State, self int) *Summary {
 	return &own
 }
 
-// makeViews makes the lists of the views.
+// makeViews sets the lists of members for the views.
 func (s *Summary) makeViews(g *State) {
 	s.ByAddress = make([]MemberView, len(g.Members))
 	for i, r := range g.Members {
@@ -124,7 +125,7 @@ func (s *Summary) makeViews(g *State) {
 	slices.SortFunc(s.ByAge, func(a, b MemberView) int { return a.CompareAge(b.Member) })
 }
 
-// convergence describes the obstacle to convergence, or is "".
+// convergence describes the obstacle to convergence; "" if there is none.
 func (s *Summary) convergence(g *State) string {
 	unseen := g.Seen.missing(s.Must)
 	for _, i := range s.Unreachable {
@@ -145,10 +146,10 @@ func (s *Summary) convergence(g *State) string {
 	return ""
 }
 
-// leaderIndex returns the index of the leader as the member at self sees it: the first Up or
-// Leaving member by address that is reachable. Without one it is the founder, who alone knows the
-// first admitted members, or else the first joining member, and then the first exiting one, so that
-// the last ones can leave. Down members never lead.
+// leaderIndex returns the index of the leader in the view of the member at self, or -1: the first
+// reachable Up or Leaving member by address. Without one it is the founder, which alone knows the
+// first admitted members, or else the first joining member, or else the first exiting one, so that
+// the last members can leave. Down members never lead.
 func leaderIndex(g *State, evidence []Evidence, self int) int {
 	joining, exiting := -1, -1
 	for i, m := range g.Members {
@@ -170,8 +171,8 @@ func leaderIndex(g *State, evidence []Evidence, self int) int {
 	return joining
 }
 
-// quietTimes returns the longest time of the records with at least that evidence against each
-// member.
+// quietTimes returns, for each member, the longest Quiet of the records against it with at least
+// that evidence.
 func quietTimes(g *State, least Evidence) []time.Duration {
 	quiet := make([]time.Duration, len(g.Members))
 	for _, row := range g.Rows {

@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Admission admits joiners.
+// An Admission is the part of a member that answers, checks and admits joiners.
 type Admission struct {
 	*core.Node
 	Voters    *lease.Voters
@@ -25,13 +25,13 @@ type Admission struct {
 	group     admission
 }
 
-// admission is the group of joiners that a member admits next, all in one version.
+// admission is the group of joiners that this member admits next, all in one version.
 type admission struct {
 	waiting []gossip.Member
 	next    time.Time // not before that
 }
 
-// voters returns the number of members that will have a vote.
+// voters returns the number of waiting joiners that will have a vote.
 func (a admission) voters(c core.Config) int {
 	n := 0
 	for _, r := range a.waiting {
@@ -42,12 +42,12 @@ func (a admission) voters(c core.Config) int {
 	return n
 }
 
-// welcomedAlone is the largest number of nodes, admitted at once, to which the state is
-// sent one by one. If there are more, they get it from the leader's broadcast.
+// welcomedAlone is the largest number of nodes, admitted at once, that each get the state in a
+// message of their own. More nodes get it from the leader's broadcast.
 const welcomedAlone = 3
 
-// admit admits a joiner, in a small cluster at once. In a large one, or when enough join to make it
-// large, the joiners of a short time are admitted in one version.
+// admit admits a joiner. A small cluster that stays small does so at once; otherwise the joiners of
+// a short time are admitted together, in one version.
 func (a *Admission) admit(joiner gossip.Member) {
 	if !slices.ContainsFunc(a.group.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
 		a.group.waiting = append(a.group.waiting, joiner)
@@ -94,8 +94,9 @@ func (a *Admission) admitWaiting() {
 	}
 }
 
-// OnHello handles the hello of a joiner that looks for members. Where all members leave, they all
-// answer: a cluster formed beside them would run what they still run.
+// OnHello handles the hello of a joiner that looks for members. If all members are leaving, they
+// all answer: otherwise the joiner would form a second cluster, which would run what they still
+// run.
 func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	if a.Phase != core.Joined || from == a.Config.Self || a.Self().Status == gossip.Down {
 		return
@@ -108,7 +109,7 @@ func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	}
 }
 
-// stays reports whether the member of an index was not asked to leave, and can be reached.
+// stays reports whether the member at an index can be reached and was not asked to leave.
 func (a *Admission) stays(i int) bool {
 	return a.Gossip.Members[i].Status <= gossip.Up && a.Local().Evidence[i] == gossip.NoEvidence
 }
@@ -122,8 +123,8 @@ func (a *Admission) anyStays() bool {
 	return false
 }
 
-// headless reports whether there were full members and none can be reached: this node,
-// which never was one, will stop, or become one without them.
+// headless reports whether there were full members and none of them can be reached. This node,
+// which never was one, will then stop, or become a full member without them.
 func (a *Admission) headless() bool {
 	if a.Gossip.UpCounter == 0 || a.Self().UpNumber != 0 {
 		return false
@@ -137,11 +138,10 @@ func (a *Admission) headless() bool {
 	return true
 }
 
-// answersFirst reports whether this node has to answer: it is one of the joiner's seeds
-// or, if there are none, one of the few staying members after the joiner on the ring. In a
-// large cluster the leader answers first, so that many simultaneous joiners get into
-// one version, and the few if the leader does not. After more attempts every member
-// answers.
+// answersFirst reports whether this node has to answer a joiner: it is one of the joiner's seeds
+// or, if the joiner has none, one of the few staying members after the joiner on the ring. In a
+// large cluster the leader answers first, so that many simultaneous joiners get into one version;
+// the few answer if the leader does not. After more attempts every member answers.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
 	switch {
@@ -167,7 +167,7 @@ func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attem
 	return mine
 }
 
-// OnJoin admits a node, or refuses it with the reason.
+// OnJoin admits a node, or refuses it and gives the reason.
 func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	if msg.Target != message.TargetOf(a.Config.Self) {
 		a.Refuse(core.RefusedTarget)
@@ -205,15 +205,16 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible returns the first setting in which a joiner differs: a setting of the cluster from
-// this member's, a setting of members from any member's and from the waiting joiners'.
+// incompatible returns the first setting in which a joiner must not differ but does; "" if there is
+// none. It compares settings of the cluster with this member's, and settings of members with those
+// of all members and waiting joiners.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
 		return "its description is malformed"
 	}
 	if n := gossip.DescriptionSize(msg.Roles, msg.Meta, msg.Compat); n > gossip.MaxDescription {
-		return fmt.Sprintf("its description has %d bytes, and %d is the most", n, gossip.MaxDescription)
+		return fmt.Sprintf("its description has %d bytes: want at most %d", n, gossip.MaxDescription)
 	}
 	for _, theirs := range msg.Compat {
 		i, ok := slices.BinarySearchFunc(a.Config.Compat, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
@@ -225,7 +226,7 @@ func (a *Admission) incompatible(from transport.Address, msg message.Join) strin
 	return a.Mismatch(gossip.Member{Address: from, Meta: msg.Meta}, a.Gossip.Members, a.group.waiting)
 }
 
-// sameName finds the member that holds the joiner's name.
+// sameName returns a member with the joiner's name that is another incarnation.
 func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
 	for _, r := range a.Gossip.Named(joiner.Name) {
 		if r.Address != joiner {
@@ -235,9 +236,9 @@ func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
 	return gossip.Member{}, false
 }
 
-// replace removes the old incarnation of a node that was started again under the same
-// name: at once if it is known to be gone. Otherwise it is probed now, and the joiner
-// asks again.
+// replace removes the old incarnation of a node that was started again under the same name: at once
+// if the old one is known to be gone. Otherwise it probes the old one now, and the joiner asks
+// again.
 func (a *Admission) replace(old gossip.Member) {
 	if old.Address == a.Config.Self || old.Status == gossip.Down || old.Status == gossip.Exiting {
 		return // it is alive, or the leader is about to remove it
@@ -249,15 +250,15 @@ func (a *Admission) replace(old gossip.Member) {
 	a.Beats.Suspect(old.Address)
 }
 
-// patientAttempt is the number of the hello from which every member of a small cluster answers, and
-// in a large one fewAnswer members beside the leader, because the regular ones did not answer. A
-// cluster without its seeds thus still admits them after their restart, and they form no second
-// cluster.
+// patientAttempt is the number of the hello from which more members answer, because the regular
+// ones did not: every member of a small cluster, and fewAnswer members beside the leader of a large
+// one. So a cluster that has lost its seeds admits them after their restart, and they form no
+// second cluster.
 const patientAttempt = 4
 
 // allAnswerAttempt is the number of the hello from which all members of a large cluster
 // answer.
 const allAnswerAttempt = 16
 
-// fewAnswer is the number of members that answer the first hellos.
+// fewAnswer is the number of members that answer a joiner's first hellos.
 const fewAnswer = 5

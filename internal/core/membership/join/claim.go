@@ -10,17 +10,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A claim is a joiner's way from the right to form the cluster to the cluster. Of several joiners
-// that claim at the same time, one forms it:
+// A claim is a joiner's attempt to form the cluster. Of several joiners that claim at the same
+// time, one forms it:
 //
 //  1. The broker directs probes to the claimant, so later joiners find the cluster occupied and
 //     claim nothing.
-//  2. The claimant broadcasts that it claims, twice. When the second broadcast has returned, the
+//  2. The claimant broadcasts that it claims, twice. When its second broadcast has returned, the
 //     broker had given the first one to all others. So of two claimants at one broker that had
 //     both found the cluster vacant, at least one hears the other before its own second returns.
-//  3. A claimant that hears a preceding one withdraws. A claimant that hears a later one waits for
-//     it to withdraw, to be gone, or to answer as a member.
-//  4. Where there is a store, its record has the claimant as the founder: see [Foundings].
+//  3. A claimant that hears a preceding claimant withdraws. A claimant that hears a later one waits
+//     until the later one withdraws, is gone, or answers as a member.
+//  4. If there is a store, its founding record must name the claimant: see [Foundings].
 //
 // No time decides this, with one exception: a process that stands still between two of these steps
 // gives its claim up after claimLife, and others wait longer than that.
@@ -29,22 +29,22 @@ type claim struct {
 	number uint64    // of this claim
 	stands bool      // the broker directs probes here
 	said   int       // how many broadcasts of the claim went out
-	fence  uint32    // the attempt of the second of them
+	fence  uint32    // the attempt number of the second broadcast
 	proved bool      // a broadcast from fence on has returned
 }
 
 func (c *claim) on() bool { return !c.began.IsZero() }
 
 const (
-	// claimLife is how long a claim may last. A claim that was held up is given up,
-	// because others no longer wait for it.
+	// claimLife is how long a claim may last. After it the claimant gives up, because others do not
+	// wait for it any longer.
 	claimLife = 3 * time.Second
-	// rivalLife is for how long another's claim counts after it was last heard of. It is
-	// longer than claimLife, so the other has given its claim up by then.
+	// rivalLife is how long another joiner's claim counts after the last hello with it. It is
+	// longer than claimLife, so the other joiner has given its claim up by then.
 	rivalLife = 2 * claimLife
 )
 
-// beginClaim has the broker direct probes to this node.
+// beginClaim begins a claim, and has the broker direct probes to this node.
 func (j *Joiner) beginClaim() {
 	j.Progress.claims++
 	j.Progress.claim = claim{began: j.Now, number: j.Progress.claims}
@@ -52,7 +52,7 @@ func (j *Joiner) beginClaim() {
 	j.Foundings.Begin()
 }
 
-// withdraw gives the claim up, if there is one.
+// withdraw gives up this node's claim, and reports whether there was one.
 func (j *Joiner) withdraw() (had bool) {
 	if had = j.Progress.claim.on(); had {
 		j.Progress.claim = claim{}
@@ -79,12 +79,13 @@ func (c *claim) noteSaid(attempt uint32) {
 	}
 }
 
-// noteReturned takes the return of this node's own hello.
+// noteReturned handles the return of this node's own hello.
 func (c *claim) noteReturned(attempt uint32) {
 	c.proved = c.proved || c.said >= 2 && attempt >= c.fence
 }
 
-// runClaim forms the cluster if nothing stands against it any more. It reports whether it has.
+// runClaim forms the cluster if the claim is proved, no rival claims, and the store's record names
+// this node. It reports whether it has formed the cluster.
 func (j *Joiner) runClaim() (formed bool) {
 	c := &j.Progress.claim
 	until := c.began.Add(claimLife)
@@ -138,16 +139,17 @@ func (j *Joiner) rivalled() bool {
 	return len(j.Progress.rivals) > 0
 }
 
-// pokeRivals sends a hello to each rival: it answers if it has formed the cluster, and the broker
-// does if it is gone.
+// pokeRivals sends a hello to each rival. A rival that has formed the cluster answers it; if the
+// rival is gone, the broker reports that.
 func (j *Joiner) pokeRivals(hello message.Hello) {
 	for _, c := range j.Progress.rivals {
 		j.Send(c.Address, hello)
 	}
 }
 
-// OnGone handles the broker's report of no subscriber at the address of another joiner, or of the
-// member asked by this node. Of a joiner only the present broker knows.
+// OnGone handles the broker's report that nobody listens at the address of another joiner, or of
+// the member that this node has asked. About a joiner, only the report of the present broker
+// instance counts.
 func (j *Joiner) OnGone(node transport.Address, present bool) {
 	if j.Phase == core.Asking {
 		j.askedIsGone(node)

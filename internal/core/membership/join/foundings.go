@@ -9,17 +9,17 @@ import (
 )
 
 // A Foundings keeps the store's record of who founded the cluster, if there is a store. A joiner
-// forms the cluster only when the record has it as the founder, by compare-and-set. The leader of
-// the cluster writes the record again and again, so a joiner sees whether the cluster lives, even
-// if it reaches another broker than the members do.
+// forms the cluster only after it has written itself into the record as the founder, by
+// compare-and-set. The leader of the cluster writes the record again and again, so a joiner sees
+// whether the cluster lives, even if the joiner reaches another broker than the members do.
 //
 // The record of a dead cluster may be replaced: at once if it was last written through this node's
 // broker instance, where no member serves, and otherwise when it has not changed for foundingLife.
 type Foundings struct {
 	*core.Node
 	number   uint64    // of the latest request
-	waits    bool      // for its answer
-	writes   bool      // it writes
+	waits    bool      // that request has no answer yet
+	writes   bool      // that request is a write
 	at       time.Time // when the next request is due
 	pause    time.Time // no request before, because the store did not answer
 	known    bool      // record and revision are those of the store, as far as this node knows
@@ -35,8 +35,8 @@ const (
 	// foundingEvery is the time between two readings of the record by a joiner, and
 	// between two writings by the leader.
 	foundingEvery = time.Second
-	// foundingLife is how long a record must have stayed the same before it counts as one of
-	// a cluster that is gone.
+	// foundingLife is how long a record must have stayed the same before its cluster counts as
+	// gone.
 	foundingLife = 3*foundingEvery + foundingEvery/2
 	// foundingWithin bounds one request to the store.
 	foundingWithin = 2 * time.Second
@@ -44,7 +44,7 @@ const (
 	foundingPause = 250 * time.Millisecond
 )
 
-// Free reports whether this joiner may write the record. Vacant means that the broker knows no
+// Free reports whether this joiner may write the record. vacant says that the broker knows no
 // serving member.
 func (f *Foundings) Free(vacant bool) bool {
 	if !f.Config.Founding {
@@ -69,11 +69,12 @@ func (f *Foundings) Free(vacant bool) bool {
 	return false
 }
 
-// Begin begins a claim of this joiner, which is Free.
+// Begin resets what an earlier claim has left. Call it when a claim begins, after Free has returned
+// true.
 func (f *Foundings) Begin() { f.found, f.told = false, transport.Address{} }
 
-// Found reports whether the record has this joiner as the founder. It writes the record, and
-// reports lost if another write came between, or the outcome is not known.
+// Found reports whether the record names this joiner as the founder. If not, it writes the record.
+// It reports lost if another node's write came between, or the outcome of the write is unknown.
 func (f *Foundings) Found() (found, lost bool) {
 	if !f.Config.Founding || f.found {
 		return true, false
@@ -85,7 +86,7 @@ func (f *Foundings) Found() (found, lost bool) {
 	return false, false
 }
 
-// RunFounding writes the record again, at the leader.
+// RunFounding rewrites the record every foundingEvery, at the leader.
 func (f *Foundings) RunFounding() {
 	if !f.Config.Founding || !f.Leads() {
 		return
@@ -110,7 +111,7 @@ func (f *Foundings) write(founder transport.Address) {
 	})
 }
 
-// ask sends a request, unless one is under way. Its answer makes the next step.
+// ask sends a request, unless one is under way. Its answer causes the next step.
 func (f *Foundings) ask(r core.FoundingRequest) {
 	switch {
 	case f.waits:
@@ -128,7 +129,7 @@ func (f *Foundings) ask(r core.FoundingRequest) {
 	f.Out.Founding = &r
 }
 
-// OnFounding takes the answer to a request.
+// OnFounding handles the answer to a request.
 func (f *Foundings) OnFounding(in core.FoundingAnswer) {
 	if in.Number != f.number || !f.waits {
 		return
@@ -152,7 +153,8 @@ func (f *Foundings) OnFounding(in core.FoundingAnswer) {
 	}
 }
 
-// meet returns the cluster that wrote the record, if it is not this node's.
+// meet makes a member's next write due at once, and emits FoundedElsewhere if the record names
+// another cluster, once for each.
 func (f *Foundings) meet() {
 	if f.Phase != core.Joined {
 		return

@@ -37,7 +37,7 @@ type joining struct {
 	rivals     []candidate // other joiners that claim to form, by address
 	claim      claim       // of this node
 	claims     uint64      // counts its claims
-	first      candidate   // the one of them that comes before all, when last looked
+	first      candidate   // the candidate that last preceded this node
 	asked      transport.Address
 	askAt      time.Time // when to send the Join to asked; zero means it was sent
 	askedUntil time.Time
@@ -47,17 +47,17 @@ type joining struct {
 // A candidate is another joiner.
 type candidate struct {
 	transport.Address
-	until time.Time // it counts as long as it says hello
+	until time.Time // when it stops counting, unless it says hello again
 }
 
 const (
 	helloInterval = 100 * time.Millisecond
-	// fewCandidates is the number of preceding joiners for which a joiner doubles the
-	// time until its next hello, up to longestHello. Two thousand nodes that start at
-	// once therefore do not overload each other.
+	// fewCandidates is the number of preceding joiners for which a joiner doubles the time until
+	// its next hello, up to longestHello. So two thousand nodes that start at once do not overload
+	// each other.
 	fewCandidates = 8
 	longestHello  = 10 * time.Second
-	// candidateLife is for how many of its intervals a joiner counts after a hello.
+	// candidateLife is how many of its hello intervals a joiner counts after a hello.
 	candidateLife = 5
 	// askSpread is the time over which joiners spread their requests, for each other joiner heard.
 	askSpread = 500 * time.Microsecond
@@ -68,9 +68,8 @@ const (
 	// offerLife is how long after a member's answer a joiner forms no cluster of
 	// its own: the admission may merely have been lost.
 	offerLife = 3 * time.Second
-	// occupiedWait is how much longer a joiner waits for an answer if the broker
-	// reports a listener where members listen. It may be an observer that
-	// subscribed to everything.
+	// occupiedWait is how much longer a joiner waits for an answer if the broker reports a listener
+	// on the members' subject. The listener may be an observer that subscribed to everything.
 	occupiedWait = 6 * time.Second
 	// maxCandidates bounds the candidates that a joiner records.
 	maxCandidates = 4096
@@ -84,7 +83,7 @@ func (j *Joiner) OnStart() {
 	j.Progress.started = j.Now
 }
 
-// search begins a new round of looking for a cluster to join, or for the node that founds one.
+// search begins a new round of looking for a cluster, after a pause.
 func (j *Joiner) search(after time.Duration) {
 	j.Phase = core.Searching
 	j.Progress.notBefore = j.Now.Add(after)
@@ -96,7 +95,8 @@ func (j *Joiner) search(after time.Duration) {
 // ForgetJoining drops the state that was needed until the node became a member.
 func (j *Joiner) ForgetJoining() { j.Progress = joining{} }
 
-// HelloAgain makes the next hello due, over a new connection.
+// HelloAgain makes the next hello due, over a new connection. Hellos sent over the former one do
+// not count.
 func (j *Joiner) HelloAgain() {
 	if j.withdraw() {
 		j.search(0)
@@ -104,7 +104,7 @@ func (j *Joiner) HelloAgain() {
 	j.Progress.helloAt, j.Progress.heardSelf, j.Progress.before = j.Now, time.Time{}, j.Progress.attempt
 }
 
-// askedIsGone begins a new round if the member that this node has asked is gone.
+// askedIsGone begins a new round if the node is the member that this node has asked.
 func (j *Joiner) askedIsGone(node transport.Address) {
 	if node == j.Progress.asked {
 		j.Progress.trouble = node.String() + " offered to admit this node and then was gone (start it again, or raise Config.Membership.JoinTimeout)"
@@ -112,8 +112,8 @@ func (j *Joiner) askedIsGone(node transport.Address) {
 	}
 }
 
-// RunJoining sends hellos, gives up on a member that does not answer, forms the cluster
-// if this node has to, and ends at the timeout.
+// RunJoining sends hellos and the Join, gives up on a member that does not answer, forms the
+// cluster if this node has to, and ends the machine at JoinTimeout.
 func (j *Joiner) RunJoining() {
 	timeout := j.Progress.started.Add(j.Config.JoinTimeout)
 	if !j.Now.Before(timeout) {
@@ -174,12 +174,13 @@ func (j *Joiner) sayHello() {
 	j.pokeRivals(hello)
 }
 
-// forms reports whether this node can be the one that forms the cluster.
+// forms reports whether this node may form the cluster at all: it is the first seed, or there are
+// no seeds.
 func (j *Joiner) forms() bool {
 	return len(j.Config.Seeds) == 0 || j.Config.Seeds[0] == j.Config.Self.Name
 }
 
-// helloInterval is the time until the next hello.
+// helloInterval returns the time until the next hello.
 func (j *Joiner) helloInterval() time.Duration {
 	before := 0
 	for _, c := range j.Progress.candidates {
@@ -190,7 +191,7 @@ func (j *Joiner) helloInterval() time.Duration {
 	return min(helloInterval<<min(before/fewCandidates, 10), longestHello)
 }
 
-// joinError describes the failure and the remedy.
+// joinError returns the error for JoinTimeout, with the cause and the remedy.
 func (j *Joiner) joinError() error {
 	if j.Progress.trouble == "" {
 		j.Progress.trouble = j.Foundings.trouble
@@ -212,9 +213,8 @@ func (j *Joiner) joinError() error {
 	return fmt.Errorf("join cluster %q: node %v: %s within %v (%s)", j.Config.Cluster, j.Config.Self, cause, j.Config.JoinTimeout, remedy)
 }
 
-// mayForm reports whether this node has to form the cluster: no member answered in
-// time, and it is the first seed, or without seeds the joiner of the lowest
-// incarnation.
+// mayForm reports whether this node has to form the cluster now: no member answered in time, and it
+// is the first seed, or without seeds the joiner of the lowest incarnation.
 func (j *Joiner) mayForm() bool {
 	if j.Progress.heardSelf.IsZero() || !j.Conn.Connected || !j.forms() {
 		return false
@@ -237,7 +237,7 @@ func (j *Joiner) mayForm() bool {
 	return !j.rivalled() && (len(j.Config.Seeds) > 0 || !j.precededBy())
 }
 
-// precededBy reports whether another joiner has more right to form the cluster.
+// precededBy reports whether another joiner has more right to form the cluster than this node.
 func (j *Joiner) precededBy() bool {
 	if j.Progress.first.until.After(j.Now) {
 		j.WakeAt(j.Progress.first.until)
@@ -254,8 +254,8 @@ func (j *Joiner) precededBy() bool {
 }
 
 // form makes this node the first member. As the only member it is the leader, and makes itself Up
-// at once. It answers the known joiners, unless they are more than fewCandidates, so that they need
-// not wait for their next hello.
+// at once. It answers the known joiners, so that they need not wait for their next hello, unless
+// they are more than fewCandidates.
 func (j *Joiner) form() {
 	heard := j.Progress.candidates
 	g := &gossip.State{Founder: j.Config.Self}
@@ -300,9 +300,9 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner records the existence of a cluster, so that this node forms none beside it: a
-// member behind a partition, or one that stood still, may have missed the hellos. When many nodes
-// join, hellos are rare, and the broadcast is an offer.
+// OnAliveAsJoiner records that a cluster exists, so that this node forms none beside it: a member
+// behind a partition, or one that stood still, may have missed the hellos. When many nodes join,
+// hellos are rare, and the broadcast counts as an offer to join.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {
@@ -320,8 +320,7 @@ func (j *Joiner) OnBroadcastWelcome(msg message.Gossip) {
 	}
 }
 
-// OnWelcome makes this node a member. The answer of the member that was asked last counts also
-// when it comes late.
+// OnWelcome makes this node a member. A late answer of the member that was asked last counts, too.
 func (j *Joiner) OnWelcome(from transport.Address, msg message.Welcome) {
 	if msg.Target != message.TargetOf(j.Config.Self) {
 		j.Refuse(core.RefusedTarget)

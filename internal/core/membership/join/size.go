@@ -8,22 +8,22 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 )
 
-// Bytes that an admitted member may need later, besides its own description: for its
-// entries in clocks and tombstones, and for its observers' records against it.
+// Bytes that the state may need later for an admitted member, besides the member's description:
+// entries in clocks and tombstones, and records of observers against it.
 const (
 	memberRoom = 24
 	recordRoom = 12
 	stateRoom  = 512
 )
 
-// A Size keeps the encoded state within the broker's limit for messages.
+// A Size keeps the encoded state within the broker's limit for a message.
 type Size struct {
 	*core.Node
 	limit int // bytes of a message; 0 means any number
 }
 
-// tooLarge returns why the state does not fit a message with these joiners in it; "" if it does. It
-// includes room for later changes of admitted members, so that these always fit.
+// tooLarge returns why the state with these joiners does not fit in a message, or "". It leaves
+// room for later changes of admitted members, so that these always fit.
 func (s *Size) tooLarge(joiners []gossip.Member) string {
 	if s.limit <= 0 || s.atMost(joiners) <= s.limit {
 		return ""
@@ -45,8 +45,8 @@ func (s *Size) tooLarge(joiners []gossip.Member) string {
 		len(b), room, len(g.Members), s.limit)
 }
 
-// atMost returns an upper bound for the size of the state with these joiners, which is
-// quickly computed.
+// atMost returns an upper bound for the size of the state with these joiners. It is faster than
+// encoding the state.
 func (s *Size) atMost(joiners []gossip.Member) int {
 	size := stateRoom
 	for _, list := range [][]gossip.Member{s.Gossip.Members, joiners} {
@@ -63,8 +63,8 @@ func (s *Size) atMost(joiners []gossip.Member) int {
 	return size
 }
 
-// OnMessageLimit handles a change of the limit. A smaller limit may leave the state
-// without room.
+// OnMessageLimit handles a change of the limit. If the present state exceeds a smaller limit, it
+// emits StateTooLarge.
 func (s *Size) OnMessageLimit(in core.MessageLimit) {
 	s.limit = in.Bytes
 	if s.Phase != core.Joined || s.limit <= 0 {

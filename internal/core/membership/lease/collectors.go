@@ -9,35 +9,34 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// The collectors of votes follow from the view: the first full members on the ring that
-// can be reached. They are the same for all, and lie anywhere: members of one rack, named
-// in a row, are not the collectors together.
+// The collectors of votes follow from the view: the first reachable full members on the ring. They
+// are the same for all, and are spread over the cluster: members of one rack, named in a row, are
+// not the collectors together.
 //
-// A partition may take all of them away before the view says so. Then those that do not
-// answer are passed over, by each member for itself, until three answer. All on
-// one side of the partition pass over the same ones, and so meet at the same collectors
-// again: within some seconds, and while their leases still last if one of the three
-// is on their side.
+// A partition may take all of them away before the view shows it. Then each member skips the
+// collectors that do not answer, until three answer. All members on one side of the partition skip
+// the same ones, and so meet at the same collectors again. That takes some seconds; leases outlast
+// it if one of the three is on their side.
 
 const (
-	// collectors is the number of members that collect votes. One would suffice;
-	// with more, leases last when one dies.
+	// collectors is the number of members that collect votes. One would suffice; with more, leases
+	// last when a collector dies.
 	collectors = 3
-	// maxCollectors bounds the number of candidates. The probability that a
-	// majority has none of them is 2^-24.
+	// maxCollectors bounds the number of candidates. The probability that a majority of the members
+	// has none of them is 2^-24.
 	maxCollectors = 24
-	// collectorMute is the time after which a collector without an answer to a vote is skipped. It
+	// collectorMute is the time after which a collector that has not answered a vote is skipped. It
 	// is short compared with QuorumTimeout.
 	collectorMute = 1500 * time.Millisecond
 	// VoteInterval is the time in which a member sends one vote to each collector.
 	VoteInterval = 3 * time.Second
 )
 
-// A collector is a member that may collect votes, with this node's knowledge of it.
+// A collector is a member that may collect votes, and what this node knows of it.
 type collector struct {
 	node transport.Address
 	due  time.Time // when to vote there; zero means never yet
-	// asked is when the first vote was sent that it has not answered; zero means none.
+	// asked is when the first of the unanswered votes was sent to it; zero means there are none.
 	asked time.Time
 	// answered is when it last answered.
 	answered time.Time
@@ -53,7 +52,7 @@ type Collectors struct {
 	chosen *gossip.Summary
 }
 
-// walk takes the candidates from the view, and keeps earlier knowledge of them.
+// walk updates list for a new view, and keeps what is known of earlier candidates.
 func (cs *Collectors) walk() {
 	g, f := cs.Gossip, cs.Local()
 	if cs.chosen == f.Summary {
@@ -77,8 +76,8 @@ func (cs *Collectors) walk() {
 	})
 }
 
-// mute reports whether a collector is to be skipped and, if not, when it will be. It is
-// not skipped while this node's echoes do not return, because no answer could arrive.
+// mute reports whether a collector is to be skipped and, if not, when it will be. No collector is
+// skipped while this node's echoes do not return, because no answer could arrive.
 func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	if c.asked.IsZero() || !cs.Echo.EchoAlive() {
 		return false, time.Time{}
@@ -90,8 +89,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the collectors to which this node sends votes: the first three that answer, and
-// those before them, because they may answer again.
+// inUse returns the collectors to which this node sends votes: the first three that answer, and the
+// mute ones before them, because those may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {
@@ -116,8 +115,8 @@ func (cs *Collectors) Forgive() {
 	}
 }
 
-// Hub returns the first collector that answers this node, or zero. Members on one side
-// of a partition mostly have the same.
+// Hub returns the first collector that answers this node, or zero. Members on one side of a
+// partition mostly get the same hub.
 func (cs *Collectors) Hub() transport.Address {
 	for i := range cs.list {
 		c := &cs.list[i]

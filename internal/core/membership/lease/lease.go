@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RenewLease computes the time until which turns may start, and reports a change in the
+// RenewLease computes the time until which turns may start, and reports a change of it in the
 // output.
 func (l *Lease) RenewLease() {
 	lease := l.leaseNow()
@@ -29,18 +29,18 @@ type Lease struct {
 	Votes      *Votes
 
 	Until time.Time
-	// since is when the lease ran out last. While Heartbeats.AskAll is set, others may
-	// have judged this node meanwhile, so a majority is not enough to start again: it
-	// could be one of nodes that all stood still. All reachable members must have vouched
-	// since then, and a majority: over a new connection no member at all may be reachable
-	// at first.
+	// since is when the lease last ran out. While Heartbeats.AskAll is set, others may have judged
+	// this node meanwhile. Then a majority that vouches is not enough to start again, because it
+	// could be one of nodes that all stood still. All reachable members must have vouched since
+	// then, and also a majority: just after a reconnection no member at all may be reachable.
 	since time.Time
-	kept  leaseBench // of small clusters
+	kept  leaseBench // for small clusters
 	// Met is when this node first counted another's vote. See Unheard.
 	Met map[transport.Address]time.Time
 }
 
-// leaseNow computes the lease from the vouchers for this node and their times.
+// leaseNow returns the lease that follows from when a quorum last vouched for this node and when
+// its last returned echo was sent.
 func (l *Lease) leaseNow() time.Time {
 	over := l.Until
 	if over.IsZero() || over.After(l.Now) {
@@ -86,7 +86,7 @@ func (l *Lease) leaseNow() time.Time {
 	return lease
 }
 
-// enoughAlone reports whether this node is a quorum when no other member counts.
+// enoughAlone reports whether this node is a quorum by itself if no other member counts.
 func (l *Lease) enoughAlone() bool {
 	var voters []transport.Address
 	if l.Config.Votes(l.Self()) {
@@ -95,32 +95,32 @@ func (l *Lease) enoughAlone() bool {
 	return l.Strategy.Quorum(l.Voters.Electorate(voters)).Met(func(node transport.Address) bool { return node == l.Config.Self })
 }
 
-// A leaseBench is the set of members whose vouchers count for the lease. It is cached
-// for a view and an electorate, because every step needs it.
+// A leaseBench is the set of members whose vouching counts for the lease. It is cached for a view
+// and an electorate, because every step needs it.
 //
-// A quorum of all is not enough where some came Up after the last converged view, or where this node
-// is not Up yet: the other side of a split may not count these, and have a majority of the rest
-// (ADR 0008). So a quorum of those whose votes are settled has to vouch too.
+// A quorum of all is not enough if some members came Up after the last converged view, or if this
+// node is not Up yet: the other side of a split may not count these, and may have a majority of the
+// rest (ADR 0008). So a quorum of the members whose votes are settled has to vouch too.
 type leaseBench struct {
 	of, elected  *gossip.Summary
 	all, settled bench
 	others       []leaseVoter
 }
 
-// A bench is voters, of whom a quorum has to vouch.
+// A bench is a set of voters, of which a quorum has to vouch.
 type bench struct {
 	quorum splitbrain.Quorum
 	voters []*detector.Peer // in the order of quorum.voters; nil means this node
 	times  []time.Time
 }
 
-// A leaseVoter is another member that is not Down.
+// A leaseVoter is a member that is not Down, other than this node.
 type leaseVoter struct {
 	*detector.Peer
 	reachable bool
 }
 
-// bench returns the members that count for the lease now.
+// bench returns the members that now count for the lease.
 func (l *Lease) bench() *leaseBench {
 	f, b := l.Local(), &l.kept
 	if b.of == f.Summary && b.elected == l.Voters.Elected {
@@ -143,7 +143,7 @@ func (l *Lease) bench() *leaseBench {
 	return b
 }
 
-// benchOf is the bench of these voters.
+// benchOf returns the bench of the given voters.
 func (l *Lease) benchOf(voters []transport.Address) bench {
 	b := bench{l.Strategy.Quorum(l.Voters.Electorate(voters)), make([]*detector.Peer, len(voters)), make([]time.Time, len(voters))}
 	for i, node := range voters {
@@ -154,7 +154,7 @@ func (l *Lease) benchOf(voters []transport.Address) bench {
 	return b
 }
 
-// vouchedBy is when a quorum of the bench vouched for this node last.
+// vouchedBy returns when a quorum of the bench last vouched for this node.
 func (l *Lease) vouchedBy(b *bench) time.Time {
 	for i, p := range b.voters {
 		b.times[i] = l.Now
@@ -165,9 +165,9 @@ func (l *Lease) vouchedBy(b *bench) time.Time {
 	return b.quorum.SinceTimes(b.times, l.Peers.VouchedAt)
 }
 
-// countVouched counts direct vouchers, in a small cluster: when a
-// quorum vouched, when all others did, and whether all that can be reached have
-// since the doubt began.
+// countVouched records when a quorum and when all other members last vouched for this node
+// directly, in a small cluster. It reports whether all reachable members have vouched since the
+// lease came into doubt.
 func (l *Lease) countVouched() (all bool) {
 	b := l.bench()
 	since := l.vouchedBy(&b.all)
@@ -185,8 +185,8 @@ func (l *Lease) countVouched() (all bool) {
 	return all
 }
 
-// Doubt puts the lease in doubt, or does so again, and sends heartbeats to all members
-// at once.
+// Doubt puts the lease in doubt, also if it is in doubt already, and sends heartbeats to all
+// members at once.
 func (l *Lease) Doubt() {
 	l.Beats.AskAll, l.since = true, l.Now
 	l.Echo.At, l.Beats.Stale = l.Now, true
@@ -200,19 +200,19 @@ func (l *Lease) Doubt() {
 	l.WakeAt(l.Now)
 }
 
-// LeaseHold bounds how long a side may go on without the lease, counted from the last word of any
-// of the others that it counts on this side: the time to find that one unreachable, to decide, and
-// to take the lease. After it nobody on that side runs turns, so the side with the lease may give
-// away the shards there. The lease is kept for twice as long, so no side takes it later in good
-// faith.
+// LeaseHold bounds how long a side may go on without the lease, counted from when a voter of
+// another side last counted on it: the time to find that voter unreachable, to decide, and to take
+// the lease. After it nobody on a side without the lease runs turns, so the side with the lease may
+// give away the shards there. The lease is kept for twice as long, so no side takes it later in
+// good faith.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
 	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.QuorumTimeout
 }
 
-// Unheard returns a voter, not Down, from which no counting message has arrived for
-// longer than LeaseHold. That voter's side may have taken the lease, and given away the
-// shards of this node: then it runs no turns, and claims nothing.
+// Unheard returns a voter, not Down, from which no counting message has arrived for longer than
+// LeaseHold. That voter's side may have taken the lease and given away this node's shards, so this
+// node then runs no turns and claims no lease.
 func (l *Lease) Unheard() (gossip.Member, bool) {
 	if l.Config.Downing != splitbrain.DowningLeaseMajority {
 		return gossip.Member{}, false
@@ -246,6 +246,6 @@ const (
 	MaxUnsettled = 5 * time.Second
 	// MaxClaim is how long a side tries to take the lease.
 	MaxClaim = 10 * time.Second
-	// ClaimAgain is the time from an answer that says nothing to the next request.
+	// ClaimAgain is the time from an inconclusive answer to the next request.
 	ClaimAgain = time.Second
 )

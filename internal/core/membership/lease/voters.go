@@ -19,7 +19,7 @@ type Voters struct {
 	joined []transport.Address
 }
 
-// Note keeps the voters of the present view if it has converged, or if this node is still
+// Note keeps the voters of the present view if the view has converged, or if this node is still
 // joining.
 func (v *Voters) Note() {
 	f := v.Local()
@@ -31,20 +31,20 @@ func (v *Voters) Note() {
 	}
 }
 
-// Voters are the members whose vote decides: those of the last converged view, except members that
-// are gone, have left, are fenced, or were downed by an operator. A Down member counts until it is
-// fenced: otherwise members that stood still through several decisions could wake up as a majority
-// of their old view.
+// Voters returns the members whose vote decides: those of the last converged view, except members
+// that are gone, have left, are fenced, or were downed by an operator. A Down member counts until
+// it is fenced: otherwise members that stood still through several decisions could wake up as a
+// majority of their old view.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
-// voteless reports whether a member's vote does not count, or does not count any more.
+// voteless reports whether a member has no vote, or has lost it.
 func (v *Voters) voteless(node transport.Address) bool {
 	r, ok := v.Gossip.Member(node)
 	return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
 		v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(node) == gossip.EvidenceGone
 }
 
-// Newcomers are the members that came Up after the last converged view.
+// Newcomers returns the members that came Up after the last converged view.
 func (v *Voters) Newcomers() []transport.Address {
 	settled := v.settled()
 	return slices.DeleteFunc(v.Gossip.Electorate(), func(node transport.Address) bool {
@@ -52,10 +52,10 @@ func (v *Voters) Newcomers() []transport.Address {
 	})
 }
 
-// Split is one side of a partition for a strategy to judge. Newcomers have no vote on this side,
-// because the other side may not know them. They have one on the other side, because it may know
-// that the view with them has converged. Likewise Exiting members: the other side may still know
-// them as Leaving. So two sides never both win (ADR 0008).
+// Split returns one side of a partition for a strategy to judge. Newcomers on this side have no
+// vote, because the other side may not know them. Newcomers on the other side have one, because
+// that side may know that the view with them has converged. The same holds for Exiting members: the
+// other side may still know them as Leaving. So two sides never both win (ADR 0008).
 func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	voters := v.Voters()
 	for _, node := range append(v.Newcomers(), v.exiting()...) {
@@ -66,7 +66,7 @@ func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	return splitbrain.Split{Electorate: v.Electorate(voters), Side: side}
 }
 
-// exiting are the voters of the last converged view that are Exiting in the present one.
+// exiting returns the voters of the last converged view that are Exiting in the present one.
 func (v *Voters) exiting() []transport.Address {
 	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
 		r, ok := v.Gossip.Member(node)
@@ -75,9 +75,9 @@ func (v *Voters) exiting() []transport.Address {
 	})
 }
 
-// settled are the Up and Leaving members of the last converged view. A node without one uses the
-// voters known before it was Up, because the leader has seen them in a converged view, or the
-// joining members before any is Up.
+// settled returns the Up and Leaving members of the last converged view. If an Up node has seen no
+// converged view, it uses the voters that it knew before it was Up, because the leader has seen
+// them in a converged view. Before any member is Up, the joining members vote.
 func (v *Voters) settled() []transport.Address {
 	nodes := slices.Clone(v.Converged)
 	if len(nodes) == 0 && v.Self().UpNumber != 0 {
@@ -96,13 +96,14 @@ func (v *Voters) settled() []transport.Address {
 	return nodes
 }
 
-// settledOf returns those of the nodes that settled returns too.
+// settledOf returns those of the nodes that settled also returns.
 func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
 	settled := v.settled()
 	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })
 }
 
-// Electorate adds the oldest member to the voters: of the last converged view, and among them.
+// Electorate returns the voters together with the oldest members to ask: the oldest of the last
+// converged view, and the oldest of the voters.
 func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	e := splitbrain.Electorate{Voters: voters}
 	settled := slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
@@ -117,7 +118,7 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	return e
 }
 
-// counted reports whether a member is one of the others whose word counts for this node's lease.
+// counted reports whether a member, other than this node, counts for this node's lease.
 func (v *Voters) counted(r gossip.Member) bool {
 	if r.Address == v.Config.Self || v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(r.Address) == gossip.EvidenceGone {
 		return false
@@ -134,8 +135,7 @@ func (v *Voters) counted(r gossip.Member) bool {
 	return false
 }
 
-// Room returns the number of further voters for which two sides still cannot both have
-// a static quorum.
+// Room returns how many more voters there may be before two sides could both have a static quorum.
 func (v *Voters) Room() int {
 	most, bounded := splitbrain.MostVoters(v.Strategy)
 	if !bounded {

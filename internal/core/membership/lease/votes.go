@@ -14,17 +14,18 @@ import (
 )
 
 // A node runs turns only while a majority has lately counted on it (see lease.go). In a small
-// cluster all hear from all. In a large one each member sends a few collectors its vote: it counts
-// on all but the barred members, Down or removed in its view, and sends a fingerprint of these. A
-// collector answers a vote with the age of the vote that makes a quorum for the voter: of those
-// with the same fingerprint, for they count on it as it does on itself.
+// cluster all members hear from all. In a large one each member sends its vote to a few collectors:
+// it counts on all members but the barred ones, those that are Down or removed in its view, and
+// sends a fingerprint of the barred ones. A collector answers a voter with the age of the vote that
+// completes a quorum for it. It counts the votes with the voter's own fingerprint, because their
+// senders count on the voter as it does on itself.
 //
 // The ages are safe like [detector.Peers.Vouched]: a vote counts as old as the collector's last
 // returned echo, because it cannot have reached the broker unseen before that; and the voter counts
-// the ages from the sending of the answered vote. So any process that stands still on the way makes
+// the ages from when it sent the answered vote. So any process that stands still on the way makes
 // leases shorter.
 
-// Votes sends this node's votes, and counts those of others as a collector.
+// Votes sends this node's votes to collectors and, as a collector, counts the votes of others.
 type Votes struct {
 	*core.Node
 	Echo       *detector.Echo
@@ -33,7 +34,7 @@ type Votes struct {
 	Voters     *Voters
 	Collectors *Collectors
 
-	first time.Time // from which the times of votes are counted
+	first time.Time // a random time; votes are due in intervals from it
 	seq   uint64
 	sent  []sentVote // not answered yet
 
@@ -41,47 +42,48 @@ type Votes struct {
 	others   int                          // other members that count, whether or not they have a vote
 	withVote int                          // members with a vote, this node included
 	ballots  map[transport.Address]ballot // of the voters, at a collector
-	tally    tally                        // kept for tallyLife: a thousand voters ask for much the same
+	tally    tally                        // kept for tallyLife, because most voters bar the same members
 
-	// majority is when a quorum certainly vouched for this node last. That proof stays
-	// valid, even if members join or leave later. all is the time when all reachable
-	// members did, every when all did that are not Down.
+	// majority is when a quorum certainly last vouched for this node; that proof stays valid even
+	// if members join or leave later. all is when all reachable members last had, and every when
+	// all members had that are not Down.
 	majority, all, every time.Time
 }
 
-// A sentVote waits for its answer.
+// A sentVote is a vote of this node without an answer yet.
 type sentVote struct {
 	seq  uint64
 	sent time.Time
 }
 
-// maxSentVotes bounds the votes on their way: more than QuorumTimeout holds.
+// maxSentVotes bounds the unanswered votes that are kept. It is more than a node sends within
+// QuorumTimeout.
 const maxSentVotes = 2 * maxCollectors
 
-// A ballot is the last vote of a member.
+// A ballot is the last vote that a collector got from a member.
 type ballot struct {
 	barred uint64
-	at     time.Time // since when it certainly stood last
+	at     time.Time // the latest time at which the vote certainly stood
 }
 
-// A tally is a collector's count for all members that bar the same ones.
+// A tally is a collector's count of votes, for all voters with the fingerprint barred.
 type tally struct {
 	of     *gossip.Summary
 	barred uint64
 	made   time.Time
 	quorum splitbrain.Quorum
-	same   map[transport.Address]time.Time // since when members that bar the same count on the others
-	enough time.Time                       // since when a quorum does
-	half   time.Time                       // since when half of all were heard, whomever they bar
-	// oldest is the oldest vote of the reachable members that bar the same, every the oldest of all
-	// not Down; zero means one is missing.
+	same   map[transport.Address]time.Time // the time of each such member's vote
+	enough time.Time                       // the time of the vote that completes a quorum
+	half   time.Time                       // the time of the vote that completes half of all, whomever they bar
+	// oldest is the oldest vote of the reachable members that bar the same ones, every the oldest
+	// of those that are not Down; zero means that a vote is missing.
 	oldest, every time.Time
 }
 
-// tallyLife is how long a tally is used. It makes leases shorter by this time.
+// tallyLife is how long a tally is reused. That makes leases shorter by up to this time.
 const tallyLife = 50 * time.Millisecond
 
-// RunVotes sends the votes that are due: one to each collector in its time.
+// RunVotes sends the votes that are due. Each collector in use has a time of its own.
 func (v *Votes) RunVotes() {
 	if v.Small() || v.Phase != core.Joined {
 		v.Collectors.list, v.Collectors.chosen = nil, nil
@@ -106,9 +108,9 @@ func (v *Votes) ForgetBallots() {
 	})
 }
 
-// nextVote is when the i-th collector gets its next vote. The times of three collectors in
-// a row are evenly spaced: if two answers came together, the lease could lapse before the
-// next one. The times of several members are random, though they may have begun together.
+// nextVote returns when the i-th collector gets its next vote. The times of three consecutive
+// collectors are evenly spaced: if two answers came together, the lease could lapse before the next
+// one. The times of different members are random, even if they began together.
 func (v *Votes) nextVote(i int) time.Time {
 	if v.first.IsZero() {
 		v.first = v.Now.Add(time.Duration(v.Random.Int64N(int64(VoteInterval))))
@@ -148,14 +150,14 @@ func (v *Votes) vote(c *collector) {
 	v.Send(c.node, vote)
 }
 
-// otherVoters returns the number of other members that count, whether or not they have
+// otherVoters returns the number of other members that count for this node's lease, with or without
 // a vote.
 func (v *Votes) otherVoters() int {
 	v.countVoters()
 	return v.others
 }
 
-// countVoters counts the voters, once for each view.
+// countVoters updates others and withVote, once for each view.
 func (v *Votes) countVoters() {
 	f := v.Local()
 	if v.counted == f.Summary {
@@ -193,7 +195,7 @@ func (v *Votes) OnVote(in core.Receive, msg message.Vote) {
 	v.Send(in.From, v.answer(in.From, msg))
 }
 
-// answer makes a collector's answer to a voter.
+// answer returns this collector's answer to a vote.
 func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAck {
 	t := v.tallied(msg.Barred)
 	enough := t.enough
@@ -209,7 +211,7 @@ func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAc
 	}
 }
 
-// ageOf is at least a millisecond, or 0 for never.
+// ageOf returns how long ago a time was, at least 1 ms; 0 for the zero time, which means never.
 func (v *Votes) ageOf(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -217,7 +219,7 @@ func (v *Votes) ageOf(at time.Time) time.Duration {
 	return max(v.Now.Sub(at), time.Millisecond)
 }
 
-// tallied counts the ballots that bar the same, and this node's own, cast now.
+// tallied counts the votes with the fingerprint barred, and this node's own vote as of now.
 func (v *Votes) tallied(barred uint64) *tally {
 	f := v.Local()
 	if v.tally.of == f.Summary && v.tally.barred == barred && v.Now.Sub(v.tally.made) <= tallyLife {

@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding, which every message names. Fields that are added
-// do not change it: readers skip unknown fields.
+// format is the version of the encoding, which every message names. Adding fields does not change
+// it: readers skip unknown fields.
 const format = 1
 
 // Encode encodes a message as defined in internal/wire/membership.proto.
@@ -115,8 +115,8 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// ErrUnknown means that a message has a kind or a value known only to a later release. Such a
-// message is skipped.
+// ErrUnknown means that a message has a kind or a value known only to a later release. Receivers
+// skip such a message.
 var ErrUnknown = errors.New("unknown kind (is the sender newer?)")
 
 func decodeBody(w *wire.MembershipMessage) (Message, error) {
@@ -148,7 +148,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	case *wire.MembershipMessage_Alive:
 		founder, err := fromWire(b.Alive.Founder)
 		if err == nil && founder.IsZero() {
-			err = errors.New("alive without a founder")
+			err = errors.New("alive has no founder")
 		}
 		return Alive{founder, b.Alive.Size, b.Alive.Barred, ServerMark(b.Alive.Server), b.Alive.Bound}, err
 	case *wire.MembershipMessage_Echo:
@@ -165,12 +165,12 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	return nil, ErrUnknown
 }
 
-// age rounds up to milliseconds, because older evidence is weaker.
+// age returns d in milliseconds, rounded up, because older evidence is weaker.
 func age(d time.Duration) uint64 {
 	return uint64((min(d, maxQuiet) + time.Millisecond - 1).Milliseconds())
 }
 
-// milliseconds converts a received duration, and bounds it.
+// milliseconds converts a received duration; longer ones than maxQuiet count as maxQuiet.
 func milliseconds(n uint64) time.Duration {
 	return time.Duration(min(n, uint64(maxQuiet.Milliseconds()))) * time.Millisecond
 }
@@ -179,7 +179,7 @@ func toWire(a transport.Address) *wire.MembershipAddress {
 	return &wire.MembershipAddress{Name: a.Name, Incarnation: a.Incarnation}
 }
 
-// fromWire reads an address; nil is the zero one.
+// fromWire reads an address; nil gives the zero address.
 func fromWire(a *wire.MembershipAddress) (transport.Address, error) {
 	if a == nil {
 		return transport.Address{}, nil

@@ -23,7 +23,7 @@ const (
 	maxQuiet = 24 * time.Hour
 )
 
-// An addressTable has the addresses of a message, each once.
+// An addressTable collects the addresses of a message, each once.
 type addressTable struct {
 	places map[transport.Address]uint32
 	list   []*wire.MembershipAddress
@@ -51,8 +51,8 @@ func (t *addressTable) placeClock(v gossip.VectorClock) (nodes []uint32, counts 
 	return nodes, counts
 }
 
-// addresses are the addresses of a received message. err is set by the first index
-// outside the list, and is checked once at the end.
+// addresses holds the addresses of a received message. The first index outside the list sets err,
+// which is checked once at the end.
 type addresses struct {
 	list []transport.Address
 	err  error
@@ -80,7 +80,7 @@ func (t *addresses) at(place uint32) transport.Address {
 
 func (t *addresses) clock(nodes []uint32, counts []uint64) gossip.VectorClock {
 	if len(nodes) != len(counts) {
-		t.err = fmt.Errorf("version of %d nodes and %d counts", len(nodes), len(counts))
+		t.err = fmt.Errorf("version has %d nodes but %d counts", len(nodes), len(counts))
 		return nil
 	}
 	var v gossip.VectorClock
@@ -117,7 +117,7 @@ func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 	return &wire.MembershipState{Gossip: plain}, nil
 }
 
-// deflaters are reused, because each has more than half a megabyte.
+// deflaters holds compressors for reuse, because each takes more than half a megabyte.
 var deflaters = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, flate.BestSpeed)
 	if err != nil {
@@ -205,7 +205,7 @@ func stateFromWire(w *wire.MembershipState) (*gossip.State, error) {
 	return g, nil
 }
 
-// unpack returns a state without its compression, if it is within the bounds.
+// unpack returns the state's bytes without compression, or an error if they exceed the bounds.
 func unpack(w *wire.MembershipState) ([]byte, error) {
 	sent := w.GetGossip()
 	limit := unpackedLimit(len(sent))

@@ -59,7 +59,7 @@ func statusFromWire(w *wire.MembershipStatus) (Status, error) {
 		return s, nil
 	}
 	if s.Members > maxMembers {
-		return s, fmt.Errorf("status of %d members", s.Members)
+		return s, fmt.Errorf("status claims %d members, too many", s.Members)
 	}
 	if len(w.Seen) > 0 || len(w.Few) == 0 {
 		var err error

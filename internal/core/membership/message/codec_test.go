@@ -145,9 +145,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a member twice", gossip(func(w *wire.MembershipGossip) { w.Members = append(w.Members, w.Members[0]) }), "address twice"},
 		{"a name with a wildcard", gossip(func(w *wire.MembershipGossip) { w.Addresses[1].Name = "*" }), "holds '*'"},
 		{"an unknown status", gossip(func(w *wire.MembershipGossip) { w.Members[0].Status = 99 }), "status 99"},
-		{"clocks of two lengths", gossip(func(w *wire.MembershipGossip) { w.VersionNodes = []uint32{0} }), "1 nodes and 0 counts"},
+		{"clocks of two lengths", gossip(func(w *wire.MembershipGossip) { w.VersionNodes = []uint32{0} }), "1 nodes but 0 counts"},
 		{"a count for nobody", gossip(func(w *wire.MembershipGossip) { w.VersionNodes, w.VersionCounts = []uint32{1}, []uint64{1} }), "forgotten"},
-		{"an age above the counter", gossip(func(w *wire.MembershipGossip) { w.Members[0].UpNumber = 4 }), "age 4 of 0"},
+		{"an age above the counter", gossip(func(w *wire.MembershipGossip) { w.Members[0].UpNumber = 4 }), "UpNumber 4, UpCounter is 0"},
 		{"a bomb", stateMessage(t, &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: bomb.Bytes()}), "more than"},
 		{"a broken stream", stateMessage(t, &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: []byte{1, 2}}), "unpack state"},
 	} {

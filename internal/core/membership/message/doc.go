@@ -1,9 +1,9 @@
 // Package message has the membership messages between the nodes of a cluster, and their encoding,
 // defined in internal/wire/membership.proto.
 //
-// It depends on package gossip, whose states messages carry, and on nothing else of
-// membership. [Decode] checks the message and bounds its size, for the bytes may come from
-// anybody. The machine decides whether it obeys a message.
+// It depends on package gossip, whose states messages carry, and on nothing else of membership.
+// [Decode] checks a message and bounds its size, because the bytes may come from anybody. The
+// machine decides whether to obey a message.
 //
 //   - message.go: the messages
 //   - codec.go: the envelope and all small messages

@@ -8,14 +8,14 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Bounds of a message. They are checked on the encoded bytes, before memory is allocated for
-// their content: an empty element takes two bytes of a message, or a hundredth of that if
-// it is compressed, and a hundred bytes of memory.
+// Bounds of a message. They are checked on the encoded bytes, before memory is allocated for the
+// content: an empty element takes a hundred bytes of memory, but two bytes of a message, or a
+// hundredth of that if the message is compressed.
 const (
 	// maxGossipBytes bounds a state unpacked: some ten thousand members.
 	maxGossipBytes = 16 << 20
-	// maxInflation bounds how many times larger a state is than its compressed form, unless
-	// it has at most freeInflation bytes. A state that would be smaller is sent as it is.
+	// maxInflation bounds how many times larger a state is than its compressed form, unless it has
+	// at most freeInflation bytes. A state that compresses better is sent uncompressed.
 	maxInflation = 64
 	// freeInflation is the size of an unpacked state, in bytes, up to which maxInflation does
 	// not apply.
@@ -26,9 +26,9 @@ const (
 	// maxElements bounds the roles, descriptions and records of all members of a state
 	// together.
 	maxElements = 1 << 18
-	// freeElements is how many addresses, and how many elements, a state of any size may have.
-	// It may have one more address for each byte that it has on the wire, and
-	// elementsPerByte more elements: an address alone has eight random bytes.
+	// freeElements is how many addresses, and how many elements, a state of any size may have. For
+	// each byte on the wire it may have one more address and elementsPerByte more elements. That is
+	// enough, because an address alone has eight random bytes.
 	freeElements    = 1 << 12
 	elementsPerByte = 4
 	// maxSeeds bounds the seeds that a hello names.
@@ -37,13 +37,12 @@ const (
 	maxDescribed = 1 << 12
 )
 
-// unpackedLimit returns how many bytes a state may have whose compressed form has packed
-// bytes.
+// unpackedLimit returns how many bytes a state may have if its compressed form has packed bytes.
 func unpackedLimit(packed int) int {
 	return min(max(freeInflation, maxInflation*min(packed, maxGossipBytes)), maxGossipBytes)
 }
 
-// Numbers of the fields that hold lists, from membership.proto.
+// Numbers of the list fields in membership.proto.
 const (
 	messageHello = 3
 	messageJoin  = 5
@@ -67,8 +66,8 @@ const (
 	rowRecords = 3
 )
 
-// checkMessage reports an error if the encoded message has a list that is too long. The
-// fields of a state are checked by checkState.
+// checkMessage returns an error if a list in the encoded message is too long. It leaves the fields
+// of a state to checkState.
 func checkMessage(b []byte) error {
 	seeds, described := 0, 0
 	err := wire.EachField(b, func(f wire.Field) error {
@@ -103,8 +102,9 @@ type census struct {
 	elements                             int
 }
 
-// checkState reports an error if an encoded state has more of anything than its addresses,
-// its size or the bounds allow. It has sent bytes on the wire, fewer if it was compressed.
+// checkState returns an error if a list in an encoded state is longer than its addresses, its size
+// or the bounds allow. sent is the state's size on the wire, less than that of plain if it was
+// compressed.
 func checkState(plain []byte, sent int) error {
 	sent = min(sent, maxGossipBytes)
 	c := census{
@@ -156,7 +156,7 @@ func (c *census) count(f wire.Field) error {
 	return atMost("addresses, or members, observers, tombstones or clock entries", longest, c.maxAddresses)
 }
 
-// countElements counts two fields of an encoded member or row.
+// countElements counts the elements of two list fields of an encoded member or row.
 func (c *census) countElements(b []byte, one, other protowire.Number) error {
 	return wire.EachField(b, func(f wire.Field) error {
 		if f.Number == one || f.Number == other {
@@ -166,7 +166,7 @@ func (c *census) countElements(b []byte, one, other protowire.Number) error {
 	})
 }
 
-// numbers returns how many numbers a repeated field of varints holds, packed or not.
+// numbers returns how many numbers a field of repeated varints holds, packed or not.
 func numbers(f wire.Field) int {
 	if f.Type != protowire.BytesType {
 		return 1

@@ -9,12 +9,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Message travels between nodes on the control channel, which may lose, repeat and
-// reorder messages. [Encode] and [Decode] turn it into bytes and back. The machine's
-// driver adds the names of the cluster and of the sender.
+// A Message travels between nodes on the control channel, which may lose, repeat and reorder
+// messages. [Encode] and [Decode] turn it into bytes and back. The machine's driver adds the names
+// of the cluster and of the sender.
 //
-// The Target of a message is [TargetOf] its receiver: a message for an earlier
-// incarnation is not for this one. 0 addresses all nodes.
+// The Target of a message is [TargetOf] its receiver, so that a node recognizes messages for its
+// earlier incarnations. 0 addresses all nodes.
 type Message interface {
 	message()
 	String() string
@@ -60,7 +60,7 @@ func (HelloAck) message() {}
 // String is for transcripts and logs.
 func (m HelloAck) String() string { return "hello-ack" }
 
-// Join asks the member that answered first for admission.
+// Join asks for admission. It goes to the member that answered the joiner's hello first.
 type Join struct {
 	Target uint32            // the member that is asked
 	Roles  []string          // of the joiner
@@ -73,7 +73,7 @@ func (Join) message() {}
 // String is for transcripts and logs.
 func (m Join) String() string { return "join" }
 
-// Welcome admits the joiner, with the state from which it starts.
+// Welcome admits the joiner. It has the state with which the joiner starts.
 type Welcome struct {
 	Target uint32        // the joiner
 	State  *gossip.State // with the joiner in it
@@ -102,8 +102,8 @@ func (m JoinRefused) String() string {
 	return "join refused: " + m.Reason
 }
 
-// Gossip is the whole state of one member. The leader of a large cluster broadcasts it, which also
-// welcomes its newly admitted members.
+// Gossip carries the whole state of one member. The leader of a large cluster broadcasts it, which
+// also welcomes newly admitted members.
 type Gossip struct {
 	Target uint32        // the receiver
 	State  *gossip.State // the sender's, whole
@@ -114,14 +114,14 @@ func (Gossip) message() {}
 // String is for transcripts and logs.
 func (m Gossip) String() string { return "gossip: " + m.State.String() }
 
-// Status is a member's version and the members that have seen it, in place of the whole
-// state. The leader of a large cluster broadcasts it when all have seen the version.
+// Status carries a member's version and the members that have seen it, instead of the whole state.
+// The leader of a large cluster broadcasts it when all have seen the version.
 type Status struct {
 	Target  uint32         // the receiver
-	Version gossip.Digest  // of the founder and the clock
+	Version gossip.Digest  // the fingerprint of the founder and the clock
 	Changes uint64         // the sum of the clock's counts
 	All     bool           // all members have seen the version; Seen is nil then
-	Members int            // the number of members, unless all have seen the version
+	Members int            // the number of members; 0 if All is set
 	Seen    gossip.SeenSet // the members that have seen the version, in their order
 }
 
@@ -135,11 +135,11 @@ func (m Status) String() string {
 	return fmt.Sprintf("status: version %x seen by %d of %d", m.Version[0], m.Seen.Count(), m.Members)
 }
 
-// Heartbeat asks a watched member for a sign of life, which is [HeartbeatAck].
+// Heartbeat asks a watched member for a sign of life. The member answers with [HeartbeatAck].
 type Heartbeat struct {
 	Target uint32     // the watched member
 	Seq    uint64     // the number of the heartbeat, for the answer
-	Server ServerMark // behind the sender's connection
+	Server ServerMark // the broker instance of the sender
 	// Heard is the highest Seq of the receiver's own heartbeats that the sender has
 	// received; 0 means none.
 	Heard uint64
@@ -157,7 +157,7 @@ func (m Heartbeat) String() string { return fmt.Sprintf("heartbeat %d", m.Seq) }
 type HeartbeatAck struct {
 	Target uint32     // the member that sent the heartbeat
 	Seq    uint64     // of the heartbeat
-	Server ServerMark // behind the answerer's connection
+	Server ServerMark // the broker instance of the answerer
 }
 
 func (HeartbeatAck) message() {}
@@ -165,16 +165,16 @@ func (HeartbeatAck) message() {}
 // String is for transcripts and logs.
 func (m HeartbeatAck) String() string { return fmt.Sprintf("heartbeat-ack %d", m.Seq) }
 
-// Alive is broadcast by the members of a small cluster, so that each hears a majority however few
-// it watches, and by the leader of any cluster, so that two clusters of one name meet.
+// Alive is broadcast by the members of a small cluster, so that each member hears a majority
+// however few it watches, and by the leader of any cluster, so that two clusters of one name meet.
 type Alive struct {
 	Founder transport.Address // the founder of the cluster, which identifies it
 	Size    uint32            // the number of its Up and Leaving members
-	// Barred is a fingerprint of the Down and removed nodes of this cluster, as the
-	// sender knows them. A member with the same fingerprint is none of them: the sender
-	// vouches for it.
+	// Barred is a fingerprint of the Down and removed nodes of this cluster, as the sender knows
+	// them. A receiver that computes the same fingerprint is none of them: the sender vouches for
+	// it.
 	Barred uint64
-	Server ServerMark // behind the sender's connection
+	Server ServerMark // the broker instance of the sender
 	// Bound means that no lease follows from this message, but only from heartbeats and
 	// their answers.
 	Bound bool
@@ -192,7 +192,7 @@ type Vote struct {
 	Seq    uint64     // the number of the vote, for the answer
 	Barred uint64     // as in Alive
 	Voters uint32     // the number of voters that the sender knows
-	Server ServerMark // behind the voter's connection
+	Server ServerMark // the broker instance of the voter
 }
 
 func (Vote) message() {}
@@ -200,15 +200,14 @@ func (Vote) message() {}
 // String is for transcripts and logs.
 func (m Vote) String() string { return fmt.Sprintf("vote %d", m.Seq) }
 
-// VoteAck answers [Vote] with the times since others vouched for the voter, as the
-// collector knows them.
+// VoteAck answers [Vote] with how long ago others vouched for the voter, as the collector knows it.
 type VoteAck struct {
 	Target uint32 // the voter
 	Seq    uint64 // of the vote
-	// Majority is the age of the vote that completes a quorum, among the votes for the voter; All
-	// is the age of the oldest of these by a reachable member, and Every by a member not Down.
-	// Heard is the age of the vote that completes half of all votes, whether or not they vouch for
-	// the voter. 0 means never, so ages are at least 1 ms.
+	// Majority is the age of the vote that completes a quorum, among the votes for the voter. All
+	// is the age of the oldest vote of the reachable members, and Every of the members that are not
+	// Down. Heard is the age of the vote that completes half of all votes, whether or not they
+	// vouch for the voter. 0 means never, so ages are at least 1 ms.
 	Majority, All, Every, Heard time.Duration
 }
 
@@ -222,8 +221,8 @@ func (m VoteAck) String() string {
 // A ServerMark is a fingerprint of a broker instance; 0 means that none is known.
 type ServerMark uint32
 
-// Echo is a message of a member to itself. Its return proves that the connection to the
-// broker works in both directions.
+// Echo is a message from a member to itself. Its return proves that the connection to the broker
+// works in both directions.
 type Echo struct {
 	Seq uint64 // the number of the echo
 }
@@ -233,11 +232,11 @@ func (Echo) message() {}
 // String is for transcripts and logs.
 func (m Echo) String() string { return fmt.Sprintf("echo %d", m.Seq) }
 
-// Removal is the answer to any message of a Down or removed node: it is no member any
-// more and has to stop.
+// Removal is the answer to any message of a Down or removed node: the node is not a member and has
+// to stop.
 type Removal struct {
 	Target uint32 // the node that is no member
-	// Left is set if it was removed after it left in order. Otherwise it was downed.
+	// Left is set if the node left in order before it was removed. Otherwise it was downed.
 	Left bool
 }
 

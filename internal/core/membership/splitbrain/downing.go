@@ -3,8 +3,8 @@ package splitbrain
 // A Downing names the strategy by which unreachable members are judged.
 type Downing uint8
 
-// The strategies. All but the first two go by reachability alone: they are those of
-// Akka's split brain resolver, and do not ask the broker which members are gone.
+// The strategies. All but the first two go by reachability alone: they are those of Akka's split
+// brain resolver, and do not ask the broker which members are gone.
 const (
 	// DowningBroker downs a gone member at once, and any other unreachable one by keep-majority:
 	// the side with the majority of the last converged Up members (of two halves, the one with the
@@ -48,13 +48,12 @@ func (d Downing) String() string {
 	return "unknown"
 }
 
-// DiscountsGone reports whether members that are gone lose their vote.
-// Strategies that go by reachability alone do not ask the broker.
+// DiscountsGone reports whether members that are gone lose their vote. Strategies that go by
+// reachability alone do not ask the broker, so they know of no gone members.
 func (d Downing) DiscountsGone() bool { return d == DowningBroker || d == DowningManual }
 
-// NewStrategy returns the strategy of that name. Size is the quorum of
-// DowningStaticQuorum; alone makes DowningKeepOldest keep the oldest member even when it
-// is partitioned from all others.
+// NewStrategy returns the strategy d. size is the quorum of DowningStaticQuorum; alone makes
+// DowningKeepOldest keep the oldest member even when it is partitioned from all others.
 func NewStrategy(d Downing, size int, alone bool) Strategy {
 	switch d {
 	case DowningStaticQuorum:

@@ -2,13 +2,14 @@ package splitbrain
 
 import "github.com/shardgen/shardgen/transport"
 
-// keepOldest lets the side with the oldest member go on, which may be a small
-// one, or all the others if the oldest is alone.
+// keepOldest lets the side with the oldest member go on, even a small side, or all the others if
+// the oldest is alone.
 //
-// Enough for turns is more than half with the oldest, or all but the oldest. Two sets would share a
-// voter even if the oldest alone were enough. More are required for safety while nodes differ about
-// the oldest member. A small side with the oldest soon runs turns again, once the others are
-// fenced: without the oldest they have no quorum.
+// A node may run turns if more than half of the voters vouch for it, the oldest among them, or all
+// voters but the oldest. Two such sets would share a voter even if the oldest alone were enough;
+// more voters are required for safety while nodes differ about the oldest member. A small side with
+// the oldest runs turns again once the others are fenced, which is soon: without the oldest they
+// have no quorum.
 type keepOldest struct{ alone bool }
 
 func (k keepOldest) Decide(s Split) Verdict {

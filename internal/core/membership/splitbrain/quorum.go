@@ -7,20 +7,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Quorum describes sufficient sets of voters: a set may run turns while its members vouch for
-// each other, and so may also take that right from others. Any two sets that are enough share a
-// voter, so two sides with the same voters never run turns at once. A decision changes the voters:
+// A Quorum describes which sets of voters are enough: a node may run turns while such a set vouches
+// for it, and such a set may also take that right from others. Any two of these sets share a voter,
+// so two sides with the same voters never run turns at once. A decision changes the voters: then
 // the smaller side of leaseMajority waits for the others' turns to end, and autoDown promises
 // nothing.
 type Quorum struct {
 	voters  []transport.Address // by address
-	Need    int                 // the number of voters that it takes …
-	anchors []transport.Address // … with all of these among them
-	// spare, unless zero, is a voter without which all others are enough too.
+	Need    int                 // the least number of voters in a set
+	anchors []transport.Address // the voters that a set must include
+	// spare, unless zero, is a voter without whom all other voters are enough, too.
 	spare transport.Address
 }
 
-// Met reports whether the voters for which has is true are enough.
+// Met reports whether the voters for which has is true are a sufficient set.
 func (q Quorum) Met(has func(transport.Address) bool) bool {
 	votes, others := 0, 0
 	for _, node := range q.voters {
@@ -37,7 +37,8 @@ func (q Quorum) Met(has func(transport.Address) bool) bool {
 	return votes >= q.Need && !slices.ContainsFunc(q.anchors, func(a transport.Address) bool { return !has(a) })
 }
 
-// Since returns the latest time for which the voters heard since then are enough, or the zero time.
+// Since returns the latest time for which the voters heard since then are a sufficient set, or the
+// zero time.
 func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 	times := make([]time.Time, len(q.voters))
 	for i, node := range q.voters {
@@ -46,7 +47,7 @@ func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 	return q.SinceTimes(times, heard)
 }
 
-// SinceTimes is Since for callers with the times of the voters, in the order of the voters. It
+// SinceTimes is Since for callers that have the times of the voters, in the order of the voters. It
 // changes the order of times.
 func (q Quorum) SinceTimes(times []time.Time, heard func(transport.Address) time.Time) time.Time {
 	var others time.Time // since when all but the spare one were heard

@@ -1,9 +1,9 @@
 package splitbrain
 
-// staticQuorum lets a side of a fixed size go on. The leader lets no more than 2*size-1
-// voters up, so no two sides have the size, and the quorum for turns is the same as that
-// for going on. If there are more nevertheless, because members have different settings,
-// all stop, because no side can be sure to be the only one.
+// staticQuorum lets a side with at least size votes go on. The leader lets no more than 2*size-1
+// voters up, so no two sides have that many votes; a node needs as many votes to run turns as a
+// side needs to go on. If members with different settings have let more voters up, all members
+// stop, because no side can be sure to be the only one.
 type staticQuorum struct{ size int }
 
 func (q staticQuorum) Decide(s Split) Verdict {
@@ -16,7 +16,7 @@ func (q staticQuorum) Decide(s Split) Verdict {
 	return Stop
 }
 
-// most returns the largest number of voters.
+// most returns the largest number of voters that is safe.
 func (q staticQuorum) most() int { return 2*q.size - 1 }
 
 func (q staticQuorum) Quorum(v Electorate) Quorum {

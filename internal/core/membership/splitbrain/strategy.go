@@ -9,23 +9,23 @@ import (
 
 // A Strategy decides a split, as pure functions of the voters and of one side.
 type Strategy interface {
-	// Decide judges a split whose time has come, as one of this side.
+	// Decide returns the verdict of one side on a split that is due to be judged.
 	Decide(s Split) Verdict
 	// Quorum returns the sets of voters that must vouch for a node for it to run turns. Every side
-	// for which Decide returns GoOn has a voter in each of these sets: otherwise its downed members
-	// would go on running turns.
+	// for which Decide returns GoOn has a voter in each of these sets: otherwise members that it
+	// downs would go on running turns.
 	Quorum(v Electorate) Quorum
 }
 
-// An Electorate is the members that have a vote, as one node knows them.
+// An Electorate is the members with a vote, as one node knows them.
 type Electorate struct {
-	// Voters are the Up and Leaving members, and the Down ones that may still run, by address; with
-	// a role only its members. Members Up since the last converged view are voters only for the
-	// other side.
+	// Voters are the Up and Leaving members, and the Down ones that may still run turns, by
+	// address. If DowningRole is set, only members with that role vote. Members Up since the last
+	// converged view are voters only for the other side.
 	Voters []transport.Address
-	// Oldest are the oldest of the voters of the last converged view known to this node, and of the
-	// voters known now. They are two only while the oldest leaves. By asking for both, a side with
-	// less knowledge and one with more cannot both get a yes.
+	// Oldest are the oldest of the voters of the last converged view known to this node, and the
+	// oldest of the present voters. They are two different members only while the oldest leaves. A
+	// side must have both, so that a side with less knowledge and a side with more cannot both win.
 	Oldest []transport.Address
 }
 
@@ -67,7 +67,7 @@ const (
 	Stop                    // this side stops
 	StopAll                 // all members stop
 	AskFirst                // take the lease, and go on if it is taken
-	AskLater                // the same, after MinorityDelay
+	AskLater                // like AskFirst, but after MinorityDelay
 )
 
 // String names the Verdict.
@@ -75,14 +75,13 @@ func (v Verdict) String() string {
 	return [...]string{"wait", "go on", "stop", "stop all", "ask first", "ask later"}[v]
 }
 
-// MostVoters returns the number of voters that there may be under a strategy, if it is
-// bounded.
+// MostVoters returns how many voters a strategy allows; bounded is false if it allows any number.
 func MostVoters(s Strategy) (most int, bounded bool) {
 	q, ok := s.(staticQuorum)
 	return q.most(), ok
 }
 
-// autoDown downs members that were missed for long enough, on every side. It breaks the promise of
+// autoDown downs members on every side that were missed for long enough. It breaks the promise of
 // [Quorum] that two sets share a voter: Down members lose their vote at once, so every side becomes
 // a cluster of its own. One protection remains: a single node that stood still has no majority in
 // its own view, so it runs no turns before it learns of the decision.
@@ -92,20 +91,18 @@ func (autoDown) Decide(Split) Verdict { return GoOn }
 
 func (autoDown) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
 
-// downAll lets no side go on, for clusters that should rather be restarted than split. As
-// no side wins, turns may run by majority until all have stopped.
+// downAll lets no side go on, for clusters that should be restarted rather than split. As no side
+// wins, a majority may run turns until all have stopped.
 type downAll struct{}
 
 func (downAll) Decide(Split) Verdict { return StopAll }
 
 func (downAll) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
 
-// keepMajority lets the larger half go on. DowningBroker uses it for those that
-// are not gone.
+// keepMajority lets the larger half go on. DowningBroker uses it for members that are not gone.
 //
-// A set that is enough for turns has more than half of the voters. The side with
-// just half and the oldest goes on too, and runs turns again once the other half
-// is fenced.
+// A node runs turns if more than half of the voters vouch for it. A side with just half of the
+// voters and the oldest goes on too, and runs turns again once the other half is fenced.
 type keepMajority struct{}
 
 func (keepMajority) Decide(s Split) Verdict {
@@ -119,13 +116,12 @@ func (keepMajority) Quorum(v Electorate) Quorum {
 	return Quorum{voters: v.Voters, Need: MajorityOf(len(v.Voters))}
 }
 
-// leaseMajority lets the side go on that takes a lease. The larger one asks
-// first, so that it mostly wins; the smaller one wins when the larger is dead or
-// cannot reach the lease.
+// leaseMajority lets the side go on that takes a lease. The larger side asks first, so that it
+// mostly wins; the smaller one wins if the larger is dead or cannot reach the lease.
 //
-// Enough for turns is more than half of the voters. So a small side that goes on
-// has no voter among the others, and cannot know from votes when those have
-// stopped. It knows by time: see LeaseHold of package lease.
+// A node runs turns if more than half of the voters vouch for it. So a small side that goes on has
+// no voter among the other members, and cannot know from votes when those have stopped. It waits
+// for a time instead: see LeaseHold of package lease.
 type leaseMajority struct{}
 
 func (leaseMajority) Decide(s Split) Verdict {

@@ -11,15 +11,15 @@ import (
 )
 
 // In a large cluster a member cannot push its changes to all others. It sends a change to the
-// leader. The leader broadcasts the state, each receiver acknowledges with a small status, and the
-// leader broadcasts the convergence. Rounds of gossip repair losses. So a change costs two
-// broadcasts and one small message a member, and versions that follow each other closely cost as
+// leader. The leader broadcasts the state, each receiver acknowledges it with a small status, and
+// the leader broadcasts the convergence. Rounds of gossip repair losses. So a change costs two
+// broadcasts and one small message per member, and versions that follow each other closely cost as
 // much as one.
 //
-// A partition may separate members from the leader. There is no new leader before evidence against
-// the old one, and against all members before the next one in line, has spread. So a leader silent
-// for leaderMute after a message to it is skipped for now: changes go to the first collector that
-// answers, for broadcasting.
+// A partition may separate members from the leader. There is no new leader until evidence has
+// spread against the old one, and against all members before the next one in line. So a leader that
+// is silent for leaderMute after a message to it is skipped for now: changes go to the first
+// collector that answers, which broadcasts them.
 
 // A Broadcaster spreads changes in a large cluster.
 type Broadcaster struct {
@@ -31,29 +31,29 @@ type Broadcaster struct {
 
 // broadcastProgress is the progress of the present version.
 type broadcastProgress struct {
-	digest        gossip.Digest // the version at the last look
+	digest        gossip.Digest // the version when spreadLarge last ran
 	version       time.Time     // since when it has been the present one
-	broadcastNode uint64        // the ring place of the member that broadcast then
-	seen          bool          // this node has acknowledged the version to it
+	broadcastNode uint64        // the ring place of the broadcaster then
+	seen          bool          // this node has acknowledged the version to the broadcaster
 	owed          bool          // the state has to be sent: by the leader to all, by others to the leader
 	next          time.Time     // the earliest time for the next state
-	// told is when the leader was sent something that it has not answered yet.
+	// told is when the leader was sent the first message that it has not answered yet.
 	told time.Time
 	// announced is the version that was last broadcast as seen by all.
 	announced gossip.Digest
 }
 
 const (
-	// broadcastAnswers is how long after a new version members with an older one are not
-	// answered, because the broadcast is on its way.
+	// broadcastAnswers is how long after a new version this node does not answer members with an
+	// older one, because the broadcast is on its way to them.
 	broadcastAnswers = time.Second
-	// leaderMute is the time without an answer after which the leader is skipped. It broadcasts
-	// every second as long as some members have not seen the version that it was sent.
+	// leaderMute is the time without an answer after which the leader is skipped. A leader that
+	// works broadcasts every second while some members have not seen its version.
 	leaderMute = 2500 * time.Millisecond
 )
 
-// broadcastNode returns the broadcaster of this node's changes: the leader, or while the leader is
-// silent the first collector that answers. It is zero if there is none.
+// broadcastNode returns the broadcaster of this node's changes: the leader or, while the leader is
+// silent, the first collector that answers. It returns zero if there is none.
 func (b *Broadcaster) broadcastNode() transport.Address {
 	leader := b.Local().Leader
 	if leader == b.Config.Self || b.progress.told.IsZero() {
@@ -69,14 +69,14 @@ func (b *Broadcaster) broadcastNode() transport.Address {
 // broadcasts reports whether this node has to broadcast changes.
 func (b *Broadcaster) broadcasts() bool { return !b.Small() && b.broadcastNode() == b.Config.Self }
 
-// LeaderSpoke records a message from a member. A leader that sends is not skipped.
+// LeaderSpoke records a message from a member: if the member is the leader, it is not skipped.
 func (b *Broadcaster) LeaderSpoke(from transport.Address) {
 	if !b.progress.told.IsZero() && b.Phase == core.Joined && from == b.Local().Leader {
 		b.progress.told = time.Time{}
 	}
 }
 
-// spreadLarge does the spreading that is due after a step.
+// spreadLarge sends what is due after a step, in a large cluster.
 func (b *Broadcaster) spreadLarge() {
 	f := b.Local()
 	broadcastNode := b.broadcastNode()
@@ -113,7 +113,7 @@ func (b *Broadcaster) spreadLarge() {
 	}
 }
 
-// tellBroadcaster sends a message to the broadcaster, and expects an answer if it is the leader.
+// tellBroadcaster sends a message to the broadcaster, from which it then expects an answer.
 func (b *Broadcaster) tellBroadcaster(msg message.Message) {
 	broadcastNode := b.broadcastNode()
 	if b.progress.told.IsZero() {
@@ -123,8 +123,8 @@ func (b *Broadcaster) tellBroadcaster(msg message.Message) {
 	b.Send(broadcastNode, msg)
 }
 
-// allReachedHaveSeen reports whether all members that have to see the version for the view
-// to converge have seen it, except unreachable ones.
+// allReachedHaveSeen reports whether all members have seen the version that must see it for
+// convergence, except unreachable ones.
 func (b *Broadcaster) allReachedHaveSeen() bool {
 	f := b.Local()
 	if f.Why == "" {
@@ -139,7 +139,7 @@ func (b *Broadcaster) allReachedHaveSeen() bool {
 	return lacking == 0
 }
 
-// forgetBroadcasts resets the progress, in a cluster that is small.
+// forgetBroadcasts resets the progress when the cluster is small.
 func (b *Broadcaster) forgetBroadcasts() {
 	b.progress = broadcastProgress{}
 }

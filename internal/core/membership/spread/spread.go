@@ -16,9 +16,10 @@ type Spreader struct {
 }
 
 // Spread sends the changes of this step to others at once, so that they need not wait for the
-// rounds. In a small cluster the author of a version sends it to all, and each receiver informs the
-// leader. When all have seen it, the leader acts and informs all of the convergence. So a change
-// takes two ways there and back and about three messages a member. For large ones see broadcast.go.
+// rounds of gossip. In a small cluster the author of a version sends it to all, and each receiver
+// informs the leader. When all have seen it, the leader acts and informs all of the convergence. So
+// a change takes two round trips and about three messages per member. For large clusters see
+// broadcast.go.
 func (s *Spreader) Spread(before *gossip.State) {
 	if s.Phase != core.Joined {
 		return
@@ -52,9 +53,9 @@ func (s *Spreader) Spread(before *gossip.State) {
 	}
 }
 
-// tell sends the status if the node has seen the version, and otherwise the state. In a
-// large cluster it always sends the status: the node mostly has the state from the leader,
-// and asks for it if not.
+// tell sends a node the status if it has seen the version, and otherwise the state. In a large
+// cluster tell always sends the status: the node mostly has the state from the leader, and
+// otherwise asks for it.
 func (s *Spreader) tell(node transport.Address) {
 	if node.IsZero() || node == s.Config.Self {
 		return
@@ -66,9 +67,9 @@ func (s *Spreader) tell(node transport.Address) {
 	}
 }
 
-// RunGossip does the rounds: one an interval, and GossipSpeedup while under half of
-// the members have seen the version. The leader of a large cluster tells all at once
-// as long as some have not seen it.
+// RunGossip runs the rounds of gossip: one per GossipInterval, or GossipSpeedup while less than
+// half of the members have seen the version. In a large cluster the leader broadcasts its status
+// instead while some have not seen the version.
 func (s *Spreader) RunGossip() {
 	interval := s.Config.GossipInterval
 	broadcasts := s.Broadcaster.broadcasts()
@@ -90,8 +91,8 @@ func (s *Spreader) RunGossip() {
 	}
 }
 
-// partner returns the receiver of a round: any reachable member, or most often one that has not
-// seen the version.
+// partner returns the receiver of a round: most often a member that has not seen the version,
+// otherwise any reachable member.
 func (s *Spreader) partner() (transport.Address, bool) {
 	n := len(s.Gossip.Members)
 	held := s.Gossip.Records(s.Config.Self)
@@ -120,8 +121,8 @@ func (s *Spreader) partner() (transport.Address, bool) {
 	return transport.Address{}, false
 }
 
-// ToUnseen is the share of rounds sent to a member that has not seen the version. In a large
-// cluster many members would pick the same few.
+// ToUnseen returns the share of rounds sent to a member that has not seen the version. It is lower
+// in a large cluster, where many members would pick the same few.
 func (s *Spreader) ToUnseen() float64 {
 	share := s.Config.GossipToUnseen
 	low := share / 4
@@ -136,9 +137,10 @@ func (s *Spreader) ToUnseen() float64 {
 	}
 }
 
-// acceptable reports whether gossip of that sender may be read: the state is of this cluster, and
-// the sender is a reachable member. Or it is unknown to all, because its admitting member died
-// before spreading it. Removed nodes are unknown too, but do not get here.
+// acceptable reports whether gossip of a sender may be read: it is of this cluster and for this
+// node, and this node has no record against the sender. The sender may be unknown to all members,
+// because its admitting member died before spreading it. Removed nodes are unknown too, but their
+// messages do not get here.
 func (s *Spreader) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := s.Gossip.Record(s.Config.Self, from)
 	switch {
@@ -154,8 +156,7 @@ func (s *Spreader) acceptable(from transport.Address, target uint32, founder tra
 	return false
 }
 
-// OnGossip takes a newer state, merges a concurrent one, and answers an older one
-// with its own.
+// OnGossip takes a newer state, merges a concurrent one, and answers an older one with its own.
 func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	if in.Waited > s.Config.GossipMaxWait {
 		s.Refuse(core.RefusedLate)
@@ -205,10 +206,10 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	}
 }
 
-// introduce sends this node's state to a member that does not know this node, if the node has not
-// been Up. The member that admitted it may have died before it told anybody, and then nobody
-// else has a reason to ask for this state: theirs has changed more often. It answers only what was
-// sent to this node alone.
+// introduce sends this node's state to a member that does not know this node, if this node has not
+// been Up. The member that admitted this node may have died before it told others, and those have
+// no other reason to ask for this state: theirs has changed more often. It answers only messages
+// that were sent to this node alone.
 func (s *Spreader) introduce(to transport.Address, target uint32) {
 	if target != 0 && s.Self().UpNumber == 0 {
 		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})
@@ -216,9 +217,9 @@ func (s *Spreader) introduce(to transport.Address, target uint32) {
 }
 
 // comparable reports whether a state can be merged with this node's. If more members were removed
-// between two states than there are tombstones, the older one may hold members whose removal the
-// newer has forgotten. It belongs to a process that stood still: no full member falls so far
-// behind.
+// between two states than there are tombstones, the older state may hold members whose removal the
+// newer one has forgotten. The older one belongs to a process that stood still: no full member
+// falls so far behind.
 func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	switch {
 	case g.RemovalCounter+gossip.MaxTombstones <= s.Gossip.RemovalCounter:
@@ -237,8 +238,8 @@ func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	return true
 }
 
-// OnStatus compares versions: a node with an older one asks with its status, one with a
-// newer or concurrent one answers with its state.
+// OnStatus compares this node's version with the sender's. If this one is older, it answers with
+// its status, which asks for the state; if it is newer or concurrent, with its state.
 func (s *Spreader) OnStatus(from transport.Address, msg message.Status) {
 	if !s.acceptable(from, msg.Target, s.Gossip.Founder) {
 		return

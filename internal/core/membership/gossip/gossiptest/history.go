@@ -11,10 +11,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A History makes states as a cluster could: every state comes from the founder's
-// by changes and merges, so all of them belong together.
+// A History makes states that one cluster could have: every state comes from the founder's by
+// changes and merges, so any two of them may be merged.
 type History struct {
-	Random *rand.Rand // decides everything
+	Random *rand.Rand // makes all choices
 	nodes  []transport.Address
 	States []*gossip.State // of each node; nil before it joins
 	Joined int             // the number of nodes that have joined
@@ -95,7 +95,7 @@ func (h *History) move(i int) {
 	})
 }
 
-// Normal makes states comparable: empty and nil lists are one.
+// Normal returns a state as text, for comparison. Empty and nil lists give the same text.
 func Normal(g *gossip.State) string {
 	return fmt.Sprintf("%v|%+v|%+v|%d|%d|%+v|%v|%v", g.Founder, g.Members, g.Rows, g.UpCounter, g.RemovalCounter, g.Tombstones, g.Seen, g.Version)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 )
 
-// CheckMonotonic returns an error unless everything that a state and the later state of
-// the same node both hold only went forward.
+// CheckMonotonic returns an error if anything in a went backwards in merged, a later state of the
+// same node.
 func CheckMonotonic(a, merged *gossip.State) error {
 	if merged.UpCounter < a.UpCounter || merged.RemovalCounter < a.RemovalCounter {
 		return fmt.Errorf("counters fell: %v to %v", Normal(a), Normal(merged))
@@ -39,8 +39,8 @@ func CheckMonotonic(a, merged *gossip.State) error {
 	return nil
 }
 
-// CheckMerge returns an error unless the merge of three states of one cluster obeys the
-// laws of a join semilattice, and the relation of the first to the second.
+// CheckMerge returns an error unless merging the three states of one cluster obeys the laws of a
+// join semilattice. It also returns the relation of a to b.
 func CheckMerge(a, b, c *gossip.State) (gossip.Ordering, error) {
 	ab, order := a.Join(b)
 	full, _ := gossip.JoinInFull(a, b)
