@@ -67,8 +67,8 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-// Validate returns the reason why o cannot run a fault, also what would do nothing for
-// it. Do calls it first.
+// Validate returns an error if o cannot run the fault, or sets something that the fault ignores. Do
+// calls it first.
 func (o Options) Validate(f Fault) error {
 	o = o.withDefaults(f)
 	switch {
@@ -94,7 +94,7 @@ func (o Options) Validate(f Fault) error {
 	return nil
 }
 
-// injectBound is how long the fault may take to have its full effect under load.
+// injectBound bounds how long the fault may take until it has its full effect under load.
 func (o Options) injectBound(f Fault) time.Duration {
 	times := cmp.Or(f.Lengths, 1)
 	if f.Rounds > 0 {
@@ -103,13 +103,11 @@ func (o Options) injectBound(f Fault) time.Duration {
 	return cmp.Or(f.Within, effectTimeout) + time.Duration(times)*o.Length
 }
 
-// startBound is how long it may take to build and start the processes, and to find every
-// entity.
+// startBound bounds how long building, starting the processes and finding every entity may take.
 const startBound = 2 * time.Minute
 
-// Bound is how long a valid run of the fault may take in all: to start, for the fault
-// under load, for the remaining calls at half their rate, and for each time that quiet
-// nodes are struck.
+// Bound returns how long a valid run of the fault takes at most: the start, the fault under load,
+// the remaining calls at half their rate, and each strike on nodes that nobody calls.
 func (o Options) Bound(f Fault) time.Duration {
 	o = o.withDefaults(f)
 	calls := 2 * time.Duration(o.Calls) * time.Second / time.Duration(o.Load.Rate)
@@ -117,6 +115,6 @@ func (o Options) Bound(f Fault) time.Duration {
 	return startBound + o.injectBound(f) + calls + o.Tail + time.Duration(o.Times)*strike
 }
 
-// effectTimeout bounds how long a fault that says nothing else takes to have its
-// full effect: entities that do not answer by then are judged as silent.
+// effectTimeout bounds how long a fault takes to have its full effect, unless Fault.Within is set.
+// Entities that do not answer by then are judged as silent.
 const effectTimeout = 30 * time.Second

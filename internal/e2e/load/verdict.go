@@ -37,7 +37,7 @@ type Verdict struct {
 	Examples  []string
 }
 
-// maxExamples bounds the single calls that a verdict describes.
+// maxExamples bounds how many calls a Verdict describes, and how many errors a Load keeps.
 const maxExamples = 10
 
 func (v *Verdict) note(count *int, format string, args ...any) {
@@ -47,7 +47,7 @@ func (v *Verdict) note(count *int, format string, args ...any) {
 	}
 }
 
-// A call is the identity of one call.
+// A call identifies one call.
 type call struct {
 	entity, sender string
 	seq            uint64
@@ -65,7 +65,7 @@ type history struct {
 
 type pairKey struct{ entity, sender string }
 
-// judge compares the answers of callers with the runs and with the entities' records.
+// judge compares the callers' answers with the turns that ran and with the entities' final states.
 func (h history) judge() Verdict {
 	var v Verdict
 	times := h.judgeRuns(&v)
@@ -82,8 +82,7 @@ func (h history) judge() Verdict {
 	return v
 }
 
-// judgeRuns finds calls that ran twice or out of order, and counts how often
-// each ran.
+// judgeRuns finds calls that ran twice or out of order, and returns how often each call ran.
 func (h history) judgeRuns(v *Verdict) map[call]int {
 	times := make(map[call]int, len(h.ran))
 	last := make(map[pairKey]uint64)
@@ -101,7 +100,7 @@ func (h history) judgeRuns(v *Verdict) map[call]int {
 	return times
 }
 
-// judgePair finds lost calls of one sender to one entity.
+// judgePair finds lost calls of one sender to one entity. times says how often each call ran.
 func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 	remembers := make(map[uint64]bool)
 	for _, seq := range h.remembered[key] {
@@ -133,7 +132,7 @@ func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 // Slow is how long an entity may pause before it counts as disturbed.
 const Slow = 250 * time.Millisecond
 
-// Timing is how entities answered from some time on.
+// Timing says how entities answered since a given time.
 type Timing struct {
 	Longest time.Duration // the longest pause of an entity
 	// Recovery is the time until all calls went well again: none failed or took
@@ -147,10 +146,10 @@ type Timing struct {
 // Everyone selects all entities.
 func Everyone(string) bool { return true }
 
-// askers is how many goroutines collect the entities' reports.
+// askers is the number of goroutines that collect the entities' reports.
 const askers = 16
 
-// remembered collects the records of all entities; errors are added to failed.
+// remembered collects the final states of all entities, and adds errors to failed.
 func remembered(ctx context.Context, c shard.Caller, entities int, failed *errorSample) map[pairKey][]uint64 {
 	client := workload.NewTallyClient(c)
 	all := make(map[pairKey][]uint64)
@@ -177,7 +176,7 @@ func remembered(ctx context.Context, c shard.Caller, entities int, failed *error
 	return all
 }
 
-// An errorSample keeps the first errors of a run, for messages.
+// An errorSample keeps the first errors of a run, at most maxExamples.
 type errorSample struct {
 	mu    sync.Mutex
 	texts []string
