@@ -6,8 +6,7 @@ import "errors"
 
 var errUnsupported = errors.New("network namespaces cannot be made here: it takes Linux on amd64 or arm64")
 
-// Supported reports whether networks can be made here: nil, or an error that names
-// the missing prerequisite.
+// Supported returns an error: networks can be made only on Linux on amd64 or arm64.
 func Supported() error { return errUnsupported }
 
 type namespace struct{}
