@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A follower reads the journal of one shard, and has each event compared with the log. It
-// outlives every home.
+// A follower reads the journal of one shard and compares each event with the log. It is no part of
+// a home, and never crashes.
 type follower struct {
 	r     *run
 	shard int
@@ -25,7 +25,7 @@ func newFollower(r *run, shard int) *follower {
 	return f
 }
 
-// reader is the process that followers ask from; it is none of the homes.
+// reader is the process in which followers run. It is not one of the homes.
 var reader = &home{name: "follower"}
 
 func (f *follower) poll() {
@@ -87,7 +87,8 @@ func (f *follower) read() {
 	}
 }
 
-// pass goes on at the oldest event that is kept. The judge has seen why those before it are gone.
+// pass continues at event next, the oldest that is kept. The judge has checked that earlier ones
+// could be deleted.
 func (f *follower) pass(next uint64) {
 	if f.r.plan.journaling.Followers {
 		f.r.w.fail("invariant 7: events %d to %d were deleted before they were read", f.place.Number+1, next-1)
@@ -96,7 +97,7 @@ func (f *follower) pass(next uint64) {
 	f.place, f.begun = durable.Place{Chunk: 1, Number: next - 1}, true
 }
 
-// errNoAnswer: the store has not answered.
+// errNoAnswer means that the store has not answered.
 var errNoAnswer = errors.New("no answer")
 
 func (f *follower) get(ids ...string) ([]store.Record, error) {

@@ -17,7 +17,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A judge knows the truth, and compares. It reads the log by its own rules.
+// A judge knows what the log has and compares everything with it. It has its own code to read the
+// log.
 type judge struct {
 	server *server
 	// blind: it judges nothing, because a server has lost what the judge knows of; and positions are used
@@ -34,14 +35,14 @@ type judge struct {
 	journaling durable.Journal // how long events are kept
 }
 
-// A turn is a turn that is about to commit, as its home saw it.
+// A turn is a turn that is about to commit, as its home sees it.
 type turn struct {
 	at           time.Time // when it began
 	base, change int64
 	fresh        bool // it saw nothing of the account
 }
 
-// began notes a turn, whose commit is compared with what the log has.
+// began records a turn, to be compared with its commit in the log.
 func (j *judge) began(t *tenure, c durable.Command, now turn) {
 	j.turns[turnKey(t.shard, t.home.incarnation, t.core.Epoch(), commandKeyOf(c))] = now
 }
@@ -50,7 +51,7 @@ func turnKey(shard int, incarnation, epoch uint64, command string) string {
 	return fmt.Sprintf("%d %x %d %s", shard, incarnation, epoch, command)
 }
 
-// truth is the content of a shard's log.
+// truth is the content of a shard's log, as the judge has read it.
 type truth struct {
 	claim    *wire.DurableAppend
 	head     *wire.DurableHead
@@ -71,7 +72,7 @@ type truth struct {
 	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
 
-// A commit is a commit that counts.
+// A commit is a commit of the log that counts.
 type commit struct {
 	position store.Position
 	version  uint64
@@ -84,17 +85,19 @@ type commit struct {
 	key      string    // of its command in judge.applied; "" means none
 }
 
-// gone reports whether an entity ended with that commit, or has expired since by the clock of some home.
+// gone reports whether, after commit c, the entity has ended, or has expired by the clock of any
+// home.
 func (j *judge) gone(c commit) bool { return c.gone(j.server.w.clock().Add(j.skew)) }
 
-// surelyGone is gone by the clocks of all homes.
+// surelyGone reports whether, after commit c, the entity has ended, or has expired by the clocks of
+// all homes.
 func (j *judge) surelyGone(c commit) bool { return c.gone(j.server.w.clock().Add(-j.skew)) }
 
 func (c commit) gone(at time.Time) bool {
 	return c.ordinal == 0 || c.ended || c.expires != 0 && at.UnixMilli() >= c.expires
 }
 
-// balance is what callers are told.
+// balance returns the balance that callers get after the commit.
 func (c commit) balance() int64 {
 	if c.ended {
 		return 0
@@ -110,7 +113,7 @@ type recorded struct {
 	at      int64 // by the clock of its home
 }
 
-// is reports whether a record has the state of the commit.
+// is reports whether record r has the state of the commit.
 func (c commit) is(r *wire.DurableRecord) bool {
 	if c.form != r.GetForm() {
 		return false
@@ -130,7 +133,7 @@ func newJudge(s *server) *judge {
 	return j
 }
 
-// decode reads a message without the core's help.
+// decode decodes a message without the code of the core.
 func decode(b []byte, m proto.Message) error {
 	if len(b) < 5 {
 		return fmt.Errorf("%d bytes", len(b))
@@ -288,8 +291,8 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	return nil
 }
 
-// follows is invariants 8 and 9: a commit follows from the one before it, which had not expired when
-// its turn began, or from nothing; and the one before was not of a later version.
+// follows checks invariants 8 and 9 for a commit and the one before it in the same entity. t is the
+// turn of the later commit.
 func (j *judge) follows(before, now commit, t turn) error {
 	gone := before.gone(t.at)
 	switch {
@@ -307,7 +310,7 @@ func (j *judge) follows(before, now commit, t turn) error {
 	return nil
 }
 
-// head judges a head that the store has applied.
+// head judges a new head that the store has applied.
 func (j *judge) head(shard int, h store.Head) error {
 	if j.blind {
 		return nil
@@ -380,7 +383,8 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 	return nil
 }
 
-// deleted judges the deletion of a chunk of a journal: nothing asks for its events any more.
+// deleted checks that a chunk of a journal may be deleted: the journal's settings keep none of its
+// events.
 func (j *judge) deleted(shard int, value []byte) error {
 	chunk, keep := &wire.DurableChunk{}, j.journaling
 	if len(value) == 0 || j.shards[shard].crashed {
@@ -406,7 +410,7 @@ func (j *judge) deleted(shard int, value []byte) error {
 	return nil
 }
 
-// recoverable is invariant 2.
+// recoverable checks invariant 2 for a shard, unless a server was put back.
 func (j *judge) recoverable(shard int) error {
 	if j.blind || j.shards[shard].crashed {
 		return nil
@@ -414,7 +418,7 @@ func (j *judge) recoverable(shard int) error {
 	return j.has(shard)
 }
 
-// has is recoverable for a shard whose server was never put back.
+// has checks invariant 2 for a shard, also after a server was put back.
 func (j *judge) has(shard int) error {
 	t := j.shards[shard]
 	since := j.server.head(shard).Since
@@ -445,8 +449,9 @@ func (j *judge) has(shard int) error {
 	return nil
 }
 
-// ordinal is invariant 4: an answer that leaves a home saw an entity as the log has it. It returns
-// twice how many commits the entity had then, over all its lives, and one more if it had expired.
+// ordinal checks invariants 4 and 8 for an answer that leaves a home: the log has the state that it
+// saw. It returns twice the number of commits that the entity had then, over all its lives, plus
+// one if it had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	t := j.shards[shard]
 	if t.tainted {
@@ -477,7 +482,7 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// nothing is ordinal for an answer of a turn that saw nothing of the entity.
+// nothing does the same as ordinal for an answer whose turn saw no state of the entity.
 func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	for _, c := range slices.Backward(all) {
 		switch {
@@ -493,10 +498,10 @@ func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// checkHistory reports an account whose operations could not have run one after another.
-// Each answer has the version that it saw, and so the order is known: a call that began after
-// another had been answered saw the same version or a later one, and writes have versions
-// of their own.
+// checkHistory returns an error if the operations of an account could not have run one after
+// another. It knows their order by the version that each answer saw: a call that began after
+// another had been answered must see the same version or a later one, and no two writes have the
+// same version.
 func checkHistory(all []Operation) error {
 	of := map[string][]Operation{}
 	for _, op := range all {

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A tenure is a shard at a home.
+// A tenure is the time for which a home has a shard under one epoch.
 type tenure struct {
 	home     *home
 	shard    int
@@ -37,7 +37,7 @@ func (t *tenure) account(id string) *account {
 	return a
 }
 
-// loaded gives an account its state.
+// loaded gives an account the state that the core has loaded for it.
 func (t *tenure) loaded(l durable.Loaded) {
 	if l.Err != nil {
 		t.home.r.w.fail("%v", l.Err)
@@ -55,7 +55,7 @@ func (t *tenure) drop() {
 	t.step()
 }
 
-// take returns the core's effects; some appends begin a moment later.
+// take returns the core's effects. Sometimes it holds appends back for up to 5 ms.
 func (t *tenure) take() durable.Effects {
 	if w := t.home.r.w; t.core.Waiting() && w.chance(0.3) {
 		t.home.later(w.between(0, 5*time.Millisecond), t.step)
@@ -111,7 +111,7 @@ func (t *tenure) step() {
 	t.wake()
 }
 
-// wake has the core ticked in time.
+// wake schedules the core's next tick.
 func (t *tenure) wake() {
 	r := t.home.r
 	at := r.w.now + max(t.core.Wake().Sub(t.home.clock.now()), 0)
@@ -162,7 +162,7 @@ func (t *tenure) event(e durable.Event) {
 	}
 }
 
-// wait does something once a ticket is durable.
+// wait calls do when the ticket is durable.
 func (t *tenure) wait(ticket durable.Ticket, do func()) {
 	if ticket <= t.durable {
 		do()
@@ -185,8 +185,8 @@ func (t *tenure) release() {
 	}
 }
 
-// sweep has the core look at the records of some accounts, of all once the faults have ended, whether or
-// not they have expired.
+// sweep makes the core check the records of some accounts for expiry; after the faults have ended,
+// of all accounts.
 func (t *tenure) sweep() {
 	h, r := t.home, t.home.r
 	if t.core.State() == durable.Dropped {
@@ -208,7 +208,7 @@ func (t *tenure) sweep() {
 	h.later(r.w.between(0, r.plan.sweeps), t.sweep)
 }
 
-// tell sends a tell to the home of its target.
+// tell sends a tell to the home of its receiver.
 func (t *tenure) tell(tell durable.Tell) {
 	h, r := t.home, t.home.r
 	entity, amount := readBody(tell.Body)
@@ -234,8 +234,8 @@ func (t *tenure) tell(tell durable.Tell) {
 	})
 }
 
-// leavesCommit is leaves for the answer to a command that was applied. It takes the version from the
-// commit of that command, because two lives of an entity may have commits that look the same.
+// leavesCommit does the same as leaves for the answer to an applied command. It takes the version
+// from the command's commit, because commits in two lives of an entity may look alike.
 func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
 	seen := t.leaves(entity, r)
 	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {
@@ -244,8 +244,8 @@ func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result
 	return seen
 }
 
-// leaves has the judge test the state that an answer saw. The version that callers are told is the
-// judge's ordinal of that state.
+// leaves makes the judge check the state that an answer saw. In the returned result, which goes to
+// the caller, the version is the judge's ordinal of that state.
 func (t *tenure) leaves(entity string, r result) result {
 	n, err := t.home.r.judge.ordinal(t.shard, entity, r)
 	if err != nil {
