@@ -48,8 +48,8 @@ type Result struct {
 	Counts           Counts
 }
 
-// Counts counts membership events, once for each node that sees the event. In a sweep every count
-// must be above 0: otherwise the faults never cause that event, and it is not tested.
+// Counts counts membership events, once for each node that sees the event. A sweep of many
+// seeds does not test an event whose count is 0.
 type Counts struct {
 	Ups, Downs, Removals, Leaves, Rejoins, SelfDowned, JoinFailed, Fenced, Unreachable int
 }

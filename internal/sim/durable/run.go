@@ -470,8 +470,7 @@ func newPlan(r *rand.Rand) plan {
 	return p
 }
 
-// Counts counts the events of runs. In a sweep every count must be above 0; otherwise that event is
-// not tested.
+// Counts counts the events of runs. A sweep of many seeds does not test an event whose count is 0.
 type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
 	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
