@@ -76,7 +76,7 @@ func (r *Requester) finish(id uint64, payload []byte) error {
 	delete(s.calls, id)
 	s.mu.Unlock()
 	if done == nil {
-		return fmt.Errorf("reply %d: nobody waits for it", id)
+		return fmt.Errorf("reply to call %d: no caller waits for it", id)
 	}
 	done <- payload
 	return nil

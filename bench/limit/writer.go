@@ -110,7 +110,7 @@ func appendEnvelope(b []byte, id uint64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-var errEnvelope = errors.New("read batch: cut envelope")
+var errEnvelope = errors.New("read batch: an envelope is truncated")
 
 // nextEnvelope splits the first envelope off batch.
 func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {

@@ -40,7 +40,7 @@ func Member(ctx context.Context, cfg shard.Config, opts ...shard.HostOption) (*s
 func AwaitDirect(ctx context.Context, conn *shard.Conn, ref fixture.AccountRef) error {
 	for begin := time.Now(); conn.Counters()["frames sent directly"] < 10; {
 		if time.Since(begin) > 10*time.Second {
-			return errors.New("no frame goes directly")
+			return errors.New("wait for a direct lane: fewer than 10 frames took one within 10s")
 		}
 		if _, err := ref.Echo(ctx, nil); err != nil {
 			return err

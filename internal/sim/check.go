@@ -148,7 +148,7 @@ func (w checker) unsafe(n *Node, by transport.Address) error {
 	if !n.lease.IsZero() {
 		left = "for " + n.lease.Sub(n.clock.local(w.now)).String()
 	}
-	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, and its lease goes on %s", n.Address, by, left)
+	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, but its lease still lasts %s", n.Address, by, left)
 }
 
 // checkAges records which leader gave which UpNumber to which member, and checks invariant 5.
@@ -181,7 +181,7 @@ func (w checker) checkAges(n *Node, g *gossip.State) error {
 			continue
 		}
 		if by := w.judge.grants[grant{key, first}]; !w.judge.downed[by] && !w.judge.downed[n.Address] {
-			return fmt.Errorf("invariant 5: %v has age %d from %v, and %v has it from %v", first, m.UpNumber, by, m.Address, n.Address)
+			return fmt.Errorf("invariant 5: %v has UpNumber %d from %v, and %v has the same number from %v", first, m.UpNumber, by, m.Address, n.Address)
 		}
 	}
 	return nil
@@ -196,28 +196,28 @@ func (w checker) checkMoves(n *Node, was, g *gossip.State) error {
 		return nil
 	}
 	if was.UpCounter > g.UpCounter || was.RemovalCounter > g.RemovalCounter || was.Version.Count(n.Address) > g.Version.Count(n.Address) {
-		return fmt.Errorf("invariant 6: a counter fell")
+		return fmt.Errorf("invariant 6: UpCounter, RemovalCounter or the own count of the version fell")
 	}
 	i, j := 0, 0
 	for i < len(was.Members) || j < len(g.Members) {
 		switch c := compareMembers(was.Members, g.Members, i, j); {
 		case c < 0: // gone
 			if !buried(g, was.Members[i].Address) && g.RemovalCounter == was.RemovalCounter {
-				return fmt.Errorf("invariant 4: %v is gone without being removed", was.Members[i].Address)
+				return fmt.Errorf("invariant 4: member %v disappeared without being removed", was.Members[i].Address)
 			}
 			n.removed[was.Members[i].Address] = true
 			i++
 		case c > 0: // new
 			if n.removed[g.Members[j].Address] {
-				return fmt.Errorf("invariant 4: %v came back", g.Members[j].Address)
+				return fmt.Errorf("invariant 4: %v is a member again after its removal", g.Members[j].Address)
 			}
 			j++
 		default:
 			if from, to := was.Members[i].Status, g.Members[j].Status; !w.judge.reach[from][to] {
-				return fmt.Errorf("invariant 3: %v was %v and is %v", g.Members[j].Address, from, to)
+				return fmt.Errorf("invariant 3: status of %v changed from %v to %v, which is not legal", g.Members[j].Address, from, to)
 			}
 			if was.Members[i].Fenced && !g.Members[j].Fenced {
-				return fmt.Errorf("invariant 3: %v is no longer fenced", g.Members[j].Address)
+				return fmt.Errorf("invariant 3: %v was fenced and is not now", g.Members[j].Address)
 			}
 			i++
 			j++

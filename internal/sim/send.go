@@ -158,7 +158,7 @@ func (w network) recode(msg membership.Message) membership.Message {
 		msg, err = membership.Decode(b)
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("a message of a machine does not survive its bytes: %w", err))
+		w.fail(fmt.Errorf("a message of a machine cannot be encoded and decoded: %w", err))
 	}
 	if read, ok := msg.(message.Gossip); isGossip && ok {
 		w.recoded.from, w.recoded.to = g.State, read.State

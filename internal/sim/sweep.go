@@ -63,7 +63,7 @@ func (s Sweep[R]) Do(ctx context.Context) {
 				twice := s.Twice > 0 && seed%uint64(s.Twice) == 0
 				if twice && err == nil {
 					if again, _ := s.Outcome(s.Run(seed)); again != hash {
-						err = fmt.Errorf("two runs differ: %016x, %016x", hash, again)
+						err = fmt.Errorf("two runs of the seed have different hashes: %016x, %016x", hash, again)
 					}
 				}
 				mu.Lock()

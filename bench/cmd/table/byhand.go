@@ -131,7 +131,7 @@ func (l *bareLog) send() {
 		l.sent(p, nil)
 	})
 	if !sent {
-		l.fail(fmt.Errorf("log %v: the append was not sent", l.shard))
+		l.fail(fmt.Errorf("append to log %v: the store did not send it", l.shard))
 	}
 }
 

@@ -87,7 +87,7 @@ func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, h
 			begins = time.Now()
 		}
 		if time.Since(last) > idle+5*time.Minute {
-			return fmt.Errorf("%d of %d entities rest after %v", rested()-before, s.entities, time.Since(last))
+			return fmt.Errorf("passivate: %d of %d entities are passivated after %v", rested()-before, s.entities, time.Since(last))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -130,7 +130,7 @@ func memory(ctx context.Context, s settings, url string) error {
 			}
 		}
 		if now := runtime.NumGoroutine(); now > routines+16 {
-			return measure{}, errors.New("idle entities have goroutines")
+			return measure{}, errors.New("measure idle entities: they have goroutines, want none")
 		}
 		const own = 80 + 16 // the fixture's struct in its size class, and its id's bytes
 		return measure{Value: float64(inUse()-before)/float64(s.entities) - own}, nil

@@ -61,7 +61,7 @@ var groups atomic.Int64
 func New() (*Group, error) {
 	const why = "processor time cannot be limited here: "
 	if os.Geteuid() != 0 {
-		return nil, errors.New(why + "it takes root, on Linux")
+		return nil, errors.New(why + "root on Linux is required")
 	}
 	var failed error
 	for _, r := range roots {
@@ -82,7 +82,7 @@ func New() (*Group, error) {
 		}
 		failed = errors.Join(err, g.Close())
 	}
-	return nil, fmt.Errorf(why+"no controller cpu of control groups (%w)", failed)
+	return nil, fmt.Errorf(why+"the cpu controller of control groups is missing (%w)", failed)
 }
 
 // sweep removes groups whose makers have ended, except groups that still have processes.

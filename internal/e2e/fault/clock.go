@@ -75,7 +75,7 @@ func shift(ctx context.Context, n *cluster.Node, d time.Duration) error {
 		return err
 	}
 	if off := time.Until(e.Time) - d; e.Error != "" || off.Abs() > wrongBy/2 {
-		return fmt.Errorf("shift the clock of %s by %v: it has %v (%s)", n.Name(), d, e.Time, e.Error)
+		return fmt.Errorf("shift the clock of %s by %v: its clock shows %v (%s)", n.Name(), d, e.Time, e.Error)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func ByName(name string) (Fault, error) {
 			return f, nil
 		}
 	}
-	return Fault{}, fmt.Errorf("no fault is called %q (-list names them)", name)
+	return Fault{}, fmt.Errorf("unknown fault %q (-list prints all faults)", name)
 }
 
 // A Subject is what a fault strikes, which decides how the fault is run and judged.

@@ -59,7 +59,7 @@ var hang = Fault{
 		}
 		r.Note("%d bursts of calls failed, from %v to %v after the SIGSTOP", n, round(first.Sub(stopped)), round(last.Sub(stopped)))
 		if d := last.Sub(stopped); d > hangRecovers {
-			r.Miss("the last failure %v after the SIGSTOP, want at most %v", round(d), hangRecovers)
+			r.Miss("the last call failed %v after the SIGSTOP, want at most %v", round(d), hangRecovers)
 		}
 		return nil
 	},
@@ -214,7 +214,7 @@ func (s sleeper) judge(ctx context.Context) error {
 	took := time.Since(s.woken)
 	s.Note("it ended %v after it went on", round(took))
 	if took > exitLimit {
-		s.Miss("it ended %v after it went on, want at most %v", round(took), exitLimit)
+		s.Miss("the removed process ended %v after it went on, want at most %v", round(took), exitLimit)
 	}
 	ran, err := s.node.Witnessed()
 	if err != nil {
@@ -227,7 +227,7 @@ func (s sleeper) judge(ctx context.Context) error {
 		}
 	}
 	if s.Note("it ran %d turns after it went on", turns); turns > 0 {
-		s.Miss("%d turns after it went on, want none", turns)
+		s.Miss("the removed process ran %d turns after it went on, want none", turns)
 	}
 	if err := s.judgeHomes(s.victim); err != nil {
 		return err

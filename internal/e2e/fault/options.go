@@ -73,21 +73,21 @@ func (o Options) Validate(f Fault) error {
 	o = o.withDefaults(f)
 	switch {
 	case (f.Victim != 0 || f.Subject != UnderLoad) && o.Nodes < 2:
-		return fmt.Errorf("%s takes a node away: want at least 2 nodes", f.Name)
+		return fmt.Errorf("%s removes a node: want at least 2 nodes", f.Name)
 	case f.Subject != UnderLoad && o.Times < 1:
-		return fmt.Errorf("%s happens to %v: want at least 1 time", f.Name, f.Subject)
+		return fmt.Errorf("%s strikes %v: -times must be at least 1", f.Name, f.Subject)
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
 		return errors.New("nodes, entities, rate and calls must be at least 1")
 	case o.Length < 0 || o.Times < 0:
 		return errors.New("length and times must not be negative")
 	case o.Victim != 0 && f.Victim == 0:
-		return fmt.Errorf("%s happens to no one node: leave the victim out", f.Name)
+		return fmt.Errorf("%s strikes no single node: omit -victim", f.Name)
 	case o.Times > 0 && f.Times == 0:
-		return fmt.Errorf("%s happens once: leave the times out", f.Name)
+		return fmt.Errorf("%s happens once: omit -times", f.Name)
 	case o.Length > 0 && f.Length == 0:
-		return fmt.Errorf("%s lasts until it has taken effect: leave the length out", f.Name)
+		return fmt.Errorf("%s has no length: omit -length", f.Name)
 	case (f.Servers > 0 || f.Separate) && o.Cluster.URL != "":
-		return fmt.Errorf("%s happens to NATS servers: it starts its own (leave -nats out)", f.Name)
+		return fmt.Errorf("%s starts its own NATS servers: omit -nats", f.Name)
 	case o.Victim < 0 || o.Victim > o.Nodes:
 		return fmt.Errorf("victim %d: want 1 to %d", o.Victim, o.Nodes)
 	}

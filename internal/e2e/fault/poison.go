@@ -130,7 +130,7 @@ func (p *poisoner) panic(ctx context.Context, i int) {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.waited.Add(1)
 	default:
-		p.note(fmt.Errorf("a method that panics answered %w", err))
+		p.note(fmt.Errorf("call a method that panics: got %w, want ErrPanic, ErrOverloaded or a timeout", err))
 	}
 }
 
@@ -144,7 +144,7 @@ func (p *poisoner) loop(ctx context.Context) {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.looped.Add(1)
 	default:
-		p.note(fmt.Errorf("a method that loops answered %w", err))
+		p.note(fmt.Errorf("call a method that loops: got %w, want ErrOverloaded or a timeout", err))
 	}
 }
 
@@ -163,7 +163,7 @@ func (p *poisoner) judge(r *Run) {
 		r.Miss("%v", p.bad)
 	}
 	if p.panics.Load() == 0 || p.looped.Load() == 0 {
-		r.Miss("nothing panicked or nothing looped")
+		r.Miss("no call panicked, or none looped: the fault did not happen")
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // has several senders whose order it must keep.
 const connections = 2
 
-var errNoEffect = errors.New("out of time")
+var errNoEffect = errors.New("the fault has not taken full effect in time")
 
 // A Run is a fault under way. Fault.Inject gets it.
 type Run struct {

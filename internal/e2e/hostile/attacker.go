@@ -211,7 +211,7 @@ func (a *Attacker) OpenSessions(ctx context.Context) error {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%d sessions are missing: %w", missing, ctx.Err())
+			return fmt.Errorf("open sessions: members have not answered %d of them: %w", missing, ctx.Err())
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (p *process) state() (s State, err error) {
 		err = p.reports.Decode(&s)
 	}
 	if err == nil && s.Error != "" {
-		err = fmt.Errorf("it has ended: %s", s.Error)
+		err = fmt.Errorf("the node has ended: %s", s.Error)
 	}
 	if err != nil {
 		return s, fmt.Errorf("member %s: %w", p.name, err)

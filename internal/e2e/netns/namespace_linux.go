@@ -20,11 +20,11 @@ func Supported() error { return supported() }
 var supported = sync.OnceValue(func() error {
 	const why = "network namespaces cannot be made here: "
 	if os.Geteuid() != 0 {
-		return errors.New(why + "it takes root")
+		return errors.New(why + "root is required")
 	}
 	for tool, of := range map[string]string{"ip": "iproute2", "nft": "nftables"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf(why+"there is no %s (install %s)", tool, of)
+			return fmt.Errorf(why+"%s is missing (install %s)", tool, of)
 		}
 	}
 	s, err := newNamespace()

@@ -4,7 +4,7 @@ package netns
 
 import "errors"
 
-var errUnsupported = errors.New("network namespaces cannot be made here: it takes Linux on amd64 or arm64")
+var errUnsupported = errors.New("network namespaces cannot be made here: Linux on amd64 or arm64 is required")
 
 // Supported returns an error: networks can be made only on Linux on amd64 or arm64.
 func Supported() error { return errUnsupported }

@@ -138,10 +138,10 @@ func ruleset(rules []Rule) (string, error) {
 	b.WriteString("add table bridge fault\ndelete table bridge fault\ntable bridge fault {\n\tchain forward {\n\t\ttype filter hook forward priority 0;\n")
 	for _, r := range rules {
 		if len(r.From) == 0 || len(r.To) == 0 {
-			return "", errors.New("a rule needs hosts on both sides")
+			return "", errors.New("drop packets: a rule needs hosts in both From and To")
 		}
 		if r.Percent < 0 || r.Percent > 100 {
-			return "", fmt.Errorf("%d percent: want 0 to 100", r.Percent)
+			return "", fmt.Errorf("Rule.Percent is %d: want 0 to 100", r.Percent)
 		}
 		chance := ""
 		if r.Percent > 0 {

@@ -181,7 +181,7 @@ func (p *Process) AwaitEnd(ctx context.Context) error {
 func (p *Process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	how := errors.New("it exited")
+	how := errors.New("the process exited with status 0")
 	if p.err != nil {
 		how = p.err
 	}

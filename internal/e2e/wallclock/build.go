@@ -96,7 +96,7 @@ func patched(ctx context.Context) (map[string][]byte, error) {
 		return nil, fmt.Errorf(why+"%w", err)
 	}
 	if bytes.Count(text, []byte(readsClock)) != 1 {
-		return nil, errors.New(why + "time.Now of this version of Go is not as it was (mend package wallclock)")
+		return nil, errors.New(why + "this version of Go has another time.Now than package wallclock can change (adapt readsClock)")
 	}
 	return map[string][]byte{
 		path:                               bytes.Replace(text, []byte(readsClock), []byte(readsClock+addsTheShift), 1),

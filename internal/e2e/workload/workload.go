@@ -114,7 +114,7 @@ func note(all *map[string]uint64, sender string, seq uint64) (fresh bool, err er
 	}
 	last, known := (*all)[sender]
 	if known && seq != last+1 {
-		return false, fmt.Errorf("%s: call %d after %d", sender, seq, last)
+		return false, fmt.Errorf("%s: call %d follows call %d", sender, seq, last)
 	}
 	(*all)[sender] = seq
 	return !known, nil
@@ -130,7 +130,7 @@ type Ledger struct {
 	Node string `shard:"-"` // where it lives
 }
 
-// Add adds n. It returns the sum, and the node where the ledger lives.
+// Add adds n. It returns the sum, and the node where the entity lives.
 func (l *Ledger) Add(_ context.Context, n int64) (total int64, node string, err error) {
 	l.Total += n
 	return l.Total, l.Node, nil

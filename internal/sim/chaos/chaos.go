@@ -95,7 +95,7 @@ func Run(o Options) Result {
 		result.Err = broken
 	}
 	if result.Err == nil && !settled {
-		result.Err = fmt.Errorf("no one view %v after the last fault:\n%s", r.plan.settle, r.describe())
+		result.Err = fmt.Errorf("the members have not agreed on one view %v after the last fault:\n%s", r.plan.settle, r.describe())
 	}
 	return result
 }

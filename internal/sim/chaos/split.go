@@ -97,7 +97,7 @@ func (r split) cleanly() error {
 	var stopped []error
 	for _, n := range majority {
 		if n.Ended() {
-			stopped = append(stopped, fmt.Errorf("%v was on the side of %d of %d members, and has stopped: %v", n.Address, len(majority), len(all), n.Last()))
+			stopped = append(stopped, fmt.Errorf("%v has stopped on the side with the majority (%d of %d members): %v", n.Address, len(majority), len(all), n.Last()))
 		}
 	}
 	return errors.Join(stopped...)

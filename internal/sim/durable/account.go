@@ -188,7 +188,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 		t.wait(ticket, func() {
 			seen := t.leavesCommit(a.id, c.command, res)
 			if _, there := r.judge.applied[commandKeyOf(c.command)]; !there && c.command.Source.Incarnation != 0 && !r.judge.promised(t.shard, a.id, commandKeyOf(c.command)) {
-				r.w.fail("invariant 4: an answer to %s leaves, which is not in the log", commandKeyOf(c.command))
+				r.w.fail("invariant 4: command %s is answered, but the log lacks its commit", commandKeyOf(c.command))
 			}
 			c.answer(answer{durable.Run, seen})
 		})

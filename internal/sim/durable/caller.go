@@ -134,7 +134,7 @@ func (c *caller) call(index int, in call, patience time.Duration, done func(Oper
 				r.counts.Answered++
 				finish()
 			case a.verdict == durable.BelowFloor, a.verdict == durable.Mismatch:
-				r.w.fail("command %d of caller %d: verdict %d, though it is not finished", number, index, a.verdict)
+				r.w.fail("command %d of caller %d: got verdict %d, but the caller has not finished the command", number, index, a.verdict)
 			}
 		})
 		r.w.after(r.w.between(100*time.Millisecond, 500*time.Millisecond), try)

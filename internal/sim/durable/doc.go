@@ -29,6 +29,7 @@
 //     before its time.
 //  9. A state never replaces one of a later version, because a program refuses
 //     later versions.
+//  10. A tell is committed by one turn only.
 //
 // The history of each entity is linearizable: a call that began after another had been answered
 // sees the same state or a later one. shardtest/linear also checks the histories of some seeds with

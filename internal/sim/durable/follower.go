@@ -70,11 +70,11 @@ func (f *follower) read() {
 			f.pass(e.Place.Number)
 		}
 		if e.Place.Number != f.place.Number+1 || e.Place.Number > uint64(len(all)) {
-			w.fail("invariant 7: event %d is read behind %d of %d", e.Place.Number, f.place.Number, len(all))
+			w.fail("invariant 7: event %d is read after event %d; the log has %d events", e.Place.Number, f.place.Number, len(all))
 			return
 		}
 		if want := all[e.Place.Number-1]; want.entity != e.Entity || want.version != e.Version || !bytes.Equal(want.event, e.Event) {
-			w.fail("invariant 7: event %d is of %s v%d, in the log of %s v%d", e.Place.Number, e.Entity, e.Version, want.entity, want.version)
+			w.fail("invariant 7: event %d was read as one of %s v%d, but the log has it of %s v%d", e.Place.Number, e.Entity, e.Version, want.entity, want.version)
 			return
 		}
 		f.place, f.begun = e.Place, true
@@ -98,7 +98,7 @@ func (f *follower) pass(next uint64) {
 }
 
 // errNoAnswer means that the store has not answered.
-var errNoAnswer = errors.New("no answer")
+var errNoAnswer = errors.New("the store has not answered")
 
 func (f *follower) get(ids ...string) ([]store.Record, error) {
 	a, err := f.r.server.serve(reader, f.shard, durable.Request{Op: durable.OpGet, IDs: ids})

@@ -215,10 +215,10 @@ func (j *judge) kept(shard int) error {
 	for _, id := range sortedKeys(t.promise) {
 		for i, want := range t.promise[id] {
 			if i >= len(t.entities[id]) {
-				return fmt.Errorf("acknowledged and gone: %s v%d of shard %d, of %d commits %d are left", id, want.version, shard, len(t.promise[id]), i)
+				return fmt.Errorf("acknowledged and lost: %s v%d of shard %d: %[5]d of %[4]d commits are left", id, want.version, shard, len(t.promise[id]), i)
 			}
 			if got := t.entities[id][i]; got.version != want.version || !bytes.Equal(got.state, want.state) || got.ended != want.ended {
-				return fmt.Errorf("acknowledged and gone: %s v%d of shard %d: v%d is in its place", id, want.version, shard, got.version)
+				return fmt.Errorf("acknowledged and lost: %s v%d of shard %d: replaced by v%d", id, want.version, shard, got.version)
 			}
 		}
 	}
@@ -295,7 +295,7 @@ func (j *judge) opened(shard int, h *home) {
 		return // its claim was late, and the head is another's
 	}
 	if t.promise != nil && t.named && j.kept(shard) != nil {
-		j.server.w.fail("%s opens shard %d, though %s lives and has said that it is lost: %v", h.name, shard, t.promiser.name, j.kept(shard))
+		j.server.w.fail("%s opens shard %d, although its living home %s has reported it lost: %v", h.name, shard, t.promiser.name, j.kept(shard))
 	}
 	if t.promise != nil {
 		j.server.w.trace("the promise of %s for shard %d is void", t.promiser.name, shard)
@@ -322,7 +322,7 @@ func (r *run) leftInOrder(t *tenure) {
 		return
 	}
 	if err := r.judge.kept(t.shard); err != nil {
-		r.w.fail("%s leaves shard %d in order: %v", t.home.name, t.shard, err)
+		r.w.fail("%s leaves shard %d in order, but the store lacks a promised commit: %v", t.home.name, t.shard, err)
 	}
 	r.counts.InOrder++
 	truth.promise, truth.promiser = nil, nil
@@ -369,7 +369,7 @@ func (r *run) unsettled() error {
 		} else if err := r.judge.kept(shard); err != nil {
 			return err
 		} else if r.busy(shard) {
-			return fmt.Errorf("shard %d of %s is busy", shard, t.promiser.name)
+			return fmt.Errorf("shard %d has not settled: home %s is still writing", shard, t.promiser.name)
 		}
 	}
 	return nil

@@ -325,7 +325,7 @@ func (r *run) end() Result {
 		return r.unsettled() == nil && left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean()
 	})
 	if !well {
-		r.w.fail("not well %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.unsettled())
+		r.w.fail("not settled %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.unsettled())
 	}
 	if r.w.err == nil {
 		r.finalCheck()
@@ -402,7 +402,7 @@ func (r *run) finalCheck() {
 			want := last[len(last)-1].balance()
 			for _, op := range r.history {
 				if op.Caller == -1 && op.Account == id && op.Balance != want && op.Version == last[len(last)-1].ordinal {
-					r.w.fail("%s answers %d, its log says %d", id, op.Balance, want)
+					r.w.fail("%s answers balance %d, but its log has %d", id, op.Balance, want)
 				}
 			}
 		}

@@ -155,7 +155,7 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 		}
 		return durable.Response{}, s.judge.recoverable(shard)
 	}
-	return durable.Response{}, fmt.Errorf("op %d", r.Op)
+	return durable.Response{}, fmt.Errorf("serve: unknown op %d", r.Op)
 }
 
 func (s *server) put(from *home, shard int, r durable.Request) (durable.Response, error) {

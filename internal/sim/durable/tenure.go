@@ -154,7 +154,7 @@ func (t *tenure) event(e durable.Event) {
 		if r.judge.shards[t.shard].crashed {
 			break
 		}
-		r.w.fail("%s: shard %d: event %d for %d appends: the store has lost none", t.home.name, t.shard, e.Kind, e.N)
+		r.w.fail("%s: shard %d: event %d reports %d lost appends, but the store has lost none", t.home.name, t.shard, e.Kind, e.N)
 	case durable.Opened:
 		r.w.trace("%s has %d under %d", t.home.name, t.shard, t.epoch)
 		r.judge.opened(t.shard, t.home)
@@ -222,7 +222,7 @@ func (t *tenure) tell(tell durable.Tell) {
 	r.counts.Tells++
 	r.send(h, c, func(a answer) {
 		if a.verdict == durable.Mismatch {
-			r.w.fail("tell %d of shard %d to %s: another command has its id", tell.Number, t.shard, entity)
+			r.w.fail("tell %d of shard %d to %s: its receiver knows another command by this id", tell.Number, t.shard, entity)
 		}
 		if ran(a.verdict) && a.result.failed { // it came, and its turn could not be committed
 			r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)] = true

@@ -89,7 +89,7 @@ func Find(name string) (Scenario, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return Scenario{}, fmt.Errorf("find scenario %q: there is none (known: %v)", name, names)
+	return Scenario{}, fmt.Errorf("unknown scenario %q; the scenarios are %v", name, names)
 }
 
 // Run runs the scenario and returns its figures.

@@ -29,7 +29,7 @@ func (v *controlEnv) After(d time.Duration, f func()) {
 // Log adds a line to the trace.
 func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 	if v.run.handing && text == "singleton starts without what its predecessor sent" {
-		v.run.fail("%s: %s, although nothing is lost", v.self.Name, text)
+		v.run.fail("%s: %s, although no message was lost", v.self.Name, text)
 	}
 	if l >= control.Info {
 		v.run.trace("%s: %s %v", v.self.Name, text, args)

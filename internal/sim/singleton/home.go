@@ -49,7 +49,7 @@ type value struct{ turns uint64 }
 
 var (
 	errNoTurn = errors.New("simulated: turns may not run here")
-	errDies   = errors.New("simulated: it died")
+	errDies   = errors.New("simulated: the instance died")
 )
 
 // Activate activates an instance. Some instances die by themselves later.
@@ -154,7 +154,7 @@ func (h *home) Lost(*region.Entity) {
 // end records that the instance has ended. None of its tasks may still run.
 func (h *home) end(how string) {
 	if h.tasks > 0 {
-		h.run.fail("%s: the instance %s beside %d tasks", h.self.Name, how, h.tasks)
+		h.run.fail("%s: the instance %s while %d of its tasks run", h.self.Name, how, h.tasks)
 	}
 	h.active = false
 	h.life++
@@ -417,6 +417,6 @@ func (l *link) arrive(e *wire.Envelope) {
 		return // nothing is taken from it any more
 	}
 	if !l.to.shard.Step(back, e, l.to.instance.PredecessorOpened) {
-		l.to.run.fail("%s: an envelope of type %d is no step of a handoff", l.to.self.Name, e.Type)
+		l.to.run.fail("%s: got an envelope of type %d, which is not part of a handoff", l.to.self.Name, e.Type)
 	}
 }

@@ -121,7 +121,7 @@ func (l leaves) all() {
 		}
 	}
 	if !l.settle(func() bool { return len(l.stay()) > 0 || len(l.world.Running()) == 0 }) {
-		l.fail("not all have left after %v: %v", settleTime, l.order)
+		l.fail("some members have not left after %v: %v", settleTime, l.order)
 	}
 }
 
@@ -133,7 +133,7 @@ func (r *run) begins(at *actor, turns uint64) {
 	}
 	r.founder = founder
 	if r.plan.planned && turns != r.turns && !r.mayLose && !r.ended {
-		r.fail("an instance starts after %d turns and knows of %d", r.turns, turns)
+		r.fail("earlier instances had %d turns, but the next one starts with %d", r.turns, turns)
 	}
 	r.turns, r.mayLose = turns, false
 }

@@ -108,7 +108,7 @@ func (r *run) end() Result {
 		res.Err = r.world.Err()
 	}
 	if res.Err == nil && !well && r.world.Err() == nil {
-		res.Err = fmt.Errorf("not well %v after the last fault: %v", settleTime, r.order)
+		res.Err = fmt.Errorf("not settled %v after the last fault: %v", settleTime, r.order)
 	}
 	return res
 }
@@ -134,7 +134,7 @@ func (r *run) handOff() bool {
 	old.onLoop(old.control.Leave)
 	well := r.settle(func() bool { return old.over() && r.settled() })
 	if now := r.home(); well && r.err == nil && r.counts.Died == died && now.value.turns < r.passivated {
-		r.fail("%s handed %d turns over, and %s knows of %d", old.self.Name, r.passivated, now.self.Name, now.value.turns)
+		r.fail("%s handed off %d turns, but %s has only %d", old.self.Name, r.passivated, now.self.Name, now.value.turns)
 	}
 	return well
 }
@@ -291,17 +291,17 @@ func (r *run) check() {
 		return
 	}
 	if r.plan.guard == byLease || r.plan.planned && !r.plan.kill {
-		r.fail("two at once: %v", active)
+		r.fail("two instances are active: %v", active)
 		return
 	}
 	r.counts.Halves++
 	for i, a := range active {
 		for _, b := range active[:i] {
 			if r.plan.guard == byDowning && a.node.View().Founder == b.node.View().Founder {
-				r.fail("two at once in one cluster: %v, %v", a, b)
+				r.fail("two instances are active in one cluster: %v, %v", a, b)
 			}
 			if together(a.node.View(), b.node.View()) {
-				r.fail("two in one converged view: %v, %v", a, b)
+				r.fail("two instances are active in one converged view: %v, %v", a, b)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (c *counted) note(err error) error {
 		c.first = err
 	}
 	if c.failed.Add(1) > maxFailed {
-		return errors.Join(errors.New("too many calls fail"), c.first)
+		return errors.Join(errors.New("more than 1000 calls failed; the first error follows"), c.first)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ const maxWorkers = 256
 // none is embedded by entities that implement a part of the interface. Its methods fail.
 type none struct{}
 
-var errNone = errors.New("this contestant has no such call")
+var errNone = errors.New("this contestant does not implement the call")
 
 func (none) run(_ int, f func())          { go f() }
 func (none) add(int, int) error           { return errNone }

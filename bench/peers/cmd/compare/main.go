@@ -75,7 +75,7 @@ func choose(only string) (chosen []group, err error) {
 	for name := range strings.SplitSeq(only, ",") {
 		i := slices.Index(names(), name)
 		if i < 0 {
-			return nil, fmt.Errorf("no group %q: want some of %s", name, strings.Join(names(), ", "))
+			return nil, fmt.Errorf("-only: no group %q; the groups are %s", name, strings.Join(names(), ", "))
 		}
 		chosen = append(chosen, all[i])
 	}

@@ -60,7 +60,7 @@ func (a *accounts) echo(_, i int, payload []byte) error {
 // sameLength returns err, or an error if got is not as long as want.
 func sameLength(got, want []byte, err error) error {
 	if err == nil && len(got) != len(want) {
-		return fmt.Errorf("answer of %d bytes, want %d", len(got), len(want))
+		return fmt.Errorf("answer has %d bytes, want %d", len(got), len(want))
 	}
 	return err
 }

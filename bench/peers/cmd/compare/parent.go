@@ -33,7 +33,7 @@ func (p *parent) measure(ctx context.Context, g group, name string, round int) r
 	r, err := p.run(ctx, g, name, round)
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("not done after %v: %w", cellTimeout, err)
+			err = fmt.Errorf("the cell was ended after %v: %w", cellTimeout, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %s: %v\n", g.name, name, err)
 		return broken(err)
@@ -80,7 +80,7 @@ func (p *parent) run(ctx context.Context, g group, name string, round int) (resu
 
 func parse(line string) (r result, err error) {
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
-		return r, fmt.Errorf("a child said %q: %w", line, err)
+		return r, fmt.Errorf("parse the result line %q: %w", line, err)
 	}
 	return r, nil
 }

@@ -72,7 +72,7 @@ func request[M proto.Message](p *protos, i int, m proto.Message) (answer M, err 
 	}
 	answer, ok := got.(M)
 	if !ok {
-		return answer, fmt.Errorf("answer of type %T, want %T", got, answer)
+		return answer, fmt.Errorf("answer has type %T, want %T", got, answer)
 	}
 	return answer, nil
 }

@@ -113,7 +113,7 @@ func packages(only string) (dirs []string, err error) {
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !slices.Contains(wanted, dir) })
 	}
 	if len(dirs) == 0 {
-		return nil, fmt.Errorf("no package to mutate for -only %q", only)
+		return nil, fmt.Errorf("-only %q: no such folder has suites", only)
 	}
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {
