@@ -73,9 +73,9 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestSlowClockGoesBack: what a slow clock showed before it went back, it shows again a
-// little later, so a node that waits for that is not woken for ever. Found by seed 20007770
-// of the scenario "random".
+// TestSlowClockGoesBack: a slow clock goes back, and shows the time before that again a little
+// later. A node that waits for that time is therefore not woken for ever. Found by seed 20007770 of
+// the scenario "random".
 func TestSlowClockGoesBack(t *testing.T) {
 	for ppm := -10_000; ppm < 0; ppm++ {
 		c := clock{ppm: ppm}
@@ -252,10 +252,10 @@ func TestFenceEndsWithThoseThatHoldIt(t *testing.T) {
 	}
 }
 
-// TestOldestComesBackAlone: of two members, the oldest stands still until the server gives
-// its connection up, and the other removes it because it is gone. The
-// oldest comes back when the other cannot be reached: it must not go on by its age.
-// Where the other could not find it gone, or has counted on the oldest since, it must.
+// TestOldestComesBackAlone: of two members, the oldest stands still until the server closes its
+// connection, and the other removes it as gone. When the oldest comes back and cannot reach the
+// other, it must not go on because of its age. It must go on if the other could not find it gone,
+// or has counted on it since.
 func TestOldestComesBackAlone(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -14,7 +14,7 @@ import (
 // theLane is the only lane of a simulated process.
 const theLane = 0
 
-// dataEnv is a process as package calls uses it.
+// dataEnv is a process, as the environment of package calls.
 type dataEnv process
 
 var _ calls.Env = (*dataEnv)(nil)
@@ -110,8 +110,8 @@ func (v *dataEnv) MarkLeft(a transport.Address) {
 	(*process)(v).partIfStranger(a)
 }
 
-// partIfStranger closes the link to a member that has left, if nothing ever came to it that way
-// and it does not listen any more: see peers.Env.
+// partIfStranger closes the link to a member that has left, if nothing ever came on it and the
+// member does not listen any more: see peers.Env.
 func (p *process) partIfStranger(a transport.Address) {
 	if l := p.links[a]; p.left[a] && l != nil && l.Unreached() {
 		p.data.PeerGone(a, 0, false)

@@ -106,8 +106,8 @@ func (s *hosted) delivered(c *inCall, v region.Verdict) {
 		s.process.name, c.Args, c.Sender.Name, c.Via.Name, c.Epoch, v, s.Core.State(), s.Core.Epoch())
 }
 
-// accept is for this process's own encoded calls, by a route that leads here still while
-// current says so.
+// accept takes an encoded call of this process, by a route that leads to this shard as long as
+// current returns true.
 func (s *hosted) accept(e *wire.Envelope, current func() bool) bool {
 	k := keep(e)
 	c := newInCall(s.process.self, &k, s.process.w)

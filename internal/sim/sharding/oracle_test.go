@@ -131,8 +131,7 @@ func (o *oracle) event(p *process, e coordinator.Event) {
 	w.after(w.upTo(60*time.Millisecond), func() { w.strike(victim) })
 }
 
-// writeOff is for a process that has ended or was fenced: what only it knew is
-// lost.
+// writeOff marks as lost what only process p knew, because p has ended or was fenced.
 func (o *oracle) writeOff(p *process) {
 	if p.written || !p.host {
 		return
@@ -229,9 +228,9 @@ func (o *oracle) lose(e *wire.Envelope, format string, args ...any) {
 	}
 }
 
-// timedOut notes that barriers have timed out. Where several leave that may happen
-// without a loss: a sender's old home has left before the sender did, and what it
-// passed on came by way of another.
+// timedOut records that barriers have timed out. When several members leave, that may happen
+// without a loss: a sender's old home has left before the sender, and the calls that it passed on
+// came by another process.
 func (o *oracle) timedOut(p *process, n int) {
 	o.cuts += n
 	if !o.w.plan.mayLose && o.w.plan.leaves == 0 {
@@ -239,7 +238,7 @@ func (o *oracle) timedOut(p *process, n int) {
 	}
 }
 
-// outcome holds a process to what it tells its callers.
+// outcome checks what a process reports to its callers.
 func (o *oracle) outcome(op *operation, out calls.Outcome) {
 	ran := o.ran[op.payload]
 	switch out {

@@ -162,7 +162,7 @@ func (r *route) Local() (routing.Local, bool) {
 // Ask asks for homes.
 func (r *route) Ask() { r.process.after(0, r.process.ask) }
 
-// Waits reports whether a caller waits for the answer.
+// Now returns the world's time.
 func (r *route) Now() time.Time { return r.process.w.now }
 
 func (r *route) Waits(id uint64) bool { return r.process.pending.Waits(id) }

@@ -20,8 +20,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// plans are the kinds of runs. Only where processes end or are cut off may a call
-// be lost; all else holds always.
+// plans are the kinds of runs. A call may be lost only in plans in which processes end or are cut
+// off; all other invariants hold in every plan.
 var plans = []plan{
 	{name: "moves", hosts: 3, clients: 2, shards: 2, moves: 24, stale: 100 * time.Millisecond},
 	{name: "two homes", hosts: 2, clients: 2, shards: 1, moves: 30, stale: 300 * time.Millisecond},
@@ -151,8 +151,8 @@ func TestSeedsThatFailed(t *testing.T) {
 // lost on the way.
 const answerBound = 8 * time.Second
 
-// simulate runs a plan: traffic and faults, then quiet, in which everything must
-// come to an end.
+// simulate runs a plan: first traffic and faults, then no more of either until all calls and moves
+// have ended.
 func simulate(seed uint64, p plan, trace *strings.Builder) *world {
 	if p.anyWay {
 		p.handoff = handoffs[seed%uint64(len(handoffs))]
