@@ -72,7 +72,7 @@ type truth struct {
 	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
 
-// A commit is a commit of the log that counts.
+// A commit is a commit in the log that counts, because no higher claim precedes it.
 type commit struct {
 	position store.Position
 	version  uint64

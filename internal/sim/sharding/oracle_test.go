@@ -54,7 +54,7 @@ type oracle struct {
 	cancelled    int // turns whose cancellation was found
 }
 
-// A life is what an oracle sees of one life of the cluster.
+// A life is what the oracle knows of one life of the cluster.
 type life struct {
 	running  map[string]*process
 	turns    map[string]uint64
@@ -66,7 +66,7 @@ type life struct {
 	forgiven map[string]bool            // entities whose next activation may know less
 }
 
-// life is that of a process's cluster.
+// life returns the life of a process's cluster.
 func (o *oracle) life(p *process) *life {
 	var founder transport.Address
 	if v := p.control.View(); v != nil {
@@ -148,7 +148,7 @@ func (o *oracle) writeOff(p *process) {
 	}
 }
 
-// lastCopy reports whether nobody else may have the shard's state.
+// lastCopy reports whether no other process may have the shard's state.
 func (s *hosted) lastCopy() bool {
 	switch s.Core.State() {
 	case region.Closed, region.Preparing, region.Forwarding:

@@ -169,8 +169,8 @@ func simulate(seed uint64, p plan, trace *strings.Builder) *world {
 	return w
 }
 
-// rest ends the faults, has every process ask every entity, and looks whether all
-// has come to rest.
+// rest ends the faults, makes every process ask every entity, and checks that no call or move is
+// left.
 func (w *world) rest() {
 	w.heal()
 	w.calm = true
@@ -253,7 +253,7 @@ func (w *world) settled() {
 	}
 }
 
-// orders looks whether what operators have ordered is done or in force.
+// orders checks that orders of operators are done or in force.
 func (w *world) orders(at *process) {
 	c := at.control.Coordinator()
 	if w.oracle.paused && !c.Pause().On {

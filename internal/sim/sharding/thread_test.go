@@ -272,7 +272,8 @@ func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time
 	p.after(d, ended)
 }
 
-// callee is whom an entity may call: only later ones, so that calls never circle.
+// callee returns an entity that another may call: only later ones, so that no chain of calls is
+// circular.
 func (s *hosted) callee(from string) (string, placement.ShardID) {
 	ids := s.process.w.ids
 	id := ids[s.process.w.r.IntN(len(ids))]
