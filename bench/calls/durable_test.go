@@ -17,7 +17,6 @@ import (
 	memtransport "github.com/shardgen/shardgen/transport/memory"
 )
 
-// durableEntities is how many durable entities are called.
 const durableEntities = 10_000
 
 // An instantStore acknowledges appends without keeping them, so that a benchmark measures only the

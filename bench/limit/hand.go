@@ -82,13 +82,11 @@ func NewHand(url string) (*Hand, error) {
 	return h, nil
 }
 
-// Request makes one call by nats.Request.
 func (h *Hand) Request(payload []byte) error {
 	_, err := h.request.Request(subjectRequest, payload, 10*time.Second)
 	return err
 }
 
-// Close disconnects.
 func (h *Hand) Close() {
 	for _, c := range h.conns {
 		c.Close()

@@ -72,5 +72,4 @@ func (p *Publishes) Publish(entity int) error {
 	}
 }
 
-// Close disconnects.
 func (p *Publishes) Close() { p.conn.Close() }

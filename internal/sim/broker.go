@@ -24,7 +24,6 @@ func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
 
 func (s *Server) Name() string { return s.name }
 
-// Up reports whether the server runs.
 func (s *Server) Up() bool { return s.up }
 
 // A way is the state of the connection from one server to another.

@@ -111,13 +111,11 @@ func (n *Node) Machine() *membership.Machine { return n.machine }
 // Ended reports whether the process was killed or its machine has ended.
 func (n *Node) Ended() bool { return n.ended }
 
-// Frozen reports whether the process stands still.
 func (n *Node) Frozen() bool { return n.frozen }
 
 // Server returns the server to which the process is connected, or was connected last.
 func (n *Node) Server() *Server { return n.server }
 
-// Connected reports whether the process has a connection.
 func (n *Node) Connected() bool { return n.connected }
 
 // Impaired reports whether the process stands still or has ended, or whether one direction of its

@@ -166,7 +166,6 @@ func (w *World) Err() error { return w.err }
 // At calls do at the given time, or now if that has passed.
 func (w *World) At(at time.Duration, do func()) { w.queue.put(max(at, w.now), eventCall).call = do }
 
-// After calls do after d.
 func (w *World) After(d time.Duration, do func()) { w.At(w.now+d, do) }
 
 // Next returns when the next event or tick is due; ok is false if there is none.
@@ -178,7 +177,6 @@ func (w *World) Next() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// Run runs the world for d.
 func (w *World) Run(d time.Duration) { w.RunUntil(d, 0, nil) }
 
 // maxStill bounds the events and ticks at one time. More of them mean that a machine asks to be
@@ -249,7 +247,6 @@ func (w *World) fail(err error) {
 	}
 }
 
-// happen carries out an event.
 func (w *World) happen(e *event) {
 	switch e.kind {
 	case eventCall:

@@ -71,7 +71,6 @@ type bareLogs struct {
 	logs    [bareShards]bareLog
 }
 
-// A bareLog is the log of one shard.
 type bareLog struct {
 	shard store.Shard
 	begin appendBeginner

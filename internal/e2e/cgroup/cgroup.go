@@ -108,7 +108,6 @@ func (g *Group) Limit(percent int) error {
 	return g.write(g.root.limit, text)
 }
 
-// Add puts a process into the group.
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
 // Throttled returns two counts of periods of 100ms: of is the periods in which the group's

@@ -31,7 +31,6 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// Options say how a cluster runs.
 type Options struct {
 	Program string // that is started as a node, with node.Command as its first argument
 	URL     string // of NATS servers that run; "" means nats-server processes of its own
@@ -184,7 +183,6 @@ func (c *Cluster) hostLocked(name string) (*netns.Host, error) {
 // Servers returns the servers that the cluster has started; none if Options.URL names others.
 func (c *Cluster) Servers() []*natsproc.Server { return c.servers }
 
-// URL returns the URL of the NATS servers.
 func (c *Cluster) URL() string { return c.options.URL }
 
 // urlFor returns the URLs of the servers for a node or caller, that of the server near to it first.

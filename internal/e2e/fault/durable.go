@@ -23,7 +23,6 @@ type Survival struct {
 	Lanes                 *Lanes
 }
 
-// A SurvivalStrike has the figures of one strike.
 type SurvivalStrike struct {
 	Victim string          // the node, nodes or server that were hit
 	After  []time.Duration // the time from the strike until each entity answered again, or with Strike.Slowest its slowest answer; sorted
@@ -37,7 +36,6 @@ func (s SurvivalStrike) p99() time.Duration {
 	return s.After[min(len(s.After)*99/100, len(s.After)-1)]
 }
 
-// Missed describes each figure that is over its limit.
 func (s Survival) Missed() (misses []string) {
 	for _, c := range []struct {
 		what      string
@@ -60,7 +58,6 @@ func (s Survival) Missed() (misses []string) {
 	return append(misses, s.Lanes.missed()...)
 }
 
-// Print writes the figures of each strike and of all strikes together.
 func (s Survival) Print(w io.Writer) error {
 	for i, r := range s.Strikes {
 		var last time.Duration

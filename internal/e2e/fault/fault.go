@@ -81,10 +81,8 @@ type Fault struct {
 // faults are all faults, in the order in which they are listed.
 var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap}
 
-// All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }
 
-// ByName returns the fault with that name.
 func ByName(name string) (Fault, error) {
 	for _, f := range faults {
 		if f.Name == name {
@@ -117,7 +115,6 @@ const (
 	OnDurable
 )
 
-// String names the subject.
 func (s Subject) String() string {
 	switch s {
 	case UnderLoad:
@@ -160,7 +157,6 @@ type Row struct {
 	Misses []string // figures over their limits; none when the run passed
 }
 
-// Missed describes each figure that is over its limit.
 func (r Row) Missed() []string { return r.Misses }
 
 // Print writes a header, the row and its notes.

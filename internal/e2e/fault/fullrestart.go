@@ -51,7 +51,6 @@ type Restart struct {
 	FreshAnswered time.Duration // until the client that was started meanwhile got an answer
 }
 
-// Missed describes each figure that is over its limit.
 func (r Restarts) Missed() (misses []string) {
 	for i, restart := range r.Restarts {
 		if restart.Last > r.Limit {
@@ -61,7 +60,6 @@ func (r Restarts) Missed() (misses []string) {
 	return append(misses, r.Lanes.missed()...)
 }
 
-// Print writes the figures of each restart and of all restarts together.
 func (r Restarts) Print(w io.Writer) error {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	var first, last []time.Duration

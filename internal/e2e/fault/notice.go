@@ -47,7 +47,6 @@ func (n Noticing) Missed() (misses []string) {
 	return misses
 }
 
-// Print writes the figures of each strike and of all strikes together.
 func (n Noticing) Print(w io.Writer) error {
 	var all []time.Duration
 	within := 0

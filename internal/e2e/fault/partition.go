@@ -54,7 +54,6 @@ var partition = Fault{
 	},
 }
 
-// Limits of a partition.
 const (
 	// certainlyRemoved is how long nodes must be cut off to count as certainly removed, with
 	// default settings.
@@ -75,7 +74,6 @@ func sideOf(name string) int {
 	return 2
 }
 
-// A split is a partition under way.
 type split struct {
 	*Run
 	minority  []victim   // on the smaller side when it began

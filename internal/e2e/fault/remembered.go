@@ -35,7 +35,6 @@ type Again struct {
 	Lanes    *Lanes // printed only: nobody calls
 }
 
-// An AgainStrike has the figures of one strike.
 type AgainStrike struct {
 	Victim  string
 	Lived   int             // entities that lived there
@@ -43,7 +42,6 @@ type AgainStrike struct {
 	Doubled []string        // entities that began to live more often than they died
 }
 
-// Missed describes each figure that is over its limit.
 func (a Again) Missed() (misses []string) {
 	for i, r := range a.Strikes {
 		if len(r.After) < r.Lived {
@@ -65,7 +63,6 @@ func (r AgainStrike) last() time.Duration {
 	return r.After[len(r.After)-1]
 }
 
-// Print writes the figures of each strike and of all strikes together.
 func (a Again) Print(w io.Writer) error {
 	var longest []time.Duration
 	for i, r := range a.Strikes {

@@ -246,7 +246,6 @@ func until(ctx context.Context, what string, holds func() bool) error {
 	return nil
 }
 
-// Sleep waits for d.
 func (r *Run) Sleep(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -65,7 +65,6 @@ type Handing struct {
 	Lanes   *Lanes
 }
 
-// A HandedStrike has the figures of one strike.
 type HandedStrike struct {
 	From, To string        // the nodes of the singleton
 	Pause    time.Duration // the longest without an answer, of any caller
@@ -109,7 +108,6 @@ func (h Handing) twoAtOnce() (misses []string) {
 	return misses
 }
 
-// Print writes the figures of each strike and of all strikes together.
 func (h Handing) Print(w io.Writer) error {
 	var pauses []time.Duration
 	failed := 0

@@ -85,7 +85,6 @@ func (a *Attacker) AsCaller(url string) (err error) {
 	return err
 }
 
-// Close ends the connections.
 func (a *Attacker) Close() {
 	a.nc.Close()
 	if a.gateway != nil {
@@ -165,7 +164,6 @@ func (a *Attacker) to(self transport.Peer, m transport.Address, channel string) 
 
 func (a *Attacker) anyMember() transport.Address { return a.members[a.random.IntN(len(a.members))] }
 
-// publish sends one message.
 func (a *Attacker) publish(subject string, data []byte) error {
 	a.sent++
 	if own := (captured{subject, data}); len(data) > 4<<10 {

@@ -95,7 +95,6 @@ type process struct {
 	reports *json.Decoder
 }
 
-// startProcess starts this program as a member.
 func startProcess(url, name string, log io.Writer) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -148,7 +147,6 @@ func (p *process) state() (s State, err error) {
 	return s, nil
 }
 
-// end ends the process.
 func (p *process) end() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Wait()

@@ -31,7 +31,6 @@ type Siege struct {
 	Log      io.Writer     // of the members
 }
 
-// Limits of a Siege.
 const (
 	maxSlower = 3.0 // the other client's p99 in the attack, to that before
 	maxGrown  = 1.2 // the bytes that a member's heap has in use after the attack, to those before
@@ -150,7 +149,6 @@ func awaitMembers(ctx context.Context, reader *admin.Client, n int) (all []trans
 	}
 }
 
-// A run is a siege under way.
 type run struct {
 	Siege
 	out      io.Writer

@@ -16,7 +16,6 @@ import (
 // A Fate is the outcome of a call, as its caller knows it.
 type Fate uint8
 
-// The fates of a call.
 const (
 	Answered  Fate = iota // it ran
 	Told                  // sent without waiting for an answer, and not refused
@@ -47,7 +46,6 @@ func (v *Verdict) note(count *int, format string, args ...any) {
 	}
 }
 
-// A call identifies one call.
 type call struct {
 	entity, sender string
 	seq            uint64
@@ -143,7 +141,6 @@ type Timing struct {
 	P50, P99  time.Duration
 }
 
-// Everyone selects all entities.
 func Everyone(string) bool { return true }
 
 // askers is the number of goroutines that collect the entities' reports.

@@ -82,7 +82,6 @@ func (s *namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getp
 
 func (s *namespace) close() error { return s.file.Close() }
 
-// run runs a program in the namespace.
 func (s *namespace) run(stdin, program string, args ...string) error {
 	_, err := s.output(stdin, program, args...)
 	return err

@@ -27,7 +27,6 @@ import (
 // Command is the first argument of a program that runs as a node.
 const Command = "node"
 
-// Options say how a node runs.
 type Options struct {
 	URL     string // of the NATS servers
 	CA      string // the file of the authority that signed the servers' certificate; "" means the system's

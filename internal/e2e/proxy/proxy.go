@@ -60,7 +60,6 @@ func (p *Proxy) Spent() bool {
 	return p.budget == 0
 }
 
-// Bytes returns how many bytes were forwarded.
 func (p *Proxy) Bytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +167,6 @@ func (p *Proxy) pass(to net.Conn, b []byte) bool {
 	return err == nil && !spent
 }
 
-// abort closes a connection by a reset.
 func abort(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -26,7 +26,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Options choose a random run.
 type Options struct {
 	Seed uint64
 	// Trace, if set, is told every line of the trace.
@@ -54,7 +53,6 @@ type Counts struct {
 	Ups, Downs, Removals, Leaves, Rejoins, SelfDowned, JoinFailed, Fenced, Unreachable int
 }
 
-// A run is a random run under way.
 type run struct {
 	plan   plan
 	world  *sim.World
@@ -178,7 +176,6 @@ func (r *run) ended(n *sim.Node, last membership.Event) {
 	}
 }
 
-// heal ends all faults.
 func (r *run) heal() {
 	w := r.world
 	r.calm = true

@@ -5,7 +5,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// faults makes the faults of a run.
 type faults struct{ *run }
 
 // kinds has each fault as often as its weight in the random choice.
@@ -25,7 +24,6 @@ var kinds = []func(faults){
 // downing split a cluster.
 var harmless = []func(faults){faults.join, faults.restart, faults.kill, faults.killSome, faults.killHost, faults.leave}
 
-// any makes a random fault.
 func (r faults) any() {
 	all := kinds
 	if r.plan.config.Downing == membership.DowningAuto {

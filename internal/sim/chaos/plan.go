@@ -141,7 +141,6 @@ func newConfig(r *rand.Rand) membership.Config {
 	return c
 }
 
-// name returns the name of the i-th node.
 func name(i int) string { return fmt.Sprintf("n%02d", i) }
 
 // server returns the index of a server for the i-th node.

@@ -13,7 +13,6 @@ import (
 // A Result has the outcome of a run.
 type Result = sim.Result[Counts]
 
-// A run is a simulation under way.
 type run struct {
 	plan        plan
 	w           *world

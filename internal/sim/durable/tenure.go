@@ -64,7 +64,6 @@ func (t *tenure) take() durable.Effects {
 	return t.core.Take()
 }
 
-// step carries out the core's effects.
 func (t *tenure) step() {
 	h, r := t.home, t.home.r
 	if err := t.core.Check(); err != nil {

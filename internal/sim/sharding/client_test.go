@@ -46,7 +46,6 @@ func (v *clientEnv) Direct(transport.Peer, []byte) error { return nil }
 
 func (v *clientEnv) Waiting(string) int { return v.process.held() }
 
-// SetTable takes a newer table.
 func (v *clientEnv) SetTable(t *placement.Table) { v.process.takeTable(t) }
 
 // BeginAnew forgets what the client knew of an earlier life of the cluster.
@@ -102,13 +101,11 @@ func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 // A worldEnv is the part of the control planes' environment that members and clients share.
 type worldEnv struct{ process *process }
 
-// Now is the world's time.
 func (v worldEnv) Now() time.Time { return v.process.w.now }
 
 // Link is the process's connection to the control channel.
 func (v worldEnv) Link() control.Link { return controlLink(v) }
 
-// Log takes a line into the trace.
 func (v worldEnv) Log(l control.Level, text string, args ...any) {
 	if l >= control.Info {
 		v.process.w.log("%s: %s %v", v.process.name, text, args)
@@ -138,7 +135,6 @@ func (l controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payl
 	return nil
 }
 
-// Broadcast sends a message to all hosts.
 func (l controlLink) Broadcast(payload []byte) error {
 	for _, to := range l.process.w.procs {
 		if to.host && to.alive {
@@ -188,7 +184,6 @@ func (l controlLink) State(transport.Channel) transport.State {
 	return transport.State{Connected: true}
 }
 
-// MaxPayload is what the broker takes.
 func (l controlLink) MaxPayload() int { return 1 << 20 }
 
 // hear takes a message of the control channel.

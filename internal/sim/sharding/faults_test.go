@@ -211,7 +211,6 @@ func (w *world) cutOff(p *process, d time.Duration) {
 	w.isolate(p, kind != 2, kind != 1, d)
 }
 
-// leaveAny lets a host leave in order.
 func (w *world) leaveAny() {
 	if p := w.victim(); p != nil {
 		w.leave(p)
@@ -268,7 +267,6 @@ func (w *world) pin() {
 	asker.control.pin(w.ids[w.r.IntN(len(w.ids))], to.name)
 }
 
-// heal ends all faults.
 func (w *world) heal() {
 	w.log("the faults end")
 	w.faulty = false

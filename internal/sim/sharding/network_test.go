@@ -53,7 +53,6 @@ func (w *world) split(d time.Duration) {
 	})
 }
 
-// mend ends all cuts.
 func (w *world) mend() {
 	w.parted = time.Time{}
 	if servers := w.members.Servers(); len(servers) > 1 {

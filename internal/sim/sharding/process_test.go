@@ -154,7 +154,6 @@ func (p *process) end() {
 	}
 }
 
-// stop ends a process for good.
 func (p *process) stop() {
 	w := p.w
 	if !p.alive {
@@ -205,7 +204,6 @@ func (p *process) breakConnection(d time.Duration) {
 	})
 }
 
-// arrive handles a frame.
 func (p *process) arrive(payload []byte) {
 	if !p.alive || !p.connected {
 		return
@@ -288,7 +286,6 @@ func (p *process) depart() {
 	})
 }
 
-// takeTable takes a newer table.
 func (p *process) takeTable(t *placement.Table) {
 	old := p.table
 	p.table = t

@@ -108,7 +108,6 @@ func (v *controlEnv) Operate(_ *operator.Request, _ func(operator.Answer))      
 // A controlLink is a process's connection to the control channel.
 type controlLink actor
 
-// Send sends a message to one process.
 func (l *controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload []byte) error {
 	if other := l.run.actors[to.Address]; other != nil {
 		l.post(other, payload)
@@ -116,7 +115,6 @@ func (l *controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, pay
 	return nil
 }
 
-// Broadcast sends a message to all processes.
 func (l *controlLink) Broadcast(payload []byte) error {
 	for _, other := range l.run.order {
 		if !other.node.Ended() {

@@ -4,7 +4,6 @@ import (
 	"github.com/shardgen/shardgen/internal/sim"
 )
 
-// faults makes the faults of a run.
 type faults struct{ *run }
 
 // any makes a random fault or event. Half of the time it strikes the process with the active
@@ -119,7 +118,6 @@ func (r faults) mend() {
 	clear(r.parted)
 }
 
-// heal ends all faults.
 func (r faults) heal() {
 	r.calm, r.healed = true, r.world.Now()
 	r.trace("all faults end")

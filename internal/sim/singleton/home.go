@@ -161,7 +161,6 @@ func (h *home) end(how string) {
 	h.run.trace("%s: the instance %s", h.self.Name, how)
 }
 
-// EndTurn ends a turn of the instance.
 func (h *home) EndTurn(e *region.Entity) {
 	h.shard.LeaveTurn(e, h.Ticks())
 }
@@ -193,7 +192,6 @@ func (h *home) MaxPayload() int                          { return 1 << 20 }
 func (h *home) Learn(transport.Address, placement.Epoch) {}
 func (h *home) Progress()                                { h.actor().onLoop(func() { h.control.Progress(h.shard.ID) }) }
 
-// Lead activates the instance.
 func (h *home) Lead(e *region.Entity) { h.instance.Lead(e) }
 
 // Drained hands off after at most 300 ms, because stop hooks take time.
@@ -236,7 +234,6 @@ func (h *home) Why(_ *shardhost.Call, v region.Verdict) string { return v.String
 
 func (h *home) never(what string) { h.run.fail("%s: %s", h.self.Name, what) }
 
-// leaseTTL is how long the lease lasts.
 const leaseTTL = 4 * time.Second
 
 // leases is the store's only lease: its holder and when it ends. The holder's clock is here that of
@@ -281,7 +278,6 @@ type requests actor
 
 var _ singlehost.Leases = (*requests)(nil)
 
-// Acquire requests the lease.
 func (q *requests) Acquire(c store.Claim, within time.Duration, done func(store.Held, error)) {
 	q.ask(within, func(now time.Duration) (store.Held, error) { return q.run.store.acquire(c, now) }, func(h store.Held, err error) {
 		if err == nil {
@@ -301,7 +297,6 @@ func (q *requests) Renew(h store.Held, within time.Duration, done func(store.Hel
 	})
 }
 
-// Release releases the lease.
 func (q *requests) Release(h store.Held, within time.Duration, done func(error)) {
 	q.ask(within, func(time.Duration) (store.Held, error) {
 		q.run.store.release(h)
@@ -363,7 +358,6 @@ func (a *actor) link(to transport.Address) *link {
 // Peer returns the process at the other end.
 func (l *link) Peer() transport.Peer { return l.to.self }
 
-// Append sends an envelope.
 func (l *link) Append(e *wire.Envelope) (uint64, error) {
 	if l.from.gone[l.to.self.Address] {
 		return 0, peers.ErrGone
@@ -381,7 +375,6 @@ func (l *link) Append(e *wire.Envelope) (uint64, error) {
 	return l.seq, nil
 }
 
-// AppendAll sends envelopes in order.
 func (l *link) AppendAll(parts []*wire.Envelope) error {
 	for _, e := range parts {
 		if _, err := l.Append(e); err != nil {

@@ -21,7 +21,6 @@ type Counts struct {
 // A Result has the outcome of a run.
 type Result = sim.Result[Counts]
 
-// A run is a simulation under way.
 type run struct {
 	plan       plan
 	world      *sim.World

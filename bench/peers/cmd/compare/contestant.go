@@ -32,7 +32,6 @@ type setup struct {
 	ports   []int  // free ports of a member, the same for all members of a cluster
 }
 
-// portsEach is how many ports a member has.
 const portsEach = 3
 
 // port returns the i-th port of a member.
@@ -56,7 +55,6 @@ type entities interface {
 	io.Closer
 }
 
-// maxWorkers bounds the number of callers.
 const maxWorkers = 256
 
 // none is embedded by entities that implement a part of the interface. Its methods fail.

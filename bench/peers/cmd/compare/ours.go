@@ -23,7 +23,6 @@ import (
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
-// textOf returns a text of n bytes.
 func textOf(n int) string { return strings.Repeat("x", n) }
 
 // accounts are entities of this project.
@@ -279,7 +278,6 @@ func join(ctx context.Context, cfg shard.Config) (member, error) {
 	})
 }
 
-// await polls done until it returns true.
 func await(ctx context.Context, done func() bool) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

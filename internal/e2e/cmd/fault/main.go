@@ -23,7 +23,6 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/node"
 )
 
-// Exit codes.
 const (
 	exitOK    = 0
 	exitMiss  = 1

@@ -29,7 +29,6 @@ import (
 // scenarios.
 const random, everything = "random", "all"
 
-// flags are the command's flags.
 type flags struct {
 	scenario      string
 	nodes         int
