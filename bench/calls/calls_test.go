@@ -29,7 +29,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// serverURL is that of the nats-server process that all benchmarks share.
+// serverURL is the URL of the nats-server process that all benchmarks share.
 var serverURL string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -49,7 +49,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// payloads are the argument sizes of all benchmarks; each call returns as much.
+// payloads are the sizes of arguments in all benchmarks; answers are as large.
 var payloads = []struct {
 	name  string
 	bytes int
@@ -58,7 +58,7 @@ var payloads = []struct {
 	{"1KiB", 1024},
 }
 
-// manyCallers is how many goroutines call at once in the loaded benchmarks.
+// manyCallers is the number of goroutines that call at once in loaded benchmarks.
 const manyCallers = 256
 
 // callerCounts are the loads of the remote benchmarks.
@@ -106,7 +106,7 @@ func cpuTime() int64 {
 	return r.Utime.Nano() + r.Stime.Nano()
 }
 
-// fromMany spreads b.N calls over goroutines; b.Loop counts for one only.
+// fromMany spreads b.N calls over goroutines, because b.Loop works in one goroutine only.
 func fromMany(b *testing.B, callers int, call func() error) {
 	before := cpuTime()
 	defer func() { b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op") }()
@@ -283,8 +283,8 @@ func benchmarkLocalTell(b *testing.B) {
 	told.settle(b)
 }
 
-// benchmarkTellOne has one sender tell one entity of its process. The time ends when the last
-// tell has run.
+// benchmarkTellOne measures tells of one sender to one entity of its process. The measured time
+// ends when the last tell has run.
 func benchmarkTellOne(b *testing.B) {
 	node := startNode(b)
 	ref, ctx := references(b, node, 1)[0], context.Background()
@@ -302,8 +302,8 @@ func benchmarkTellOne(b *testing.B) {
 	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
 }
 
-// told keeps a window of tells under way: every so often it asks an entity of
-// each shard in turn, which the tells before have passed by then.
+// told bounds the tells under way: after every so many tells it asks an entity of one shard, for
+// each shard in turn. The answer shows that earlier tells to that shard have run.
 type told struct {
 	refs  []fixture.AccountRef
 	tells []fixture.AccountTell
@@ -335,11 +335,11 @@ func (t *told) echo(payload []byte) error {
 	return taken(send)
 }
 
-// refused is who tries again: one at a time, for many would take the time that what is
-// under way needs.
+// refused lets one refused sender retry at a time. Many of them would take the processor time that
+// running tells need.
 var refused sync.Mutex
 
-// taken sends until it is not refused because so much is under way.
+// taken repeats send while it is refused because of overload.
 func taken(send func() error) error {
 	err := send()
 	if !errors.Is(err, shard.ErrOverloaded) {
@@ -354,7 +354,7 @@ func taken(send func() error) error {
 	return err
 }
 
-// settle waits until everything told has run.
+// settle waits until all tells have run.
 func (t *told) settle(tb testing.TB) {
 	tb.Helper()
 	for _, r := range t.refs {

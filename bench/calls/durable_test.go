@@ -17,11 +17,10 @@ import (
 	memtransport "github.com/shardgen/shardgen/transport/memory"
 )
 
-// durableEntities is how many durable entities are called.
 const durableEntities = 10_000
 
-// An instantStore acknowledges appends without keeping them, so that only the calls cost
-// something.
+// An instantStore acknowledges appends without keeping them, so that a benchmark measures only the
+// calls.
 type instantStore struct {
 	*memory.Client
 	shards instantShards
@@ -36,7 +35,7 @@ type instantShards struct {
 	queue   chan func() // acknowledgements that come later; nil means they come at once
 }
 
-// acknowledge makes the acknowledgements of queue until that is closed.
+// acknowledge acknowledges the appends in queue until it is closed.
 func (s *instantShards) acknowledge() {
 	var due []func()
 	for f := range s.queue {
@@ -66,9 +65,9 @@ func (s *instantShards) BeginAppend(_ store.Shard, expect store.Position, _ []by
 	return true
 }
 
-// BenchmarkDurable has the costs of a call of a durable entity in its process. For a lone caller the
-// store acknowledges at once. Compare cpu-ns/op on one processor (-cpu 1), because time on the clock
-// includes that of other processes.
+// BenchmarkDurable measures calls to a durable entity in its process. For a lone caller the store
+// acknowledges at once. Compare cpu-ns/op on one processor (-cpu 1), because wall time includes
+// other processes.
 func BenchmarkDurable(b *testing.B) {
 	b.Run("lone", func(b *testing.B) { benchmarkDurable(b, 1) })
 	for _, callers := range []int{256, 4096} {

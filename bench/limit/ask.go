@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A Requester makes calls by batches, with a pending table of its own. It is safe
+// A Requester makes calls in batches, and keeps the pending calls in a table of its own. It is safe
 // for concurrent use.
 type Requester struct {
 	out     *writer
@@ -18,15 +18,16 @@ type Requester struct {
 	calls   sync.Pool
 }
 
-// A stripe has a share of the pending calls, so that callers rarely wait for each other.
+// A stripe holds a part of a Requester's pending calls. Calls in different stripes do not wait for
+// each other's lock.
 type stripe struct {
 	mu    sync.Mutex
 	calls map[uint64]chan []byte
 	_     [48]byte // a cache line each
 }
 
-// NewRequester returns a Requester for the process that answers on subject. It works until stop is
-// called. Errors of received messages go to fail.
+// NewRequester returns a Requester that calls the process that serves subject. Calls work until
+// stop. fail gets errors of received messages.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()
 	r = newRequester(func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) })
@@ -46,7 +47,7 @@ func newRequester(publish func(batch []byte) error) *Requester {
 
 func (r *Requester) stripe(id uint64) *stripe { return &r.stripes[id%uint64(len(r.stripes))] }
 
-// Ask makes one call.
+// Ask makes one call and returns the answer.
 func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	done := r.calls.Get().(chan []byte)
 	id := r.lastID.Add(1)
@@ -64,7 +65,8 @@ func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// answered ends the calls whose replies are in a batch. The callers keep parts of it.
+// answered ends the calls whose answers are in batch. The answers are slices of batch, which must
+// not be used again.
 func (r *Requester) answered(batch []byte) error { return eachEnvelope(batch, r.finish) }
 
 func (r *Requester) finish(id uint64, payload []byte) error {
@@ -74,14 +76,14 @@ func (r *Requester) finish(id uint64, payload []byte) error {
 	delete(s.calls, id)
 	s.mu.Unlock()
 	if done == nil {
-		return fmt.Errorf("reply %d: nobody waits for it", id)
+		return fmt.Errorf("reply to call %d: no caller waits for it", id)
 	}
 	done <- payload
 	return nil
 }
 
-// Answer answers every envelope on subject with itself, one message of replies
-// for a message of calls, until stop is called.
+// Answer serves subject until stop: it answers each envelope with the same payload, and sends the
+// answers to one message of calls in one message.
 func Answer(conn *nats.Conn, subject string, fail func(error)) (stop func(), err error) {
 	var replies []byte
 	return receive(conn, subject, func(m *nats.Msg) (err error) {

@@ -1,5 +1,5 @@
-// Package limit is code written by hand on NATS and on TCP: requests, batches, and acknowledged
-// publishes. Remote calls cannot beat its batches. Benchmarks compare with it.
+// Package limit is the limit with which benchmarks compare: requests, batches and acknowledged
+// publishes, written by hand on NATS and on TCP. Remote calls cannot be faster than its batches.
 package limit
 
 import (
@@ -11,14 +11,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Subjects of a process that serves the limits.
+// Subjects on which a process serves the limits.
 const (
 	subjectRequest = "bench.request"
 	subjectBatch   = "bench.batch"
 	subjectTell    = "bench.tell"
 )
 
-// Serve answers nats.Request and batches, and counts one-way batches, until stop is called.
+// Serve answers nats.Request and batches of calls, and counts one-way envelopes, until stop is
+// called.
 func Serve(url string) (stop func(), err error) {
 	var conns []*nats.Conn
 	stop = func() {
@@ -58,7 +59,7 @@ type Hand struct {
 	conns   []*nats.Conn
 }
 
-// NewHand connects to the broker.
+// NewHand connects to the broker at url.
 func NewHand(url string) (*Hand, error) {
 	h := new(Hand)
 	for range 3 {
@@ -81,13 +82,11 @@ func NewHand(url string) (*Hand, error) {
 	return h, nil
 }
 
-// Request makes one call by nats.Request.
 func (h *Hand) Request(payload []byte) error {
 	_, err := h.request.Request(subjectRequest, payload, 10*time.Second)
 	return err
 }
 
-// Close disconnects.
 func (h *Hand) Close() {
 	for _, c := range h.conns {
 		c.Close()

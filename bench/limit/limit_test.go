@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A flush does not wait for an envelope that another caller has counted and not yet written: the
-// receiver acknowledges it only with many others.
+// A flush does not wait for an envelope that another caller has counted but not written, because
+// the receiver acknowledges that envelope only together with many others.
 func TestFlushBesideATell(t *testing.T) {
 	var told counter
 	var teller *Teller

@@ -9,21 +9,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// CommitBytes is the payload of a publish by hand: about as much as the commit of one turn.
+// CommitBytes is the payload of a publish by hand: about the size of one turn's commit.
 const CommitBytes = 128
 
 // maxPublishers is how many callers may publish at once.
 const maxPublishers = 4096
 
-// Publishes writes each entity's state by hand to a subject of its own, by
-// compare-and-set on its last write, as one would without this project.
+// Publishes writes the state of each entity to a subject of its own. A write expects the sequence
+// of the entity's last write (compare-and-set), as an application without shardgen would.
 type Publishes struct {
 	conn *nats.Conn
 	js   jetstream.JetStream
 	last []uint64 // by entity; each has one caller
 }
 
-// NewPublishes connects to a server with JetStream and creates an empty stream with so many replicas.
+// NewPublishes connects to a server with JetStream and creates an empty stream with that many
+// replicas.
 func NewPublishes(ctx context.Context, url string, replicas, entities int) (*Publishes, error) {
 	conn, err := nats.Connect(url)
 	if err != nil {
@@ -41,7 +42,8 @@ func NewPublishes(ctx context.Context, url string, replicas, entities int) (*Pub
 	return &Publishes{conn: conn, js: js, last: make([]uint64, entities)}, nil
 }
 
-// createStream tries up to 30 times, because the servers may not have a leader yet.
+// createStream creates a stream. It tries up to 30 times, because the servers may not have elected
+// a leader yet.
 func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (err error) {
 	for range 30 {
 		try, cancel := context.WithTimeout(ctx, time.Second)
@@ -70,5 +72,4 @@ func (p *Publishes) Publish(entity int) error {
 	}
 }
 
-// Close disconnects.
 func (p *Publishes) Close() { p.conn.Close() }

@@ -24,7 +24,7 @@ func writeFrame(conn net.Conn, kind byte, body []byte) error {
 	return err
 }
 
-// readFrame reads into memory, if the body fits there.
+// readFrame reads a frame. The body is in memory if it fits there, and otherwise allocated.
 func readFrame(r *bufio.Reader, memory []byte) (kind byte, body []byte, err error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -39,7 +39,8 @@ func readFrame(r *bufio.Reader, memory []byte) (kind byte, body []byte, err erro
 	return header[4], body, err
 }
 
-// A TCP has calls and one-way messages in batches on a TCP connection of its own, without a broker.
+// A TCP makes calls and sends one-way envelopes, in batches, on a TCP connection of its own instead
+// of a broker.
 type TCP struct {
 	Requester *Requester
 	Teller    *Teller
@@ -49,7 +50,7 @@ type TCP struct {
 	reader sync.WaitGroup
 }
 
-// DialTCP connects to a process with ServeTCP. Errors of the connection go to fail.
+// DialTCP connects to a process that runs ServeTCP. fail gets errors of the connection.
 func DialTCP(address string, fail func(error)) (*TCP, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -67,7 +68,7 @@ func DialTCP(address string, fail func(error)) (*TCP, error) {
 	return t, nil
 }
 
-// read takes answers until the connection fails.
+// read receives answers and counts until the connection fails.
 func (t *TCP) read() error {
 	r := bufio.NewReaderSize(t.conn, maxBatch)
 	for {
@@ -86,15 +87,15 @@ func (t *TCP) read() error {
 	}
 }
 
-// Close disconnects. Nothing may be under way.
+// Close disconnects. No call may be under way.
 func (t *TCP) Close() {
 	t.pump()
 	_ = t.conn.Close()
 	t.reader.Wait()
 }
 
-// ServeTCP answers every call with itself and counts one-way envelopes, until the listener is
-// closed and its connections have ended. Errors of connections go to fail.
+// ServeTCP answers every call with its payload and counts one-way envelopes. It returns when l is
+// closed and all connections have ended. fail gets errors of connections.
 func ServeTCP(l net.Listener, fail func(error)) error {
 	var conns sync.WaitGroup
 	defer conns.Wait()
@@ -112,7 +113,8 @@ func ServeTCP(l net.Listener, fail func(error)) error {
 	}
 }
 
-// serveConn answers until the connection fails; io.EOF is its orderly end.
+// serveConn answers the calls of one connection until it fails. io.EOF means that the caller has
+// closed it.
 func serveConn(conn net.Conn) error {
 	r := bufio.NewReaderSize(conn, maxBatch)
 	var frame, replies []byte

@@ -9,15 +9,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TellWindow bounds the envelopes under way, so that the figure counts arrived ones, and the server
-// never meets a slow consumer.
+// TellWindow bounds the envelopes that a Teller has sent and the receiver has not acknowledged. The
+// server thus never meets a slow consumer, and the rate of tells is that of arrived envelopes.
 const TellWindow = 16 << 10
 
-// flushID marks an envelope that is acknowledged at once.
+// flushID is the id of an envelope that the receiver acknowledges at once.
 const flushID = 0
 
-// A Teller sends envelopes one way. The receiver acknowledges how many arrived,
-// once each quarter of the window. It is safe for concurrent use.
+// A Teller sends envelopes one way. The receiver reports how many have arrived after each quarter
+// of TellWindow. A Teller is safe for concurrent use.
 type Teller struct {
 	out           *writer
 	sent, arrived atomic.Uint64
@@ -25,7 +25,8 @@ type Teller struct {
 	progress      sync.Cond // signalled when arrived grows
 }
 
-// NewTeller sends to the counting process on subject, until stop is called.
+// NewTeller returns a Teller that sends to the process that runs Count on subject. It works until
+// stop is called; fail gets errors.
 func NewTeller(conn *nats.Conn, subject string, fail func(error)) (t *Teller, stop func(), err error) {
 	acks := conn.NewInbox()
 	t = newTeller(func(batch []byte) error { return conn.PublishRequest(subject, acks, batch) })
@@ -47,7 +48,7 @@ func newTeller(publish func(batch []byte) error) *Teller {
 	return t
 }
 
-// acknowledged takes the receiver's count.
+// acknowledged handles a report of the receiver: how many envelopes have arrived.
 func (t *Teller) acknowledged(count []byte) error {
 	if len(count) != 8 {
 		return fmt.Errorf("acknowledgement of %d bytes, want 8", len(count))
@@ -59,7 +60,8 @@ func (t *Teller) acknowledged(count []byte) error {
 	return nil
 }
 
-// Count counts the envelopes of one Teller on subject, until stop is called.
+// Count receives the envelopes of one Teller on subject and acknowledges them, until stop is
+// called.
 func Count(conn *nats.Conn, subject string, fail func(error)) (stop func(), err error) {
 	var c counter
 	return receive(conn, subject, func(m *nats.Msg) error {
@@ -74,7 +76,7 @@ func Count(conn *nats.Conn, subject string, fail func(error)) (stop func(), err 
 // A counter is the receiver's side of a Teller.
 type counter struct{ arrived, acked uint64 }
 
-// count counts a batch, and reports whether the sender is to be told.
+// count counts the envelopes of a batch, and reports whether an acknowledgement is due.
 func (c *counter) count(batch []byte) (due bool, err error) {
 	err = eachEnvelope(batch, func(id uint64, _ []byte) error {
 		c.arrived++
@@ -87,7 +89,7 @@ func (c *counter) count(batch []byte) (due bool, err error) {
 	return due, err
 }
 
-// Tell sends one envelope, when the window has room for it.
+// Tell sends one envelope. It waits while TellWindow envelopes are unacknowledged.
 func (t *Teller) Tell(payload []byte) error {
 	id := t.sent.Add(1)
 	if id > t.arrived.Load()+TellWindow {
@@ -100,7 +102,7 @@ func (t *Teller) Tell(payload []byte) error {
 // Counts returns how many envelopes were sent, and how many of them have arrived.
 func (t *Teller) Counts() (sent, arrived uint64) { return t.sent.Load(), t.arrived.Load() }
 
-// Flush waits until everything told before has arrived.
+// Flush waits until all envelopes that were told before have arrived.
 func (t *Teller) Flush() error {
 	t.sent.Add(1)
 	// It does not wait for t.sent arrivals: another caller may have counted an envelope before

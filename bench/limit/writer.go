@@ -10,12 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// maxBatch ends a batch, in bytes: past it NATS gains nothing from larger messages.
+// maxBatch is the size at which a batch is full, in bytes. NATS gains nothing from larger messages.
 const maxBatch = 64 << 10
 
-// A writer gathers envelopes into batches. A goroutine that finds it idle publishes at
-// once, or wakes the pump to do it; meanwhile others only append. It is safe for
-// concurrent use.
+// A writer collects envelopes into batches. If no batch is being published, the goroutine that
+// appends an envelope publishes it or wakes the pump to do so; other goroutines only append
+// meanwhile. A writer is safe for concurrent use.
 type writer struct {
 	publish func(batch []byte) error
 	loaded  func() bool   // whether a yield is likely to gather more
@@ -35,8 +35,8 @@ func newWriter(publish func([]byte) error, loaded func() bool) *writer {
 	return w
 }
 
-// pump lets a goroutine publish from now on, until stop is called: a single
-// caller that waits for no answer then gathers too. Errors go to fail.
+// pump makes a goroutine of the writer publish, until stop is called. Batches then also form for a
+// single caller that waits for no answer. fail gets errors of publishing.
 func (w *writer) pump(fail func(error)) (stop func()) {
 	w.wake = make(chan struct{}, 1)
 	var pump sync.WaitGroup
@@ -56,7 +56,7 @@ func (w *writer) pump(fail func(error)) (stop func()) {
 	}
 }
 
-// write appends an envelope. place is its place in the order in which envelopes arrive, from 1.
+// write appends an envelope. place is its number, from 1, in the order in which envelopes arrive.
 func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +77,8 @@ func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
 	return place, w.drainLocked()
 }
 
-// drainLocked publishes until nothing is left or publishing fails. It gives up the lock meanwhile.
+// drainLocked publishes batches until no envelope is left or publishing fails. It releases w.mu
+// while it publishes.
 func (w *writer) drainLocked() error {
 	defer func() { w.writing = false }()
 	for len(w.gathered) > 0 {
@@ -109,7 +110,7 @@ func appendEnvelope(b []byte, id uint64, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-var errEnvelope = errors.New("read batch: cut envelope")
+var errEnvelope = errors.New("read batch: an envelope is truncated")
 
 // nextEnvelope splits the first envelope off batch.
 func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
@@ -125,7 +126,8 @@ func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
 	return id, rest[:n], rest[n:], nil
 }
 
-// eachEnvelope calls f for the envelopes of a batch, until one is cut or f fails.
+// eachEnvelope calls f for each envelope of batch, and returns the first error of f or that of a
+// truncated envelope.
 func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
 	for len(batch) > 0 {
 		id, payload, rest, err := nextEnvelope(batch)
@@ -140,8 +142,8 @@ func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
 	return nil
 }
 
-// receive gives handle the messages of subject in order, until stop is called. It returns
-// when the server knows the subscription.
+// receive calls handle for each message of subject, in order, until stop is called. It returns when
+// the server has registered the subscription. fail gets errors of handle.
 func receive(conn *nats.Conn, subject string, handle func(*nats.Msg) error, fail func(error)) (stop func(), err error) {
 	messages := make(chan *nats.Msg, 64<<10)
 	sub, err := conn.ChanSubscribe(subject, messages)

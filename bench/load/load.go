@@ -1,5 +1,5 @@
-// Package load calls from many goroutines for a while, and measures throughput, latency and
-// processor time. All contestants of a benchmark use it, so that their figures compare.
+// Package load makes calls from many goroutines for some time, and measures throughput, latency and
+// processor time. All contestants of a benchmark use it, so that their figures can be compared.
 package load
 
 import (
@@ -21,7 +21,8 @@ type Measure struct {
 	PerAppend float64       // calls that one append to a log has, where that is counted
 }
 
-// A Load says how calls are made. The zero value is for calls that any goroutine may make.
+// A Load says how Run and Bulk make calls. With the zero value callers do not warm up, and each has
+// a goroutine of its own.
 type Load struct {
 	// Warm is how many calls each caller has made when the measurement begins. A new goroutine
 	// makes its first calls while its stack grows, and thousands of callers make few calls in a
@@ -32,22 +33,23 @@ type Load struct {
 	Go func(worker int, f func())
 }
 
-// Run calls from so many goroutines until the time is over. worker is the number of the
-// goroutine, and i that of its call.
+// Run makes calls from that many goroutines for d. worker is the number of the goroutine, from 0,
+// and i the number of its call.
 func Run(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	return Load{}.Run(callers, d, call)
 }
 
-// Bulk is Run for calls as short as reading the clock. It reads the clock once in many calls.
+// Bulk is Run for calls about as short as reading the clock: it reads the clock once for many
+// calls.
 func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	return Load{}.Bulk(callers, d, call)
 }
 
-// roomForCalls is the number of calls recorded without allocating, because an allocation would
-// count as the contestant's.
+// roomForCalls is the number of latencies that are recorded without allocating, because allocations
+// of the measurement would count as the contestant's.
 const roomForCalls = 1 << 20
 
-// Run is the function Run with this load.
+// Run does the same as the function Run, with the settings of l.
 func (l Load) Run(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	var (
 		mu      sync.Mutex
@@ -106,10 +108,10 @@ func (l Load) Run(callers int, d time.Duration, call func(worker, i int) error) 
 	return m, fail
 }
 
-// strideCalls is how many short calls go between two looks at the clock.
+// strideCalls is the number of calls that Bulk makes between two readings of the clock.
 const strideCalls = 256
 
-// Bulk is the function Bulk with this load.
+// Bulk does the same as the function Bulk, with the settings of l.
 func (l Load) Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	m, err := l.Run(callers, d, func(w, i int) error {
 		for k := range strideCalls {
@@ -126,7 +128,8 @@ func (l Load) Bulk(callers int, d time.Duration, call func(worker, i int) error)
 	return m, err
 }
 
-// cpuTime is the processor time of this process. On a shared machine it is steadier than wall time.
+// cpuTime returns the processor time that this process has used. On a shared machine it varies less
+// than wall time.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -135,5 +138,6 @@ func cpuTime() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// Pick spreads calls over n entities so that neither neighbours nor callers meet.
+// Pick returns the entity, from 0 to n-1, of a worker's i-th call. Successive calls and different
+// workers get entities that are far apart.
 func Pick(worker, i, n int) int { return int(uint32(worker*7919+i) * 2654435761 % uint32(n)) }

@@ -12,7 +12,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// Config returns the configuration of a process of a cluster.
+// Config returns the configuration of a process that belongs to a cluster.
 func Config(url, cluster, name string) shard.Config {
 	return shard.Config{
 		Cluster: cluster, Name: name, Transport: natstransport.New(url),
@@ -20,7 +20,7 @@ func Config(url, cluster, name string) shard.Config {
 	}
 }
 
-// Direct is Config with direct lanes.
+// Direct returns the same as Config, with direct lanes.
 func Direct(url, cluster, name string) shard.Config {
 	cfg := Config(url, cluster, name)
 	cfg.Direct.Listen = "127.0.0.1:0" // a client only dials
@@ -36,11 +36,11 @@ func Member(ctx context.Context, cfg shard.Config, opts ...shard.HostOption) (*s
 	return node, node.Start(ctx)
 }
 
-// AwaitDirect calls an entity until frames go directly.
+// AwaitDirect calls an entity until frames take a direct lane.
 func AwaitDirect(ctx context.Context, conn *shard.Conn, ref fixture.AccountRef) error {
 	for begin := time.Now(); conn.Counters()["frames sent directly"] < 10; {
 		if time.Since(begin) > 10*time.Second {
-			return errors.New("no frame goes directly")
+			return errors.New("wait for a direct lane: fewer than 10 frames took one within 10s")
 		}
 		if _, err := ref.Echo(ctx, nil); err != nil {
 			return err

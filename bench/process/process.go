@@ -1,5 +1,5 @@
-// Package process has the parts of a benchmark over several processes: child processes of the same
-// program in another role, and members and clients of a cluster.
+// Package process has what a benchmark with several processes needs: child processes that run the
+// same program in another role, and members and clients of a cluster.
 package process
 
 import (
@@ -12,16 +12,16 @@ import (
 	"os/exec"
 )
 
-// A Child is another process of this program. It ends when its input does. Its methods are called
-// from one goroutine at a time.
+// A Child is another process of this program, which ends when its standard input ends. Its methods
+// must not be called concurrently.
 type Child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// Spawn starts this program with other arguments and waits until it says that it is
-// ready. line is the line that it printed. The process is killed when ctx ends.
+// Spawn starts this program with other arguments, and waits for the line by which the child says
+// that it is ready. It returns that line. The child is killed when ctx ends.
 func Spawn(ctx context.Context, args ...string) (c *Child, line string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,7 +47,7 @@ func Spawn(ctx context.Context, args ...string) (c *Child, line string, err erro
 	return c, line, nil
 }
 
-// Do writes a line to the child's input and returns the line with which it answers.
+// Do writes a line to the child's input and returns the line that the child answers.
 func (c *Child) Do(line string) (answer string, err error) {
 	if _, err := fmt.Fprintln(c.in, line); err != nil {
 		return "", err
@@ -55,13 +55,12 @@ func (c *Child) Do(line string) (answer string, err error) {
 	return c.out.ReadString('\n')
 }
 
-// Pid is the child's process id.
 func (c *Child) Pid() int { return c.cmd.Process.Pid }
 
-// Kill ends the child without warning. End still waits for it.
+// Kill sends SIGKILL to the child. End must still be called, to wait for it.
 func (c *Child) Kill() error { return c.cmd.Process.Kill() }
 
-// End closes the child's input and waits until it has ended.
+// End closes the child's input and waits until the child has ended.
 func (c *Child) End() error {
 	_ = c.in.Close()
 	return c.cmd.Wait()

@@ -19,7 +19,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// open is a connection of its own to the store.
+// open returns another connection to the store.
 func (c *vaultCluster) open() *natsstore.Store {
 	c.t.Helper()
 	s, err := natsstore.Open(c.t.Context(), c.server.URL(), natsstore.Config{
@@ -32,7 +32,7 @@ func (c *vaultCluster) open() *natsstore.Store {
 	return s
 }
 
-// shards has f called for each shard that was used.
+// shards calls f for each shard that was used.
 func (c *vaultCluster) shards(s *natsstore.Store, f func(shard store.Shard, head store.Head) error) {
 	c.t.Helper()
 	for n := 64; n < 128; n++ {
@@ -47,7 +47,7 @@ func (c *vaultCluster) shards(s *natsstore.Store, f func(shard store.Shard, head
 	}
 }
 
-// without has f run while no node does.
+// without stops all nodes, runs f and starts nodes again.
 func (c *vaultCluster) without(f func()) {
 	c.t.Helper()
 	for _, n := range c.nodes {
@@ -57,7 +57,7 @@ func (c *vaultCluster) without(f func()) {
 	c.startNodes()
 }
 
-// badStoreAppend has bytes in the logs that are no append.
+// badStoreAppend puts bytes into the logs that are not an append.
 func badStoreAppend(t *testing.T) {
 	c := startVaults(t, t.TempDir(), "")
 	c.serves()
@@ -91,7 +91,7 @@ func badStoreAppend(t *testing.T) {
 	c.check()
 }
 
-// badStoreNewer has a record that a later program wrote.
+// badStoreNewer puts a record into the store that a later program has written.
 func badStoreNewer(t *testing.T) {
 	const id = "later"
 	record, err := proto.Marshal(&wire.DurableRecord{Format: 2, Entity: []byte(id), Version: 3, State: []byte("state")})

@@ -15,7 +15,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// quick is how long a refusal of bad input may take, whatever the machine.
+// quick bounds the time of a refusal of bad input, on any machine.
 const quick = 5 * time.Second
 
 func TestBadConfig(t *testing.T) {
@@ -75,8 +75,8 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// TestHostileIDs calls entities whose ids hold everything that has a meaning in
-// a subject: they are entities like others, each its own.
+// TestHostileIDs calls entities whose ids have all characters that mean something in a subject.
+// They are entities like any others, and all different.
 func TestHostileIDs(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	c.start("a")
@@ -96,7 +96,7 @@ func TestHostileIDs(t *testing.T) {
 	}
 }
 
-// bad is one call that cannot work.
+// bad is a call that cannot succeed.
 type bad struct {
 	name    string
 	call    func(ctx context.Context, c shard.Caller) error
@@ -206,8 +206,8 @@ var badCalls = []bad{
 // remoteID is an entity that does not live at node "caller".
 const remoteID = "far away"
 
-// TestBadCalls makes each bad call from outside and from a member. Afterwards
-// everything works as before.
+// TestBadCalls makes each bad call from a client and from a member. Afterwards other calls succeed
+// as before.
 func TestBadCalls(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	c.start("host")

@@ -21,11 +21,11 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// serviceAgain bounds the wait for service after the cause of a trouble is gone.
+// serviceAgain bounds the time until calls succeed again after a problem of the store has ended.
 const serviceAgain = 60 * time.Second
 
-// A vaultCluster is two nodes that host vaults over one real server with JetStream. It
-// counts what was acknowledged of the additions to each vault.
+// A vaultCluster is two nodes that host vaults over a real server with JetStream. It counts the
+// acknowledged additions to each vault.
 type vaultCluster struct {
 	t      *testing.T
 	server *natsproc.Server
@@ -37,7 +37,7 @@ type vaultCluster struct {
 	doubt  map[string]int64 // added by calls whose outcome is unknown
 }
 
-// startVaults starts a server, whose configuration has more lines, and the nodes.
+// startVaults starts a server, whose configuration gets more lines, and the nodes.
 func startVaults(t *testing.T, disk, more string) *vaultCluster {
 	t.Helper()
 	c := &vaultCluster{
@@ -102,7 +102,7 @@ func (c *vaultCluster) startNodes() {
 	c.caller = c.nodes[0]
 }
 
-// add adds 1 to a vault and notes what is known of it.
+// add adds 1 to a vault, and records whether that was acknowledged.
 func (c *vaultCluster) add(id string, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.t.Context(), within)
 	defer cancel()
@@ -118,7 +118,7 @@ func (c *vaultCluster) add(id string, within time.Duration) error {
 
 var vaultIDs = []string{"v-0", "v-1", "v-2", "v-3", "v-4", "v-5"}
 
-// serves adds to every vault, each call as often as it fails, for a bounded time.
+// serves adds to every vault, and repeats failed calls for a bounded time.
 func (c *vaultCluster) serves() {
 	c.t.Helper()
 	deadline := time.Now().Add(serviceAgain)
@@ -135,8 +135,8 @@ func (c *vaultCluster) serves() {
 	}
 }
 
-// wantRefusal adds to every vault until the error of one names the vault and has one of
-// the words: the first calls may have the outcome of a store that still waits.
+// wantRefusal adds to every vault until an error names its vault and has one of the words. Earlier
+// errors may say instead that the store still waits.
 func (c *vaultCluster) wantRefusal(words ...string) {
 	c.t.Helper()
 	var last error
@@ -160,7 +160,7 @@ func (c *vaultCluster) wantRefusal(words ...string) {
 	c.t.Errorf("got %v, want an error that names the vault and %q", last, words)
 }
 
-// check compares each vault with what was acknowledged, also after all nodes began anew.
+// check compares each vault with what was acknowledged, now and after a restart of all nodes.
 func (c *vaultCluster) check() {
 	c.t.Helper()
 	c.totals("before the restart")
@@ -206,9 +206,8 @@ func (c *vaultCluster) admin() jetstream.JetStream {
 	return js
 }
 
-// TestBadStore: whatever is wrong with the store of a running cluster, the caller is told
-// which entity it is about and what to do, nothing is acknowledged that is lost later, and
-// the cluster serves again when the cause is gone.
+// TestBadStore breaks the store of a running cluster in several ways. Errors name the entity and
+// the remedy, nothing acknowledged is lost later, and calls succeed again when the cause has ended.
 func TestBadStore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for real time-outs")

@@ -15,7 +15,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// testCluster makes nodes in this process, for what needs no process of its own.
+// testCluster starts nodes in this process, for tests that need no process for each.
 type testCluster struct {
 	t   *testing.T
 	url string
@@ -46,7 +46,7 @@ func (c *testCluster) config(name string) shard.Config {
 	}
 }
 
-// host is a node that hosts accounts, not yet started. It is closed with the test.
+// host returns a node that hosts accounts and is not started yet. The test closes it.
 func (c *testCluster) host(config shard.Config) *shard.Node {
 	c.t.Helper()
 	n := shard.New(config)
@@ -92,7 +92,7 @@ func (c *testCluster) dial(name string) *shard.Conn {
 	return conn
 }
 
-// await looks again and again until the condition holds.
+// await polls holds until it returns true.
 func await(ctx context.Context, t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -21,7 +21,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// without are the rights but the i-th; publish rights come first.
+// without returns r except its i-th right, and that right. Publish rights are counted first.
 func without(r rights.Rights, i int) (left rights.Rights, right string) {
 	left = rights.Rights{Publish: slices.Clone(r.Publish), Subscribe: slices.Clone(r.Subscribe)}
 	if i < len(r.Publish) {
@@ -33,8 +33,8 @@ func without(r rights.Rights, i int) (left rights.Rights, right string) {
 	return left, r.Subscribe[i]
 }
 
-// rightOf is the beginning of subjects that a right allows, as an error that names one of them has
-// it, without the names that differ.
+// rightOf returns the beginning of the subjects that a right allows, without the parts that differ,
+// as it appears in errors.
 func rightOf(right string) string {
 	right, _, _ = strings.Cut(right, " ")
 	right, _, _ = strings.Cut(right, ">")
@@ -42,8 +42,8 @@ func rightOf(right string) string {
 	return right
 }
 
-// TestEachRightIsNamed takes each right of each class away in turn. Everything that depends on it fails with
-// an error that names the right, and long before the deadline of a minute that it has.
+// TestEachRightIsNamed removes each right of each class in turn. Each operation that needs the
+// right fails with an error that names it, long before its deadline of a minute.
 func TestEachRightIsNamed(t *testing.T) {
 	// The members that are tried have a cluster of their own, for some of them join and end.
 	workers, web := rights.Worker("other", "bank"), rights.Client("e2e", "web")
@@ -101,7 +101,7 @@ func TestEachRightIsNamed(t *testing.T) {
 	}
 }
 
-// beWorker does all that a member does, for a cluster and a type of its own.
+// beWorker does everything that a member does, in a cluster of its own.
 func beWorker(ctx context.Context, t *testing.T, url string) error {
 	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: "bank", Partitions: 1, Timeout: 30 * time.Second})
 	if err != nil {
@@ -122,7 +122,7 @@ func beWorker(ctx context.Context, t *testing.T, url string) error {
 	return n.Start(ctx)
 }
 
-// useStore does all that a member does with its store, for a type that has no streams yet.
+// useStore does everything that a member does with its store, for a type that has no streams yet.
 func useStore(ctx context.Context, s store.Shards, kind string) error {
 	shard := store.Shard{Type: kind, Number: 1}
 	first, err := s.Append(ctx, shard, store.Start, []byte("1"))
@@ -150,7 +150,7 @@ func useStore(ctx context.Context, s store.Shards, kind string) error {
 	return s.Trim(ctx, shard, head)
 }
 
-// beOperator asks, and gives a command that is refused.
+// beOperator asks for the cluster's state and, if commands, gives a command that is refused.
 func beOperator(ctx context.Context, url, name string, commands bool) error {
 	c, err := admin.Dial(ctx, admin.Options{Cluster: "e2e", Name: name, Transport: natstransport.New(url)})
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A laneLiar is a client that makes direct lanes with a member by itself, to spoil them.
+// A laneLiar is a client that sets up direct lanes with a member by itself, in order to abuse them.
 type laneLiar struct {
 	*role
 	self    transport.Peer

@@ -65,8 +65,8 @@ func (c *directCluster) call(t *testing.T) {
 // directFrames is how many frames the client has sent directly.
 func (c *directCluster) directFrames() uint64 { return c.conn.Counters()["frames sent directly"] }
 
-// TestHostileDirect: connections of strangers to the port of direct lanes hinder nobody, and a user that
-// the server does not know any more loses its direct lanes.
+// TestHostileDirect: connections of strangers to the port of direct lanes disturb no caller. A user
+// that the server does not accept any more loses its direct lanes.
 func TestHostileDirect(t *testing.T) {
 	users := map[string]rights.Rights{"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web")}
 	c := directLanes(t, users)

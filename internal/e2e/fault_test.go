@@ -13,11 +13,11 @@ import (
 	"github.com/shardgen/shardgen/internal/util/invariant"
 )
 
-// patience is what tests on a busy machine wait where cmd/fault judges times.
+// patience replaces the times that cmd/fault judges, because tests run on busy machines.
 const patience = 20 * time.Second
 
-// TestFaults runs every fault in a short form. Only times are not judged as
-// cmd/fault does: tests run side by side, and with the race detector.
+// TestFaults runs every fault in a short form. It does not judge times, because tests run side by
+// side and with the race detector.
 func TestFaults(t *testing.T) {
 	rate := 1000
 	if invariant.Race {
@@ -61,7 +61,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// judge runs a fault, which must miss nothing.
+// judge runs a fault and fails the test for each miss.
 func judge(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
 	t.Helper()
 	all, err := fault.Do(ctx, f, o)
@@ -80,8 +80,8 @@ func judge(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
 	t.Logf("\n%s", &text)
 }
 
-// TestDirectBetweenHosts: nodes and callers on hosts of their own have direct lanes, and lose and
-// double nothing when a host hears nothing for a while. A run whose lanes carry nothing is a miss.
+// TestDirectBetweenHosts: nodes and callers on separate hosts use direct lanes. When a host hears
+// nothing for a while, no call is lost or doubled. A run whose lanes carry nothing is a miss.
 func TestDirectBetweenHosts(t *testing.T) {
 	if invariant.Race {
 		t.Skip("TestFaults has it without direct lanes, and the race detector takes all processor time")

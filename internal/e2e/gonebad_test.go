@@ -43,7 +43,7 @@ func (b *badMember) tell(t *testing.T, as, to transport.Address, topic wire.Cont
 	require.NoError(t, b.Publish(fmt.Sprintf("sh.e2e.m.%s.%016x.ctl", to.Name, to.Incarnation), wire.SealControl("e2e", transport.Peer{Address: as}, topic, body)))
 }
 
-// hear subscribes to subjects. All that comes after it has returned is heard.
+// hear subscribes to subjects. It returns when the server has registered the subscription.
 func (b *badMember) hear(t *testing.T, subject string) *nats.Subscription {
 	t.Helper()
 	sub, err := b.SubscribeSync(subject)
@@ -194,8 +194,8 @@ func TestGoneBadAnswer(t *testing.T) {
 	require.NoError(t, a.Err())
 }
 
-// TestGoneBadDown: gossip in which a member is down, in the name of another, ends it and is believed by the rest.
-// An operator's command from a member is not obeyed.
+// TestGoneBadDown: gossip in another member's name that says a member is Down ends that member, and
+// the rest believe it. An operator's command from a member is not obeyed.
 func TestGoneBadDown(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", "")})
 	bad := newBadMember(t, url("worker"))

@@ -139,9 +139,8 @@ func TestOneName(t *testing.T) {
 	}
 }
 
-// TestForeignBytes sends bytes of nobody to every subject of a cluster, and its
-// own messages a second time: they are counted and logged, or ignored, and
-// change nothing.
+// TestForeignBytes sends random bytes to every subject of a cluster, and the cluster's own messages
+// a second time. They are counted and logged, or ignored, and change nothing.
 func TestForeignBytes(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	nc, err := nats.Connect(c.url)

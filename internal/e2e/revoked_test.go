@@ -81,7 +81,7 @@ func TestRevokedRightIsNamed(t *testing.T) {
 	}
 }
 
-// user returns a use of the right by a connected process of a role.
+// user returns a function in which a connected process of a role uses the right.
 func user(t *testing.T, role, right, user string, url func(string) string) func(context.Context) error {
 	t.Helper()
 	switch {

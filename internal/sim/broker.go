@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Server is one of the broker's cluster.
+// A Server is a server of the broker's cluster.
 type Server struct {
 	index    int
 	name     string
@@ -22,24 +22,23 @@ type Server struct {
 
 func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
 
-// Name is the server's name.
 func (s *Server) Name() string { return s.name }
 
-// Up reports whether it runs.
 func (s *Server) Up() bool { return s.up }
 
-// A way is how one server reaches another.
+// A way is the state of the connection from one server to another.
 type way struct {
 	route bool // they are connected, and report their listeners to each other
 	hole  bool // messages vanish
 	since time.Duration
 }
 
-// A broker is the NATS cluster of a world: the connections of the processes to its servers, and
-// the routes between these.
+// A broker is the NATS cluster of a world: the connections between processes and servers, and the
+// routes between servers.
 type broker struct{ *World }
 
-// dial connects a node to a server, if that runs and can be reached.
+// dial connects a node to a server. If the server cannot be reached, dial reports false and the
+// node tries again later.
 func (w broker) dial(n *Node, s *Server) bool {
 	if !s.up || w.now < s.still || n.lossIn >= 1 || n.lossOut >= 1 {
 		w.redialLater(n)
@@ -57,7 +56,7 @@ func (w broker) dial(n *Node, s *Server) bool {
 	return true
 }
 
-// hangUp ends the connection as the server sees it.
+// hangUp closes a node's connection at the server; the node may not know yet.
 func (w broker) hangUp(n *Node) {
 	if !n.registered {
 		return
@@ -69,7 +68,7 @@ func (w broker) hangUp(n *Node) {
 	w.tellOthers(n)
 }
 
-// disconnect ends the connection at both ends, and the node looks for another.
+// disconnect closes a node's connection at both ends. The node then looks for another server.
 func (w broker) disconnect(n *Node) {
 	if n.ended || !n.connected {
 		return
@@ -90,7 +89,8 @@ func (w broker) redialLater(n *Node) {
 	w.queue.put(w.now+wait, eventRedial).to = n
 }
 
-// redial tries the node's own server, and then the next ones if it may.
+// redial connects a node to its own server. With Config.Failover, it takes the next server that is
+// up if its own is down.
 func (w broker) redial(n *Node) {
 	n.redialing = false
 	if n.ended || n.connected {
@@ -112,7 +112,7 @@ func (w broker) redial(n *Node) {
 	w.dial(n, s)
 }
 
-// learn notes that a server knows whether the node listens.
+// learn sets whether server s knows that the node listens.
 func (w broker) learn(n *Node, s *Server, listens bool) {
 	if n.known[s.index] == listens {
 		return
@@ -127,7 +127,7 @@ func (w broker) learn(n *Node, s *Server, listens bool) {
 	}
 }
 
-// tellOthers tells the other servers after a while how it stands with the node.
+// tellOthers makes the other servers learn, after Config.Spread, whether the node listens.
 func (w broker) tellOthers(n *Node) {
 	for _, s := range w.servers {
 		if s != n.server {
@@ -137,7 +137,7 @@ func (w broker) tellOthers(n *Node) {
 	}
 }
 
-// sync brings a server's knowledge of a node up to date, if the word gets there.
+// sync makes server s learn whether the node listens, if the node's server can reach it.
 func (w broker) sync(n *Node, s *Server) {
 	way := &w.ways[n.server.index][s.index]
 	if s != n.server && way.route && !way.hole && s.up {
@@ -145,7 +145,7 @@ func (w broker) sync(n *Node, s *Server) {
 	}
 }
 
-// served counts a node that begins or ends answering probes.
+// served adds change to the serving nodes of each server that knows the node.
 func (w broker) served(n *Node, change int) {
 	for _, s := range w.servers {
 		if n.known[s.index] {
@@ -161,7 +161,8 @@ func (w broker) startServing(n *Node) {
 	}
 }
 
-// claim has probes answered by a node that claims to form the cluster, once its server knows.
+// claim makes a node that claims to form the cluster answer probes, once its server has got the
+// claim.
 func (w broker) claim(n *Node, number uint64) {
 	n.claims = number
 	conn, at := n.conn, network(w).up(n)
@@ -180,7 +181,7 @@ func (w broker) stopServing(n *Node) {
 	}
 }
 
-// probe answers whether anybody serves, as far as the node's server knows when it is asked.
+// probe sends Vacant to the node if its server knows no serving node when it gets the probe.
 func (w broker) probe(n *Node) {
 	conn := n.conn
 	w.At(network(w).up(n), func() {
@@ -190,14 +191,15 @@ func (w broker) probe(n *Node) {
 	})
 }
 
-// input hands a node something that comes through its present connection.
+// input delivers in to a node at the given time, unless the node's present connection has ended by
+// then.
 func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e := w.queue.put(at, eventInput)
 	e.to, e.receiver, e.in = n, n.conn, in
 }
 
-// closeRoute ends the connection between two servers: each forgets the listeners at
-// the other.
+// closeRoute closes the connection between two servers. Each forgets which nodes of the other
+// listen.
 func (w broker) closeRoute(a, b *Server) {
 	if !w.ways[a.index][b.index].route {
 		return
@@ -214,7 +216,7 @@ func (w broker) closeRoute(a, b *Server) {
 	}
 }
 
-// openRoute connects two servers again, if both run and nothing is in the way.
+// openRoute connects two servers if both run and no messages between them vanish.
 func (w broker) openRoute(a, b *Server) {
 	to, back := &w.ways[a.index][b.index], &w.ways[b.index][a.index]
 	if a == b || !a.up || !b.up || to.hole || back.hole {
@@ -236,7 +238,7 @@ func (w broker) syncLater(n *Node, s *Server) {
 	e.to, e.server = n, s
 }
 
-// compact drops the nodes that have gone to other servers or ended.
+// compact removes nodes that have ended or moved to other servers.
 func (s *Server) compact() {
 	if !s.dirty {
 		return

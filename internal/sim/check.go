@@ -9,17 +9,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A judge keeps the facts of the past that the invariants need.
+// A judge remembers what the invariants need to know of the past.
 //
 //  1. After every step the machine's own invariants hold (membership's
 //     Machine.Check).
-//  2. The lease of a process is over when a member of the same cluster holds it fenced, or
-//     has removed it otherwise than after leaving.
-//  3. A member's status moves along the table of legal moves, steps left out.
-//  4. A removed process never comes back at a member that has removed it.
-//  5. No two members of a cluster are given one UpNumber, unless by two
-//     leaders, and one of these had been downed, or was about to be.
-//  6. UpCounter, RemovalCounter and the own count of the version never fall.
+//  2. When a member marks a process of its cluster as fenced, or has removed it
+//     without its having left, the lease of that process has ended.
+//  3. A member's status moves along the table of legal moves. Steps may be skipped.
+//  4. A member that has removed a process never has it as a member again.
+//  5. No two members of a cluster get the same UpNumber, unless from two leaders of
+//     which one has been downed or is about to be.
+//  6. UpCounter, RemovalCounter and a process's own count in the version never fall.
 type judge struct {
 	fenced map[*Node]transport.Address // the first member that has it fenced
 	ages   map[age]transport.Address   // the first that had it
@@ -33,7 +33,7 @@ type age struct {
 	number  uint32
 }
 
-// A grant is an age and its member.
+// A grant is an UpNumber (the age) and the member that got it.
 type grant struct {
 	age
 	to transport.Address
@@ -57,10 +57,10 @@ func newJudge() judge {
 	return j
 }
 
-// A checker checks the invariants of the membership at the processes of a world.
+// A checker checks the invariants of membership at the processes of a world.
 type checker struct{ *World }
 
-// check tests the invariants after a step of n.
+// check checks the invariants after a step of n.
 func (w checker) check(n *Node, out *membership.Output) {
 	if w.err != nil {
 		return
@@ -91,7 +91,7 @@ func (w checker) check(n *Node, out *membership.Output) {
 	}
 }
 
-// checkFenced looks for members that n now holds fenced, or has removed.
+// checkFenced checks invariant 2 for the members that n holds fenced or has removed.
 func (w checker) checkFenced(n *Node, g *gossip.State) {
 	for i := range g.Members {
 		if r := &g.Members[i]; r.Fenced {
@@ -105,8 +105,8 @@ func (w checker) checkFenced(n *Node, g *gossip.State) {
 	}
 }
 
-// doneWithout reports whether a process goes on without n as a member, or with n fenced. When all that
-// held it fenced have ended, the others may go on with it.
+// doneWithout reports whether a process of n's cluster runs that does not have n as a member, or
+// has it fenced. If all processes that had it fenced have ended, the others may keep n.
 func (w checker) doneWithout(n *Node) bool {
 	mine := n.machine.State()
 	for _, o := range w.nodes {
@@ -124,8 +124,8 @@ func (w checker) doneWithout(n *Node) bool {
 	return false
 }
 
-// fence notes that a node is fenced in the eyes of another. One whose Welcome was
-// lost belongs to another cluster now, and is not meant.
+// fence records that node by holds the node at address a fenced or removed, and checks that its
+// lease has ended. It ignores a node that belongs to another cluster, as after a lost Welcome.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {
@@ -148,10 +148,10 @@ func (w checker) unsafe(n *Node, by transport.Address) error {
 	if !n.lease.IsZero() {
 		left = "for " + n.lease.Sub(n.clock.local(w.now)).String()
 	}
-	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, and its lease goes on %s", n.Address, by, left)
+	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, but its lease still lasts %s", n.Address, by, left)
 }
 
-// checkAges records the ages of members, and the leaders that gave them.
+// checkAges records which leader gave which UpNumber to which member, and checks invariant 5.
 func (w checker) checkAges(n *Node, g *gossip.State) error {
 	for i := range g.Members {
 		if g.Members[i].Status == membership.Down {
@@ -181,13 +181,13 @@ func (w checker) checkAges(n *Node, g *gossip.State) error {
 			continue
 		}
 		if by := w.judge.grants[grant{key, first}]; !w.judge.downed[by] && !w.judge.downed[n.Address] {
-			return fmt.Errorf("invariant 5: %v has age %d from %v, and %v has it from %v", first, m.UpNumber, by, m.Address, n.Address)
+			return fmt.Errorf("invariant 5: %v has UpNumber %d from %v, and %v has the same number from %v", first, m.UpNumber, by, m.Address, n.Address)
 		}
 	}
 	return nil
 }
 
-// checkMoves compares two successive states of a node.
+// checkMoves checks invariants 3 to 6 between two successive states of n.
 func (w checker) checkMoves(n *Node, was, g *gossip.State) error {
 	if err := w.checkAges(n, g); err != nil {
 		return err
@@ -196,28 +196,28 @@ func (w checker) checkMoves(n *Node, was, g *gossip.State) error {
 		return nil
 	}
 	if was.UpCounter > g.UpCounter || was.RemovalCounter > g.RemovalCounter || was.Version.Count(n.Address) > g.Version.Count(n.Address) {
-		return fmt.Errorf("invariant 6: a counter fell")
+		return fmt.Errorf("invariant 6: UpCounter, RemovalCounter or the own count of the version fell")
 	}
 	i, j := 0, 0
 	for i < len(was.Members) || j < len(g.Members) {
 		switch c := compareMembers(was.Members, g.Members, i, j); {
 		case c < 0: // gone
 			if !buried(g, was.Members[i].Address) && g.RemovalCounter == was.RemovalCounter {
-				return fmt.Errorf("invariant 4: %v is gone without being removed", was.Members[i].Address)
+				return fmt.Errorf("invariant 4: member %v disappeared without being removed", was.Members[i].Address)
 			}
 			n.removed[was.Members[i].Address] = true
 			i++
 		case c > 0: // new
 			if n.removed[g.Members[j].Address] {
-				return fmt.Errorf("invariant 4: %v came back", g.Members[j].Address)
+				return fmt.Errorf("invariant 4: %v is a member again after its removal", g.Members[j].Address)
 			}
 			j++
 		default:
 			if from, to := was.Members[i].Status, g.Members[j].Status; !w.judge.reach[from][to] {
-				return fmt.Errorf("invariant 3: %v was %v and is %v", g.Members[j].Address, from, to)
+				return fmt.Errorf("invariant 3: status of %v changed from %v to %v, which is not legal", g.Members[j].Address, from, to)
 			}
 			if was.Members[i].Fenced && !g.Members[j].Fenced {
-				return fmt.Errorf("invariant 3: %v is no longer fenced", g.Members[j].Address)
+				return fmt.Errorf("invariant 3: %v was fenced and is not now", g.Members[j].Address)
 			}
 			i++
 			j++

@@ -41,7 +41,7 @@ func TestSimultaneousStartsFoundOneCluster(t *testing.T) {
 	}
 }
 
-// foundingPatience is how long a member may stand still and still be the only cluster.
+// foundingPatience is how long a member may stand still without another cluster being founded.
 const foundingPatience = 5 * time.Second
 
 // A foundingRun is one simultaneous start.
@@ -129,7 +129,7 @@ func (f *foundingRun) excused(n *Node) bool {
 	return stands && f.Now()-since >= foundingPatience
 }
 
-// judge notes a cluster that is formed beside another.
+// judge records a cluster that is formed while another one lives.
 func (f *foundingRun) judge(n *Node, events []membership.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
@@ -165,7 +165,7 @@ func (f *foundingRun) fail(format string, args ...any) {
 	}
 }
 
-// run lets all come together.
+// run runs the simultaneous start.
 func (f *foundingRun) run() {
 	together := func() bool {
 		if f.Now() < 5*time.Second {

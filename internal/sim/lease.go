@@ -7,24 +7,24 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A holding is the lease that decides the splits of one cluster, as somebody took it. The
-// store lies behind the first server.
+// A holding is the lease by which one cluster decides splits, with its present holder. The store is
+// at the first server.
 type holding struct {
 	holder transport.Address
 	token  uint64
 	until  time.Duration
 }
 
-// storeTime is how long the store takes, beside the way there and back.
+// storeTime is the time that the store takes for a request, without the way to the store and back.
 const storeTime = 5 * time.Millisecond
 
-// A leaseStore has the leases of a world.
+// A leaseStore keeps the leases of a world.
 type leaseStore struct{ *World }
 
-// takeLease carries a request to the store, as the driver does. The lease is taken if nobody
-// has it, if the asker does, or if the asker succeeds the holding that it knows, which may be
-// its own. When the store cannot be reached, or Config.StoreTrouble strikes, the asker does
-// not learn the outcome; the lease may then have been taken all the same.
+// takeLease sends a request to the store, as the driver does. The asker gets the lease if the lease
+// is free or already its own, or if the request names the present holding as the one to succeed. If
+// the store cannot be reached, or Config.StoreTrouble strikes, the asker does not learn the outcome
+// and may have got the lease all the same.
 func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.LeaseAnswer) {
@@ -51,7 +51,7 @@ func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	})
 }
 
-// take takes the lease at the store. It returns 0 if another has it.
+// take takes the lease at the store. It returns 0 if another node has the lease.
 func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	h := w.leases[r.Founder]
 	held := w.now < h.until && (r.Over == 0 || r.Over != h.token)
@@ -67,11 +67,11 @@ func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	return h.token
 }
 
-// A foundingStore has the record of who founded the cluster of a world.
+// A foundingStore keeps the record that says who founded the cluster of a world.
 type foundingStore struct{ *World }
 
-// ask carries a request to the store and the answer back. The outcome is unknown as with
-// leaseStore.takeLease.
+// ask sends a request to the store and the answer back. As with leaseStore.takeLease, the outcome
+// may stay unknown.
 func (w foundingStore) ask(n *Node, r membership.FoundingRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.FoundingAnswer) {

@@ -8,8 +8,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node is one process: one incarnation, its machine, its connection and the
-// faults of both.
+// A Node is one incarnation of a process: its machine, its connection and the faults of both.
 type Node struct {
 	ID      int
 	Address transport.Address
@@ -49,7 +48,7 @@ type Node struct {
 	removed map[transport.Address]bool
 }
 
-// Place tells the world where a process is to run.
+// Place says where a process runs, and how its clock is wrong.
 type Place struct {
 	Server int // the index of its server
 	// Drift is how much faster its clock goes, in parts of a million.
@@ -58,7 +57,7 @@ type Place struct {
 	Offset time.Duration
 }
 
-// Add makes a process that does nothing yet. Its Config.Cluster is the world's.
+// Add makes a process that is not started yet. It sets Config.Cluster to that of the world.
 func (w *World) Add(config membership.Config, place Place) (*Node, error) {
 	config.Cluster = w.config.Cluster
 	machine, err := membership.New(config)
@@ -84,8 +83,8 @@ func (w *World) Start(n *Node) {
 	n.step(w, membership.Start{})
 }
 
-// StartFormed connects the process as a member of a cluster that has long been
-// formed: see [gossip.Preformed].
+// StartFormed connects the process as a member of a cluster that was formed before: see
+// [gossip.Preformed].
 func (w *World) StartFormed(n *Node, state *gossip.State) {
 	defer w.catch()
 	broker{w}.dial(n, n.home)
@@ -96,43 +95,40 @@ func (w *World) StartFormed(n *Node, state *gossip.State) {
 	n.step(w, membership.Tick{})
 }
 
-// Give hands the process an input of its user or operator: Leave, ExitReady,
-// DownNode, Shutdown.
+// Give gives the process an input of its user or operator: Leave, ExitReady, DownNode or Shutdown.
 func (w *World) Give(n *Node, in membership.Input) {
 	defer w.catch()
 	w.trace.line(w.now, "%v is told %T", n.Address, in)
 	n.step(w, in)
 }
 
-// View is the cluster as the process sees it.
+// View returns the cluster as the process sees it.
 func (n *Node) View() *membership.View { return n.machine.View() }
 
-// Machine is the node's machine, to look at.
+// Machine returns the node's machine. The caller must not step it.
 func (n *Node) Machine() *membership.Machine { return n.machine }
 
-// Ended reports whether the process is over: it was killed, or its machine ended.
+// Ended reports whether the process was killed or its machine has ended.
 func (n *Node) Ended() bool { return n.ended }
 
-// Frozen reports whether the process stands still.
 func (n *Node) Frozen() bool { return n.frozen }
 
-// Server is the server to which the process is connected, or was last.
+// Server returns the server to which the process is connected, or was connected last.
 func (n *Node) Server() *Server { return n.server }
 
-// Connected reports whether the process has a connection.
 func (n *Node) Connected() bool { return n.connected }
 
-// Impaired reports whether the process stands still, is over, or has a connection
-// of which one direction is dead.
+// Impaired reports whether the process stands still or has ended, or whether one direction of its
+// connection loses everything.
 func (n *Node) Impaired() bool { return n.frozen || n.ended || n.lossIn >= 1 || n.lossOut >= 1 }
 
 // IsMember reports whether the process runs and is a member.
 func (n *Node) IsMember() bool { return !n.ended && n.machine.State() != nil }
 
-// Last is the event with which the machine ended, nil if it did not.
+// Last returns the event with which the machine ended, or nil if the machine has not ended.
 func (n *Node) Last() membership.Event { return n.last }
 
-// step hands an input to a node, or keeps it while the process stands still.
+// step gives an input to a node. A process that stands still keeps it for later.
 func (n *Node) step(w *World, in membership.Input) {
 	if n.ended || w.err != nil {
 		return
@@ -191,7 +187,7 @@ func (n *Node) step(w *World, in membership.Input) {
 	}
 }
 
-// follow reacts to an event as a driver does.
+// follow reacts to an event of the machine as a driver does.
 func (n *Node) follow(w *World, e membership.Event) {
 	n.track.follow(e)
 	switch e := e.(type) {
@@ -209,7 +205,7 @@ func (n *Node) follow(w *World, e membership.Event) {
 	}
 }
 
-// end ends the process; its connection ends with it.
+// end ends the process and its connection.
 func (n *Node) end(w *World) {
 	if n.ended {
 		return
@@ -221,19 +217,18 @@ func (n *Node) end(w *World) {
 	n.waiting, n.sent = nil, nil
 }
 
-// Set returns a hash of the members that are not Down in the node's last view, and
-// their number.
+// Set returns a hash and the number of the members that are not Down in the node's last view.
 func (n *Node) Set() (hash uint64, size int) { return n.track.published, n.track.size }
 
 // Converged reports whether the node's last view has converged.
 func (n *Node) Converged() bool { return n.IsMember() && n.track.converged }
 
-// Traffic is the node's traffic since ResetTraffic.
+// Traffic returns the node's traffic since ResetTraffic.
 func (n *Node) Traffic() Traffic { return n.traffic }
 
-// A clock is a node's own: it goes a little too fast or too slow, and its zero
-// is anywhere. Cores see only times, so the wall clock cannot matter. One that is
-// slow goes back by ppm nanoseconds at each millisecond, which no core may mind.
+// A clock is the clock of a node. It runs a little fast or slow and starts at any time. Cores see
+// only its times, so the wall clock cannot matter. A slow clock goes back by ppm nanoseconds at
+// each millisecond; cores must tolerate that.
 type clock struct {
 	ppm    int
 	offset time.Duration
@@ -241,12 +236,13 @@ type clock struct {
 
 var epoch = time.Unix(1_000_000_000, 0)
 
-// local is the clock's reading at a virtual time.
+// local returns the reading of the clock at a virtual time.
 func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }
 
-// virtual returns the virtual time, now or later, at which the clock shows at, or a few microseconds more.
+// virtual returns a virtual time, not before now, at which the clock shows at or up to a few
+// microseconds more.
 func (c clock) virtual(at time.Time, now time.Duration) time.Duration {
 	d := at.Sub(epoch) - c.offset
 	t := max(now, d-d/1_000_000*time.Duration(c.ppm))

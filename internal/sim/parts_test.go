@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestQueue: events come by time, and those of one time in the order of putting.
+// TestQueue: events come in the order of their times, and those of one time in the order of put.
 func TestQueue(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var q queue
@@ -60,7 +60,7 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestClock: virtual is when the clock shows what was asked for, or a little later.
+// TestClock: virtual returns a time at which the clock shows the given time, or a little more.
 func TestClock(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
@@ -73,9 +73,9 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestSlowClockGoesBack: what a slow clock showed before it went back, it shows again a
-// little later, so a node that waits for that is not woken for ever. Found by seed 20007770
-// of the scenario "random".
+// TestSlowClockGoesBack: a slow clock goes back, and shows the time before that again a little
+// later. A node that waits for that time is therefore not woken for ever. Found by seed 20007770 of
+// the scenario "random".
 func TestSlowClockGoesBack(t *testing.T) {
 	for ppm := -10_000; ppm < 0; ppm++ {
 		c := clock{ppm: ppm}
@@ -87,7 +87,7 @@ func TestSlowClockGoesBack(t *testing.T) {
 	}
 }
 
-// TestSizes: what is counted is what the driver would send.
+// TestSizes: the counted size is what the driver would send.
 func TestSizes(t *testing.T) {
 	a, b := transport.Address{Name: "alpha", Incarnation: 1}, transport.Address{Name: "be", Incarnation: 2}
 	g := gossip.Preformed([]membership.Member{{Address: a}, {Address: b}})
@@ -158,7 +158,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestComeback: who was removed at a node must not be a member there again.
+// TestComeback: a node that has removed a process must not have it as a member again.
 func TestComeback(t *testing.T) {
 	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}
 	both := gossip.Preformed([]membership.Member{{Address: a}, {Address: b}})
@@ -177,8 +177,8 @@ func TestComeback(t *testing.T) {
 	}
 }
 
-// TestAges: one age for two members is an error unless one of the leaders that gave
-// it had been downed, also when nobody ever saw it Down.
+// TestAges: it is an error if two members have one age, unless one of the leaders that gave it had
+// been downed, even if no state ever showed that leader Down.
 func TestAges(t *testing.T) {
 	a, b, c, d := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}, transport.Address{Name: "c", Incarnation: 3}, transport.Address{Name: "d", Incarnation: 4}
 	third := func(who transport.Address) membership.Member {
@@ -211,7 +211,7 @@ func TestAges(t *testing.T) {
 	}
 }
 
-// TestFence: a lease at whom another holds fenced breaks an invariant.
+// TestFence: a member with a lease that another member holds fenced breaks an invariant.
 func TestFence(t *testing.T) {
 	w, nodes := cluster(t, Config{Seed: 2}, 3)
 	if !w.Lease(nodes[1]) {
@@ -252,10 +252,10 @@ func TestFenceEndsWithThoseThatHoldIt(t *testing.T) {
 	}
 }
 
-// TestOldestComesBackAlone: of two members, the oldest stands still until the server gives
-// its connection up, and the other removes it because it is gone. The
-// oldest comes back when the other cannot be reached: it must not go on by its age.
-// Where the other could not find it gone, or has counted on the oldest since, it must.
+// TestOldestComesBackAlone: of two members, the oldest stands still until the server closes its
+// connection, and the other removes it as gone. When the oldest comes back and cannot reach the
+// other, it must not go on because of its age. It must go on if the other could not find it gone,
+// or has counted on it since.
 func TestOldestComesBackAlone(t *testing.T) {
 	for _, test := range []struct {
 		name    string

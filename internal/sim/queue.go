@@ -6,7 +6,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// An eventKind is the kind of an event.
 type eventKind uint8
 
 const (
@@ -18,8 +17,7 @@ const (
 	eventRedial                   // a node without a connection tries again
 )
 
-// An event is something that happens at a time. Which fields count depends on
-// the kind.
+// An event happens at a virtual time. Its kind decides which fields are used.
 type event struct {
 	kind     eventKind
 	from, to *Node
@@ -33,9 +31,8 @@ type event struct {
 	call             func()
 }
 
-// A queue holds the events to come, by time and then by the order in which they
-// were put. It is a heap of four branches over small items; the events lie in
-// slots that are used again.
+// A queue has the events to come, ordered by time and then by the order of put. It is a 4-ary heap
+// of small items; the events are in slots, which are reused.
 type queue struct {
 	items []item
 	slots []event
@@ -51,7 +48,7 @@ type item struct {
 
 func (a item) before(b item) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
-// next is when the first event is due; ok is false when there is none.
+// next returns when the first event is due; ok is false if there is no event.
 func (q *queue) next() (at time.Duration, ok bool) {
 	if len(q.items) == 0 {
 		return 0, false
@@ -59,7 +56,7 @@ func (q *queue) next() (at time.Duration, ok bool) {
 	return q.items[0].at, true
 }
 
-// put adds an event and returns it to be filled in, until the next put.
+// put adds an event and returns it, to be filled in before the next put.
 func (q *queue) put(at time.Duration, kind eventKind) *event {
 	var slot int32
 	if n := len(q.free); n > 0 {
@@ -77,7 +74,7 @@ func (q *queue) put(at time.Duration, kind eventKind) *event {
 	return e
 }
 
-// take removes the first event.
+// take removes and returns the first event.
 func (q *queue) take() (time.Duration, event) {
 	first := q.items[0]
 	last := len(q.items) - 1

@@ -9,10 +9,10 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// maxRepeated is how many of the last messages a connection can repeat.
+// maxRepeated bounds how many of its last messages a connection can send again.
 const maxRepeated = 8
 
-// A repeated message is one that may be sent again.
+// A repeated message was sent, and may be sent again after a reconnect.
 type repeated struct {
 	envelope membership.Envelope
 	at       time.Duration
@@ -21,7 +21,8 @@ type repeated struct {
 // A network carries the messages of a world.
 type network struct{ *World }
 
-// up is when a message that a node sends now reaches its server. A connection keeps order.
+// up returns when a message that a node sends now reaches its server. Messages of a connection keep
+// their order.
 func (w network) up(n *Node) time.Duration {
 	at := w.now + w.config.Latency
 	if w.config.Jitter > 0 {
@@ -31,7 +32,7 @@ func (w network) up(n *Node) time.Duration {
 	return n.lastUp
 }
 
-// across is how long the way from one server to the other's node takes.
+// across returns how long a message takes from a server to a node of server to.
 func (w network) across(from, to *Server) time.Duration {
 	if from == to {
 		return w.config.Latency
@@ -83,13 +84,13 @@ func (w network) send(n *Node, e *membership.Envelope) {
 	d.to, d.receiver = to, to.conn
 }
 
-// sentThrough reports whether the message left its sender's connection before that
-// ended.
+// sentThrough reports whether a message reached the server before its sender's connection ended.
 func sentThrough(e *event) bool {
 	return e.from.registered && e.from.conn == e.sender || e.from.closedAt >= e.hub
 }
 
-// arrive delivers a message to one node, or brings the word that nobody listens.
+// arrive delivers a message to its receiver. If the sender's server knows no listener, it tells the
+// sender so.
 func (w network) arrive(e *event) {
 	if !sentThrough(e) {
 		return
@@ -121,7 +122,7 @@ func (w network) fan(e *event) {
 	}
 }
 
-// passes reports whether a message gets from one server to another.
+// passes reports whether messages get from one server to another.
 func (w network) passes(from, to *Server) bool {
 	if from == to {
 		return from.up
@@ -130,7 +131,7 @@ func (w network) passes(from, to *Server) bool {
 	return way.route && !way.hole
 }
 
-// lost reports whether a message on its way to the node gets lost.
+// lost reports, at random, whether a message to the node is lost on its way.
 func (w network) lost(n *Node) bool {
 	return w.loss > 0 && w.random.Float64() < w.loss || n.lossIn > 0 && w.random.Float64() < n.lossIn
 }
@@ -145,8 +146,8 @@ func (w network) deliver(e *event, n *Node) {
 	n.step(w.World, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
 }
 
-// recode sends a message through its bytes. A state that goes to many, one after the
-// other, is written and read once.
+// recode encodes and decodes a message. A state that is sent to several nodes in a row is coded
+// once.
 func (w network) recode(msg membership.Message) membership.Message {
 	g, isGossip := msg.(message.Gossip)
 	if isGossip && g.State == w.recoded.from {
@@ -157,7 +158,7 @@ func (w network) recode(msg membership.Message) membership.Message {
 		msg, err = membership.Decode(b)
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("a message of a machine does not survive its bytes: %w", err))
+		w.fail(fmt.Errorf("a message of a machine cannot be encoded and decoded: %w", err))
 	}
 	if read, ok := msg.(message.Gossip); isGossip && ok {
 		w.recoded.from, w.recoded.to = g.State, read.State
@@ -165,8 +166,8 @@ func (w network) recode(msg membership.Message) membership.Message {
 	return msg
 }
 
-// repeat sends the last messages again, as a client does with the messages that it could
-// not flush.
+// repeat sends some of the last messages again, as a client does after a reconnect with messages
+// that it had not flushed.
 func (w network) repeat(n *Node) {
 	sent := n.sent
 	n.sent = nil

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestHealedSplitIsNoStorm: when the halves of a cluster meet again, each holds all of the
-// other unreachable, so that nobody leads in the eyes of all. Members tell each other of
-// that in a number of messages that a broker bears.
+// TestHealedSplitIsNoStorm: when the halves of a cluster meet again, each has all members of the
+// other as unreachable, so that no leader is accepted by all. The members resolve that with a
+// number of messages that a broker can carry.
 func TestHealedSplitIsNoStorm(t *testing.T) {
 	const nodes = 20
 	w := sim.New(sim.Config{Seed: 3, Servers: 2, Unchecked: true, Jitter: 3 * time.Millisecond, Between: 2 * time.Millisecond})

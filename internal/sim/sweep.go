@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Result has the outcome of a run.
+// A Result has the outcome of one run.
 type Result[C any] struct {
 	Err    error
 	Hash   uint64
@@ -34,7 +34,7 @@ type Sweep[R any] struct {
 	Done func(seed uint64, r R, twice bool, err error)
 }
 
-// Do makes the runs, and stops early when ctx ends.
+// Do makes the runs until all are done or ctx ends.
 func (s Sweep[R]) Do(ctx context.Context) {
 	var (
 		mu    sync.Mutex
@@ -63,7 +63,7 @@ func (s Sweep[R]) Do(ctx context.Context) {
 				twice := s.Twice > 0 && seed%uint64(s.Twice) == 0
 				if twice && err == nil {
 					if again, _ := s.Outcome(s.Run(seed)); again != hash {
-						err = fmt.Errorf("two runs differ: %016x, %016x", hash, again)
+						err = fmt.Errorf("two runs of the seed have different hashes: %016x, %016x", hash, again)
 					}
 				}
 				mu.Lock()
@@ -75,7 +75,7 @@ func (s Sweep[R]) Do(ctx context.Context) {
 	wg.Wait()
 }
 
-// AddCounts adds up the numbers of two structs.
+// AddCounts adds each field of more to the same field of sum. All fields must be integers.
 func AddCounts[C any](sum *C, more C) {
 	to, from := reflect.ValueOf(sum).Elem(), reflect.ValueOf(more)
 	for i := range to.NumField() {

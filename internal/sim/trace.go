@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A trace hashes the events of a run, and describes them in words if somebody listens.
+// A trace hashes the events of a run, and writes them as text if tell is set.
 type trace struct {
 	sum  uint64
 	tell func(string)
@@ -18,8 +18,7 @@ type trace struct {
 
 func newTrace(tell func(string)) trace { return trace{sum: 0xcbf29ce484222325, tell: tell} }
 
-// mix takes one more word into the hash: a multiplication and a shift, as in
-// xxHash, over words in place of bytes.
+// mix adds a word to the hash, by a multiplication and a shift as in xxHash.
 func (t *trace) mix(x uint64) {
 	x *= 0x9e3779b97f4a7c15
 	x ^= x >> 32
@@ -35,7 +34,7 @@ func (t *trace) text(s string) {
 	t.mix(h)
 }
 
-// line records an action of the world itself.
+// line adds an action of the world itself.
 func (t *trace) line(now time.Duration, format string, args ...any) {
 	t.mix(uint64(now))
 	t.text(format)
@@ -56,7 +55,7 @@ func (t *trace) line(now time.Duration, format string, args ...any) {
 	}
 }
 
-// event notes an event of a machine.
+// event adds an event of a machine.
 func (t *trace) event(now time.Duration, n *Node, e membership.Event) {
 	kind, node := eventWords(e)
 	t.mix(kind)
@@ -66,8 +65,8 @@ func (t *trace) event(now time.Duration, n *Node, e membership.Event) {
 	}
 }
 
-// eventWords are the numbers that are hashed for an event: making words of millions would take
-// longer than all the rest.
+// eventWords returns the numbers that are hashed for an event. Formatting millions of events as
+// text would take longer than the rest of the run.
 func eventWords(e membership.Event) (kind, node uint64) {
 	switch e := e.(type) {
 	case membership.MemberJoined:
@@ -96,7 +95,7 @@ func eventWords(e membership.Event) (kind, node uint64) {
 	return 12, uint64(len(e.String()))
 }
 
-// step notes that a node takes an input.
+// step adds an input that a node takes.
 func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 	t.mix(uint64(now))
 	t.mix(uint64(n.ID))
@@ -124,7 +123,7 @@ func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 	}
 }
 
-// message hashes the fields that tell one message from another.
+// message hashes the fields by which messages differ.
 func (t *trace) message(m membership.Message) {
 	switch m := m.(type) {
 	case message.Heartbeat:
@@ -164,8 +163,7 @@ func (t *trace) gossip(g *gossip.State) {
 	t.mix(sum)
 }
 
-// tracked summarizes a node's published views. It is updated from events, so that no
-// view has to be searched.
+// tracked summarizes a node's published view. Events update it, so that views need not be searched.
 type tracked struct {
 	set       uint64 // a hash of the members that are not Down
 	size      int    // the number of these members
@@ -186,7 +184,7 @@ func (t *tracked) toggle(a transport.Address, change int) {
 	t.size += change
 }
 
-// mark returns a node's share in the hash of a set.
+// mark returns a node's contribution to the hash of a set.
 func mark(a transport.Address) uint64 {
 	x := a.Incarnation
 	for i := range len(a.Name) {
@@ -214,7 +212,7 @@ func (t *tracked) follow(e membership.Event) {
 
 func (t *tracked) publish() { t.published = t.set }
 
-// SetOf returns the hash of [Node.Set] for these nodes.
+// SetOf returns the hash that [Node.Set] has for a view of these nodes.
 func SetOf(nodes []*Node) uint64 {
 	sum := uint64(0)
 	for _, n := range nodes {
@@ -223,8 +221,8 @@ func SetOf(nodes []*Node) uint64 {
 	return sum
 }
 
-// Agreed reports whether the nodes, and they alone, are Up in the converged view of
-// each of them.
+// Agreed reports whether, in the converged view of each of the nodes, these nodes and no others are
+// Up.
 func Agreed(nodes []*Node) bool {
 	want := SetOf(nodes)
 	for _, n := range nodes {

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Traffic counts the messages that a node has sent and received. Bytes are those of payloads: a message
-// with all that the driver puts around it, without the subjects of the broker's protocol.
+// Traffic counts the messages that a node has sent and received. Bytes are those of payloads: a
+// message with its envelope from the driver, without the subjects of the broker's protocol.
 type Traffic struct {
 	Sent, Received Flow
 	Echo           Flow // own echoes, there and back; they are in none of the others
@@ -52,9 +52,9 @@ func kindOf(v any) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// sizes measures messages. It encodes them, which for states is dear: those of
-// many members are measured once for each version and approximate number of members that have
-// seen it, which changes the size by less than a hundredth.
+// sizes measures messages by encoding them. Encoding states is slow, so a state of many members is
+// measured once for each version and approximate number of members that have seen it; the error is
+// below 1%.
 type sizes struct {
 	cluster string
 	states  map[stateKey]int32
@@ -68,17 +68,17 @@ type stateKey struct {
 	seen, extras int
 }
 
-// exactStates is the number of members up to which every state is measured.
+// exactStates is the number of members up to which every state is encoded.
 const exactStates = 100
 
-// maxStates bounds the remembered sizes.
+// maxStates bounds the number of remembered sizes.
 const maxStates = 1 << 16
 
 func newSizes(cluster string) sizes {
 	return sizes{cluster: cluster, states: make(map[stateKey]int32)}
 }
 
-// of returns the bytes of the payload of a message from n.
+// of returns the size of the payload of a message from n, in bytes.
 func (s *sizes) of(n *Node, m membership.Message) int32 {
 	body := s.body(m)
 	// wire.Control: format, cluster, from, incarnation, topic, body.
@@ -87,7 +87,7 @@ func (s *sizes) of(n *Node, m membership.Message) int32 {
 
 func varint(n int32) int32 { return int32(bits.Len32(uint32(n)|1)+6) / 7 }
 
-// body is the length of the encoded message.
+// body returns the length of the encoded message.
 func (s *sizes) body(m membership.Message) int32 {
 	switch m := m.(type) {
 	case message.Gossip:
@@ -106,7 +106,7 @@ func encoded(m membership.Message) int32 {
 	return int32(len(b))
 }
 
-// state measures a message that holds a state.
+// state returns the encoded length of message m, which holds state g.
 func (s *sizes) state(g *gossip.State, m membership.Message) int32 {
 	if g == s.last {
 		return s.lastIs

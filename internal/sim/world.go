@@ -82,9 +82,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A World is a broker and the processes that are connected to it, in virtual
-// time. It is not safe for concurrent use, has no goroutine and reads no clock:
-// its behaviour follows from its Config and from the calls made to it.
+// A World is a broker and the processes that are connected to it, in virtual time. It has no
+// goroutine and reads no clock: all that happens follows from its Config and from calls to it. It
+// is not safe for concurrent use.
 type World struct {
 	config  Config
 	random  *rand.Rand
@@ -116,7 +116,7 @@ type World struct {
 	OnEnd func(n *Node, last membership.Event)
 }
 
-// New makes a world without nodes, whose servers run and see each other.
+// New makes a world without nodes, whose servers all run and are connected.
 func New(config Config) *World {
 	config = config.withDefaults()
 	w := &World{
@@ -143,34 +143,32 @@ func New(config Config) *World {
 	return w
 }
 
-// Now is the virtual time since the beginning.
+// Now returns the virtual time since the beginning.
 func (w *World) Now() time.Duration { return w.now }
 
-// Random is the world's own source. A number taken from it changes the rest of the run.
+// Random returns the world's random source. Taking a number from it changes the rest of the run.
 func (w *World) Random() *rand.Rand { return w.random }
 
-// Nodes are all processes that ever were, in the order in which they were added.
+// Nodes returns all processes, ended ones too, in the order in which they were added.
 func (w *World) Nodes() []*Node { return w.nodes }
 
-// Servers are the broker's servers.
 func (w *World) Servers() []*Server { return w.servers }
 
-// Steps is how many inputs the machines have taken.
+// Steps returns how many inputs the machines have taken.
 func (w *World) Steps() uint64 { return w.steps }
 
-// Hash is the hash of everything that has happened so far.
+// Hash returns the hash of everything that has happened so far.
 func (w *World) Hash() uint64 { return w.trace.sum }
 
-// Err is the first invariant that was broken, or nil. Nothing happens after it.
+// Err returns the first broken invariant, or nil. Nothing happens after it.
 func (w *World) Err() error { return w.err }
 
-// At calls do when the time has come.
+// At calls do at the given time, or now if that has passed.
 func (w *World) At(at time.Duration, do func()) { w.queue.put(max(at, w.now), eventCall).call = do }
 
-// After calls do when so much time has passed.
 func (w *World) After(d time.Duration, do func()) { w.At(w.now+d, do) }
 
-// Next is when something happens next by itself. It reports false if nothing does.
+// Next returns when the next event or tick is due; ok is false if there is none.
 func (w *World) Next() (at time.Duration, ok bool) {
 	at, ok = w.queue.next()
 	if n := w.wakes.next(); n != nil && (!ok || n.wake < at) {
@@ -179,16 +177,14 @@ func (w *World) Next() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// Run lets time pass.
 func (w *World) Run(d time.Duration) { w.RunUntil(d, 0, nil) }
 
-// maxStill is how many things may happen without time passing: more is a machine
-// that asks to be woken in the past.
+// maxStill bounds the events and ticks at one time. More of them mean that a machine asks to be
+// woken in the past.
 const maxStill = 1_000_000
 
-// RunUntil lets time pass until stop says so, which it asks at each multiple of
-// every, or until d has passed. It reports whether stop said so. A broken
-// invariant ends it.
+// RunUntil runs the world for d, or until stop returns true, which it calls at each multiple of
+// every. It reports whether stop returned true. It also ends at a broken invariant.
 func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool) {
 	end, ask := w.now+d, w.now
 	defer w.catch()
@@ -243,7 +239,7 @@ func (w *World) catch() {
 	}
 }
 
-// fail keeps the first error.
+// fail records an error, unless there is an earlier one.
 func (w *World) fail(err error) {
 	if w.err == nil {
 		w.err = fmt.Errorf("at %.6fs: %w", w.now.Seconds(), err)
@@ -251,7 +247,6 @@ func (w *World) fail(err error) {
 	}
 }
 
-// happen carries an event out.
 func (w *World) happen(e *event) {
 	switch e.kind {
 	case eventCall:
@@ -271,12 +266,12 @@ func (w *World) happen(e *event) {
 	}
 }
 
-// Lease reports whether turns may start at the node at this moment.
+// Lease reports whether turns may start at the node now.
 func (w *World) Lease(n *Node) bool {
 	return n.started && !n.ended && (n.lease.IsZero() || n.lease.After(n.clock.local(w.now)))
 }
 
-// Running returns the processes that run, including frozen ones.
+// Running returns the processes that have started and not ended, including frozen ones.
 func (w *World) Running() []*Node {
 	var nodes []*Node
 	for _, n := range w.nodes {
@@ -287,21 +282,21 @@ func (w *World) Running() []*Node {
 	return nodes
 }
 
-// ResetTraffic begins to count anew at all nodes.
+// ResetTraffic resets the traffic of all nodes.
 func (w *World) ResetTraffic() {
 	for _, n := range w.nodes {
 		n.traffic = Traffic{}
 	}
 }
 
-// Kill ends a process at once. Its connection ends with it, and its server knows.
+// Kill ends a process at once. Its connection closes, so that its server knows.
 func (w *World) Kill(n *Node) {
 	w.trace.line(w.now, "kill %v", n.Address)
 	n.end(w)
 }
 
-// KillHost ends a process with its host: nobody closes the connection, and the
-// server believes that the node listens until HostTimeout has passed.
+// KillHost ends a process with its host. The connection is not closed, and the server believes for
+// HostTimeout that the node listens.
 func (w *World) KillHost(n *Node) {
 	w.trace.line(w.now, "the host of %v vanishes", n.Address)
 	if n.ended {
@@ -318,8 +313,8 @@ func (w *World) KillHost(n *Node) {
 	})
 }
 
-// Freeze makes a process stand still, as SIGSTOP does. Its connection lives, and
-// messages to it wait. After HostTimeout its server gives it up.
+// Freeze makes a process stand still, as SIGSTOP does. Its connection stays open, and messages to
+// it wait. After HostTimeout its server closes the connection.
 func (w *World) Freeze(n *Node) {
 	if n.frozen || n.ended {
 		return
@@ -335,8 +330,8 @@ func (w *World) Freeze(n *Node) {
 	})
 }
 
-// Thaw lets a process go on. Whether its timer or the messages that waited come first is left
-// to chance.
+// Thaw makes a frozen process go on. It is random whether its timer or the waiting messages come
+// first.
 func (w *World) Thaw(n *Node) {
 	if !n.frozen || n.ended {
 		return
@@ -361,8 +356,8 @@ func (w *World) Thaw(n *Node) {
 	}
 }
 
-// Lose makes the node lose a share of its messages, both ways.
-// With a share of 1 that direction is dead.
+// Lose makes the node lose a share of the messages to it (in) and from it (out). With a share of 1
+// that direction is dead.
 func (w *World) Lose(n *Node, in, out float64) {
 	w.trace.line(w.now, "%v loses %v in, %v out", n.Address, in, out)
 	n.lossIn, n.lossOut = in, out
@@ -381,15 +376,14 @@ func (w *World) Lose(n *Node, in, out float64) {
 	}
 }
 
-// LoseAll makes every message get lost with this probability, for each receiver
-// by itself.
+// LoseAll makes every message get lost with this probability, independently for each receiver.
 func (w *World) LoseAll(share float64) {
 	w.trace.line(w.now, "all lose %v", share)
 	w.loss = share
 }
 
-// Cut makes messages of one server to another vanish. If that lasts for
-// RouteTimeout, they give up their connection in both directions.
+// Cut drops messages from one server to another. After RouteTimeout the two close their connection,
+// in both directions.
 func (w *World) Cut(from, to *Server) {
 	way := &w.ways[from.index][to.index]
 	if way.hole || from == to {
@@ -404,8 +398,7 @@ func (w *World) Cut(from, to *Server) {
 	})
 }
 
-// Part ends the connection between two servers at once, and keeps it from being
-// made again.
+// Part closes the connection between two servers at once, and prevents a new one until Mend.
 func (w *World) Part(a, b *Server) {
 	if a == b {
 		return
@@ -415,7 +408,7 @@ func (w *World) Part(a, b *Server) {
 	broker{w}.closeRoute(a, b)
 }
 
-// Mend lets two servers reach each other again.
+// Mend ends cuts between two servers and connects them again.
 func (w *World) Mend(a, b *Server) {
 	if a == b {
 		return
@@ -429,7 +422,7 @@ func (w *World) Mend(a, b *Server) {
 	w.After(w.config.Redial, func() { broker{w}.openRoute(a, b) })
 }
 
-// Whole reports whether every server reaches every other.
+// Whole reports whether all servers reach each other.
 func (w *World) Whole() bool {
 	for i, a := range w.servers {
 		for j, b := range w.servers {
@@ -441,7 +434,7 @@ func (w *World) Whole() bool {
 	return true
 }
 
-// StopServer takes a server down: its connections end.
+// StopServer stops a server and closes its connections.
 func (w *World) StopServer(s *Server) {
 	if !s.up {
 		return
@@ -466,8 +459,8 @@ func (w *World) StopServer(s *Server) {
 	}
 }
 
-// Stall has a server stand still for d, as SIGSTOP does: it takes no messages and no new
-// connections, and messages to it arrive when it goes on.
+// Stall makes a server stand still for d, as SIGSTOP does. It handles no messages and accepts no
+// connections; waiting messages are handled when it goes on.
 func (w *World) Stall(s *Server, d time.Duration) {
 	w.trace.line(w.now, "%s stands still for %v", s.id, d)
 	s.still = max(s.still, w.now+d)

@@ -73,8 +73,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestCut: what vanishes between two servers is silence until their connection
-// ends; then each knows of nobody at the other.
+// TestCut: messages that vanish between two servers look like silence until their connection ends.
+// Then each server knows no listeners at the other.
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		timeout time.Duration
@@ -106,8 +106,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestServerRestart: its nodes come back to a server of another name, and nobody
-// is removed.
+// TestServerRestart: the nodes of a restarted server connect to a server of another name, and no
+// node is removed.
 func TestServerRestart(t *testing.T) {
 	w, nodes := cluster(t, Config{Seed: 3, Servers: 1}, 4)
 	s := w.Servers()[0]
@@ -128,7 +128,7 @@ func TestServerRestart(t *testing.T) {
 	}
 }
 
-// TestHash: one seed is one trace, another seed another.
+// TestHash: two runs of a seed have one hash, and runs of different seeds do not.
 func TestHash(t *testing.T) {
 	hash := func(seed uint64) uint64 {
 		w, nodes := cluster(t, Config{Seed: seed, Servers: 3, Jitter: 5 * time.Millisecond, Recode: true}, 7)
@@ -152,8 +152,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestLease: a lease that decides splits goes to one, stays with it, and can be
-// taken over by who knows the token, or when it has ended.
+// TestLease: the lease that decides splits goes to one node and stays with it. Another node gets it
+// when it has ended, or if it knows the token.
 func TestLease(t *testing.T) {
 	w, nodes := cluster(t, Config{Seed: 1}, 3)
 	ask := func(n *Node, over uint64) uint64 {

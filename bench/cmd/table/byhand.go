@@ -14,7 +14,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// byHand are the limits of calls with a payload, from so many callers.
+// byHand returns the contestants that n callers measure with payload: requests and batches written
+// by hand.
 func byHand(l *limit.Hand, n int, payload []byte) []contestant {
 	return []contestant{
 		{"nats.Request", func(d time.Duration) (measure, error) {
@@ -41,14 +42,15 @@ func tellsByHand(l *limit.Hand) func(time.Duration) (measure, error) {
 	}
 }
 
-// lonePublishes is one caller that publishes by hand.
+// lonePublishes returns the contestant of one caller that publishes by hand.
 func lonePublishes(p *limit.Publishes) contestant {
 	return contestant{"publish", func(d time.Duration) (measure, error) {
 		return load.Run(1, d, func(w, i int) error { return p.Publish(load.Pick(w, i, entities)) })
 	}}
 }
 
-// manyPublishes has so many callers, each with entities of its own, so that none waits for another.
+// manyPublishes returns the contestant of n callers that publish by hand. Each caller has its own
+// entities, so that no caller waits for another.
 func manyPublishes(p *limit.Publishes, n int) contestant {
 	return contestant{"publishes", func(d time.Duration) (measure, error) {
 		m, err := load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error { return p.Publish(w + n*load.Pick(w, i, entities/n)) })
@@ -60,16 +62,15 @@ func manyPublishes(p *limit.Publishes, n int) contestant {
 // bareShards is the number of shards of a durable type.
 const bareShards = 64
 
-// bareLogs are logs of shards to which callers append together, without entities. One append of
-// each log is under way at a time, and the next one has all commits that have come meanwhile.
-// Durable calls cannot be faster.
+// bareLogs are the logs of all shards of a type, without entities. Many callers append to them.
+// Each log has one append under way, and its next append carries all commits that came meanwhile.
+// Durable calls cannot be faster than these appends.
 type bareLogs struct {
 	backend *natsstore.Store
 	appends atomic.Int64
 	logs    [bareShards]bareLog
 }
 
-// A bareLog is the log of one shard.
 type bareLog struct {
 	shard store.Shard
 	begin appendBeginner
@@ -105,7 +106,7 @@ func newBareLogs(ctx context.Context, url string, replicas int) (*bareLogs, erro
 	return b, nil
 }
 
-// commit adds a commit to the next append, and waits until that is acknowledged.
+// commit adds a commit to the log's next append, and waits until that append is acknowledged.
 func (l *bareLog) commit(done chan error) error {
 	l.mu.Lock()
 	l.waiting = append(l.waiting, done)
@@ -117,7 +118,7 @@ func (l *bareLog) commit(done chan error) error {
 	return <-done
 }
 
-// send begins an append of all waiting commits. The log's lock is held.
+// send begins an append of all waiting commits. l.mu must be held.
 func (l *bareLog) send() {
 	l.under, l.waiting = l.waiting, l.under[:0]
 	l.sends.Add(1)
@@ -129,11 +130,11 @@ func (l *bareLog) send() {
 		l.sent(p, nil)
 	})
 	if !sent {
-		l.fail(fmt.Errorf("log %v: the append was not sent", l.shard))
+		l.fail(fmt.Errorf("append to log %v: the store did not send it", l.shard))
 	}
 }
 
-// sent takes the outcome of an append.
+// sent handles the outcome of the append under way, and sends the next one.
 func (l *bareLog) sent(p store.Position, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +151,8 @@ func (l *bareLog) sent(p store.Position, err error) {
 	}
 }
 
-// fail ends the append under way, and the commits that wait for it. The log's lock is held.
+// fail returns err to the callers whose commits are in the append under way or wait for the next.
+// l.mu must be held.
 func (l *bareLog) fail(err error) {
 	l.busy = false
 	for _, done := range append(l.under, l.waiting...) {
@@ -159,7 +161,7 @@ func (l *bareLog) fail(err error) {
 	l.waiting = nil
 }
 
-// appenders returns the contestant of n callers that commit to logs at random.
+// appenders returns the contestant of n callers, each of which commits to random logs.
 func (b *bareLogs) appenders(n int) contestant {
 	done := make([]chan error, n)
 	for i := range done {

@@ -12,8 +12,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// clustered calls entities by id over three members, from a member and from
-// outside.
+// clustered measures calls by id to the entities of three members: from one of the members, and
+// from a client.
 func clustered(ctx context.Context, s settings, url string) error {
 	for i := range 2 {
 		c, _, err := spawn(url, "host", "trio", "host"+strconv.Itoa(i))
@@ -66,8 +66,8 @@ func clustered(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// forming times a cluster of three from its third Start, and the first call of a
-// fresh process.
+// forming measures how long a cluster of three needs from its third Start, and how long a fresh
+// process needs for its first call.
 func forming(ctx context.Context, s settings, url string) error {
 	round := 0
 	var firsts []measure

@@ -26,11 +26,12 @@ import (
 // manyCallers is the number of callers in the group with many callers.
 const manyCallers = 4096
 
-// warmCalls is how many calls each of many callers makes before it is measured.
+// warmCalls is the number of calls that each of many callers makes before the measurement begins.
 const warmCalls = 3
 
-// durable compares calls to durable entities with publishes by hand and with appends to bare
-// logs, on one server and on three. The p50 of a lone call is less that of a volatile call.
+// durable compares calls to durable entities with publishes by hand and with appends to bare logs,
+// on one server and on three. The p50 of a lone volatile call is subtracted from that of a lone
+// durable call.
 func durable(ctx context.Context, s settings, _ string) error {
 	for _, replicas := range []int{1, 3} {
 		// -match may name one number of replicas.
@@ -117,17 +118,19 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 	return durableHomes(ctx, s, url, replicas, refs, raw)
 }
 
-// perAppend shows the number of commits in one append to a log.
+// perAppend is the row with the number of commits in one append to a log.
 var perAppend = row{title: "its commits in one append", unit: "", figure: calls}
 
-// withCPU appends the rows of the processor time of a call or publish.
+// withCPU adds the rows with the processor time that a call or publish takes, in the process and in
+// the servers.
 func withCPU(rows ...row) []row {
 	return append(rows,
 		row{title: "its processor time, in the process", unit: "ns", figure: cpu, less: true},
 		row{title: "its processor time, in the servers", unit: "ns", figure: servers, less: true})
 }
 
-// durableHomes measures calls after two more processes have taken their share of the shards.
+// durableHomes measures calls to durable entities when two more processes have taken their share of
+// the shards.
 func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []vault.VaultRef, raw *limit.Publishes) error {
 	for i := range 2 {
 		c, _, err := spawn(url, fmt.Sprint("vaults-r", replicas), "vaults", "host"+strconv.Itoa(i))
@@ -141,7 +144,7 @@ func durableHomes(ctx context.Context, s settings, url string, replicas int, ref
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// appended adds the number of commits in one append of the node to a contestant's measure.
+// appended adds the number of commits in each of the node's appends to the measure of c.
 func appended(node *shard.Node, c contestant) contestant {
 	return contestant{c.name, func(d time.Duration) (measure, error) {
 		var appends, commits atomic.Int64
@@ -155,7 +158,8 @@ func appended(node *shard.Node, c contestant) contestant {
 	}}
 }
 
-// adders is n callers, each with a context of its own, that call durable entities at random.
+// adders returns the contestant of n callers, each with a context of its own, that call random
+// durable entities.
 func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 	return contestant{"shardgen", func(d time.Duration) (measure, error) {
 		own := make([]context.Context, n)
@@ -199,7 +203,7 @@ func vaultNode(ctx context.Context, url, cluster, name string, replicas int, opt
 	}, nil
 }
 
-// vaults returns references to durable entities, all called once.
+// vaults returns references to durable entities, each of which was called once.
 func vaults(ctx context.Context, c shard.Caller) ([]vault.VaultRef, error) {
 	refs := vaultRefs(c, entities)
 	return refs, addToAll(ctx, refs)
@@ -235,7 +239,7 @@ func vaultRefs(c shard.Caller, n int) []vault.VaultRef {
 // vaultShards is the number of shards of type Vault.
 const vaultShards = 64
 
-// inShard returns n ids of entities of one shard.
+// inShard returns n ids of entities that belong to the shard with that number.
 func inShard(number uint32, n int) (ids []string) {
 	for i := 0; len(ids) < n; i++ {
 		id := "in-" + strconv.Itoa(i)

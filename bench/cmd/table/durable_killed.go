@@ -16,8 +16,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// durableKilled is durableMany for a node and a server that end by SIGKILL, when each shard has as many
-// commits in its log as it can have before a checkpoint. The callers are in another process.
+// durableKilled measures the same as durableMany after SIGKILL of node and server. Each shard's log
+// then has as many commits as it can have before a checkpoint. The callers are in another process.
 func durableKilled(ctx context.Context, s settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {
@@ -79,7 +79,7 @@ func durableKilled(ctx context.Context, s settings, _ string) error {
 	return err
 }
 
-// fillAll makes fullTail commits in each shard.
+// fillAll makes fullTail commits to each shard.
 func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, vaultShards)
@@ -98,7 +98,8 @@ func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
 	return err
 }
 
-// tails returns the size and the number of the appends that are in the shards' logs and not in records yet.
+// tails returns the size and the number of the appends that are in the shards' logs and not yet in
+// records.
 func tails(ctx context.Context, url string) (bytes, appends int, err error) {
 	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "vaults", NoCreate: true})
 	if err != nil {

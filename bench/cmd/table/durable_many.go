@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// durableMany shows the cost of many durable entities at the server, and how soon they
-// answer after a restart of everything.
+// durableMany shows what many durable entities cost at the server, and how soon they answer after a
+// restart of node and server.
 func durableMany(ctx context.Context, s settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// Sizes of the section.
+// Sizes of the section durableMoves.
 const (
 	restingEntities = 100_000
 	fullTail        = 3900 // commits of a shard, just fewer than begin a checkpoint
 )
 
-// durableMoves shows how long shards do not answer when they lose their home. A shard with many
-// entities at rest moves beside empty ones, and a process is killed whose shards have as many
-// commits in their logs as they can have before a checkpoint.
+// durableMoves shows how long a shard does not answer while it changes its home, in two cases: the
+// home of a shard with many entities at rest leaves, and a process is killed. The logs of the
+// killed process have as many commits as they can have before a checkpoint.
 func durableMoves(ctx context.Context, _ settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {
@@ -38,7 +38,7 @@ func durableMoves(ctx context.Context, _ settings, _ string) error {
 	return errors.Join(durableMove(ctx, server.URL()), durableDeath(ctx, server.URL()))
 }
 
-// durableMove moves all shards of a process. One of them has many entities at rest.
+// durableMove moves all shards of a process. One of these shards has many entities at rest.
 func durableMove(ctx context.Context, url string) error {
 	first, _, err := spawn(url, "vaults-resting", "moves", "n1")
 	if err != nil {
@@ -81,7 +81,7 @@ func durableMove(ctx context.Context, url string) error {
 	return nil
 }
 
-// durableDeath kills a process whose shards have full tails.
+// durableDeath kills a process with fullTail commits in the log of each of its shards.
 func durableDeath(ctx context.Context, url string) error {
 	var hosts []*process.Child
 	for i := range 2 {
@@ -128,7 +128,7 @@ func durableDeath(ctx context.Context, url string) error {
 	return nil
 }
 
-// fill makes fullTail commits in one shard, to whose entities the references lead.
+// fill makes fullTail commits to one shard, by calls to refs, which must all be in that shard.
 func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, len(refs))
@@ -149,8 +149,8 @@ func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
 	return err
 }
 
-// watchShards calls one entity of each shard again and again, and returns the longest time between
-// two answers of each. It calls fault a second after the beginning.
+// watchShards calls one entity of each shard again and again for d. It returns, for each shard, the
+// longest time between two answers. One second after it began, it calls fault.
 func watchShards(ctx context.Context, client *vault.VaultClient, d time.Duration, fault func() error) []time.Duration {
 	gaps := make([]time.Duration, vaultShards)
 	begin := time.Now()

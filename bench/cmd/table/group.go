@@ -18,8 +18,8 @@ import (
 // measure is the result of one run of a contestant.
 type measure = load.Measure
 
-// A group is a set of contestants run in turn, so that each round's figures are of the same moment.
-// The first one is this project's.
+// A group is a set of contestants that run in turn, so that all figures of a round are taken under
+// the same load of the machine. The first contestant is shardgen.
 type group struct {
 	contestants []contestant
 	rows        []row
@@ -30,7 +30,7 @@ type contestant struct {
 	run  func(time.Duration) (measure, error)
 }
 
-// A row shows one figure of a group.
+// A row shows one figure of a group's contestants.
 type row struct {
 	title  string
 	unit   string
@@ -50,7 +50,7 @@ func p99(m measure) float64       { return float64(m.P99.Nanoseconds()) / 1e3 }
 func value(m measure) float64     { return m.Value }
 func calls(m measure) float64     { return m.PerAppend }
 
-// print runs the group and writes its rows.
+// print runs the group and writes its rows to w.
 func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 	samples := make([][]measure, len(g.contestants))
 	for range rounds {
@@ -97,9 +97,10 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 	return nil
 }
 
-// room is a row with the processor time available to a call of the first contestant at that many
-// calls for one of the second. Where the processors have no idle time, throughput is one over the
-// processor time of a call in the process and in the servers together.
+// room returns the row that shows how much processor time the process may spend on a call of the
+// first contestant, if it is to make wanted calls for each call of the second. It assumes that the
+// processors are never idle: throughput is then one over the processor time of a call, in the
+// process and in the servers together.
 func (g group) room(samples [][]measure, wanted float64) string {
 	time := func(i int, f func(measure) float64) float64 { return median(figures(samples[i], f)) }
 	both := func(i int) float64 { return time(i, cpu) + time(i, servers) }
@@ -117,7 +118,8 @@ func (g group) room(samples [][]measure, wanted float64) string {
 	return line + fmt.Sprintf(" | %.0f×: ≤ %.0f ns in the process |", wanted, left)
 }
 
-// profiled is the group whose contestants write processor profiles to a folder; with "" it is g.
+// profiled returns a copy of g whose contestants write processor profiles to folder, or g if folder
+// is "".
 func (g group) profiled(folder string) group {
 	if folder == "" {
 		return g
@@ -158,7 +160,7 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// show is the median and, with more than one round, half the spread in percent.
+// show formats the median of v and, with more than one round, half of its spread in percent.
 func show(v []float64, unit string) string {
 	m := median(v)
 	text := ""

@@ -15,20 +15,20 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// entities is how many are called where a row says nothing else.
+// entities is the number of entities that a row calls unless its title says another.
 const entities = 10_000
 
 const callers = 256
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
-// plain is an entity without any help: a map entry and a mutex.
+// plain is the limit of an entity: a struct in a map, with a mutex.
 type plain struct {
 	mu      sync.Mutex
 	balance int64
 }
 
-// local compares calls in one process with a map and mutexes.
+// local compares calls in one process with calls to structs in a map, with mutexes.
 func local(ctx context.Context, s settings, url string) error {
 	node, err := process.Member(ctx, process.Config(url, "local", "node"))
 	if err != nil {
@@ -105,8 +105,8 @@ func local(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// tellAll tells from one goroutine per processor. Each asks an entity once every askEvery tells, to
-// bound the tells under way. The time ends when everything told has run.
+// tellAll tells from one goroutine per processor. Each goroutine makes an ask once every askEvery
+// tells, which bounds the tells under way. The measured time ends when all tells have run.
 func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.AccountRef, tells []fixture.AccountTell) (measure, error) {
 	begin := time.Now()
 	m, err := load.Bulk(runtime.GOMAXPROCS(0), d, func(w, i int) error {
@@ -136,7 +136,7 @@ func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.
 	return m, nil
 }
 
-// channelTells sends to one goroutine over a channel.
+// channelTells measures sends over a channel to one goroutine.
 func channelTells(d time.Duration) (measure, error) {
 	mailbox := make(chan int64, 1024)
 	var owner sync.WaitGroup
@@ -154,7 +154,7 @@ func channelTells(d time.Duration) (measure, error) {
 	})
 }
 
-// references returns one to each of n entities, all called once.
+// references returns one reference to each of n entities, after a call to each.
 func references(c shard.Caller, n int) ([]fixture.AccountRef, error) {
 	client := fixture.NewAccountClient(c)
 	refs := make([]fixture.AccountRef, n)

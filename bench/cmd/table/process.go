@@ -13,7 +13,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// spawn starts this program in another role.
+// spawn starts this program as a child in another role, and returns the line that it printed.
 func spawn(url, role, cluster, name string) (c *process.Child, line string, err error) {
 	return process.Spawn(context.Background(), "-role", role, "-url", url, "-cluster", cluster, "-name", name)
 }

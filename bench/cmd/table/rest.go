@@ -16,12 +16,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// resting makes very many entities idle within a moment, of a type with a stop hook and
-// of one without, while calls of other entities go on. It measures the time until all
-// are passivated, and the effect on the calls, compared with calls before the
-// passivation in the same run. The garbage collector runs just before: on two processors
-// a cycle over a million entities delays calls for 0.2 s by 25 ms, with or without passivation,
-// and in the two seconds of passivation that alone would be p99.
+// resting lets a million entities fall idle at once, while calls to other entities go on: entities
+// of a type with a stop hook, and of a type without. It measures the time until all idle entities
+// are passivated, and compares the other calls with calls before the passivation. The garbage
+// collector runs just before the passivation, because on two processors a cycle over a million
+// entities takes 0.2 s and delays calls by 25 ms. That alone would be the p99 of the two seconds of
+// passivation.
 func resting(ctx context.Context, s settings, url string) error {
 	const idle = 30 * time.Second
 	for _, hooked := range []bool{false, true} {
@@ -49,7 +49,7 @@ func resting(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// rest is the part of resting for one type.
+// rest measures what resting measures, for one type: the type with a stop hook if hooked.
 func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, hooked bool, idle time.Duration) error {
 	accounts, desks := fixture.NewAccountClient(node), fixture.NewDeskClient(node)
 	touch := func(i int) (err error) {
@@ -87,7 +87,7 @@ func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, h
 			begins = time.Now()
 		}
 		if time.Since(last) > idle+5*time.Minute {
-			return fmt.Errorf("%d of %d entities rest after %v", rested()-before, s.entities, time.Since(last))
+			return fmt.Errorf("passivate: %d of %d entities are passivated after %v", rested()-before, s.entities, time.Since(last))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -114,7 +114,7 @@ func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, h
 	return nil
 }
 
-// memory measures the memory of idle entities beside their struct and id.
+// memory measures the memory that an idle entity takes, without its struct and id.
 func memory(ctx context.Context, s settings, url string) error {
 	run := func(time.Duration) (measure, error) {
 		node, err := process.Member(ctx, process.Config(url, "memory"+strconv.Itoa(os.Getpid()), "node"))
@@ -130,7 +130,7 @@ func memory(ctx context.Context, s settings, url string) error {
 			}
 		}
 		if now := runtime.NumGoroutine(); now > routines+16 {
-			return measure{}, errors.New("idle entities have goroutines")
+			return measure{}, errors.New("measure idle entities: they have goroutines, want none")
 		}
 		const own = 80 + 16 // the fixture's struct in its size class, and its id's bytes
 		return measure{Value: float64(inUse()-before)/float64(s.entities) - own}, nil
@@ -148,14 +148,14 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// paced makes calls at a fixed rate, whether earlier ones have been answered or not.
+// paced makes calls at a fixed rate, whether or not earlier calls have been answered.
 type paced struct {
 	mu   sync.Mutex
 	took []sample
 	err  error
 }
 
-// sample is one call: when it was due, and how long after that it was answered.
+// sample is one call: when it was due, and how long after that time it was answered.
 type sample struct {
 	due  time.Time
 	took time.Duration
@@ -163,7 +163,7 @@ type sample struct {
 
 func newPaced() *paced { return &paced{} }
 
-// run makes 1,000 calls a second to entities that are never idle for long.
+// run makes 1,000 calls a second, to entities that this keeps from becoming idle.
 func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
 	const hot = 1000
 	var calls sync.WaitGroup
@@ -185,7 +185,7 @@ func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
 	}
 }
 
-// between returns the measure of the calls that were due in a span of time.
+// between returns the measure of the calls that were due between from and to.
 func (p *paced) between(from, to time.Time) (m measure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,14 +20,15 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// Viewers of the dashboard. A round is long enough for the 10 ms in which Linux counts processor time.
+// Number of viewers and length of a round. The round is long against the 10 ms in which Linux
+// counts processor time.
 const (
 	tenViewers  = 10
 	viewedRound = 15 * time.Second
 )
 
-// viewed measures a member of a cluster of three, and the process that serves the dashboard, with ten
-// viewers and with none, in turn. Two hundred calls a second go on.
+// viewed measures a member of a cluster of three and the process that serves the dashboard, with
+// ten viewers and with none, in turn. Meanwhile entities get 200 calls a second.
 func viewed(ctx context.Context, s settings, url string) error {
 	var hosts []*process.Child
 	for i := range 3 {
@@ -95,7 +96,7 @@ func viewed(ctx context.Context, s settings, url string) error {
 
 func cpuMicros(m measure) float64 { return float64(m.CPU.Microseconds()) }
 
-// memoryOf is the memory of processes, in bytes.
+// memoryOf returns the memory of each of the processes, in bytes.
 func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	for _, p := range processes {
 		n, err := resident(p.Pid())
@@ -107,8 +108,8 @@ func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	return all, nil
 }
 
-// viewRound has so many viewers look at the page for a round. In the measure, CPU is a member's
-// processor time in a second, and Servers the page's server's.
+// viewRound lets that many viewers poll the page for a round. Measure.CPU is the processor time
+// that host uses in a second, and Measure.Servers that of server, which serves the page.
 func viewRound(ctx context.Context, page string, viewers int, host, server *process.Child) (m measure, err error) {
 	looking, stop := context.WithTimeout(ctx, viewedRound)
 	defer stop()
@@ -147,8 +148,8 @@ func viewRound(ctx context.Context, page string, viewers int, host, server *proc
 	return m, err
 }
 
-// look asks as a page does: for the cluster each second, and for the map of a type's shards each
-// third one.
+// look polls as a page of the dashboard does: the cluster each second, and the map of a type's
+// shards every third second.
 func look(ctx context.Context, page string) error {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -183,7 +184,7 @@ func look(ctx context.Context, page string) error {
 	}
 }
 
-// servePage serves the dashboard, and prints its address.
+// servePage serves the dashboard and prints its URL.
 func servePage(ctx context.Context, url, cluster string) (stop func(), err error) {
 	client, err := admin.Dial(ctx, admin.Options{Cluster: cluster, Transport: natstransport.New(url)})
 	if err != nil {

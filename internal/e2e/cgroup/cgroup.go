@@ -35,18 +35,18 @@ type root struct {
 // prefix begins the names of all groups of this package.
 const prefix = "shardgen-e2e-"
 
-// period is the time over which a limit is counted.
+// period is the time in which the processes of a group may use up their limit.
 const period = 100 * time.Millisecond
 
-// A Group is processes that have a limit in common. Its methods may be called from
-// one goroutine at a time.
+// A Group is a control group whose processes share a limit. Its methods must not be called
+// concurrently.
 type Group struct {
 	root root
 	dir  string
 }
 
-// Supported reports whether groups can be made here: nil, or an error that says
-// the missing prerequisite.
+// Supported returns nil if groups can be made on this machine, or an error that names what is
+// missing.
 func Supported() error {
 	g, err := New()
 	if err != nil {
@@ -57,11 +57,11 @@ func Supported() error {
 
 var groups atomic.Int64
 
-// New makes a group without processes and without a limit. Close it in any case.
+// New makes a group without processes and without a limit. The caller must Close it.
 func New() (*Group, error) {
 	const why = "processor time cannot be limited here: "
 	if os.Geteuid() != 0 {
-		return nil, errors.New(why + "it takes root, on Linux")
+		return nil, errors.New(why + "root on Linux is required")
 	}
 	var failed error
 	for _, r := range roots {
@@ -82,10 +82,10 @@ func New() (*Group, error) {
 		}
 		failed = errors.Join(err, g.Close())
 	}
-	return nil, fmt.Errorf(why+"no controller cpu of control groups (%w)", failed)
+	return nil, fmt.Errorf(why+"the cpu controller of control groups is missing (%w)", failed)
 }
 
-// sweep removes groups of processes that are gone. Those that are not empty stay.
+// sweep removes groups whose makers have ended, except groups that still have processes.
 func (r root) sweep() {
 	left, _ := filepath.Glob(filepath.Join(r.dir, prefix+"*"))
 	for _, dir := range left {
@@ -96,8 +96,7 @@ func (r root) sweep() {
 	}
 }
 
-// Limit lets all processes of the group together have so many percent of one core,
-// at least 1.
+// Limit gives all processes of the group together that many percent of one core, at least 1.
 func (g *Group) Limit(percent int) error {
 	quota := int(period.Microseconds()) * percent / 100
 	text := strconv.Itoa(quota)
@@ -109,11 +108,10 @@ func (g *Group) Limit(percent int) error {
 	return g.write(g.root.limit, text)
 }
 
-// Add puts a process into the group.
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
-// Throttled returns in how many periods of 100ms the processes ran at all, as of, and in how many
-// of these they wanted more than they got.
+// Throttled returns two counts of periods of 100ms: of is the periods in which the group's
+// processes ran at all, and throttled those in which the limit held them back.
 func (g *Group) Throttled() (throttled, of int, err error) {
 	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
 	if err != nil {
@@ -141,11 +139,11 @@ func (g *Group) write(file, text string) error {
 	return nil
 }
 
-// closeTimeout bounds how long a process that was killed stays in its group.
+// closeTimeout bounds how long Close waits for killed processes to leave the group.
 const closeTimeout = 5 * time.Second
 
-// Close puts the group's processes into the controller's root, where nothing is
-// limited, and removes the group. It may be called twice.
+// Close moves the group's processes to the controller's root, which has no limit, and removes the
+// group. It may be called twice.
 func (g *Group) Close() error {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()

@@ -1,4 +1,4 @@
-// Package cluster runs several node processes against a NATS server, or several.
+// Package cluster runs several node processes against one or more NATS servers.
 package cluster
 
 import (
@@ -31,7 +31,6 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// Options say how a cluster runs.
 type Options struct {
 	Program string // that is started as a node, with node.Command as its first argument
 	URL     string // of NATS servers that run; "" means nats-server processes of its own
@@ -88,7 +87,7 @@ type Cluster struct {
 	asked   int // questions
 }
 
-// New starts the servers, without a node yet. Close it in any case.
+// New starts the servers and no node. The caller must Close the cluster.
 func New(o Options) (*Cluster, error) {
 	c := &Cluster{
 		options: o, name: "e2e-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36),
@@ -158,12 +157,11 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 	return []*natsproc.Server{server}, nil
 }
 
-// Network connects the hosts; nil if they are not separate.
+// Network returns the network between the hosts, or nil unless Options.Separate is set.
 func (c *Cluster) Network() *netns.Network { return c.network }
 
-// Host is where the server, node or caller of that name runs or will run; nil if
-// hosts are not separate. A node that comes back under its name runs where the one
-// before did.
+// Host returns the host of the server, node or caller with that name, started or not; nil unless
+// Options.Separate is set. A node that is started again runs on the host that its name had before.
 func (c *Cluster) Host(name string) (*netns.Host, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,13 +180,12 @@ func (c *Cluster) hostLocked(name string) (*netns.Host, error) {
 	return h, nil
 }
 
-// Servers are the cluster's own servers; none if it runs on others.
+// Servers returns the servers that the cluster has started; none if Options.URL names others.
 func (c *Cluster) Servers() []*natsproc.Server { return c.servers }
 
-// URL is where the NATS servers are.
 func (c *Cluster) URL() string { return c.options.URL }
 
-// urlFor is where the servers are, the one near to a node or caller first.
+// urlFor returns the URLs of the servers for a node or caller, that of the server near to it first.
 func (c *Cluster) urlFor(name string) string {
 	if c.options.Near == nil || len(c.servers) < 2 {
 		return c.options.URL
@@ -200,10 +197,9 @@ func (c *Cluster) urlFor(name string) string {
 	return strings.Join(urls, ",")
 }
 
-// Name is the cluster's name.
 func (c *Cluster) Name() string { return c.name }
 
-// Start starts nodes side by side and waits until all are up.
+// Start starts nodes concurrently and waits until all are up.
 func (c *Cluster) Start(ctx context.Context, names ...string) ([]*Node, error) {
 	var started []*Node
 	for _, name := range names {
@@ -221,14 +217,14 @@ func (c *Cluster) Start(ctx context.Context, names ...string) ([]*Node, error) {
 	return started, nil
 }
 
-// Nodes are all that were ever started, in order.
+// Nodes returns all nodes that were ever started, in that order.
 func (c *Cluster) Nodes() []*Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.nodes)
 }
 
-// Launch starts a node and does not wait until it is up.
+// Launch starts a node without waiting until it is up.
 func (c *Cluster) Launch(name string) (*Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,10 +268,10 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	return n, nil
 }
 
-// directPort is where nodes on hosts of their own listen for direct lanes.
+// directPort is the port on which nodes with hosts of their own listen for direct lanes.
 const directPort = "7000"
 
-// listenLocked has a node listen for direct lanes.
+// listenLocked sets in o where a node listens for direct lanes. c.mu must be held.
 func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 	switch {
 	case host != nil:
@@ -300,15 +296,15 @@ func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 	return nil
 }
 
-// Proxies are before the ports of direct lanes of all nodes that were ever started, in order; none
-// unless they are proxied.
+// Proxies returns the proxies before the direct lanes of all nodes that were ever started, in that
+// order; none unless Options.Proxied is set.
 func (c *Cluster) Proxies() []*proxy.Proxy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.proxies)
 }
 
-// Leave makes a node leave in order and waits until its process has ended.
+// Leave lets a node leave in order and waits until its process has ended.
 func (c *Cluster) Leave(ctx context.Context, n *Node) error {
 	if err := n.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -316,7 +312,8 @@ func (c *Cluster) Leave(ctx context.Context, n *Node) error {
 	return n.AwaitEnd(ctx)
 }
 
-// Dial connects to the cluster from this process; with the store of durable types, if there are any.
+// Dial connects this process to the cluster as a caller. With Options.Durable the caller has the
+// store, too.
 func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	logs, err := os.Create(filepath.Join(c.options.Dir, name+".log"))
 	if err != nil {
@@ -365,11 +362,11 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	return conn, nil
 }
 
-// countWithin is how long a node may take to say how many frames it has sent.
+// countWithin bounds how long a node may take to report how many frames it has sent.
 const countWithin = 5 * time.Second
 
-// Frames counts the data frames that nodes and callers have sent until now. Nodes that have ended
-// are left out.
+// Frames returns how many data frames nodes and callers have sent so far. It leaves out nodes that
+// have ended.
 func (c *Cluster) Frames(ctx context.Context) (Count, error) {
 	ctx, cancel := context.WithTimeout(ctx, countWithin)
 	defer cancel()
@@ -396,7 +393,7 @@ func (c *Cluster) Frames(ctx context.Context) (Count, error) {
 	return count, nil
 }
 
-// Witnessed is every call that ran at any node so far.
+// Witnessed returns all calls that have run at any node so far.
 func (c *Cluster) Witnessed() ([]witness.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -442,10 +439,11 @@ type Node struct {
 	log     string
 }
 
-// Log is the file that the node logs to.
+// Log returns the path of the node's log.
 func (n *Node) Log() string { return n.log }
 
-// frames asks the node for the data frames that it has sent. No two questions have one number.
+// frames asks the node how many data frames it has sent. question must be a number that was not
+// used before.
 func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
 	if _, err := io.WriteString(n, node.CountFrames(question)); err != nil {
 		return Frames{}, fmt.Errorf("count the frames of %s: %w", n.Name(), err)
@@ -456,11 +454,10 @@ func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
 	return Frames{e.Frames, e.Direct}, err
 }
 
-// Witnessed is every call that ran at the node so far.
+// Witnessed returns all calls that have run at the node so far.
 func (n *Node) Witnessed() ([]witness.Record, error) { return witness.Read(n.witness) }
 
-// Lived returns from when to when a singleton lived at the node; the zero times if
-// it never did.
+// Lived returns when the singleton began and ended to live at the node; zero times if it never did.
 func (n *Node) Lived() (from, to time.Time, err error) {
 	b, err := os.ReadFile(n.trace)
 	if err != nil {
@@ -479,7 +476,8 @@ func (n *Node) Lived() (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// Frames are the data frames that processes have sent, and those of them that took direct lanes.
+// Frames counts the data frames that a process has sent. Direct is how many of All took direct
+// lanes.
 type Frames struct{ All, Direct uint64 }
 
 // A Count has the frames of each process of a cluster.
@@ -488,7 +486,7 @@ type Count struct {
 	callers []Frames // of Dial, in order
 }
 
-// Nodes are the frames of all nodes together.
+// Nodes returns the sum of the frames that nodes have sent.
 func (c Count) Nodes() (sum Frames) {
 	for _, f := range c.nodes {
 		sum.add(f)
@@ -496,7 +494,7 @@ func (c Count) Nodes() (sum Frames) {
 	return sum
 }
 
-// Callers are the frames of all callers together.
+// Callers returns the sum of the frames that callers have sent.
 func (c Count) Callers() (sum Frames) {
 	for _, f := range c.callers {
 		sum.add(f)
@@ -504,8 +502,8 @@ func (c Count) Callers() (sum Frames) {
 	return sum
 }
 
-// Since are the frames that were sent after an earlier count. Those of processes that have ended
-// meanwhile are left out.
+// Since returns the frames that were sent after an earlier count, without those of processes that
+// have ended meanwhile.
 func (c Count) Since(earlier Count) Count {
 	since := Count{nodes: make(map[*Node]Frames)}
 	for n, f := range c.nodes {

@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// makeTLS writes the files of an authority and of a certificate for servers at these addresses
-// into a directory. They are good for two days around now.
+// makeTLS writes the files of a certificate authority and of a server certificate for these
+// addresses to dir. The certificates are valid from yesterday to tomorrow.
 func makeTLS(dir string, addresses []net.IP) (natsproc.TLS, error) {
 	files := natsproc.TLS{
 		CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server.key"),

@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
-// natsOutage is the fault in which the only NATS server is away for long. Nothing works
-// meanwhile, for no node knows that another one has not taken its place; nobody is given up,
-// and when the server is back all goes on.
+// natsOutage is the fault in which the only NATS server is away for long. Meanwhile nothing runs,
+// because no node knows whether others have taken its place. No node is removed, and when the
+// server is back all calls succeed again.
 var natsOutage = Fault{
 	Name:    "nats-outage",
 	About:   "the NATS server is stopped, and started again after 30s",
@@ -42,8 +42,8 @@ var natsOutage = Fault{
 	},
 }
 
-// natsRestart is the fault in which one of several servers is away for a moment. A client that
-// was connected to it goes to the others.
+// natsRestart is the fault in which one of several servers is away for a moment. Its clients
+// connect to the other servers.
 var natsRestart = Fault{
 	Name:    "nats-restart",
 	About:   "one of three NATS servers is killed, and started again after 2s",
@@ -75,28 +75,29 @@ var natsRestart = Fault{
 	},
 }
 
-// rateWindow is the time over which a rate of calls is measured.
+// rateWindow is the time over which callRate measures.
 const rateWindow = time.Second
 
-// callRate measures how many calls of l a second succeed now.
+// callRate measures how many calls of l succeed in a second, from now on.
 func callRate(ctx context.Context, l *load.Load) (float64, error) {
 	begin, well := time.Now(), l.Made()-l.Failed()
 	err := sleep(ctx, rateWindow)
 	return float64(l.Made()-l.Failed()-well) / time.Since(begin).Seconds(), err
 }
 
-// leastRate is the share of the former rate at which all is as it was: no two
-// windows are quite alike.
+// leastRate is the share of the rate before the fault that counts as recovered, because rates of
+// two windows differ a little.
 const leastRate = 0.9
 
-// An outage is a fault of the broker under way.
+// An outage measures how calls recover from a fault of the broker.
 type outage struct {
 	*Run
 	before float64 // calls a second before it
 }
 
-// recover waits until the rate is the former one again, and judges how long that took. It wants
-// two windows in a row, because the calls that waited run in the first.
+// recover waits until the rate of calls is that of before the fault, and judges how long that took.
+// It wants two windows in a row at that rate, because the first one also counts calls that had
+// waited.
 func (o outage) recover(ctx context.Context) error {
 	for windows := 0; ; {
 		after, err := callRate(ctx, o.Load)
@@ -118,8 +119,8 @@ func (o outage) recover(ctx context.Context) error {
 	}
 }
 
-// durableServer is the fault in which the only server, which keeps the entities, is killed.
-// Calls wait until it is back.
+// durableServer is the fault in which the only server, which has the store of the durable entities,
+// is killed. Calls wait until the server is back.
 var durableServer = Fault{
 	Name:    "durable-server",
 	About:   "the only NATS server, which keeps the durable entities, is killed, with SIGKILL, and started again after 1s",
@@ -143,9 +144,9 @@ var durableServer = Fault{
 	},
 }
 
-// serverCrashUnsynced is the fault in which the machine of the only server crashes, and loses what was not on
-// its disk, while the nodes live. They write it again. A shard of which they do not have everything any more is
-// not opened, and its error says so.
+// serverCrashUnsynced is the fault in which the machine of the only server crashes, and loses what
+// was not yet on its disk. The nodes live and write their part again. A shard whose changes no node
+// has completely is not opened, and its error says so.
 var serverCrashUnsynced = Fault{
 	Name:    "server-crash-unsynced",
 	About:   "the only NATS server is killed, with SIGKILL, and started again with its store as it was 5s earlier",
@@ -169,8 +170,8 @@ var serverCrashUnsynced = Fault{
 	},
 }
 
-// brokerStallKill is the fault in which a node is killed while the broker stands still. The
-// knowledge of the others from before must be enough to find it gone.
+// brokerStallKill is the fault in which a node is killed while the broker stands still. The other
+// nodes must find it gone by what they knew before.
 var brokerStallKill = Fault{
 	Name:    "broker-stall-kill",
 	About:   "a node with durable entities is killed, with SIGKILL, while the only NATS server stands still for 3s, by SIGSTOP",
@@ -202,8 +203,8 @@ var brokerStallKill = Fault{
 	},
 }
 
-// durableServerR3 is the fault in which one of the three servers that keep the entities is
-// killed, in turn.
+// durableServerR3 is the fault in which the three servers with the store of the durable entities
+// are killed in turn, one at a time.
 var durableServerR3 = Fault{
 	Name:     "durable-server-r3",
 	About:    "one of three NATS servers, which keep the durable entities, is killed, with SIGKILL, and started again after 2s",

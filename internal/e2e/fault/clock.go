@@ -15,10 +15,10 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 )
 
-// clock is the fault in which the wall clocks of two nodes are set wrong while they run, one by
-// an hour forwards and one by an hour backwards, then the other way round, then right. Nobody
-// is removed, and no call notices. The oldest node, which coordinates, is one of the two. See
-// package wallclock for how, and what that covers.
+// clock is the fault in which the wall clocks of two nodes are set wrong while they run: one an
+// hour forwards and one an hour backwards, then the other way round, then right. One of the two is
+// the oldest node, which coordinates. No node is removed, and no call notices. Package wallclock
+// says how clocks are set.
 var clock = Fault{
 	Name:    "clock",
 	About:   "for 1m the oldest node's wall clock is 1h ahead and the youngest's 1h behind, for 1m the other way round, then both are right",
@@ -50,14 +50,13 @@ var clock = Fault{
 
 const wrongBy = time.Hour
 
-// buildWithClock builds the command of faults, which is the program of nodes, with
-// a clock that can be shifted.
+// buildWithClock builds cmd/fault, which nodes run, with a clock that can be shifted.
 func buildWithClock(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "node-with-a-clock")
 	return path, wallclock.Build(ctx, "github.com/shardgen/shardgen/internal/e2e/cmd/fault", path)
 }
 
-// shift sets a node's wall clock wrong, and makes sure that it is.
+// shift sets a node's wall clock wrong by d, and checks that it is.
 func shift(ctx context.Context, n *cluster.Node, d time.Duration) error {
 	before := len(n.Said())
 	if _, err := io.WriteString(n, node.ShiftClock(d)); err != nil {
@@ -76,7 +75,7 @@ func shift(ctx context.Context, n *cluster.Node, d time.Duration) error {
 		return err
 	}
 	if off := time.Until(e.Time) - d; e.Error != "" || off.Abs() > wrongBy/2 {
-		return fmt.Errorf("shift the clock of %s by %v: it has %v (%s)", n.Name(), d, e.Time, e.Error)
+		return fmt.Errorf("shift the clock of %s by %v: its clock shows %v (%s)", n.Name(), d, e.Time, e.Error)
 	}
 	return nil
 }

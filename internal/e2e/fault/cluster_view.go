@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/process"
 )
 
-// A clusterView shows the view on which the nodes of a run agree, and the homes of the entities.
+// A clusterView shows on which members the nodes of a run agree, and where the entities are.
 type clusterView struct {
 	*report
 	cluster  *cluster.Cluster
@@ -32,12 +32,11 @@ func (v *clusterView) settled() bool {
 	return homes[""] == 0
 }
 
-// Share is the least number of entities that a node has when all are spread over
-// so many nodes: half of the mean, for their shards are not all alike.
+// Share is the least number of entities that each of so many nodes has when the entities are
+// spread: half of the mean, because shards have different numbers of entities.
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
-// agreement is the view on which so many processes that have not ended agree, and
-// since when.
+// agreement returns the view on which that many running processes agree, and since when they do.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {
@@ -67,8 +66,8 @@ func lastAgreed(n *cluster.Node) (e process.Event, ok bool) {
 	return e, false
 }
 
-// oneView waits until all nodes of the run are members again and agree, and
-// judges how long that took from a time on.
+// oneView waits until all nodes of the run are members and agree on one view. It judges the time
+// that this took since from.
 func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Duration) error {
 	err := until(ctx, "all have one view", func() bool {
 		_, _, ok := v.agreement(len(v.nodes))
@@ -86,12 +85,12 @@ func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Du
 	return nil
 }
 
-// leastStill is how long entities must have stayed where they are to be taken for
-// spread, besides the time in which each is called.
+// leastStill is how long no entity must have moved to count as spread, in addition to the time in
+// which each entity is called once.
 const leastStill = 2 * time.Second
 
-// spread waits until the nodes of the run have their share of the entities and none
-// moves any more, so that the entities of each node are known.
+// spread waits until each node of the run has its Share of the entities and no entity moves, so
+// that it is known which node has which entity.
 func (v *clusterView) spread(ctx context.Context) error {
 	var seen map[string]string
 	var since time.Time

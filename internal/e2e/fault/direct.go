@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 )
 
-// directLimits are those of faults of direct lanes: calls go on over the broker at once.
+// directLimits are the limits of faults of direct lanes: calls go on over the broker at once.
 var directLimits = Limits{Pause: 2 * time.Second, Recovery: unjudged}
 
-// directCut is the fault in which the direct lanes of all nodes are reset in the middle of the
-// load, some of them in the middle of a frame.
+// directCut is the fault in which the direct lanes of all nodes are reset under load, some of them
+// in the middle of a frame.
 var directCut = Fault{
 	Name:   "direct-cut",
 	About:  "all direct lanes are reset, some in the middle of a frame, when they are back, 5 times",
@@ -43,8 +43,8 @@ var directCut = Fault{
 	},
 }
 
-// directBlackHole is the fault in which the direct lanes of all nodes bring nothing any more,
-// and no end sees that.
+// directBlackHole is the fault in which direct lanes of all nodes deliver nothing, while both ends
+// see an open connection.
 var directBlackHole = Fault{
 	Name:    "direct-blackhole",
 	About:   "all direct lanes bring nothing for 10s, without an error at either end, twice",
@@ -76,7 +76,7 @@ var directBlackHole = Fault{
 	},
 }
 
-// directFlap is the fault in which direct lanes come and go all the time.
+// directFlap is the fault in which direct lanes break and come back again and again.
 var directFlap = Fault{
 	Name:   "direct-flap",
 	About:  "for 20s each direct lane is closed 50ms after it carries anything",
@@ -104,7 +104,7 @@ var directFlap = Fault{
 	},
 }
 
-// awaitDirect waits until something goes over a direct lane of each node.
+// awaitDirect waits until a direct lane of each node carries frames.
 func awaitDirect(ctx context.Context, r *Run) error {
 	for _, p := range r.Cluster.Proxies() {
 		if err := awaitBytes(ctx, r, p); err != nil {

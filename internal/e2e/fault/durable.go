@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// A Survival is the outcome of faults struck again and again on nodes with durable entities.
+// A Survival has the results of repeated strikes on nodes or servers of durable entities.
 type Survival struct {
 	Fault                 string
 	Nodes, Entities       int
@@ -23,7 +23,6 @@ type Survival struct {
 	Lanes                 *Lanes
 }
 
-// A SurvivalStrike has the figures of one strike.
 type SurvivalStrike struct {
 	Victim string          // the node, nodes or server that were hit
 	After  []time.Duration // the time from the strike until each entity answered again, or with Strike.Slowest its slowest answer; sorted
@@ -37,7 +36,6 @@ func (s SurvivalStrike) p99() time.Duration {
 	return s.After[min(len(s.After)*99/100, len(s.After)-1)]
 }
 
-// Missed names the figures that are over the limits.
 func (s Survival) Missed() (misses []string) {
 	for _, c := range []struct {
 		what      string
@@ -60,7 +58,6 @@ func (s Survival) Missed() (misses []string) {
 	return append(misses, s.Lanes.missed()...)
 }
 
-// Print writes each strike, and the figures over all of them.
 func (s Survival) Print(w io.Writer) error {
 	for i, r := range s.Strikes {
 		var last time.Duration
@@ -82,8 +79,8 @@ func (s Survival) Print(w io.Writer) error {
 	return err
 }
 
-// survived makes the fault happen again and again to a cluster with durable entities that
-// are called all the time. Nodes that end are replaced before the next time.
+// survived strikes a cluster f.Times times, while its durable entities are called all the time.
+// Nodes that have ended are replaced before the next strike.
 func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	s := Survival{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limits: f.Limits}
 	d := &DurableRun{crew: crew{Cluster: c}, Length: o.Length}
@@ -132,7 +129,7 @@ type DurableRun struct {
 	Length time.Duration // of one strike
 }
 
-// replace starts a node in the place of each that has ended.
+// replace starts a new node for each node that has ended.
 func (d *DurableRun) replace(ctx context.Context) error {
 	for i, n := range d.Nodes {
 		if !n.Ended() {
@@ -147,7 +144,7 @@ func (d *DurableRun) replace(ctx context.Context) error {
 	return nil
 }
 
-// A Strike is one occurrence of a fault, under way.
+// A Strike is one occurrence of a fault. It may still last.
 type Strike struct {
 	Victim string    // the node, nodes or server that were hit
 	At     time.Time // answers again are measured from here

@@ -78,45 +78,43 @@ type Fault struct {
 	Within time.Duration
 }
 
-// faults are all that can be run, in the order they are listed.
+// faults are all faults, in the order in which they are listed.
 var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap}
 
-// All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }
 
-// ByName finds a fault.
 func ByName(name string) (Fault, error) {
 	for _, f := range faults {
 		if f.Name == name {
 			return f, nil
 		}
 	}
-	return Fault{}, fmt.Errorf("no fault is called %q (-list names them)", name)
+	return Fault{}, fmt.Errorf("unknown fault %q (-list prints all faults)", name)
 }
 
-// A Subject is the kind of entities that a fault is about, which decides how it is run and judged.
+// A Subject is what a fault strikes, which decides how the fault is run and judged.
 type Subject int
 
-// The subjects of faults.
+// Subjects of faults. Times is Fault.Times.
 const (
-	// UnderLoad: a cluster whose entities are called all the time. If Times is set, nodes that
-	// nobody calls are struck besides.
+	// UnderLoad strikes a cluster whose entities are called all the time. If Times is set, it then
+	// strikes nodes that nobody calls, too.
 	UnderLoad Subject = iota
-	// OnSingleton: the node of a singleton that is called all the time, Times times.
-	// It is judged by Limits.Failed, Limits.Lost (callers that were forgotten) and Limits.Pause.
+	// OnSingleton strikes the node of a singleton that is called all the time, Times times. It is
+	// judged by Limits.Failed, Limits.Lost (callers that the next instance has forgotten) and
+	// Limits.Pause.
 	OnSingleton
-	// OnRemembered: a node with remembered entities that nobody calls, Times times.
-	// It is judged by Limits.Recovery.
+	// OnRemembered strikes a node with remembered entities that nobody calls, Times times. It is
+	// judged by Limits.Recovery.
 	OnRemembered
-	// OnEveryNode: all nodes together, Times times, while a client from outside stays.
-	// It is judged by Limits.Recovery.
+	// OnEveryNode strikes all nodes together, Times times, while a client outside the cluster
+	// stays. It is judged by Limits.Recovery.
 	OnEveryNode
-	// OnDurable: nodes or servers of durable entities that are called all the time, Times
+	// OnDurable strikes nodes or servers of durable entities that are called all the time, Times
 	// times, by Hit. It is judged by Limits.Failed, Lost, Doubled and Recovery.
 	OnDurable
 )
 
-// String names the subject.
 func (s Subject) String() string {
 	switch s {
 	case UnderLoad:
@@ -133,18 +131,18 @@ func (s Subject) String() string {
 	return fmt.Sprintf("Subject(%d)", int(s))
 }
 
-// A report has the notes and misses of a run, beside its figures.
+// A report has what a run prints besides its figures: notes, and figures that missed their limits.
 type report struct {
 	notes  []string
 	misses []string
 }
 
-// Note adds a line below the row.
+// Note adds a line that is printed below the row.
 func (r *report) Note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// Miss adds a figure that is not as it should be.
+// Miss adds a figure that is over its limit, so that the run fails.
 func (r *report) Miss(format string, args ...any) {
 	r.misses = append(r.misses, fmt.Sprintf(format, args...))
 }
@@ -159,10 +157,9 @@ type Row struct {
 	Misses []string // figures over their limits; none when the run passed
 }
 
-// Missed names the figures over their limits.
 func (r Row) Missed() []string { return r.Misses }
 
-// Print writes the row below its header, and its notes.
+// Print writes a header, the row and its notes.
 func (r Row) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "fault\tcalls\tfailed\tunknown\tlost\tdoubled\tout of order\tmisstated\tlongest pause\tall succeed after")
@@ -179,10 +176,10 @@ func (r Row) Print(w io.Writer) error {
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
-// unjudged is the limit of a figure that is printed only.
+// unjudged as a limit means that the figure is only printed.
 const unjudged = -1
 
-// Limits are the most that a fault may cost; unjudged where there is no limit.
+// Limits are the highest figures that a fault may have. A figure whose limit is unjudged has none.
 type Limits struct {
 	Failed, Unknown, Lost, Doubled, Disorder, Misstated int
 	Closed                                              int // entities whose shard says that the store has lost acknowledged changes
@@ -197,8 +194,8 @@ type Limits struct {
 	Neighbours float64
 }
 
-// misses names the figures of the row that are over their limits. Refusal and Neighbours are judged
-// by the faults that have them.
+// misses describes each figure of the row that is over its limit, except Refusal and Neighbours,
+// which their faults judge.
 func (l Limits) misses(r Row) (misses []string) {
 	count := func(what string, got, most int) {
 		if most != unjudged && got > most {

@@ -70,8 +70,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A fault that cannot be run on a machine is refused with a sentence, and nothing
-// is started.
+// A fault that cannot run on this machine is refused with an error, and no process is started.
 func TestNeedsRefuse(t *testing.T) {
 	want := errors.New("there is no network here")
 	f := Fault{Name: "storm", Nodes: 3, Needs: func() error { return want }}
@@ -81,8 +80,8 @@ func TestNeedsRefuse(t *testing.T) {
 	}
 }
 
-// TestBound: the time that a run is given has room for all that it does by default, and
-// grows with the length, the rounds and the times that are asked for.
+// TestBound: the time that a run gets is enough for all default options, and grows with length,
+// rounds and times.
 func TestBound(t *testing.T) {
 	for _, f := range All() {
 		o := Options{}.withDefaults(f)
@@ -111,7 +110,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestLanes: a run with direct lanes that carry nothing shows nothing, and is a miss.
+// TestLanes: a run whose direct lanes carry nothing is a miss, because it tests no direct lane.
 func TestLanes(t *testing.T) {
 	some, none := cluster.Frames{All: 200, Direct: 150}, cluster.Frames{All: 7}
 	tests := []struct {
@@ -183,8 +182,8 @@ miss: two at once: n2 until 10ms after n3 began
 	}
 }
 
-// TestSlowdown: what a foreign process that loops takes from the others is not held against the
-// poison, but only on a machine with too few processors.
+// TestSlowdown: what a looping foreign process takes is not charged to the poison, but only on a
+// machine with too few processors.
 func TestSlowdown(t *testing.T) {
 	const ms = time.Millisecond
 	needed := processorsFor(5, 1)
@@ -217,8 +216,8 @@ func TestSlowdown(t *testing.T) {
 	}
 }
 
-// TestLedgersAreJudged: what was lost or done twice is seen, and a call of unknown outcome may
-// have run or not.
+// TestLedgersAreJudged: lost and doubled calls are found, and a call of unknown outcome may or may
+// not have run.
 func TestLedgersAreJudged(t *testing.T) {
 	unknown := &shard.CallError{Outcome: shard.Unknown, Err: errors.New("late")}
 	for _, test := range []struct {
@@ -264,8 +263,8 @@ func TestSurvivalMisses(t *testing.T) {
 	}
 }
 
-// TestEffectsAreJudged: a sale that an observer missed, saw twice, or that nobody acknowledged is
-// seen.
+// TestEffectsAreJudged: sales that an observer missed, saw twice, or that were never acknowledged
+// are found.
 func TestEffectsAreJudged(t *testing.T) {
 	for _, test := range []struct {
 		name          string

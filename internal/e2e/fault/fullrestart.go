@@ -19,8 +19,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// fullRestart is the fault in which all nodes end together and are started again, and a client
-// that stays goes on. Every third time they are killed, leave in order, or do both.
+// fullRestart is the fault in which all nodes end together and are started again, while a client
+// stays connected. The nodes end in three ways in turn: by SIGKILL, by leaving in order, or half of
+// them each way.
 var fullRestart = Fault{
 	Name:    "full-restart",
 	About:   "all nodes are ended together and started again; a client from outside stays",
@@ -29,7 +30,7 @@ var fullRestart = Fault{
 	Limits:  Limits{Recovery: time.Second},
 }
 
-// Restarts has the observations of a client that stayed during full restarts.
+// Restarts has what a client that stayed saw of several full restarts.
 type Restarts struct {
 	Fault    string
 	Nodes    int
@@ -39,8 +40,8 @@ type Restarts struct {
 	Lanes    *Lanes
 }
 
-// A Restart is one of them. All times are from the first node that serves: it said
-// that it is up, or a client that was started meanwhile got an answer.
+// A Restart is one full restart. Times begin when the first node serves: it has said that it is up,
+// or has answered a client that was started meanwhile.
 type Restart struct {
 	How           string
 	Down          time.Duration // from the end of the last node to the first that serves
@@ -50,7 +51,6 @@ type Restart struct {
 	FreshAnswered time.Duration // until the client that was started meanwhile got an answer
 }
 
-// Missed names the figures over their limits.
 func (r Restarts) Missed() (misses []string) {
 	for i, restart := range r.Restarts {
 		if restart.Last > r.Limit {
@@ -60,7 +60,6 @@ func (r Restarts) Missed() (misses []string) {
 	return append(misses, r.Lanes.missed()...)
 }
 
-// Print writes each restart, and the figures over all of them.
 func (r Restarts) Print(w io.Writer) error {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	var first, last []time.Duration
@@ -81,7 +80,7 @@ func (r Restarts) Print(w io.Writer) error {
 	return err
 }
 
-// restarted ends all nodes and starts them again, Times times, while a client stays.
+// restarted ends all nodes and starts them again, f.Times times, while a client stays connected.
 func restarted(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	r := Restarts{Fault: f.Name, Nodes: o.Nodes, Limit: f.Limits.Recovery}
 	var names []string
@@ -114,7 +113,7 @@ func restarted(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Out
 	return r, err
 }
 
-// restartAll is one restart, with calls under way all the time.
+// restartAll ends all nodes and starts them again once, while calls go on.
 func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*cluster.Node, strike int) (r Restart, started []*cluster.Node, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*effectTimeout, errNoEffect)
 	defer cancel()
@@ -168,7 +167,8 @@ func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*clu
 	return r, started, nil
 }
 
-// endAll ends all nodes side by side: by SIGKILL, in order, or half of them each way.
+// endAll ends all nodes concurrently: by SIGKILL, in order, or half of them each way, depending on
+// strike. how says which.
 func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string, err error) {
 	how = []string{"killed", "in order", "mixed"}[strike%3]
 	errs := make([]error, len(nodes))
@@ -193,7 +193,7 @@ func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string,
 	return how, errors.Join(errs...)
 }
 
-// firstUp is when the first of the nodes said that it is up.
+// firstUp waits until one of the nodes has said that it is up, and returns when it did.
 func firstUp(ctx context.Context, nodes []*cluster.Node) (time.Time, error) {
 	type said struct {
 		at  time.Time
@@ -212,7 +212,7 @@ func firstUp(ctx context.Context, nodes []*cluster.Node) (time.Time, error) {
 	return first.at, first.err
 }
 
-// askAnew is when a client that is started now got an answer.
+// askAnew starts a client, and returns when it got its first answer.
 func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, error) {
 	conn, err := c.Dial(ctx, name)
 	if err != nil {
@@ -223,8 +223,7 @@ func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, e
 	return time.Now(), err
 }
 
-// durableRestart is the fault in which all processes are killed at the same moment, and others
-// started.
+// durableRestart is the fault in which all processes are killed at the same moment and replaced.
 var durableRestart = Fault{
 	Name:    "durable-restart",
 	About:   "the processes of all nodes with durable entities are killed together, with SIGKILL, and others are started",
@@ -258,10 +257,11 @@ var durableRestart = Fault{
 	},
 }
 
-// staying is how many entities the client that stays calls, besides a singleton.
+// staying is the number of entities that the staying client calls, in addition to a singleton.
 const staying = 16
 
-// A stayer calls entities and a singleton by references that it keeps.
+// A stayer is the client that stays during restarts. It keeps its references to entities and to a
+// singleton.
 type stayer struct {
 	calls           []func(context.Context) error
 	failed, unknown atomic.Int64
@@ -289,7 +289,7 @@ func newStayer(c shard.Caller) *stayer {
 	return s
 }
 
-// call makes a call and counts how it ended.
+// call makes a call and counts a failure.
 func (s *stayer) call(ctx context.Context, call func(context.Context) error) error {
 	err := call(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -306,7 +306,7 @@ func (s *stayer) call(ctx context.Context, call func(context.Context) error) err
 	return err
 }
 
-// load calls all the time until it is stopped.
+// load makes all calls again and again until stop is called.
 func (s *stayer) load(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var callers sync.WaitGroup
@@ -329,7 +329,8 @@ func (s *stayer) load(ctx context.Context) (stop func()) {
 	}
 }
 
-// answers calls each until it answers, and returns when they did, the first first.
+// answers repeats each call until it is answered, and returns the times of these answers in
+// ascending order.
 func (s *stayer) answers(ctx context.Context) ([]time.Time, error) {
 	at, errs := make([]time.Time, len(s.calls)), make([]error, len(s.calls))
 	var callers sync.WaitGroup

@@ -10,12 +10,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// hang is the fault in which a process stands still for long, as if it were stuck in the
-// kernel, and goes on when nobody expects it any more. Its connections stay open, so the broker
-// proves nothing. The others give it up and take its entities over; calls that certainly did
-// not start there wait for that. When it goes on it runs nothing, and ends.
+// hang is the fault in which a process stands still for long, as if stuck in the kernel, and then
+// goes on. Its connections stay open, so the broker cannot tell that it is gone. The other nodes
+// remove it and take over its entities; calls that certainly did not start there wait until then.
+// When the process goes on, it runs no turn and ends.
 //
-// A shorter length than hangRemoves removes nobody.
+// A process that stands still for less than hangRemoves is not removed.
 var hang = Fault{
 	Name:   "hang",
 	About:  "the process of a node stands still for 30s, by SIGSTOP, and goes on",
@@ -59,25 +59,23 @@ var hang = Fault{
 		}
 		r.Note("%d bursts of calls failed, from %v to %v after the SIGSTOP", n, round(first.Sub(stopped)), round(last.Sub(stopped)))
 		if d := last.Sub(stopped); d > hangRecovers {
-			r.Miss("the last failure %v after the SIGSTOP, want at most %v", round(d), hangRecovers)
+			r.Miss("the last call failed %v after the SIGSTOP, want at most %v", round(d), hangRecovers)
 		}
 		return nil
 	},
 }
 
 const (
-	// hangRemoves is the length from which on the process must have been replaced when
-	// it goes on.
+	// hangRemoves is the length of the fault from which on the process must have been replaced.
 	hangRemoves = 10 * time.Second
-	// hangRecovers is the time within which all calls must go well again.
+	// hangRecovers is the time within which all calls must succeed again.
 	hangRecovers = 8 * time.Second
-	// zombieEnds is the time within which a process must end that goes on and was
-	// replaced.
+	// zombieEnds bounds how long a replaced process may live after it goes on.
 	zombieEnds = time.Second
 )
 
-// replaced checks that the others gave the victim up while it stood still, that its
-// entities live elsewhere, and that it ran nothing and ended when it went on.
+// replaced checks that the other nodes removed the victim while it stood still, that its entities
+// live elsewhere, and that after SIGCONT it ran no turn and ended.
 func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 	for _, n := range r.Nodes {
 		for _, e := range n.Said() {
@@ -117,8 +115,8 @@ func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 	return awaitMoved(ctx, r)
 }
 
-// pause is the fault in which a process stands still for a moment, as a virtual machine that is
-// moved. Calls to it wait, and nobody gives it up.
+// pause is the fault in which a process stands still for a moment, like a virtual machine that is
+// migrated. Calls to it wait, and it is not removed.
 var pause = Fault{
 	Name:   "pause",
 	About:  "the process of a node stands still for 2s, by SIGSTOP, and goes on",
@@ -139,8 +137,8 @@ var pause = Fault{
 	},
 }
 
-// durablePause is the fault in which a process with durable entities stands still so long that
-// others take its shards over. Its late writes are refused.
+// durablePause is the fault in which a process with durable entities stands still until other nodes
+// have taken over its shards. Its late writes are refused.
 var durablePause = Fault{
 	Name:    "durable-pause",
 	About:   "the process of a node with durable entities stands still for 30s, by SIGSTOP, and goes on",
@@ -161,9 +159,9 @@ var durablePause = Fault{
 	},
 }
 
-// longPause is the fault in which a process stands still for so long that it is removed, as a
-// virtual machine that is suspended, and then goes on as if nothing had been. Others have its
-// entities: it must not run one more turn, and must end.
+// longPause is the fault in which a process stands still until it is removed, like a suspended
+// virtual machine, and then goes on. Because other nodes have its entities, it must not run one
+// more turn, and must end.
 var longPause = Fault{
 	Name:         "long-pause",
 	About:        "the process of a node stands still for 60s, by SIGSTOP, and goes on when it was removed",
@@ -198,17 +196,17 @@ var longPause = Fault{
 	},
 }
 
-// exitLimit is how soon a process that was removed ends when it goes on.
+// exitLimit bounds how long a removed process may live after it goes on.
 const exitLimit = time.Second
 
-// A sleeper is a process that went on after it had stood still for long.
+// A sleeper is a process that has gone on after standing still for long.
 type sleeper struct {
 	*Run
 	victim
 	woken time.Time
 }
 
-// judge waits until the process, which was removed, has ended, and starts it again.
+// judge waits until the removed process has ended, and starts it again.
 func (s sleeper) judge(ctx context.Context) error {
 	if err := s.Until(ctx, s.node.Name()+" has ended", s.node.Ended); err != nil {
 		return err
@@ -216,7 +214,7 @@ func (s sleeper) judge(ctx context.Context) error {
 	took := time.Since(s.woken)
 	s.Note("it ended %v after it went on", round(took))
 	if took > exitLimit {
-		s.Miss("it ended %v after it went on, want at most %v", round(took), exitLimit)
+		s.Miss("the removed process ended %v after it went on, want at most %v", round(took), exitLimit)
 	}
 	ran, err := s.node.Witnessed()
 	if err != nil {
@@ -229,7 +227,7 @@ func (s sleeper) judge(ctx context.Context) error {
 		}
 	}
 	if s.Note("it ran %d turns after it went on", turns); turns > 0 {
-		s.Miss("%d turns after it went on, want none", turns)
+		s.Miss("the removed process ran %d turns after it went on, want none", turns)
 	}
 	if err := s.judgeHomes(s.victim); err != nil {
 		return err

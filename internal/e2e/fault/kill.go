@@ -9,8 +9,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// kill is the fault in which a process dies with the state of its entities. They are activated again elsewhere,
-// empty; calls that ran there never run again, and the others notice nothing.
+// kill is the fault in which a process dies with the state of its entities. Its entities are
+// activated elsewhere, without state; calls that had run there do not run again, and other entities
+// notice nothing.
 var kill = Fault{
 	Name:   "kill",
 	About:  "the process of a node is killed, with SIGKILL",
@@ -40,8 +41,8 @@ var kill = Fault{
 	},
 }
 
-// durableKill is the fault in which a node with durable entities is killed. Nothing that was answered is
-// lost, nothing is done twice, and no call fails.
+// durableKill is the fault in which a node with durable entities is killed. No acknowledged change
+// is lost, no call is applied twice, and no call fails.
 var durableKill = Fault{
 	Name:    "durable-kill",
 	About:   "the process of a node with durable entities is killed, with SIGKILL",
@@ -53,9 +54,9 @@ var durableKill = Fault{
 	Hit:     killNode,
 }
 
-// inPairs has each node connect to a server to which another node connects, too. The other node
-// learns from the server at once that the first one is gone. Of a node that was alone at its server
-// the others only hear nothing, and need Membership.AgreedAfter to down it.
+// inPairs connects nodes to servers so that each shares its server with another node. When a node
+// is killed, the server tells the other one at once. A node that was alone at its server only falls
+// silent, and is downed after Membership.AgreedAfter.
 func inPairs(name string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
 	if err != nil {
@@ -64,14 +65,15 @@ func inPairs(name string) int {
 	return (n - 1) % 5 % 2 // killNode goes round, and the sixth node takes the place of the first
 }
 
-// killNode kills one node after another, including the oldest, which coordinates.
+// killNode kills one node; successive strikes take different nodes, including the oldest, which
+// coordinates.
 func killNode(_ context.Context, d *DurableRun) (Strike, error) {
 	victim := d.Nodes[d.Before%len(d.Nodes)]
 	b := Strike{Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}}
 	return b, victim.Kill()
 }
 
-// durableKillR3 is durableKill with entities on three servers.
+// durableKillR3 is durableKill with a store that three servers replicate.
 var durableKillR3 = Fault{
 	Name:     "durable-kill-r3",
 	About:    "as durable-kill, with entities kept on three NATS servers",

@@ -9,9 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// leave is the fault in which a node hands off its shards on SIGTERM, and no call fails or
-// waits longer than the limit. By default the node is the oldest, which hands off the
-// coordinator, too.
+// leave is the fault in which a node hands off its shards on SIGTERM. No call fails or waits longer
+// than the limit. By default the node is the oldest, which also hands off the coordinator.
 var leave = Fault{
 	Name:   "leave",
 	About:  "a node leaves in order, on SIGTERM",
@@ -25,7 +24,7 @@ var leave = Fault{
 	},
 }
 
-// leaveMany is leave of five in eight nodes, the oldest first, while a singleton is
+// leaveMany is the fault in which five of eight nodes leave, the oldest first, while a singleton is
 // called, too. No state is lost and no call fails.
 var leaveMany = Fault{
 	Name:      "leave-many",
@@ -72,7 +71,7 @@ var leaveMany = Fault{
 	},
 }
 
-// leaveApart has nodes leave, each a while after the one before, and waits until all have ended.
+// leaveApart lets nodes leave, each a while after the previous one, and waits until all have ended.
 func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.Duration) error {
 	for _, n := range nodes {
 		if err := n.Signal(syscall.SIGTERM); err != nil {
@@ -90,8 +89,8 @@ func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.D
 	return nil
 }
 
-// rolling is a deployment: every node leaves and comes back under its name, one after another,
-// five times over, and no call notices.
+// rolling is a deployment: one after another, each node leaves and is started again under its name.
+// This happens five times, and no call notices.
 var rolling = Fault{
 	Name:   "rolling-restart",
 	About:  "every node is restarted, one after another, five times over",
@@ -114,7 +113,7 @@ var rolling = Fault{
 	},
 }
 
-// restart lets a node leave, starts it again and waits until it has its share.
+// restart lets a node leave, starts it again and waits until it has its share of the entities.
 func restart(ctx context.Context, r *Run, n *cluster.Node) (*cluster.Node, error) {
 	if err := r.Cluster.Leave(ctx, n); err != nil {
 		return nil, err

@@ -13,13 +13,13 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A ledgerAPI is a Ledger's or a Till's.
+// A ledgerAPI is what a Ledger and a Till have in common.
 type ledgerAPI interface {
 	Add(ctx context.Context, n int64) (total int64, node string, err error)
 }
 
-// ledgers are durable entities that are called all the time, each by one caller. Every other
-// one is a till, whose calls have effects elsewhere.
+// ledgers calls durable entities all the time, each entity by one goroutine. Every second entity is
+// a till, whose calls also have effects elsewhere.
 type ledgers struct {
 	tick time.Duration // between two calls of an entity
 	refs []ledgerAPI
@@ -33,7 +33,7 @@ type ledgers struct {
 	errors                       []string
 }
 
-// A ledger is the state of an entity as its caller knows it.
+// A ledger is what the caller of an entity knows of that entity.
 type ledger struct {
 	node     string        // where it lived at the last answer
 	answered time.Time     // when that was
@@ -44,15 +44,15 @@ type ledger struct {
 	closed   bool          // its shard, or that of its effects, says that the store has lost acknowledged changes
 }
 
-// ledgerPatience bounds one call.
+// ledgerPatience is the timeout of one call.
 const ledgerPatience = 20 * time.Second
 
-// isTill reports whether an entity is a till, and not a ledger.
+// isTill reports whether entity i is a till; other entities are ledgers.
 func isTill(i int) bool { return i%2 == 1 }
 
 func ledgerName(i int) string { return fmt.Sprint("ledger-", i) }
 
-// newLedgers begins to call.
+// newLedgers starts to call entities, rate times a second in all.
 func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &ledgers{tick: time.Second * time.Duration(entities) / time.Duration(rate), stop: stop, all: make([]ledger, entities)}
@@ -82,13 +82,13 @@ func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
 	return l
 }
 
-// end lets the calls under way end and makes no more. It may be called again.
+// end makes no more calls, and waits for the calls under way. It may be called twice.
 func (l *ledgers) end() {
 	l.stop()
 	l.wg.Wait()
 }
 
-// note compares an answer with the caller's ledger.
+// note compares the answer of entity i with what its caller knows.
 func (l *ledgers) note(i int, made time.Time, total int64, node string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,12 +115,13 @@ func (l *ledgers) note(i int, made time.Time, total int64, node string, err erro
 	e.sum, e.unsure, e.node, e.made, e.answered = total, 0, node, made, time.Now()
 }
 
-// saysLost reports whether a shard is not opened because the store has lost acknowledged changes.
+// saysLost reports whether err means that a shard is not opened because the store has lost
+// acknowledged changes.
 func saysLost(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "the store has lost") || err != nil && strings.Contains(err.Error(), "the store was put back to an earlier state")
 }
 
-// close has an entity not be judged any more.
+// close counts an entity as closed. A closed entity is not judged.
 func (l *ledgers) close(e *ledger) {
 	if !e.closed {
 		e.closed = true
@@ -134,7 +135,8 @@ func (l *ledgers) answeredSince(t time.Time) bool {
 	return !slices.ContainsFunc(l.all, func(e ledger) bool { return !e.closed && e.answered.Before(t) })
 }
 
-// strike makes the fault happen once and waits until all entities that it concerns answer.
+// strike makes the fault happen once and waits until all entities that the strike concerns answer
+// again.
 func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r SurvivalStrike, err error) {
 	l.mu.Lock()
 	for i := range l.all {
@@ -190,8 +192,8 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 	return r, errors.Join(err, endErr)
 }
 
-// answersAgain reports whether an entity has answered after the strike, which ended at the given
-// time unless it lasts.
+// answersAgain reports whether entity e has answered since the strike. hit says that its latest
+// answer came from a struck node; ended is when the strike ended, if it has.
 func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	if hit && !b.Stays {
 		return false
@@ -206,10 +208,10 @@ func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	return true
 }
 
-// effectPatience bounds the time after the last call until its effects must have been seen.
+// effectPatience bounds how long after the last call its effects may be seen.
 const effectPatience = time.Minute
 
-// settleTills sells one more piece at each till, so that its total is certain.
+// settleTills sells one more piece at each till, because the answer makes the till's total certain.
 func (l *ledgers) settleTills(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range l.all {
@@ -226,7 +228,8 @@ func (l *ledgers) settleTills(ctx context.Context) {
 	wg.Wait()
 }
 
-// seenBy waits until an observer has seen all sales, but not for ever, and compares.
+// seenBy waits until an observer has seen all sales, at most effectPatience, and compares what it
+// saw with the sales.
 func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx context.Context, id string) (tally, error)) (e Effects, err error) {
 	e.Observer = observer
 	limit := time.Now().Add(effectPatience)
@@ -263,8 +266,8 @@ func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx conte
 	return e, nil
 }
 
-// judgeEffects compares the effects of all sales, as stocks and followers have seen them, with
-// the acknowledged sales of the tills. The calls must have ended, except those of settleTills.
+// judgeEffects compares the sales that stocks and followers have seen with the sales that tills
+// have acknowledged. Only settleTills may still make calls.
 func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *follower) (all []Effects, err error) {
 	l.settleTills(ctx)
 	fresh := follow(caller)
@@ -290,17 +293,17 @@ func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *f
 	return all, nil
 }
 
-// Effects are those that the sales of tills had elsewhere, as one observer saw them. Each sale
-// must be seen once, and those of one till in order.
+// Effects counts the sales of all tills as one observer saw them. Each sale must be seen once, and
+// sales of one till in order.
 type Effects struct {
 	Observer            string
 	Seen, Lost, Doubled int
 }
 
-// A tally counts the sales that one observer has seen of one till. They are numbered from 1.
+// A tally counts what one observer saw of one till. The till numbers its sales from 1.
 type tally struct{ last, again, missed int64 }
 
-// see notes a sale.
+// see counts the sale with the number total.
 func (t *tally) see(total int64) {
 	if total <= t.last {
 		t.again++
@@ -310,19 +313,18 @@ func (t *tally) see(total int64) {
 	t.last = total
 }
 
-// judge compares the tally of a till with the sales that it has acknowledged. As many as unsure
-// may have happened besides.
+// judge compares the tally of a till with total, the sales that the till has acknowledged. Up to
+// unsure further sales may have happened.
 func (e *Effects) judge(t tally, total, unsure int64) {
 	e.Seen += int(t.last)
 	e.Lost += int(t.missed + max(total-t.last, 0))
 	e.Doubled += int(t.again + max(t.last-total-unsure, 0))
 }
 
-// resumeAfter is how long a follower reads before it begins anew at its position, as one does
-// that was restarted.
+// resumeAfter is how long a follower reads before it resumes at its position, as after a restart.
 const resumeAfter = 3 * time.Second
 
-// A follower reads the events of all tills.
+// A follower reads the events of all tills and keeps a tally of each.
 type follower struct {
 	tills *workload.TillClient
 	stop  context.CancelFunc
@@ -334,7 +336,7 @@ type follower struct {
 	err     error // the last
 }
 
-// follow begins to read from the first event on.
+// follow starts a follower that reads from the first event on.
 func follow(caller shard.Caller) *follower {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &follower{tills: workload.NewTillClient(caller), stop: stop, tallies: map[string]*tally{}}
@@ -352,7 +354,7 @@ func follow(caller shard.Caller) *follower {
 	return f
 }
 
-// read reads for a while.
+// read reads events for resumeAfter.
 func (f *follower) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeAfter)
 	defer cancel()
@@ -378,7 +380,7 @@ func (f *follower) see(e shard.Event[workload.Sale]) {
 	f.from = e.Position
 }
 
-// of returns the sales of a till that the follower has seen.
+// of returns the tally of a till.
 func (f *follower) of(till string) tally {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -388,7 +390,7 @@ func (f *follower) of(till string) tally {
 	return tally{}
 }
 
-// end stops reading. It may be called again.
+// end stops reading. It may be called twice.
 func (f *follower) end() {
 	f.stop()
 	f.wg.Wait()

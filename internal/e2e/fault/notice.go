@@ -14,7 +14,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A Noticing is how soon nodes that nobody calls noticed a fault, each time.
+// A Noticing has the times in which nodes that nobody calls noticed a fault, for each strike.
 type Noticing struct {
 	Fault   string
 	Nodes   int
@@ -22,23 +22,22 @@ type Noticing struct {
 	Limit   time.Duration
 }
 
-// A NoticedStrike is one strike of a fault on a node, as the others noticed it.
+// A NoticedStrike is one strike on a node, as the other nodes noticed it.
 type NoticedStrike struct {
 	Victim string
 	Seen   []Sight // by every other node, the first first
 }
 
-// A Sight is when a node saw that the victim is no member any more, after the
-// fault.
+// A Sight is how long after the fault a node saw that the victim is not a member.
 type Sight struct {
 	Node  string
 	After time.Duration
 }
 
-// last is when all had seen it.
+// last returns when all other nodes had seen it, after the fault.
 func (s NoticedStrike) last() time.Duration { return s.Seen[len(s.Seen)-1].After }
 
-// Missed names the strikes that were noticed too late.
+// Missed describes each strike that was noticed too late.
 func (n Noticing) Missed() (misses []string) {
 	for i, s := range n.Strikes {
 		if s.last() > n.Limit {
@@ -48,7 +47,6 @@ func (n Noticing) Missed() (misses []string) {
 	return misses
 }
 
-// Print writes each strike, and the figures over all of them.
 func (n Noticing) Print(w io.Writer) error {
 	var all []time.Duration
 	within := 0
@@ -69,8 +67,8 @@ func (n Noticing) Print(w io.Writer) error {
 	return err
 }
 
-// noticed strikes nodes that nobody calls, one after the other and each replaced
-// before the next, and measures when all others have noticed.
+// noticed strikes one node after another in a cluster that nobody calls, and measures when all
+// other nodes have noticed. Each victim is replaced before the next strike.
 func noticed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	result, all := Noticing{Fault: f.Name, Nodes: o.Nodes, Limit: f.Notice}, &crew{Cluster: c}
 	o.Say("%d nodes that nobody calls, %d times", o.Nodes, o.Times)
@@ -97,7 +95,7 @@ func noticed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outco
 	return result, nil
 }
 
-// agree waits until every node has seen every other one come up.
+// agree waits until each node has seen all others come up.
 func agree(ctx context.Context, nodes []*cluster.Node) error {
 	for _, n := range nodes {
 		for _, o := range nodes {
@@ -112,7 +110,7 @@ func agree(ctx context.Context, nodes []*cluster.Node) error {
 	return nil
 }
 
-// noticeTimeout is how long a node may take to notice.
+// noticeTimeout bounds how long nodes may take to notice a strike.
 const noticeTimeout = 30 * time.Second
 
 func strike(ctx context.Context, f Fault, victim *cluster.Node, others []*cluster.Node) (NoticedStrike, error) {

@@ -67,34 +67,34 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-// Validate returns the reason why o cannot run a fault, also what would do nothing for
-// it. Do calls it first.
+// Validate returns an error if o cannot run the fault, or sets something that the fault ignores. Do
+// calls it first.
 func (o Options) Validate(f Fault) error {
 	o = o.withDefaults(f)
 	switch {
 	case (f.Victim != 0 || f.Subject != UnderLoad) && o.Nodes < 2:
-		return fmt.Errorf("%s takes a node away: want at least 2 nodes", f.Name)
+		return fmt.Errorf("%s removes a node: want at least 2 nodes", f.Name)
 	case f.Subject != UnderLoad && o.Times < 1:
-		return fmt.Errorf("%s happens to %v: want at least 1 time", f.Name, f.Subject)
+		return fmt.Errorf("%s strikes %v: -times must be at least 1", f.Name, f.Subject)
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
 		return errors.New("nodes, entities, rate and calls must be at least 1")
 	case o.Length < 0 || o.Times < 0:
 		return errors.New("length and times must not be negative")
 	case o.Victim != 0 && f.Victim == 0:
-		return fmt.Errorf("%s happens to no one node: leave the victim out", f.Name)
+		return fmt.Errorf("%s strikes no single node: omit -victim", f.Name)
 	case o.Times > 0 && f.Times == 0:
-		return fmt.Errorf("%s happens once: leave the times out", f.Name)
+		return fmt.Errorf("%s happens once: omit -times", f.Name)
 	case o.Length > 0 && f.Length == 0:
-		return fmt.Errorf("%s lasts until it has taken effect: leave the length out", f.Name)
+		return fmt.Errorf("%s has no length: omit -length", f.Name)
 	case (f.Servers > 0 || f.Separate) && o.Cluster.URL != "":
-		return fmt.Errorf("%s happens to NATS servers: it starts its own (leave -nats out)", f.Name)
+		return fmt.Errorf("%s starts its own NATS servers: omit -nats", f.Name)
 	case o.Victim < 0 || o.Victim > o.Nodes:
 		return fmt.Errorf("victim %d: want 1 to %d", o.Victim, o.Nodes)
 	}
 	return nil
 }
 
-// injectBound is how long the fault may take to have its full effect under load.
+// injectBound bounds how long the fault may take until it has its full effect under load.
 func (o Options) injectBound(f Fault) time.Duration {
 	times := cmp.Or(f.Lengths, 1)
 	if f.Rounds > 0 {
@@ -103,13 +103,11 @@ func (o Options) injectBound(f Fault) time.Duration {
 	return cmp.Or(f.Within, effectTimeout) + time.Duration(times)*o.Length
 }
 
-// startBound is how long it may take to build and start the processes, and to find every
-// entity.
+// startBound bounds how long building, starting the processes and finding every entity may take.
 const startBound = 2 * time.Minute
 
-// Bound is how long a valid run of the fault may take in all: to start, for the fault
-// under load, for the remaining calls at half their rate, and for each time that quiet
-// nodes are struck.
+// Bound returns how long a valid run of the fault takes at most: the start, the fault under load,
+// the remaining calls at half their rate, and each strike on nodes that nobody calls.
 func (o Options) Bound(f Fault) time.Duration {
 	o = o.withDefaults(f)
 	calls := 2 * time.Duration(o.Calls) * time.Second / time.Duration(o.Load.Rate)
@@ -117,6 +115,6 @@ func (o Options) Bound(f Fault) time.Duration {
 	return startBound + o.injectBound(f) + calls + o.Tail + time.Duration(o.Times)*strike
 }
 
-// effectTimeout bounds how long a fault that says nothing else takes to have its
-// full effect: entities that do not answer by then are judged as silent.
+// effectTimeout bounds how long a fault takes to have its full effect, unless Fault.Within is set.
+// Entities that do not answer by then are judged as silent.
 const effectTimeout = 30 * time.Second

@@ -18,8 +18,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// overload is the fault in which clerks are offered ten times the calls that they can serve,
-// beside the usual calls. The excess is refused at once, and the rest is served as before.
+// overload is the fault in which entities (clerks) get ten times the calls that they can serve, in
+// addition to the usual load. Excess calls are refused at once, and the other calls are served as
+// before.
 var overload = Fault{
 	Name:   "overload",
 	About:  "for a minute ten times as many calls as the entities of one type can serve",
@@ -46,7 +47,7 @@ var overload = Fault{
 	},
 }
 
-// How the clerks are overloaded, and the limits of their figures then.
+// Load of the clerks, and limits of the figures under overload.
 const (
 	clerks     = 4
 	served     = 10 * time.Millisecond // each call
@@ -95,7 +96,8 @@ func (c *crowd) call(ctx context.Context, i int) {
 	}
 }
 
-// closed keeps every clerk busy and returns how many calls they serve a second.
+// closed keeps every clerk busy for the time long, and returns how many calls a second all clerks
+// served.
 func (c *crowd) closed(ctx context.Context, long time.Duration) float64 {
 	begin := time.Now()
 	for i := range 2 * clerks {
@@ -109,7 +111,7 @@ func (c *crowd) closed(ctx context.Context, long time.Duration) float64 {
 	return float64(c.good.Load()) / time.Since(begin).Seconds()
 }
 
-// open makes so many calls a second, without waiting for their answers.
+// open makes rate calls a second without waiting for answers.
 func (c *crowd) open(ctx context.Context, rate float64, long time.Duration) {
 	begin := time.Now()
 	tick := time.NewTicker(time.Millisecond)
@@ -126,7 +128,7 @@ func (c *crowd) open(ctx context.Context, rate float64, long time.Duration) {
 	c.good.Store(served)
 }
 
-// memory is the resident memory of each node, in bytes.
+// memory returns the resident memory of each node, in bytes.
 func memory(nodes []*cluster.Node) []int {
 	var all []int
 	for _, n := range nodes {
@@ -141,7 +143,8 @@ func memory(nodes []*cluster.Node) []int {
 	return all
 }
 
-// judge compares the crowd's figures with their limits.
+// judge compares the crowd's figures with their limits. peak is the rate served before, and before
+// the memory of each node then.
 func (c *crowd) judge(r *Run, peak float64, before []int) {
 	goodput := float64(c.good.Load()) / c.took.Seconds()
 	var p99 time.Duration

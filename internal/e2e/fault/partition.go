@@ -10,12 +10,11 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 )
 
-// partition is the fault in which two data centers lose sight of each other. Each side has NATS
-// servers of its own, to which its nodes are connected, so that both could go on by themselves:
-// that is harder than nodes that are cut off from their servers, which can say nothing to
-// anybody. One of the two callers is on the smaller side. Nodes of it that end are started
-// again at once, while it is still cut off: Config.Membership.MinMembers keeps them from forming a cluster
-// of their own.
+// partition is the fault in which two data centers cannot reach each other. Each side has its own
+// NATS servers, so that its nodes can still talk to each other; nodes that merely lost their
+// servers could not. One of the two callers is on the smaller side. Nodes of the smaller side that
+// end are started again while it is still cut off. Config.MinMembers keeps them from forming a
+// second cluster.
 var partition = Fault{
 	Name:         "partition",
 	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",
@@ -55,17 +54,16 @@ var partition = Fault{
 	},
 }
 
-// Limits of a partition.
 const (
-	// certainlyRemoved is how long nodes must be cut off so that they must have been
-	// removed, by default settings.
+	// certainlyRemoved is how long nodes must be cut off to count as certainly removed, with
+	// default settings.
 	certainlyRemoved = 30 * time.Second
 	viewLimit        = 15 * time.Second // after the heal
 	stopLimit        = 6 * time.Second  // QuorumTimeout, and one for the load of the machine
 )
 
-// sideOf is the server to which a node or caller is connected. The first one is on
-// the smaller side: with n1, with n2 if the others are more, and with one caller.
+// sideOf returns the number of the server to which a node or caller connects. Server 0 is on the
+// smaller side, with n1, n2 and the second caller. n3 is alone at server 1.
 func sideOf(name string) int {
 	switch name {
 	case "n1", "n2", callerName(1):
@@ -76,15 +74,14 @@ func sideOf(name string) int {
 	return 2
 }
 
-// A split is a partition under way.
 type split struct {
 	*Run
 	minority  []victim   // on the smaller side when it began
 	restarter *restarter // of the nodes of the smaller side
 }
 
-// begin drops all packets between the side of these nodes and the others. The
-// first server and the second caller are on the side of these nodes.
+// begin drops all packets between the side of these nodes and the other side. The first server and
+// the second caller are on the side of these nodes.
 func (p *split) begin(nodes []*cluster.Node) error {
 	names := []string{"s1", callerName(1)}
 	for _, n := range nodes {
@@ -100,7 +97,8 @@ func (p *split) begin(nodes []*cluster.Node) error {
 	return p.Cluster.Network().Drop(netns.Rule{From: side, To: others}, netns.Rule{From: others, To: side})
 }
 
-// reunite heals the partition and waits until all is as before.
+// reunite heals the partition, and waits until all nodes have one view and their share of the
+// entities.
 func (p *split) reunite(ctx context.Context) error {
 	for _, v := range p.minority {
 		p.noteRemoval("", v, p.Length)
@@ -128,8 +126,8 @@ func (p *split) reunite(ctx context.Context) error {
 	return p.spread(ctx)
 }
 
-// judgeNoSecondCluster looks for turns at processes that were started on the
-// smaller side while it was cut off.
+// judgeNoSecondCluster looks for turns at processes that were started on the smaller side during
+// the partition.
 func (p *split) judgeNoSecondCluster() error {
 	for _, n := range p.Cluster.Nodes() {
 		if !p.struck[n.Name()] || slices.ContainsFunc(p.minority, func(v victim) bool { return v.node == n }) {
@@ -146,13 +144,13 @@ func (p *split) judgeNoSecondCluster() error {
 	return nil
 }
 
-// cuts makes the network of a run drop packets between its hosts.
+// cuts drops packets between the hosts of a run.
 type cuts struct {
 	*report
 	cluster *cluster.Cluster
 }
 
-// hosts are where these servers, nodes and callers run.
+// hosts returns the hosts of these servers, nodes and callers.
 func (c *cuts) hosts(names ...string) (hosts []*netns.Host, err error) {
 	for _, name := range names {
 		h, err := c.cluster.Host(name)
@@ -164,7 +162,7 @@ func (c *cuts) hosts(names ...string) (hosts []*netns.Host, err error) {
 	return hosts, nil
 }
 
-// everywhere is all hosts of the run but these.
+// everywhere returns all hosts of the run except these.
 func (c *cuts) everywhere(except ...*netns.Host) (hosts []*netns.Host) {
 	for _, h := range c.cluster.Network().Hosts() {
 		if !slices.Contains(except, h) {
@@ -174,7 +172,7 @@ func (c *cuts) everywhere(except ...*netns.Host) (hosts []*netns.Host) {
 	return hosts
 }
 
-// heal ends all cuts and notes how many packets they dropped.
+// heal ends all cuts, and notes how many packets were dropped.
 func (c *cuts) heal() error {
 	network := c.cluster.Network()
 	dropped, err := network.Dropped()
@@ -185,9 +183,9 @@ func (c *cuts) heal() error {
 	return network.Drop()
 }
 
-// oneWay is the fault in which of one node's packets those of one direction vanish, as with a
-// broken cable or a firewall. Its messages arrive and it hears nothing, or the other way round.
-// It is removed, and nobody that it accuses is.
+// oneWay is the fault in which a node's packets are lost in one direction, as with a broken cable
+// or a firewall: either it hears nothing although its messages arrive, or the other way round. The
+// node is removed; it accuses other nodes, and none of those is removed.
 var oneWay = Fault{
 	Name:         "one-way",
 	About:        "for 60s nothing arrives at one node, and what it sends does; then, for 60s, the other way round",
@@ -235,9 +233,8 @@ var oneWay = Fault{
 	},
 }
 
-// flipFlop is the fault in which nothing arrives at one node for a while, then everything, and
-// so on. Whenever it was removed its process is started again. The others go on as if nothing
-// were.
+// flipFlop is the fault in which packets to one node are lost for a while, then delivered, and so
+// on. Its process is started again each time it was removed. Other nodes go on undisturbed.
 var flipFlop = Fault{
 	Name:         "flip-flop",
 	About:        "for 20s nothing arrives at one node, for 20s everything does, and so on, ten times over",
@@ -283,14 +280,14 @@ var flipFlop = Fault{
 	},
 }
 
-// cutLimits are those of a node that is cut off and comes back: nothing that was
-// acknowledged elsewhere is lost, and soon after the heal all is well again.
+// cutLimits are the limits of faults that cut a node off for a while: nothing acknowledged by other
+// nodes is lost, and all calls succeed within Recovery after the heal.
 var cutLimits = Limits{
 	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
 	Pause: unjudged, Recovery: 30 * time.Second,
 }
 
-// A direction is the way of the packets of a victim that are dropped.
+// A direction says which packets of a victim are dropped.
 type direction bool
 
 const (
@@ -320,10 +317,10 @@ func (d direction) cut(r *Run, n *cluster.Node) (victim, error) {
 	return struck[0], r.Cluster.Network().Drop(rule)
 }
 
-// loss is the fault in which packets are lost by chance, as with a bad cable or a full switch.
-// TCP sends them again, so that messages are not lost but late, and ever later: at 80% of the
-// packets of both directions a connection carries next to nothing. That node may be removed,
-// once; with 30% between all hosts nobody may be.
+// loss is the fault in which packets are lost at random, as with a bad cable or a full switch. TCP
+// resends them, so messages are not lost but late. At 80% in both directions a connection carries
+// next to nothing: a node with such a loss may be removed once. At 30% between all hosts no node
+// may be removed.
 var loss = Fault{
 	Name:         "loss",
 	About:        "for 2m a node loses 80% of its packets, both ways; then, for 2m, every host loses 30% (the paper's time is -length 10m)",
@@ -419,7 +416,7 @@ func (r *Run) lossEverywhere(ctx context.Context) error {
 	return r.oneView(ctx, r.began, lossViewWithin)
 }
 
-// ended counts the nodes that have ended.
+// ended counts the nodes whose processes have ended.
 func (r *Run) ended() (n int) {
 	for _, node := range r.Cluster.Nodes() {
 		if node.Ended() {

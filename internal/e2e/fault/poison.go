@@ -17,13 +17,13 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// poison is the fault in which some entities panic at every call, and one has a method that
-// never comes to an end and takes a core of its process. All of them are called again and
-// again. Their supervisor keeps the first ones waiting, the mailbox of the last one is full,
-// and those beside them are served as ever.
+// poison is the fault in which some entities panic at every call, and one entity has a method that
+// never returns and occupies a core. All of them are called again and again. Calls to the entities
+// that panic wait for their supervisor, the mailbox of the looping entity is full, and other
+// entities on the node are served as before.
 //
-// Before that a process that has nothing to do with the cluster computes for as long, which
-// shows how much of the delay a machine with few cores adds by itself.
+// Before that, a process outside the cluster computes for as long. This shows how much of the delay
+// comes from the machine having few cores.
 var poison = Fault{
 	Name:    "poison",
 	About:   "for 30s ten entities panic at every call, and one loops for ever; for 30s before, a foreign process loops",
@@ -64,8 +64,8 @@ var poison = Fault{
 	},
 }
 
-// besideForeign has a process that is no member compute for the length of the fault, at the
-// priority of the nodes.
+// besideForeign runs a process outside the cluster that computes for the length of the fault, at
+// the priority of the nodes.
 func besideForeign(ctx context.Context, r *Run) (err error) {
 	foreign, err := process.Start("the foreign process", os.Stderr, r.options.Cluster.Program, node.SpinArgs()...)
 	if err != nil {
@@ -82,7 +82,7 @@ const (
 	looping   = "looping"
 	panicking = 10              // entities
 	poisonTo  = 5 * time.Second // the deadline of each call
-	// poisonEvery is how often each poisoned entity is called.
+	// poisonEvery is the time between two calls of a poisoned entity.
 	poisonEvery = 100 * time.Millisecond
 	quietTime   = 10 * time.Second
 )
@@ -130,7 +130,7 @@ func (p *poisoner) panic(ctx context.Context, i int) {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.waited.Add(1)
 	default:
-		p.note(fmt.Errorf("a method that panics answered %w", err))
+		p.note(fmt.Errorf("call a method that panics: got %w, want ErrPanic, ErrOverloaded or a timeout", err))
 	}
 }
 
@@ -144,7 +144,7 @@ func (p *poisoner) loop(ctx context.Context) {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.looped.Add(1)
 	default:
-		p.note(fmt.Errorf("a method that loops answered %w", err))
+		p.note(fmt.Errorf("call a method that loops: got %w, want ErrOverloaded or a timeout", err))
 	}
 }
 
@@ -163,11 +163,11 @@ func (p *poisoner) judge(r *Run) {
 		r.Miss("%v", p.bad)
 	}
 	if p.panics.Load() == 0 || p.looped.Load() == 0 {
-		r.Miss("nothing panicked or nothing looped")
+		r.Miss("no call panicked, or none looped: the fault did not happen")
 	}
 }
 
-// neighbours are the entities that are not poisoned.
+// neighbours measures calls to the entities that are not poisoned.
 type neighbours struct {
 	seen    map[string]string // the node of each
 	home    string            // of the looping entity
@@ -175,9 +175,9 @@ type neighbours struct {
 	foreign time.Time         // when the foreign process began to compute
 }
 
-// judge compares how long calls to the other entities took before, beside the foreign process
-// and during the poison, at the node of the looping entity and at the other nodes. Calls through a
-// relay elsewhere to an entity at the node of the loop count there.
+// judge compares how long calls to entities that are not poisoned took before, beside the foreign
+// process, and beside the poison. It does so for the node of the looping entity and for all other
+// nodes. A call counts where its entity lives, even if a relay elsewhere makes it.
 func (n neighbours) judge(r *Run) {
 	now := time.Now()
 	s := slowdown{processors: runtime.GOMAXPROCS(0), needed: processorsFor(len(r.Nodes), len(r.Cluster.Servers()))}
@@ -201,12 +201,12 @@ func (n neighbours) judge(r *Run) {
 	}
 }
 
-// processorsFor is how many processors a machine needs so that no process waits for one because
-// of a loop: one for each node and server, one for the program that calls them, and one for the
-// loop.
+// processorsFor returns how many processors a machine needs so that a loop does not make any
+// process wait: one for each node and server, one for the caller, and one for the loop.
 func processorsFor(nodes, servers int) int { return nodes + servers + 2 }
 
-// A slowdown has the p99 of the entities at some nodes, before and beside loops.
+// A slowdown has the p99 of the entities at some nodes: before, beside a foreign loop, and beside
+// the poison.
 type slowdown struct {
 	where              string
 	processors, needed int
@@ -215,12 +215,12 @@ type slowdown struct {
 	poisoned           time.Duration
 }
 
-// crowded reports whether the loop takes a processor that the other processes need. A foreign
-// process that loops then slows them down as well.
+// crowded reports whether the loop takes a processor that other processes need. If so, a loop in a
+// foreign process slows them down, too.
 func (s slowdown) crowded() bool { return s.processors < s.needed }
 
-// judge notes the times, and a miss if the p99 is more than limit times that of before, or
-// of beside the foreign process if processors are too few. A limit of 0 is none.
+// judge notes the three p99. It is a miss if the p99 beside the poison is more than limit times
+// that of before or, if crowded, that beside the foreign process. 0 means no limit.
 func (s slowdown) judge(r *report, limit float64) {
 	foreign, poisoned, added := ratio(s.foreign, s.quiet), ratio(s.poisoned, s.quiet), ratio(s.poisoned, s.foreign)
 	r.Note("p99 of the other entities %s: %v before, %v beside a foreign process that loops (%.2f times), %v beside the poison (%.2f times; %.2f times that beside the foreign process)",

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 )
 
-// remembered is the fault in which a node is killed, and its entities are activated again
+// remembered is the fault in which a node is killed, and its remembered entities are activated
 // elsewhere although nobody calls them.
 var remembered = Fault{
 	Name:    "remember",
@@ -25,8 +25,7 @@ var remembered = Fault{
 	Strike:  kill.Strike,
 }
 
-// An Again is the fate of remembered entities whose node was struck again and
-// again.
+// An Again has the results of repeated strikes on nodes with remembered entities.
 type Again struct {
 	Fault    string
 	Nodes    int
@@ -36,7 +35,6 @@ type Again struct {
 	Lanes    *Lanes // printed only: nobody calls
 }
 
-// An AgainStrike has the figures of one strike.
 type AgainStrike struct {
 	Victim  string
 	Lived   int             // entities that lived there
@@ -44,7 +42,6 @@ type AgainStrike struct {
 	Doubled []string        // entities that began to live more often than they died
 }
 
-// Missed names the figures over their limits.
 func (a Again) Missed() (misses []string) {
 	for i, r := range a.Strikes {
 		if len(r.After) < r.Lived {
@@ -66,7 +63,6 @@ func (r AgainStrike) last() time.Duration {
 	return r.After[len(r.After)-1]
 }
 
-// Print writes each strike, and the figures over all of them.
 func (a Again) Print(w io.Writer) error {
 	var longest []time.Duration
 	for i, r := range a.Strikes {
@@ -85,11 +81,11 @@ func (a Again) Print(w io.Writer) error {
 	return err
 }
 
-// pulseID begins the ids of the entities.
+// pulseID is the prefix of the entities' ids.
 const pulseID = "pulse-"
 
-// activated strikes nodes whose entities nobody calls, one after the other and each
-// replaced before the next.
+// activated strikes one node after another in a cluster whose entities nobody calls. Each victim is
+// replaced before the next strike.
 func activated(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	a, all := Again{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limit: f.Limits.Recovery}, &crew{Cluster: c}
 	if err := all.grow(ctx, o.Nodes); err != nil {
@@ -119,7 +115,7 @@ func activated(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Out
 	return a, err
 }
 
-// enliven calls every entity once, and then nobody calls any more.
+// enliven calls every entity once. Nobody calls the entities afterwards.
 func enliven(ctx context.Context, c *cluster.Cluster, entities int) error {
 	conn, err := c.Dial(ctx, "client")
 	if err != nil {
@@ -135,7 +131,7 @@ func enliven(ctx context.Context, c *cluster.Cluster, entities int) error {
 	return nil
 }
 
-// quiet waits until no entity has moved for a while.
+// quiet waits until no entity has been activated for a second.
 func quiet(ctx context.Context, c *cluster.Cluster) error {
 	var last []witness.Record
 	since := time.Now()
@@ -153,8 +149,8 @@ func quiet(ctx context.Context, c *cluster.Cluster) error {
 	return errors.Join(err, failed)
 }
 
-// homes returns where each entity began its latest life, and how often it began one
-// that did not come along with its shard.
+// homes returns the node of each entity's last activation, and how often each was activated without
+// moving along with its shard.
 func homes(records []witness.Record) (at map[string]string, began map[string]int) {
 	at, began = map[string]string{}, map[string]int{}
 	for _, r := range records {
@@ -168,8 +164,8 @@ func homes(records []witness.Record) (at map[string]string, began map[string]int
 	return at, began
 }
 
-// strikeRemembered makes the fault happen once and waits until all entities of the
-// victim are activated again, or the time is over.
+// strikeRemembered makes the fault happen once. It waits until all entities of the victim are
+// activated again, at most effectTimeout.
 func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *cluster.Node) (r AgainStrike, err error) {
 	before, err := c.Witnessed()
 	if err != nil {
@@ -215,7 +211,7 @@ func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *
 	return r, nil
 }
 
-// compare fills in when each entity was active again.
+// compare sets After, when each entity of the victim was activated again, and Doubled.
 func (r *AgainStrike) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
 	_, began := homes(after)
 	seen := map[string]bool{}

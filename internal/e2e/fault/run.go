@@ -14,13 +14,13 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// connections is how many of them call from outside: two, so that an entity has
-// more than one sender to keep in order.
+// connections is the number of clients that call from outside the cluster: two, so that each entity
+// has several senders whose order it must keep.
 const connections = 2
 
-var errNoEffect = errors.New("out of time")
+var errNoEffect = errors.New("the fault has not taken full effect in time")
 
-// A Run is a fault under way, as its Inject sees it.
+// A Run is a fault under way. Fault.Inject gets it.
 type Run struct {
 	Cluster *cluster.Cluster
 	Load    *load.Load
@@ -56,7 +56,7 @@ type Outcome interface {
 	Print(w io.Writer) error
 }
 
-// Print writes an outcome.
+// Print writes an outcome and its misses.
 func Print(w io.Writer, o Outcome) error {
 	if err := o.Print(w); err != nil {
 		return err
@@ -67,8 +67,8 @@ func Print(w io.Writer, o Outcome) error {
 	return nil
 }
 
-// Do runs a fault as its subject says. ctx bounds the run; an error is not a miss: the run could not
-// be done or was cut short.
+// Do runs a fault, in the way that its Subject asks for. ctx bounds the run. An error means that
+// the run could not be done or was cut short; a figure over its limit is not an error.
 func Do(ctx context.Context, f Fault, o Options) (all []Outcome, err error) {
 	o = o.withDefaults(f)
 	if err := o.Validate(f); err != nil {
@@ -103,11 +103,10 @@ func Do(ctx context.Context, f Fault, o Options) (all []Outcome, err error) {
 	return []Outcome{first, second}, err
 }
 
-// A part has a fault happen to a cluster, whose nodes it starts. The options are valid and have their
-// defaults.
+// A part runs a fault on a cluster, whose nodes it starts. o is valid and has its defaults.
 type part func(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error)
 
-// onCluster runs a part on a cluster of its own.
+// onCluster runs a part on a new cluster, which it closes.
 func onCluster(ctx context.Context, f Fault, o Options, do part) (out Outcome, err error) {
 	c, err := cluster.New(o.Cluster)
 	if err != nil {
@@ -124,7 +123,7 @@ type crew struct {
 	started int
 }
 
-// grow starts so many nodes, one after another, and waits until they are up.
+// grow starts n more nodes, one after another, and waits until they are up.
 func (c *crew) grow(ctx context.Context, n int) error {
 	for range n {
 		c.started++
@@ -137,7 +136,7 @@ func (c *crew) grow(ctx context.Context, n int) error {
 	return nil
 }
 
-// underLoad has the fault happen while all entities are called.
+// underLoad runs a fault on a cluster whose entities are called all the time.
 func underLoad(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	r := newRun(c, f, o)
 	if err := r.start(ctx, f); err != nil {
@@ -163,7 +162,8 @@ func underLoad(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Out
 	return r.judge(ctx, f, callers[0])
 }
 
-// start starts the nodes; the first alone, so that it is the oldest.
+// start starts the nodes and picks the victim. n1 starts before the others, so that it is the
+// oldest, unless f.MinMembers is set.
 func (r *Run) start(ctx context.Context, f Fault) error {
 	r.options.Say("starting %d nodes at %s", r.options.Nodes, r.Cluster.URL())
 	names := make([]string, r.options.Nodes)
@@ -194,8 +194,8 @@ func (r *Run) start(ctx context.Context, f Fault) error {
 	return nil
 }
 
-// underLoad lets the load find every entity, then the fault happen, then calls
-// go on for a while.
+// underLoad waits until every entity has answered, injects the fault, and lets calls go on until
+// Options.Calls are made and Options.Tail is over.
 func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	if err := r.Until(ctx, "every entity has answered, and each node has its share", r.settled); err != nil {
 		return fmt.Errorf("%w (%s)", err, load.Describe(r.Load.LastSeen()))
@@ -224,11 +224,11 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	})
 }
 
-// Begin says that the fault happens now: times are measured from here. Inject
-// calls it if it has something to do before.
+// Begin sets the time from which figures are measured to now. Inject calls it if it has to prepare
+// something first.
 func (r *Run) Begin() { r.began = time.Now() }
 
-// Until looks again and again until the condition holds.
+// Until polls holds every 10 ms until it returns true. what says in errors what was awaited.
 func (r *Run) Until(ctx context.Context, what string, holds func() bool) error {
 	return until(ctx, what, holds)
 }
@@ -246,7 +246,6 @@ func until(ctx context.Context, what string, holds func() bool) error {
 	return nil
 }
 
-// Sleep waits for d.
 func (r *Run) Sleep(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -288,7 +287,7 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Outcome, erro
 	return row, nil
 }
 
-// noteDead tells apart entities whose process was killed and the others.
+// noteDead notes the pauses of entities whose process was killed, and those of other entities.
 func (r *Run) noteDead(row *Row) {
 	dead := r.Load.Timing(r.began, func(e string) bool { return load.Concerns(r.died, e) })
 	others := r.Load.Timing(r.began, func(e string) bool { return !load.Concerns(r.died, e) })
@@ -301,13 +300,14 @@ func (r *Run) noteDead(row *Row) {
 
 func callerName(i int) string { return fmt.Sprintf("client-%d", i) }
 
-// Lanes has the frames that took direct lanes in a run. Nil is a run without direct lanes, and all
-// methods may be called on it.
+// Lanes counts the data frames that took direct lanes in a run. Nil means a run without direct
+// lanes; all methods work on nil.
 type Lanes struct {
 	Nodes, Callers cluster.Frames
 }
 
-// countLanes counts the frames of a run until now. Those of nodes that have ended are left out.
+// countLanes counts the frames of a run so far, without those of nodes that have ended. It returns
+// nil if direct lanes are off.
 func countLanes(ctx context.Context, c *cluster.Cluster, o Options) (*Lanes, error) {
 	if !o.Cluster.Direct {
 		return nil, nil
@@ -319,7 +319,6 @@ func countLanes(ctx context.Context, c *cluster.Cluster, o Options) (*Lanes, err
 	return &Lanes{count.Nodes(), count.Callers()}, nil
 }
 
-// String says how many frames took direct lanes.
 func (l *Lanes) String() string {
 	if l == nil {
 		return "no direct lanes"
@@ -331,15 +330,15 @@ func ofAll(f cluster.Frames) string {
 	return fmt.Sprintf("%d of %d (%d%%)", f.Direct, f.All, f.Direct*100/max(f.All, 1))
 }
 
-// print writes a line about the frames.
+// print writes a line about the frames, unless l is nil.
 func (l *Lanes) print(w io.Writer) {
 	if l != nil {
 		fmt.Fprintln(w, l)
 	}
 }
 
-// missed is a sentence if a run that was to have direct lanes had none, and so shows nothing of
-// them.
+// missed returns a miss if direct lanes were on and nodes or callers sent no frame over them,
+// because such a run tests no direct lane.
 func (l *Lanes) missed() (misses []string) {
 	if l != nil && (l.Nodes.Direct == 0 || l.Callers.Direct == 0) {
 		misses = append(misses, fmt.Sprintf("%v, want some of both", l))

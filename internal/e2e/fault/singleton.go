@@ -15,8 +15,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// singletonLeave is the fault in which the oldest node leaves in order and hands the singleton
-// off, with its state. No call fails.
+// singletonLeave is the fault in which the oldest node leaves in order and hands off the singleton
+// with its state. No call fails.
 var singletonLeave = Fault{
 	Name:    "singleton-leave",
 	About:   "the node of a singleton leaves in order, on SIGTERM",
@@ -28,8 +28,8 @@ var singletonLeave = Fault{
 	},
 }
 
-// singletonKill is the fault in which the oldest node is killed. Calls that were on their way
-// are answered so; the next ones find the next instance.
+// singletonKill is the fault in which the oldest node is killed. Calls under way at that node fail;
+// later calls reach the next instance.
 var singletonKill = Fault{
 	Name:    "singleton-kill",
 	About:   "the process of a singleton's node is killed, with SIGKILL",
@@ -42,8 +42,8 @@ var singletonKill = Fault{
 	},
 }
 
-// durableSingletonKill is singletonKill with a singleton whose state is in the store. Callers'
-// processes send calls again until they are answered, so none fails, and each is applied once.
+// durableSingletonKill is singletonKill with a singleton that has its state in the store. Callers
+// resend calls until they are answered, so no call fails and each is applied once.
 var durableSingletonKill = Fault{
 	Name:    "durable-singleton-kill",
 	About:   "the process of a durable singleton's node is killed, with SIGKILL",
@@ -54,7 +54,7 @@ var durableSingletonKill = Fault{
 	Strike:  singletonKill.Strike,
 }
 
-// A Handing is the fate of a singleton whose node was struck repeatedly.
+// A Handing has the results of repeated strikes on the node of a singleton.
 type Handing struct {
 	Fault   string
 	Nodes   int
@@ -65,7 +65,6 @@ type Handing struct {
 	Lanes   *Lanes
 }
 
-// A HandedStrike has the figures of one strike.
 type HandedStrike struct {
 	From, To string        // the nodes of the singleton
 	Pause    time.Duration // the longest without an answer, of any caller
@@ -74,13 +73,13 @@ type HandedStrike struct {
 	Errors   []string // the first
 }
 
-// A Life is how long an instance lived.
+// A Life is the time for which an instance of the singleton lived.
 type Life struct {
 	Node     string
 	From, To time.Time
 }
 
-// Missed names the figures over their limits, and instances that lived at once.
+// Missed describes each figure that is over its limit, and instances that lived at the same time.
 func (h Handing) Missed() (misses []string) {
 	for i, r := range h.Strikes {
 		if h.Limits.Failed != unjudged && r.Failed > h.Limits.Failed {
@@ -99,7 +98,7 @@ func (h Handing) Missed() (misses []string) {
 	return append(append(misses, h.Lanes.missed()...), h.twoAtOnce()...)
 }
 
-// twoAtOnce names instances that lived while another one did.
+// twoAtOnce describes each pair of instances that lived at the same time.
 func (h Handing) twoAtOnce() (misses []string) {
 	for i := 1; i < len(h.Lives); i++ {
 		if a, b := h.Lives[i-1], h.Lives[i]; b.From.Before(a.To) {
@@ -109,7 +108,6 @@ func (h Handing) twoAtOnce() (misses []string) {
 	return misses
 }
 
-// Print writes each strike, and the figures over all of them.
 func (h Handing) Print(w io.Writer) error {
 	var pauses []time.Duration
 	failed := 0
@@ -131,8 +129,8 @@ func (h Handing) Print(w io.Writer) error {
 	return err
 }
 
-// handed strikes the node of a singleton that callers outside the cluster call all
-// the time, each time with a new node in reserve.
+// handed strikes the node of a singleton again and again, while callers outside the cluster call
+// the singleton. After each strike a new node joins.
 func handed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	h, all := Handing{Fault: f.Name, Nodes: o.Nodes, Limits: f.Limits}, &crew{Cluster: c} // oldest first
 	if err := all.grow(ctx, o.Nodes); err != nil {
@@ -174,8 +172,8 @@ func handed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcom
 	return h, nil
 }
 
-// strikeSingleton makes the fault happen once and waits until every caller has an
-// answer from the next oldest, and the fault has ended.
+// strikeSingleton makes the fault happen once. It waits until the fault has ended and every caller
+// has an answer from next, the second oldest node.
 func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, callers []*beats) (r HandedStrike, err error) {
 	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
 	defer cancel()
@@ -207,7 +205,7 @@ func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, c
 	return r, nil
 }
 
-// beats are one caller's calls to the singleton, one after the other.
+// beats are the calls of one caller to the singleton, one after another.
 type beats struct {
 	sender string
 	call   func(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error)
@@ -222,14 +220,14 @@ type beats struct {
 	errs   []string
 }
 
-// beatEvery spaces the calls of one caller.
+// beatEvery is the time between two calls of one caller.
 const beatEvery = time.Millisecond
 
 // callersOfSingleton is the number of callers of the singleton.
 const callersOfSingleton = 4
 
-// startBeats begins to call, over two connections from outside. stop waits for
-// all callers and may be called twice.
+// startBeats starts callers of the singleton, on two connections from outside the cluster. stop
+// waits until all callers have ended, and may be called twice.
 func startBeats(ctx context.Context, c *cluster.Cluster, durable bool) (all []*beats, stop func(), err error) {
 	run, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -300,8 +298,8 @@ func (b *beats) home() string {
 	return b.node
 }
 
-// answeredBy returns a function that reports whether all callers had their last answers from some of
-// the nodes.
+// answeredBy returns a function that reports whether the last answer of each caller came from one
+// of the nodes.
 func answeredBy(callers []*beats, nodes ...*cluster.Node) func() bool {
 	return func() bool {
 		return !slices.ContainsFunc(callers, func(b *beats) bool {
@@ -319,14 +317,14 @@ func (b *beats) String() string {
 		b.sender, b.node, time.Since(b.since).Round(time.Millisecond), b.failed, strings.Join(b.errs, "; "))
 }
 
-// begin begins the figures of a strike.
+// begin resets the caller's figures for a new strike.
 func (b *beats) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
 }
 
-// add adds the figures of the strike.
+// add adds the caller's figures to those of the strike.
 func (b *beats) add(r *HandedStrike) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

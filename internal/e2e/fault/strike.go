@@ -15,14 +15,14 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A victim is a process that something is done to from some time on.
+// A victim is a process that is struck at the time since.
 type victim struct {
 	node   *cluster.Node
 	since  time.Time
 	living map[string]bool // its entities then
 }
 
-// strikes are the nodes that a run has struck, with their fates.
+// strikes records which nodes a run has struck, and what became of them.
 type strikes struct {
 	*report
 	cluster *cluster.Cluster
@@ -33,8 +33,7 @@ type strikes struct {
 	died   map[string]bool // entities of killed processes
 }
 
-// Strike notes that something happens to these nodes now: they may be removed, and
-// their entities are lost then.
+// Strike records that these nodes are struck now. They may be removed, with their entities.
 func (s *strikes) Strike(nodes ...*cluster.Node) (struck []victim) {
 	for _, n := range nodes {
 		s.struck[n.Name()] = true
@@ -44,8 +43,8 @@ func (s *strikes) Strike(nodes ...*cluster.Node) (struck []victim) {
 	return struck
 }
 
-// mourn notes the entities that were lost with the victims that were removed. A process that was
-// struck several times counts as it was the last time.
+// mourn records the entities of removed victims as lost. For a process that was struck several
+// times, these are its entities at the last strike.
 func (s *strikes) mourn() {
 	last := make(map[*cluster.Node]victim)
 	for _, v := range s.all {
@@ -58,8 +57,8 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal is when another node than those that were struck saw that a process of
-// this name is no member any more, after the given time; zero if none did.
+// removal returns when the first node that was not struck saw, after the given time, that the
+// process of this name is not a member; zero if none did.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {
@@ -74,8 +73,8 @@ func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	return at
 }
 
-// changes counts how often members came up or were downed after a time, as the nodes that were
-// not struck saw it. A change that several of them saw counts once.
+// changes counts the members that came up or were downed after the given time, as nodes that were
+// not struck saw it. A change that several nodes saw counts once.
 func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range s.cluster.Nodes() {
@@ -93,10 +92,9 @@ func (s *strikes) changes(after time.Time) (n int) {
 	return len(seen)
 }
 
-// judgeHomes looks for turns that ran at a victim after another process had begun
-// to run its entities: two homes of one entity. It also notes how long the victims
-// went on, and when their entities ran elsewhere. Victims must not have been given
-// anything back after they were struck.
+// judgeHomes looks for turns that ran at a victim after another process had begun to run the same
+// entity: two homes of one entity. It also notes how long victims went on to run turns, and when
+// their entities ran elsewhere. Victims must not have got shards back after they were struck.
 func (s *strikes) judgeHomes(victims ...victim) error {
 	first := make(map[string]int64) // when an entity first ran at a process that is no victim
 	since := victims[0].since
@@ -162,8 +160,7 @@ func names(victims []victim) string {
 	return strings.Join(all, " and ")
 }
 
-// removed reports which nodes were given up by others, or have ended, although
-// they were not struck.
+// removed describes each node that was removed by others or has ended, although it was not struck.
 func (s *strikes) removed() (misses []string) {
 	for _, n := range s.cluster.Nodes() {
 		for _, e := range n.Said() {
@@ -178,20 +175,20 @@ func (s *strikes) removed() (misses []string) {
 	return misses
 }
 
-// givenUp reports whether a node saw that another one is no member any more.
+// givenUp reports whether e says that a node saw another one downed or removed.
 func givenUp(e process.Event) bool {
 	return e.Event == node.Saw && (e.Kind == shard.EventDowned.String() || e.Kind == shard.EventRemoved.String())
 }
 
-// Died notes that the entities' process was killed: they remember nothing.
+// Died records that the process of these entities was killed, so that their state is lost.
 func (s *strikes) Died(entities map[string]bool) {
 	for e := range entities {
 		s.died[e] = true
 	}
 }
 
-// noteRemoval notes when a victim was given up. One that was not, although it was
-// cut off for length, is a miss if that is long enough.
+// noteRemoval notes when a victim was removed. If it was not, that is a miss for victims that were
+// cut off for at least certainlyRemoved.
 func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	switch at := s.removal(v.node.Name(), v.since); {
 	case !at.IsZero():
@@ -203,8 +200,7 @@ func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	}
 }
 
-// judgeStrikes looks for turns at two homes after each strike that ended with the
-// removal of the process that was struck.
+// judgeStrikes calls judgeHomes for each strike after which the victim ended.
 func (s *strikes) judgeStrikes(k *restarter) error {
 	removed := 0
 	for i, v := range s.all {
@@ -221,7 +217,7 @@ func (s *strikes) judgeStrikes(k *restarter) error {
 	return nil
 }
 
-// judgeStopped looks for turns that victims ran long after they were cut off.
+// judgeStopped looks for turns that victims ran later than stopLimit after they were cut off.
 func (s *strikes) judgeStopped(victims []victim, length time.Duration) error {
 	if length < certainlyRemoved {
 		return nil // too short to tell
@@ -250,8 +246,7 @@ func awaitMoved(ctx context.Context, r *Run) error {
 	return r.Until(ctx, "its entities answer elsewhere", func() bool { return r.Load.LastSeen()[name] == 0 })
 }
 
-// A restarter starts nodes again that have ended, under their names, as an
-// orchestrator does.
+// A restarter starts nodes that have ended again under their names, like an orchestrator.
 type restarter struct {
 	cluster  *cluster.Cluster
 	restarts map[string]int
@@ -263,7 +258,7 @@ type restarter struct {
 	err error
 }
 
-// keepUp starts these nodes again as soon as they end, until the returned restarter's end is
+// keepUp starts each of these nodes again when it ends, until end of the returned restarter is
 // called.
 func keepUp(c *cluster.Cluster, nodes ...*cluster.Node) *restarter {
 	k := &restarter{cluster: c, stop: make(chan struct{}), restarts: make(map[string]int), now: make(map[string]*cluster.Node)}
@@ -274,7 +269,7 @@ func keepUp(c *cluster.Cluster, nodes ...*cluster.Node) *restarter {
 	return k
 }
 
-// restartAfter is how soon an ended process is started again.
+// restartAfter is the time between the end of a process and its restart.
 const restartAfter = 500 * time.Millisecond
 
 func (k *restarter) watch(n *cluster.Node) {
@@ -306,8 +301,8 @@ func (k *restarter) watch(n *cluster.Node) {
 	}
 }
 
-// end stops keeping nodes, and returns an error if one could not be started. It
-// may be called twice.
+// end stops restarting nodes, and returns an error if a node could not be started. It may be called
+// twice.
 func (k *restarter) end() error {
 	k.mu.Lock()
 	select {
@@ -320,14 +315,14 @@ func (k *restarter) end() error {
 	return k.err
 }
 
-// node is the process that has the name now.
+// node returns the latest process with that name.
 func (k *restarter) node(name string) *cluster.Node {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.now[name]
 }
 
-// total is how many processes were started again so far.
+// total returns how many processes were started again so far.
 func (k *restarter) total() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

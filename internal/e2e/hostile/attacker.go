@@ -17,7 +17,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Attacker sends lies with the rights of one client. Its methods are for one goroutine.
+// An Attacker sends forged and malformed messages with the rights of one client. Its methods must
+// not be called concurrently.
 type Attacker struct {
 	nc      *nats.Conn
 	cluster string
@@ -37,28 +38,28 @@ type Attacker struct {
 	kept    []captured // messages that were sent, to be sent again
 }
 
-// A home is where a member says that a shard is.
+// A home is the home of a shard, as a member reports it.
 type home struct {
 	member transport.Address
 	epoch  uint64
 }
 
-// A captured message is one that was sent.
+// A captured message was sent before, and is kept to be sent again.
 type captured struct {
 	subject string
 	data    []byte
 }
 
-// A link is an invented process and a member, on lane 0.
+// A link is lane 0 between an invented process and a member.
 type link struct {
 	own    uint64 // incarnation
 	member transport.Address
 }
 
-// invented is how many processes an Attacker keeps that have sessions with members.
+// invented is the number of invented processes that keep sessions with members.
 const invented = 64
 
-// NewAttacker connects as the client of that name. Members are those of the cluster.
+// NewAttacker connects as the client with that name. members are all members of the cluster.
 func NewAttacker(url, cluster, name string, members []transport.Address) (*Attacker, error) {
 	a := &Attacker{
 		cluster: cluster, name: name, members: members, random: rand.New(rand.NewPCG(1, 18)),
@@ -77,14 +78,13 @@ func NewAttacker(url, cluster, name string, members []transport.Address) (*Attac
 	return a, nil
 }
 
-// AsCaller connects as a caller of gateways, too.
+// AsCaller also connects as a caller of gateways.
 func (a *Attacker) AsCaller(url string) (err error) {
 	a.gateway, err = nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) { a.denied.Add(1) }))
 	return err
 }
 
-// Close ends the connections.
 func (a *Attacker) Close() {
 	a.nc.Close()
 	if a.gateway != nil {
@@ -92,10 +92,11 @@ func (a *Attacker) Close() {
 	}
 }
 
-// Sent returns how many messages were sent, and how many subjects the server has denied.
+// Sent returns how many messages were sent, and how many of them the server has denied.
 func (a *Attacker) Sent() (sent int, denied int64) { return a.sent, a.denied.Load() }
 
-// hear learns the numbers of sessions, as a client does.
+// hear reads a member's frame, as a client does, for the number of the session, the next sequence,
+// and homes of shards.
 func (a *Attacker) hear(m *nats.Msg) {
 	words := strings.Split(m.Subject, ".")
 	if len(words) < 8 || words[7] != "f" || words[6] == "ctl" {
@@ -131,14 +132,14 @@ func (a *Attacker) hear(m *nats.Msg) {
 	}
 }
 
-// next is the sequence of the next envelope to a member.
+// next returns the sequence of the next envelope from self to m.
 func (a *Attacker) next(self transport.Peer, m transport.Address) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.seq[link{self.Incarnation, m}] + 1
 }
 
-// homeOf is the home of a shard, as far as it is known.
+// homeOf returns the home of a shard; ok is false if no member has reported it.
 func (a *Attacker) homeOf(shard uint32) (h home, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,12 +147,13 @@ func (a *Attacker) homeOf(shard uint32) (h home, ok bool) {
 	return h, ok
 }
 
-// Self is the i-th invented process.
+// Self returns the i-th invented process.
 func (a *Attacker) Self(i uint64) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: a.name, Incarnation: identity.Mark(identity.Client, i)}, Client: true}
 }
 
-// to is a subject on which the attacker may publish: channel is ctl, any or the number of a lane.
+// to returns a subject on which the attacker may publish. channel is ctl, any or the number of a
+// lane.
 func (a *Attacker) to(self transport.Peer, m transport.Address, channel string) string {
 	own := fmt.Sprintf("sh.%s.c.%s.%016x.", a.cluster, a.name, self.Incarnation)
 	if channel == "any" {
@@ -162,7 +164,6 @@ func (a *Attacker) to(self transport.Peer, m transport.Address, channel string) 
 
 func (a *Attacker) anyMember() transport.Address { return a.members[a.random.IntN(len(a.members))] }
 
-// publish sends one message.
 func (a *Attacker) publish(subject string, data []byte) error {
 	a.sent++
 	if own := (captured{subject, data}); len(data) > 4<<10 {
@@ -175,15 +176,15 @@ func (a *Attacker) publish(subject string, data []byte) error {
 	return a.nc.Publish(subject, data)
 }
 
-// Settle waits until the server has everything, at most a minute.
+// Settle waits, at most a minute, until the server has received all messages.
 func (a *Attacker) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return a.nc.FlushWithContext(ctx)
 }
 
-// OpenSessions gets sessions of the invented processes with all members, as clients do that are
-// about to call.
+// OpenSessions opens a session of each invented process with each member, as clients do before they
+// call.
 func (a *Attacker) OpenSessions(ctx context.Context) error {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
@@ -208,7 +209,7 @@ func (a *Attacker) OpenSessions(ctx context.Context) error {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%d sessions are missing: %w", missing, ctx.Err())
+			return fmt.Errorf("open sessions: members have not answered %d of them: %w", missing, ctx.Err())
 		}
 	}
 }
@@ -219,7 +220,7 @@ func (a *Attacker) session(self transport.Peer, m transport.Address) uint64 {
 	return a.sessions[link{self.Incarnation, m}]
 }
 
-// Frame is a frame of an invented process with envelopes that a member takes for new ones.
+// Frame encodes a frame from self with envelopes that member m accepts as new.
 func (a *Attacker) Frame(self transport.Peer, m transport.Address, envelopes ...*wire.Envelope) []byte {
 	l := link{self.Incarnation, m}
 	a.mu.Lock()
@@ -237,21 +238,22 @@ func (a *Attacker) Frame(self transport.Peer, m transport.Address, envelopes ...
 	return b
 }
 
-// SendFrame sends envelopes to a member as the i-th invented process, in its session.
+// SendFrame sends envelopes to member m, in the session of the i-th invented process.
 func (a *Attacker) SendFrame(i uint64, m transport.Address, envelopes ...*wire.Envelope) error {
 	self := a.Self(i % invented)
 	return a.publish(a.to(self, m, "0"), a.Frame(self, m, envelopes...))
 }
 
-// batch is the number of messages after which, at the latest, a flood waits for the server, so that
-// the server need not cut the connection.
+// batch is the number of messages after which a flood waits for the server. Otherwise the server
+// might cut the connection.
 const batch = 256
 
-// interval is how far apart the batches of a flood with a rate are: it is spread over each second.
+// interval is the time between two batches of a flood that has a rate, which spreads the flood over
+// each second.
 const interval = 5 * time.Millisecond
 
-// Flood sends n messages of all kinds in turn, at most rate a second (0: as many as the server
-// takes).
+// Flood sends n messages, of each kind in turn, at most rate a second. Rate 0 means as fast as the
+// server accepts them.
 func (a *Attacker) Flood(ctx context.Context, n, rate int) error {
 	begin := time.Now()
 	lies := liar{a}.all()

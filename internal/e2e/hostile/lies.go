@@ -20,10 +20,10 @@ import (
 // A lie sends the i-th message of a flood.
 type lie func(i uint64) error
 
-// A liar makes the messages of an Attacker.
+// A liar makes the messages that an Attacker sends in a flood.
 type liar struct{ *Attacker }
 
-// all are the messages of a flood, each as often as the others.
+// all returns all kinds of messages. A flood sends each kind equally often.
 func (a liar) all() []lie {
 	packed := a.bomb()
 	bomb := func(i uint64) []byte { // seldom, or the flood would be one of bytes
@@ -91,7 +91,7 @@ func (a liar) randomBytes(i uint64) error {
 	return a.publish(a.to(a.Self(i%invented), a.anyMember(), [...]string{"ctl", "0", "any"}[i/5%3]), a.junk(300))
 }
 
-// mutated sends a frame that was right before some of its bytes were changed.
+// mutated sends a valid frame with some bytes changed.
 func (a liar) mutated(i uint64) error {
 	self, m := a.Self(i%invented), a.anyMember()
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: a.next(self, m), Count: 2, Session: a.session(self, m), Ack: 1, Handled: 1}
@@ -111,13 +111,13 @@ func (a liar) mutated(i uint64) error {
 	return a.publish(a.to(self, m, "0"), b)
 }
 
-// inSession sends an envelope that a member reads.
+// inSession sends an envelope in a valid frame, which a member reads.
 func (a liar) inSession(i uint64) error {
 	return a.SendFrame(i, a.anyMember(), a.envelope(i))
 }
 
-// envelope is one of any type, for entities that nobody else calls where it may be run. Each kind of
-// lie has one after another of each type, with each of the switch's cases.
+// envelope returns an envelope; successive i of one kind of lie go through all types. Calls that
+// may run are for entities that nobody else calls.
 func (a liar) envelope(i uint64) *wire.Envelope {
 	const types = 12
 	member, round := transport.Peer{Address: a.anyMember()}, i/a.kinds
@@ -144,14 +144,14 @@ func (a liar) envelope(i uint64) *wire.Envelope {
 	return e
 }
 
-// inventedFrame asks for a session of a process that is not there.
+// inventedFrame asks for a session of a process that does not exist.
 func (a liar) inventedFrame(i uint64) error {
 	self := a.Self(1<<32 + i)
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Window: 1 << 20, Hello: 1}
 	return a.publish(a.to(self, a.members[0], "0"), wire.AppendFrameHeader(nil, &h))
 }
 
-// inventedHello asks to be served as a process that is not there.
+// inventedHello asks the gateway to serve a process that does not exist.
 func (a liar) inventedHello(i uint64) error {
 	self := a.Self(1<<33 + i)
 	return a.publish(a.to(self, a.members[0], "ctl"), wire.SealControl(a.cluster, self, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, hello(fmt.Sprint("M", i))))
@@ -161,7 +161,7 @@ func hello(asks ...string) []byte {
 	return must(proto.Marshal(&wire.Gateway{Hello: &wire.GatewayHello{Lanes: 1, Frame: wire.FrameVersion, Asks: asks}}))
 }
 
-// forgedFrame is one in the name of a member, of an operator, or of another client.
+// forgedFrame sends a frame in the name of a member, of another client or of an operator.
 func (a liar) forgedFrame(i uint64) error {
 	self, m := a.Self(i%invented), a.anyMember()
 	from := [...]transport.Peer{
@@ -173,7 +173,7 @@ func (a liar) forgedFrame(i uint64) error {
 	return a.publish(a.to(self, m, "0"), wire.AppendEnvelope(wire.AppendFrameHeader(nil, &h), a.envelope(i)))
 }
 
-// forbiddenSubject is one that the server denies.
+// forbiddenSubject publishes on a subject that the server denies.
 func (a liar) forbiddenSubject(i uint64) error {
 	m := a.anyMember()
 	at := fmt.Sprintf("%s.%016x", m.Name, m.Incarnation)
@@ -200,7 +200,7 @@ func (a liar) move(i uint64) []byte {
 	}))
 }
 
-// bomb is a state of 8 million empty members, in 16 kB.
+// bomb returns a membership state of 8 million empty members, compressed to 16 kB.
 func (a liar) bomb() []byte {
 	const member = 3<<3 | 2 // of wire.MembershipGossip
 	var packed bytes.Buffer
@@ -216,13 +216,13 @@ func (a liar) bomb() []byte {
 	}))
 }
 
-// Unacknowledging is a transport of clients that acknowledge none of the frames that members send to them,
-// and are ordinary clients otherwise.
+// Unacknowledging returns a transport of clients that never acknowledge frames of members. In all
+// else they behave as ordinary clients.
 func Unacknowledging(t transport.Transport) transport.Transport { return unacknowledging{t} }
 
 type unacknowledging struct{ transport.Transport }
 
-// Open opens the link.
+// Open opens a link that acknowledges nothing.
 func (u unacknowledging) Open(ctx context.Context, o transport.Options) (transport.Link, error) {
 	l, err := u.Transport.Open(ctx, o)
 	if err != nil {
@@ -233,7 +233,7 @@ func (u unacknowledging) Open(ctx context.Context, o transport.Options) (transpo
 
 type unacknowledgingLink struct{ transport.Link }
 
-// Send sends a frame without its acknowledgement.
+// Send removes the acknowledgement from a frame and sends it.
 func (l unacknowledgingLink) Send(ch transport.Channel, to transport.Peer, token uint64, payload []byte) error {
 	if ch == transport.Control {
 		return l.Link.Send(ch, to, token, payload)

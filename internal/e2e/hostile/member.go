@@ -25,14 +25,14 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// Command is the first argument of a program that is to be a member.
+// Command is the first argument of a program that runs as a member.
 const Command = "member"
 
-// clusterName is the cluster of a Siege.
+// clusterName is the name of the cluster of a Siege.
 const clusterName = "siege"
 
-// RunMember runs a member until stdin closes: args are the URL and the name. It reports its
-// state, with unused memory given back, for each line that it reads.
+// RunMember runs a member until stdin closes. args are the URL and the name. For each line that it
+// reads, it returns unused memory to the system and reports its state.
 func RunMember(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	n := shard.New(shard.Config{
 		Cluster: clusterName, Name: args[1], Transport: natstransport.New(args[0]), Gateway: true,
@@ -77,7 +77,7 @@ func RunMember(ctx context.Context, args []string, stdin io.Reader, stdout io.Wr
 	return nil
 }
 
-// A State is a member's report, and the kernel's figures of its process.
+// A State is a member's report, with the kernel's figures about its process.
 type State struct {
 	Heap       uint64 // bytes in use
 	RSS, Peak  int    // bytes, as the kernel has them
@@ -86,7 +86,7 @@ type State struct {
 	Error      string // why it has ended
 }
 
-// A process is a member in a process of its own.
+// A process is a child process that runs a member.
 type process struct {
 	name    string
 	cmd     *exec.Cmd
@@ -95,7 +95,6 @@ type process struct {
 	reports *json.Decoder
 }
 
-// startProcess starts this program as a member.
 func startProcess(url, name string, log io.Writer) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -117,13 +116,13 @@ func startProcess(url, name string, log io.Writer) (*process, error) {
 	return p, nil
 }
 
-// state asks the process for its state. An error means that it has ended.
+// state asks the process for its state. An error means that the process has ended.
 func (p *process) state() (s State, err error) {
 	if _, err = io.WriteString(p.stdin, "\n"); err == nil {
 		err = p.reports.Decode(&s)
 	}
 	if err == nil && s.Error != "" {
-		err = fmt.Errorf("it has ended: %s", s.Error)
+		err = fmt.Errorf("the node has ended: %s", s.Error)
 	}
 	if err != nil {
 		return s, fmt.Errorf("member %s: %w", p.name, err)
@@ -148,18 +147,17 @@ func (p *process) state() (s State, err error) {
 	return s, nil
 }
 
-// end ends the process.
 func (p *process) end() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Wait()
 	p.release()
 }
 
-// Password is that of each user of a server of Guard.
+// Password is the password of every user of Guard's server.
 const Password = "secret"
 
-// Guard starts a NATS server with JetStream on which each user has the given rights and no
-// others. It keeps its files in dir.
+// Guard starts a NATS server with JetStream, whose files are in dir. Each user has only the given
+// rights.
 func Guard(dir string, users map[string]rights.Rights) (*natsproc.Server, error) {
 	if err := Configure(dir, users); err != nil {
 		return nil, err
@@ -167,7 +165,7 @@ func Guard(dir string, users map[string]rights.Rights) (*natsproc.Server, error)
 	return natsproc.Run("-c", configIn(dir))
 }
 
-// Configure writes the configuration of a server of Guard, which reads it when it starts and by
+// Configure writes the configuration of Guard's server. The server reads it at its start and at
 // [natsproc.Server.Reload].
 func Configure(dir string, users map[string]rights.Rights) error {
 	var b strings.Builder
@@ -181,7 +179,7 @@ func Configure(dir string, users map[string]rights.Rights) error {
 
 func configIn(dir string) string { return filepath.Join(dir, "nats.conf") }
 
-// URL is the URL of a user of the server.
+// URL returns the URL with which a user connects to the server.
 func URL(s *natsproc.Server, user string) string {
 	return "nats://" + user + ":" + Password + "@" + strings.TrimPrefix(s.URL(), "nats://")
 }

@@ -1,5 +1,5 @@
-// Package hostile attacks a cluster with the rights of an ordinary client: it sends all that such a
-// client can send, and none of it may hurt members or other clients.
+// Package hostile attacks a cluster with the rights of an ordinary client. It sends every kind of
+// message that such a client can send; none of them may harm members or other clients.
 package hostile
 
 import (
@@ -31,13 +31,12 @@ type Siege struct {
 	Log      io.Writer     // of the members
 }
 
-// Limits of a Siege.
 const (
 	maxSlower = 3.0 // the other client's p99 in the attack, to that before
 	maxGrown  = 1.2 // the bytes that a member's heap has in use after the attack, to those before
 )
 
-// calls are those of the other client in one part of a siege.
+// calls records the calls of the other client in one part of a siege.
 type calls struct {
 	mu    sync.Mutex
 	took  []time.Duration
@@ -53,7 +52,7 @@ func (c *calls) add(d time.Duration, wrong string) {
 	}
 }
 
-// take returns the calls so far, and begins a new part.
+// take returns the figures of the calls since the last take.
 func (c *calls) take() (n int, p50, p99 time.Duration, wrong []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +65,8 @@ func (c *calls) take() (n int, p50, p99 time.Duration, wrong []string) {
 	return n, p50, p99, wrong
 }
 
-// Run prints the cost of the siege, and returns whether it was within the limits.
+// Run attacks the cluster and prints what that costs. held reports whether all figures are within
+// their limits.
 func (s Siege) Run(ctx context.Context, out io.Writer) (held bool, err error) {
 	dir, err := os.MkdirTemp("", "siege")
 	if err != nil {
@@ -149,7 +149,6 @@ func awaitMembers(ctx context.Context, reader *admin.Client, n int) (all []trans
 	}
 }
 
-// A run is a siege under way.
 type run struct {
 	Siege
 	out      io.Writer
@@ -160,7 +159,7 @@ type run struct {
 	held     bool
 }
 
-// judge prints a figure, and notes one that misses its limit.
+// judge prints a figure. ok says whether the figure is within its limit.
 func (r *run) judge(ok bool, format string, args ...any) {
 	verdict := "ok  "
 	if !ok {
@@ -211,7 +210,7 @@ func (r *run) run(ctx context.Context) error {
 	return nil
 }
 
-// call makes one call after the other, and checks that each is applied once.
+// call makes one call after another, and checks that each was applied once.
 func (r *run) call(ctx context.Context, account fixture.AccountRef) {
 	want, unsure := int64(1), false
 	for {
@@ -248,7 +247,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// states asks all members, each of which must be alive.
+// states returns the states of all members, or an error if one has ended.
 func (r *run) states() (all []State, err error) {
 	for _, m := range r.members {
 		s, err := m.state()
@@ -260,8 +259,9 @@ func (r *run) states() (all []State, err error) {
 	return all, nil
 }
 
-// recover waits until every member's heap has no more in use than it may, at most for Recovery, and
-// judges it. The resident set is printed, too, and not judged: a part of it is free memory that Go's runtime keeps.
+// recover waits, at most for Recovery, until the heap of every member is within maxGrown of its
+// size in begin, and judges it. It also prints the resident set, which it does not judge because
+// Go's runtime keeps free memory there.
 func (r *run) recover(ctx context.Context, begin []State) error {
 	at := time.Now()
 	for {

@@ -1,5 +1,5 @@
-// Package load calls the entities of the workload at a steady rate, keeps the
-// fate of every call, and judges it in the end.
+// Package load calls the entities of the workload at a steady rate, records the fate of every call,
+// and judges the fates in the end.
 package load
 
 import (
@@ -17,15 +17,14 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// Options say how much is called.
+// Options say how many entities are called, and how often.
 type Options struct {
 	Entities int // at least 1
 	Rate     int // calls a second, all senders together; at least 1
 }
 
-// A Load is calls from several senders to all entities. Each pair of sender and
-// entity is a goroutine of its own, so that an entity that does not answer holds
-// up only the calls to itself.
+// A Load makes calls from several senders to all entities. Each pair of sender and entity has a
+// goroutine, so that an entity that does not answer delays no call to another.
 type Load struct {
 	options Options
 	pairs   []*pair
@@ -37,14 +36,14 @@ type Load struct {
 	wg      sync.WaitGroup
 }
 
-// EntityID is the id of an entity.
+// EntityID returns the id of the i-th entity.
 func EntityID(i int) string { return fmt.Sprintf("tally-%d", i) }
 
-// relayPrefix and an entity's id are the id of its relay.
+// relayPrefix followed by an entity's id is the id of the entity's relay.
 const relayPrefix = "relay-of-"
 
-// Start begins to call through each of the callers, at least one; each is one sender. One more
-// sender calls through relays: entities that call the entities.
+// Start begins to call. There is one sender for each of the callers, of which there must be at
+// least one, and one more that calls through relays, which are entities that call the entities.
 func Start(o Options, callers ...shard.Caller) *Load {
 	l := &Load{options: o, stop: make(chan struct{})}
 	for i := range o.Entities {
@@ -71,8 +70,8 @@ func (l *Load) add(sender string, entity int, w path, p *pauses) {
 	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityID(entity), path: w, pauses: p})
 }
 
-// start spreads the first ticks of the pairs over one tick; one half of the pairs
-// begins with the second tick of a round, so that the rate is the same at any time.
+// start spreads the first calls of the pairs over one tick. One half of the pairs begins with the
+// second tick of a round, which keeps the rate constant.
 func (l *Load) start() {
 	pairs, tick := time.Duration(len(l.pairs)), l.Tick()
 	begin := time.Now()
@@ -82,28 +81,28 @@ func (l *Load) start() {
 	}
 }
 
-// Stop lets the calls under way end and makes no more, but for senders whose last
-// call failed: they go on until one succeeds, or some seconds have passed.
+// Stop makes no more calls and waits for the calls under way. Senders whose last call failed go on
+// until a call succeeds, at most for patience.
 func (l *Load) Stop() {
 	close(l.stop)
 	l.wg.Wait()
 }
 
-// Made is the number of calls so far.
+// Made returns the number of calls so far.
 func (l *Load) Made() int { return int(l.made.Load()) }
 
-// Failed is the number of calls so far that had an error.
+// Failed returns the number of calls so far that returned an error.
 func (l *Load) Failed() int { return int(l.failed.Load()) }
 
-// Errors are the first errors of calls.
+// Errors returns the first errors of calls, at most maxExamples.
 func (l *Load) Errors() []string {
 	l.errors.mu.Lock()
 	defer l.errors.mu.Unlock()
 	return slices.Clone(l.errors.texts)
 }
 
-// LastSeen counts the entities by the node where each was last seen. Those that
-// never answered are under "".
+// LastSeen counts the entities, without relays, by the node from which the last answer came. Key ""
+// counts those that have never answered.
 func (l *Load) LastSeen() map[string]int {
 	seen := make(map[string]int)
 	for _, p := range l.pauses[:l.options.Entities] {
@@ -112,7 +111,7 @@ func (l *Load) LastSeen() map[string]int {
 	return seen
 }
 
-// Unseen counts the entities and relays that never answered.
+// Unseen counts the entities and relays that have never answered.
 func (l *Load) Unseen() (n int) {
 	for _, p := range l.pauses {
 		if p.lastSeen() == "" {
@@ -122,7 +121,7 @@ func (l *Load) Unseen() (n int) {
 	return n
 }
 
-// LivingAt returns the entities, relays too, last seen at the node.
+// LivingAt returns the entities and relays whose last answer came from the node.
 func (l *Load) LivingAt(node string) map[string]bool {
 	living := make(map[string]bool)
 	for _, p := range l.pauses {
@@ -133,7 +132,7 @@ func (l *Load) LivingAt(node string) map[string]bool {
 	return living
 }
 
-// Seen is where each entity, relays too, was last seen.
+// Seen returns the node of the last answer, by the id of the entity or relay.
 func (l *Load) Seen() map[string]string {
 	seen := make(map[string]string, len(l.pauses))
 	for _, p := range l.pauses {
@@ -142,18 +141,18 @@ func (l *Load) Seen() map[string]string {
 	return seen
 }
 
-// Tick is the time between two bursts of one sender to one entity.
+// Tick returns the time between two bursts of one sender to one entity.
 func (l *Load) Tick() time.Duration {
 	return callsPerRound * time.Second * time.Duration(len(l.pairs)) / time.Duration(ticksPerRound*l.options.Rate)
 }
 
-// Concerns reports whether the entity, or if it is a relay its target, is among these.
+// Concerns reports whether these has the entity or, if it is a relay, the entity that it calls.
 func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
 }
 
-// Failures counts the bursts in which a call failed after a time, and returns the ends of the
-// first and of the last of them. Both are zero if none failed.
+// Failures counts the bursts with a failed call that ended after the given time. It returns when
+// the first and the last of these bursts ended; zero times if there was none.
 func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	for _, p := range l.pauses {
 		p.mu.Lock()
@@ -174,10 +173,10 @@ func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	return n, first, last
 }
 
-// Judge reads the state of every entity and compares it with the answers that
-// senders got and with the turns that the witness recorded: all of them, in order of
-// time. died are the entities whose process was killed. The state of an entity that
-// does not answer counts as empty. Judge is called after Stop.
+// Judge compares the answers that senders got with the turns in ran, which has all records of all
+// witnesses in order of time, and with the final state of each entity, which it reads by c. The
+// state of an entity that does not answer counts as empty. died are the entities whose process was
+// killed. Judge must be called after Stop.
 func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {
 	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died, remembered: remembered(ctx, c, l.options.Entities, &l.errors)}
 	for _, p := range l.pairs {
@@ -186,8 +185,8 @@ func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, 
 	return h.judge()
 }
 
-// Timing measures the entities that include accepts, from a time on. P50 and P99
-// are of the entities' longest pauses.
+// Timing returns how the entities that include accepts have answered since from. P50 and P99 are
+// quantiles of each entity's longest pause.
 func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	now := time.Now()
 	var t Timing
@@ -216,8 +215,8 @@ func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	return t
 }
 
-// Latency returns quantiles of the time that entities that include accepts took to answer: of all
-// their pauses that began and ended between two times.
+// Latency returns quantiles of all pauses, between from and to, of the entities that include
+// accepts.
 func (l *Load) Latency(from, to time.Time, include func(entity string) bool) (p50, p99 time.Duration) {
 	var all []time.Duration
 	for _, p := range l.pauses {
@@ -232,7 +231,7 @@ func (l *Load) Latency(from, to time.Time, include func(entity string) bool) (p5
 	return all[len(all)/2], all[len(all)*99/100]
 }
 
-// Describe prints the result of [Load.LastSeen] in the order of the nodes' names, for messages.
+// Describe formats the result of [Load.LastSeen] for messages, in the order of the nodes' names.
 func Describe(seen map[string]int) string {
 	text := ""
 	for _, node := range slices.Sorted(maps.Keys(seen)) {

@@ -8,14 +8,14 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A round of a sender's calls to an entity takes two ticks: one ask; then two tells and an
-// ask, one right after another, so that an order can break.
+// A round of a sender's calls to an entity takes two ticks. The first tick has one ask; the second
+// has two tells and an ask, one right after another, whose order must be kept.
 const (
 	callsPerRound = 4
 	ticksPerRound = 2
 )
 
-// A pair is one sender's calls to one entity.
+// A pair makes one sender's calls to one entity.
 type pair struct {
 	load   *Load
 	sender string
@@ -27,16 +27,16 @@ type pair struct {
 	failing bool // a call of the last burst failed
 }
 
-// patience is how long a sender whose last call failed goes on after Stop: when
-// its entity answers again must be known.
+// patience bounds how long a sender whose last call failed goes on after Stop, to find out when its
+// entity answers again.
 const patience = 15 * time.Second
 
-// retryAfter is how soon a sender calls again whose last call failed: the end of
-// a pause is then measured, and not when the sender's next tick would have come.
+// retryAfter is the time after which a sender repeats a failed call. It is shorter than a tick,
+// because the end of a pause would otherwise be measured at the sender's next tick.
 const retryAfter = 50 * time.Millisecond
 
-// run makes calls, each tick its share of a round, until Stop. The first tick is
-// the given one of a round.
+// run makes the calls of one tick after another until Stop, beginning at next with tick first of a
+// round.
 func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
@@ -67,7 +67,7 @@ func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	}
 }
 
-// untilAnswered calls again and again if the last call failed.
+// untilAnswered repeats calls while the last one has failed, at most for patience.
 func (p *pair) untilAnswered() {
 	again := time.NewTicker(retryAfter)
 	defer again.Stop()
@@ -76,7 +76,7 @@ func (p *pair) untilAnswered() {
 	}
 }
 
-// burst makes calls one right after another: tells, and last an ask.
+// burst makes that many calls one right after another: tells, and an ask as the last.
 func (p *pair) burst(calls int) {
 	first := uint64(len(p.fates)) + 1
 	begin := time.Now()
@@ -95,7 +95,7 @@ func (p *pair) burst(calls int) {
 	}
 }
 
-// A path is how a sender's calls get to one entity.
+// A path is a way for a sender's calls to an entity: directly, or through a relay.
 type path interface {
 	// burst makes tells and last an ask, numbered from first.
 	// It returns the fate of each, where the entity (or its relay) lives, and an
@@ -125,7 +125,7 @@ func (w straight) burst(ctx context.Context, sender string, first uint64, calls 
 	return append(fates, fateOf(Answered, asked)), receipt.Node, err
 }
 
-// relayed has a relay call the entity.
+// relayed calls the entity through a relay.
 type relayed struct {
 	relay  workload.RelayRef
 	entity string
@@ -139,8 +139,8 @@ func (w relayed) burst(ctx context.Context, sender string, first uint64, calls i
 	return append(fates, fateOf(Answered, err)), receipt.Node, err
 }
 
-// fateOf returns good if err is nil. Of a relay's calls only the relay's own outcome is known: if
-// it ran, each of them is Uncertain.
+// fateOf returns good if err is nil, Refused if err says that the call did not run, and otherwise
+// Uncertain.
 func fateOf(good Fate, err error) Fate {
 	switch {
 	case err == nil:

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// pauses measures how long one entity did not answer. It is safe for concurrent
-// use.
+// pauses records the times in which callers of one entity waited. It is safe for concurrent use.
 type pauses struct {
 	entity string
 
@@ -17,14 +16,15 @@ type pauses struct {
 	failures []time.Time // ends of bursts in which a call failed
 }
 
-// A pause is a time in which callers of an entity waited for it: from the beginning of
-// the first call that waited, to the end of the next one that was answered. A
-// single call that is answered is a short pause.
+// A pause is a time in which callers waited for an entity: from the beginning of the first burst
+// that waited to the end of the next burst that was answered. A burst that is answered at once is a
+// short pause.
 type pause struct{ begin, end time.Time }
 
 func newPauses(entity string) *pauses { return &pauses{entity: entity} }
 
-// ended notes the end of a burst of calls, with its error if one failed.
+// ended records the end of a burst of calls at an entity that lives on node. err is nil unless a
+// call failed.
 func (p *pauses) ended(begin, end time.Time, node string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,8 +49,8 @@ func (p *pauses) lastSeen() string {
 	return p.node
 }
 
-// longest returns the longest pause that ended after the given time. One that has not
-// ended lasts until now.
+// longest returns the longest pause that ended after the given time. A pause that has not ended
+// counts as if it ended now.
 func (p *pauses) longest(after, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *pauses) longest(after, now time.Time) time.Duration {
 	return longest
 }
 
-// within appends the lengths of the pauses between two times.
+// within appends to all the lengths of the pauses that began after from and ended before to.
 func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,9 +78,9 @@ func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration
 	return all
 }
 
-// recovered returns the end of the last pause after the given time in which a call failed or
-// that was longer than slow, and zero if there was none. While the entity does not answer,
-// never is true, and at is the beginning of its silence.
+// recovered returns the end of the last pause after the given time in which a call failed or that
+// was longer than slow; zero if there was none. While the entity does not answer, never is true,
+// and at is when its callers began to wait.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,6 @@ import (
 // A Fate is the outcome of a call, as its caller knows it.
 type Fate uint8
 
-// The fates of a call.
 const (
 	Answered  Fate = iota // it ran
 	Told                  // sent without waiting for an answer, and not refused
@@ -37,7 +36,7 @@ type Verdict struct {
 	Examples  []string
 }
 
-// maxExamples bounds the single calls that a verdict describes.
+// maxExamples bounds how many calls a Verdict describes, and how many errors a Load keeps.
 const maxExamples = 10
 
 func (v *Verdict) note(count *int, format string, args ...any) {
@@ -47,7 +46,6 @@ func (v *Verdict) note(count *int, format string, args ...any) {
 	}
 }
 
-// A call is the identity of one call.
 type call struct {
 	entity, sender string
 	seq            uint64
@@ -65,7 +63,7 @@ type history struct {
 
 type pairKey struct{ entity, sender string }
 
-// judge compares the answers of callers with the runs and with the entities' records.
+// judge compares the callers' answers with the turns that ran and with the entities' final states.
 func (h history) judge() Verdict {
 	var v Verdict
 	times := h.judgeRuns(&v)
@@ -82,8 +80,7 @@ func (h history) judge() Verdict {
 	return v
 }
 
-// judgeRuns finds calls that ran twice or out of order, and counts how often
-// each ran.
+// judgeRuns finds calls that ran twice or out of order, and returns how often each call ran.
 func (h history) judgeRuns(v *Verdict) map[call]int {
 	times := make(map[call]int, len(h.ran))
 	last := make(map[pairKey]uint64)
@@ -101,7 +98,7 @@ func (h history) judgeRuns(v *Verdict) map[call]int {
 	return times
 }
 
-// judgePair finds lost calls of one sender to one entity.
+// judgePair finds lost calls of one sender to one entity. times says how often each call ran.
 func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 	remembers := make(map[uint64]bool)
 	for _, seq := range h.remembered[key] {
@@ -133,7 +130,7 @@ func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 // Slow is how long an entity may pause before it counts as disturbed.
 const Slow = 250 * time.Millisecond
 
-// Timing is how entities answered from some time on.
+// Timing says how entities answered since a given time.
 type Timing struct {
 	Longest time.Duration // the longest pause of an entity
 	// Recovery is the time until all calls went well again: none failed or took
@@ -144,13 +141,12 @@ type Timing struct {
 	P50, P99  time.Duration
 }
 
-// Everyone selects all entities.
 func Everyone(string) bool { return true }
 
-// askers is how many goroutines collect the entities' reports.
+// askers is the number of goroutines that collect the entities' reports.
 const askers = 16
 
-// remembered collects the records of all entities; errors are added to failed.
+// remembered collects the final states of all entities, and adds errors to failed.
 func remembered(ctx context.Context, c shard.Caller, entities int, failed *errorSample) map[pairKey][]uint64 {
 	client := workload.NewTallyClient(c)
 	all := make(map[pairKey][]uint64)
@@ -177,7 +173,7 @@ func remembered(ctx context.Context, c shard.Caller, entities int, failed *error
 	return all
 }
 
-// An errorSample keeps the first errors of a run, for messages.
+// An errorSample keeps the first errors of a run, at most maxExamples.
 type errorSample struct {
 	mu    sync.Mutex
 	texts []string

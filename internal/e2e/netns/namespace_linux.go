@@ -13,18 +13,18 @@ import (
 	"syscall"
 )
 
-// Supported reports whether networks can be made here: nil, or an error that names
-// the missing prerequisite.
+// Supported returns nil if networks can be made on this machine, or an error that names what is
+// missing.
 func Supported() error { return supported() }
 
 var supported = sync.OnceValue(func() error {
 	const why = "network namespaces cannot be made here: "
 	if os.Geteuid() != 0 {
-		return errors.New(why + "it takes root")
+		return errors.New(why + "root is required")
 	}
 	for tool, of := range map[string]string{"ip": "iproute2", "nft": "nftables"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf(why+"there is no %s (install %s)", tool, of)
+			return fmt.Errorf(why+"%s is missing (install %s)", tool, of)
 		}
 	}
 	s, err := newNamespace()
@@ -41,10 +41,10 @@ var supported = sync.OnceValue(func() error {
 	return nil
 })
 
-// A namespace is a network namespace, held open by a file.
+// A namespace is a network namespace, which an open file keeps alive.
 type namespace struct{ file *os.File }
 
-// newNamespace makes one, on a thread that ends with it.
+// newNamespace makes a network namespace, on a thread that ends afterwards.
 func newNamespace() (*namespace, error) {
 	var s namespace
 	err := onThread(func() (err error) {
@@ -57,7 +57,7 @@ func newNamespace() (*namespace, error) {
 	return &s, err
 }
 
-// onThread runs f on a thread that nothing else runs on, before or after.
+// onThread runs f on a thread that runs nothing else, neither before nor after.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() { // the caller waits for it
@@ -76,18 +76,18 @@ func (s *namespace) do(f func() error) error {
 	})
 }
 
-// path names the namespace for other processes, as long as it is open here.
+// path returns a path by which other processes can open the namespace, as long as this process
+// keeps it open.
 func (s *namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.file.Fd()) }
 
 func (s *namespace) close() error { return s.file.Close() }
 
-// run runs a program in the namespace.
 func (s *namespace) run(stdin, program string, args ...string) error {
 	_, err := s.output(stdin, program, args...)
 	return err
 }
 
-// output is run, and returns the program's output.
+// output runs a program in the namespace and returns its output.
 func (s *namespace) output(stdin, program string, args ...string) (text string, err error) {
 	err = s.do(func() error {
 		var stdout, stderr strings.Builder

@@ -4,10 +4,9 @@ package netns
 
 import "errors"
 
-var errUnsupported = errors.New("network namespaces cannot be made here: it takes Linux on amd64 or arm64")
+var errUnsupported = errors.New("network namespaces cannot be made here: Linux on amd64 or arm64 is required")
 
-// Supported reports whether networks can be made here: nil, or an error that names
-// the missing prerequisite.
+// Supported returns an error: networks can be made only on Linux on amd64 or arm64.
 func Supported() error { return errUnsupported }
 
 type namespace struct{}

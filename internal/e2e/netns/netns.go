@@ -1,17 +1,16 @@
-// Package netns makes networks of Linux network namespaces, in which packets can
-// be dropped: partitions, one-way cuts and loss between real processes.
+// Package netns makes networks of Linux network namespaces, in which packets can be dropped:
+// partitions, one-way cuts and loss between real processes.
 //
-// A [Network] is a bridge in a namespace of its own, and each [Host] is a
-// namespace with one address that is connected to that bridge. The rules that
-// drop packets are nftables rules of the bridge, so that they are in one place
-// and replaced as a whole. Nothing of it can be reached from outside, and nothing
-// outside is changed.
+// A [Network] is a bridge in a namespace of its own. Each [Host] is a namespace with one address
+// that is connected to that bridge. nftables rules of the bridge drop packets, so that all rules
+// are in one place and are replaced together. The network cannot be reached from outside, and
+// nothing outside is changed.
 //
-// The namespaces have no names: they are held open by this process and by the
-// processes that run in them, and the kernel removes them with the last of these,
-// however that ends. So there is nothing to clean up after a run that was killed.
+// The namespaces have no names. This process and the processes that run in them hold them open, and
+// the kernel removes a namespace when the last of these processes has ended. A run that was killed
+// therefore leaves nothing behind.
 //
-// It needs root, iproute2 and nftables; [Supported] reports which of them is missing.
+// The package needs root, iproute2 and nftables; [Supported] reports which of them is missing.
 package netns
 
 import (
@@ -25,7 +24,7 @@ import (
 	"time"
 )
 
-// maxHosts bounds the hosts of a network: each has the last byte of an address.
+// maxHosts bounds the hosts of a network, because hosts differ in the last byte of their addresses.
 const maxHosts = 250
 
 // A Network is a bridge with hosts. All methods are safe for concurrent use.
@@ -53,8 +52,8 @@ type Rule struct {
 	Percent int
 }
 
-// New makes a network without hosts. It fails with the sentence of [Supported]
-// where namespaces cannot be made. Close it in any case.
+// New makes a network without hosts. It fails with the error of [Supported] where namespaces cannot
+// be made. The caller must Close the network.
 func New() (*Network, error) {
 	if err := Supported(); err != nil {
 		return nil, err
@@ -70,7 +69,7 @@ func New() (*Network, error) {
 	return n, nil
 }
 
-// Add makes a host. name is for messages.
+// Add makes a host. name identifies it in messages.
 func (n *Network) Add(name string) (*Host, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,16 +94,15 @@ func (n *Network) Add(name string) (*Host, error) {
 	return h, nil
 }
 
-// Hosts are all hosts, in the order in which they were added.
+// Hosts returns all hosts in the order in which they were added.
 func (n *Network) Hosts() []*Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.hosts)
 }
 
-// Drop drops packets by these rules from now on, in the place of all former ones;
-// none ends that nothing is dropped any more. A packet is dropped when any rule
-// drops it. The rules change as a whole, between two packets.
+// Drop replaces all rules by these, at once between two packets; without rules no packet is
+// dropped. A packet is dropped if any rule drops it.
 func (n *Network) Drop(rules ...Rule) error {
 	text, err := ruleset(rules)
 	if err == nil {
@@ -116,7 +114,7 @@ func (n *Network) Drop(rules ...Rule) error {
 	return nil
 }
 
-// Dropped is the number of packets that the present rules have dropped.
+// Dropped returns the number of packets that the present rules have dropped.
 func (n *Network) Dropped() (packets int, err error) {
 	text, err := n.hub.output("", "nft", "list", "ruleset")
 	if err != nil {
@@ -134,17 +132,16 @@ func (n *Network) Dropped() (packets int, err error) {
 	return packets, nil
 }
 
-// ruleset is the rules in the language of nft, beginning with the removal of the
-// former ones.
+// ruleset formats the rules for nft. It begins with the removal of earlier rules.
 func ruleset(rules []Rule) (string, error) {
 	var b strings.Builder
 	b.WriteString("add table bridge fault\ndelete table bridge fault\ntable bridge fault {\n\tchain forward {\n\t\ttype filter hook forward priority 0;\n")
 	for _, r := range rules {
 		if len(r.From) == 0 || len(r.To) == 0 {
-			return "", errors.New("a rule needs hosts on both sides")
+			return "", errors.New("drop packets: a rule needs hosts in both From and To")
 		}
 		if r.Percent < 0 || r.Percent > 100 {
-			return "", fmt.Errorf("%d percent: want 0 to 100", r.Percent)
+			return "", fmt.Errorf("Rule.Percent is %d: want 0 to 100", r.Percent)
 		}
 		chance := ""
 		if r.Percent > 0 {
@@ -164,8 +161,8 @@ func addresses(hosts []*Host) string {
 	return "{ " + strings.Join(all, ", ") + " }"
 }
 
-// Close ends the network: hosts whose processes have ended are gone with it. It
-// may be called twice.
+// Close closes the network. A host is gone when its processes have ended. Close may be called
+// twice.
 func (n *Network) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,23 +177,22 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// Name is the host's name.
 func (h *Host) Name() string { return h.name }
 
-// Addr is the host's address, as "10.77.0.1".
+// Addr returns the host's IP address, such as "10.77.0.1".
 func (h *Host) Addr() string { return h.addr }
 
-// Do runs f on a thread of the host's namespace and returns its result: sockets
-// that f makes, and processes that it starts, belong to the host for ever. That
-// holds for f itself, not for goroutines that it starts.
+// Do runs f on a thread in the host's namespace and returns its result. Sockets that f makes and
+// processes that it starts belong to the host for ever. Goroutines that f starts do not run in the
+// namespace.
 func (h *Host) Do(f func() error) error { return h.namespace.do(f) }
 
-// Dial connects from the host to an address with a numeric host, within 2s.
+// Dial connects from the host to an address with a numeric host. It takes at most 2s.
 func (h *Host) Dial(network, address string) (net.Conn, error) {
 	return h.DialContext(context.Background(), network, address)
 }
 
-// DialContext is Dial with a context, which may end it sooner.
+// DialContext does the same as Dial, and also ends with ctx.
 func (h *Host) DialContext(ctx context.Context, network, address string) (c net.Conn, err error) {
 	err = h.Do(func() (err error) {
 		d := net.Dialer{Timeout: 2 * time.Second}

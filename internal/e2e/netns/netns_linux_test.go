@@ -78,7 +78,7 @@ func send(t *testing.T, from *Host, address string, messages ...string) {
 	}
 }
 
-// A cut drops what goes one way and nothing else, until it is healed.
+// A cut drops packets in one direction only, until it is healed.
 func TestDropOneWay(t *testing.T) {
 	n, hosts := network(t, 3)
 	a, b, c := hosts[0], hosts[1], hosts[2]

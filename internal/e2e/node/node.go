@@ -25,10 +25,9 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// Command is the first argument of a program that is to be a node.
+// Command is the first argument of a program that runs as a node.
 const Command = "node"
 
-// Options say how a node runs.
 type Options struct {
 	URL     string // of the NATS servers
 	CA      string // the file of the authority that signed the servers' certificate; "" means the system's
@@ -48,7 +47,7 @@ type Options struct {
 	Listen, Advertise string
 }
 
-// Args is the command line of a node with these options.
+// Args returns the arguments of a program that runs as a node with these options.
 func (o Options) Args() []string {
 	return []string{
 		Command, "-nats", o.URL, "-ca", o.CA, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
@@ -58,13 +57,12 @@ func (o Options) Args() []string {
 	}
 }
 
-// SpinArgs is the command line of a process that is no node: it says Spinning and computes
-// without end, on one core, until it is killed.
+// SpinArgs returns the arguments of a process that is not a node: it says Spinning, and then
+// computes on one core until it is killed.
 func SpinArgs() []string { return []string{Command, "-spin"} }
 
-// Main runs a node until ctx ends, then leaves in order. When stdin closes, the
-// process that started it is gone, and it ends at once. Main returns the exit
-// code of the process.
+// Main runs a node until ctx ends, and then leaves in order. If stdin closes, the process that
+// started the node is gone, and Main returns at once. Main returns the exit code of the process.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) int {
 	var o Options
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
@@ -169,9 +167,9 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	return n.Shutdown(leave)
 }
 
-// hostLeader makes n host the volatile singleton, or the durable one. Its trace goes to a new file:
-// each line has the nanoseconds of the wall clock at a moment at which it lived. Written lines survive
-// SIGKILL.
+// hostLeader makes n host the volatile or the durable singleton. Its instance writes a trace to a
+// new file: each line is a moment at which the instance lived, in nanoseconds of the wall clock.
+// Written lines survive SIGKILL.
 func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -189,26 +187,26 @@ func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, 
 	return f.Close, err
 }
 
-// The kinds of events that a node reports about itself.
+// Kinds of events that a node reports about itself.
 const (
 	Up    = "up"    // it has joined
 	Left  = "left"  // it has left in order
 	Ended = "ended" // it ended otherwise
 	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
-	// Agreed means that it saw that all members agree on View from then on, or that they do
-	// not agree any more.
+	// Agreed means that all members agree on View from then on, as the node sees it. An empty View
+	// means that they do not agree.
 	Agreed = "agreed"
-	// Shifted means that its clock was changed by ShiftClock.
+	// Shifted means that ShiftClock has changed the node's clock.
 	Shifted = "shifted"
 	// Counted is the answer to CountFrames.
 	Counted = "counted"
-	// Refused means that it was given a line that is no command.
+	// Refused means that the node has read a line that is not a command.
 	Refused = "refused"
-	// Spinning means that it is no node, and begins to compute now.
+	// Spinning means that a process of SpinArgs begins to compute.
 	Spinning = "spinning"
 )
 
-// Host makes n host the workload, with w as the witness of its calls.
+// Host makes n host the entities of the workload, which record their calls with w.
 func Host(n *shard.Node, w *witness.Writer) error {
 	see := testify(w)
 	tallies := workload.NewTallyClient(n)
@@ -224,7 +222,7 @@ func Host(n *shard.Node, w *witness.Writer) error {
 	)
 }
 
-// hostDurable makes n host the durable types.
+// hostDurable makes n host the durable types of the workload.
 func hostDurable(n *shard.Node) error {
 	stocks := workload.NewStockClient(n)
 	stock := func(id string) workload.StockTell { return stocks.Tell(id) }
@@ -235,7 +233,7 @@ func hostDurable(n *shard.Node) error {
 	)
 }
 
-// testify records each run that it is given.
+// testify returns a function that records a call with w.
 func testify(w *witness.Writer) func(entity, sender string, seq uint64) {
 	return func(entity, sender string, seq uint64) {
 		if err := w.Write(entity, sender, seq); err != nil {

@@ -18,8 +18,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// voice says events, one line each, and answers the commands on standard input. It is safe for
-// concurrent use.
+// voice writes the node's events, one line each, and answers commands on standard input. It is safe
+// for concurrent use.
 type voice struct {
 	node  string
 	about atomic.Pointer[shard.Node] // nil before it has been made
@@ -34,7 +34,7 @@ func (v *voice) say(e process.Event) {
 	_ = v.to.Encode(e) // fails when nobody listens any more
 }
 
-// watch reports the node's view of others, until the node stops.
+// watch reports changes of the node's view of members until the node stops.
 func (v *voice) watch(n *shard.Node) {
 	for e := range n.Events(context.Background()) {
 		switch {
@@ -46,7 +46,7 @@ func (v *voice) watch(n *shard.Node) {
 	}
 }
 
-// agreed describes a view on which all members agree; "" if they do not.
+// agreed describes the view v if all members agree on it; otherwise it returns "".
 func agreed(v shard.ClusterView) string {
 	if !v.Converged {
 		return ""
@@ -58,16 +58,16 @@ func agreed(v shard.ClusterView) string {
 	return strings.Join(names, " ")
 }
 
-// ShiftClock is the line on standard input that sets the wall clock of a node
-// wrong by a duration, if its program is one of wallclock.Build. It says Shifted
-// then, with the time that it has, or the failure as its Error.
+// ShiftClock returns the line that, on a node's standard input, sets its wall clock wrong by d. The
+// program must be built by wallclock.Build. The node answers with Shifted, which has its new time,
+// or the failure as Error.
 func ShiftClock(d time.Duration) string { return "clock " + d.String() + "\n" }
 
-// CountFrames is the line on standard input that asks a node for the data frames that it has
-// sent. It says Counted then, with the number of the question.
+// CountFrames returns the line that, on a node's standard input, asks how many data frames it has
+// sent. The node answers with Counted and the number of the question.
 func CountFrames(question int) string { return fmt.Sprintf("frames %d\n", question) }
 
-// obey follows the commands on standard input, until that closes.
+// obey carries out the commands on stdin until stdin closes.
 func (v *voice) obey(stdin io.Reader) {
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
 		e, err := v.answer(lines.Text())
@@ -78,7 +78,7 @@ func (v *voice) obey(stdin io.Reader) {
 	}
 }
 
-// answer carries out a command.
+// answer carries out a command and returns the event that answers it.
 func (v *voice) answer(command string) (e process.Event, err error) {
 	verb, arg, _ := strings.Cut(command, " ")
 	switch verb {

@@ -19,9 +19,9 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// A Process is one child process. When this process ends, however that happens, the child gets
-// SIGKILL on Linux; elsewhere its standard input closes, and it should end by itself. All methods are
-// safe for concurrent use.
+// A Process is a child process. If this process ends in any way, the child gets SIGKILL on Linux;
+// elsewhere its standard input closes, and it should end by itself. All methods are safe for
+// concurrent use.
 type Process struct {
 	name string
 	cmd  *exec.Cmd
@@ -36,7 +36,7 @@ type Process struct {
 	changed chan struct{} // closed and made anew at each event and at the end
 }
 
-// An Event is one line that a process said.
+// An Event is one line of a process's standard output.
 type Event struct {
 	Event string `json:"event"`
 	Node  string `json:"node"`
@@ -55,12 +55,12 @@ type Event struct {
 	Direct   uint64 `json:"direct,omitempty"` // those of them that took direct lanes
 }
 
-// Start runs a program. name is for messages; logs gets its standard error.
+// Start runs a program. name identifies the process in messages; logs gets its standard error.
 func Start(name string, logs io.Writer, program string, args ...string) (*Process, error) {
 	return StartAt(nil, name, logs, program, args...)
 }
 
-// StartAt is Start on a host of another network; a nil place means this one.
+// StartAt does the same as Start on a host of another network; a nil place is this host.
 func StartAt(place natsproc.Place, name string, logs io.Writer, program string, args ...string) (*Process, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = logs
@@ -108,16 +108,13 @@ func (p *Process) change(f func()) {
 	p.changed = make(chan struct{})
 }
 
-// Name is the process's name.
 func (p *Process) Name() string { return p.name }
 
-// Pid is the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -127,22 +124,21 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Said is the output of the process so far.
+// Said returns the events of the process so far.
 func (p *Process) Said() []Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.said)
 }
 
-// Await waits until the process has said an event. It fails when the process
-// ends before that.
+// Await waits until the process has said an event of this kind. It fails if the process ends first.
 func (p *Process) Await(ctx context.Context, event string) error {
 	_, err := p.AwaitThat(ctx, "to be "+event, func(e Event) bool { return e.Event == event })
 	return err
 }
 
-// AwaitThat waits until the process has said an event for which that returns true, and
-// returns the first such event. It fails when the process ends before that.
+// AwaitThat waits for the first event of the process for which that returns true, and returns it.
+// It fails if the process ends first. what says in errors what was awaited.
 func (p *Process) AwaitThat(ctx context.Context, what string, that func(Event) bool) (Event, error) {
 	for {
 		p.mu.Lock()
@@ -181,11 +177,11 @@ func (p *Process) AwaitEnd(ctx context.Context) error {
 	return nil
 }
 
-// ended returns the exit status of a process that has ended, with its last output.
+// ended returns nil if the process exited with 0, or an error with its exit status and last output.
 func (p *Process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	how := errors.New("it exited")
+	how := errors.New("the process exited with status 0")
 	if p.err != nil {
 		how = p.err
 	}
@@ -198,7 +194,7 @@ func (p *Process) ended() error {
 // Write writes to the standard input of the process.
 func (p *Process) Write(b []byte) (int, error) { return p.stdin.Write(b) }
 
-// Signal sends a signal: SIGTERM to leave, SIGSTOP and SIGCONT to pause.
+// Signal sends a signal: SIGTERM to leave, SIGSTOP to pause, SIGCONT to go on.
 func (p *Process) Signal(s syscall.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		return fmt.Errorf("signal %s: %v: %w", p.name, s, err)
@@ -206,8 +202,8 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// Kill ends the process with SIGKILL and returns when it is gone. It does
-// nothing to one that has ended.
+// Kill ends the process with SIGKILL and returns when it has ended. If the process has ended
+// before, Kill does nothing.
 func (p *Process) Kill() error {
 	err := p.cmd.Process.Kill()
 	if errors.Is(err, os.ErrProcessDone) {

@@ -1,5 +1,5 @@
-// Package proxy stands between a process that listens and those that dial it, and breaks their
-// connections as networks do.
+// Package proxy stands between a listening process and those that dial it, and breaks their
+// connections like a network.
 package proxy
 
 import (
@@ -23,8 +23,8 @@ type Proxy struct {
 	bytes   int64
 }
 
-// New returns a Proxy that listens on a port of the loopback interface. It needs a target, and
-// Close.
+// New returns a Proxy that listens on a port of the loopback interface. The caller must set a
+// target by Forward, and Close the Proxy.
 func New() (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,38 +36,38 @@ func New() (*Proxy, error) {
 	return p, nil
 }
 
-// Addr returns the address to dial.
+// Addr returns the address on which the Proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Forward sets the address that later connections are forwarded to.
+// Forward sets the address to which later connections are forwarded.
 func (p *Proxy) Forward(target string) { p.set(func() { p.target = target }) }
 
-// Refuse has later connections closed at once, or not any more.
+// Refuse sets whether later connections are closed at once.
 func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuses = on }) }
 
-// Hold has nothing forwarded and nothing closed, as when packets are lost, or not any more.
+// Hold sets whether the Proxy holds all bytes back without closing connections, as when packets are
+// lost.
 func (p *Proxy) Hold(on bool) { p.set(func() { p.holds = on }) }
 
-// ResetAfter has the connection reset that would exceed that many bytes, all connections taken
-// together. A negative number lifts the bound.
+// ResetAfter lets all connections together forward that many bytes. The connection that would
+// exceed the bound is reset. A negative number means no bound.
 func (p *Proxy) ResetAfter(bytes int) { p.set(func() { p.budget = bytes }) }
 
-// Spent reports whether as many bytes have been forwarded as ResetAfter allows.
+// Spent reports whether the bound of ResetAfter is used up.
 func (p *Proxy) Spent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.budget == 0
 }
 
-// Bytes returns the number of bytes forwarded.
 func (p *Proxy) Bytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bytes
 }
 
-// Cut closes all connections, with or without a reset, and returns the number of their ends: two
-// for each connection that is forwarded.
+// Cut closes all connections, by a reset if reset. It returns how many sockets it closed: two for
+// each forwarded connection.
 func (p *Proxy) Cut(reset bool) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *Proxy) Cut(reset bool) (n int) {
 	return n
 }
 
-// Close ends the Proxy and its connections.
+// Close stops listening and closes all connections.
 func (p *Proxy) Close() {
 	p.set(func() { p.closed = true })
 	_ = p.listener.Close()
@@ -144,7 +144,8 @@ func (p *Proxy) forward(from, to net.Conn) {
 	}
 }
 
-// pass forwards bytes, or as many as the bound has left. It reports whether to go on.
+// pass forwards b, or as much as the bound of ResetAfter allows. It reports whether the connection
+// may go on.
 func (p *Proxy) pass(to net.Conn, b []byte) bool {
 	p.mu.Lock()
 	for p.holds && !p.closed && p.conns[to] {
@@ -166,7 +167,6 @@ func (p *Proxy) pass(to net.Conn, b []byte) bool {
 	return err == nil && !spent
 }
 
-// abort closes a connection by a reset.
 func abort(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

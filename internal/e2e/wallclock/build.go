@@ -1,17 +1,15 @@
-// Package wallclock runs programs whose wall clock is wrong, while that of the
-// machine and of all other processes stays right.
+// Package wallclock runs programs whose wall clock is wrong, while the clocks of the machine and of
+// other processes stay right.
 //
-// Linux has no wall clock of a process's own: a time namespace shifts only the
-// monotonic clocks, and Go programs read the clock without the C library, so that
-// it cannot be replaced from outside. [Build] therefore builds the program with a
-// package time of its own, by go build -overlay: time.Now adds a shift of whole
-// seconds to the time that it reads, and is otherwise the standard library's.
+// On Linux a process cannot have a wall clock of its own: a time namespace shifts only the
+// monotonic clocks. Go programs read the clock without the C library, so it cannot be replaced from
+// outside either. [Build] therefore builds the program with a changed package time, by go build
+// -overlay: time.Now adds a shift of whole seconds. All else is as in the standard library.
 //
-// So a program with a [Shift] behaves as if its machine's clock had been set. Everything in it
-// that reads the wall clock in Go is shifted at once, all libraries included.
-// Timers, deadlines and time.Since use the monotonic clock and are not shifted, as
-// they are not when a machine's clock is set. The shift covers neither the clock's rate
-// nor the times that the kernel gives to files.
+// A program with a [Shift] behaves as if its machine's clock had been set: all Go code in it,
+// libraries included, reads the shifted clock. Timers, deadlines and time.Since use the monotonic
+// clock and are not shifted, as when a machine's clock is set. Neither the clock's rate nor the
+// times that the kernel gives to files are shifted.
 package wallclock
 
 import (
@@ -26,17 +24,16 @@ import (
 	"strings"
 )
 
-// Supported reports whether programs can be built here: nil, or an error that names
-// the missing prerequisite.
+// Supported returns nil if programs can be built on this machine, or an error that names what is
+// missing.
 func Supported() error {
 	_, err := patched(context.Background())
 	return err
 }
 
-// Build builds the package with the given import path as the program out, with a
-// wall clock that can be shifted. It must be called inside of this module. The
-// first time on a machine takes a minute or two, for the standard library is built
-// anew; the results are in Go's build cache after that.
+// Build builds the package with the given import path as the program out, with a wall clock that
+// can be shifted. It must be called inside this module. The first build on a machine takes one to
+// two minutes, because Go rebuilds the standard library and then caches it.
 func Build(ctx context.Context, importPath, out string) error {
 	p, err := patched(ctx)
 	if err != nil {
@@ -67,7 +64,7 @@ func Build(ctx context.Context, importPath, out string) error {
 	return err
 }
 
-// shiftFile is added to package time.
+// shiftFile is the source file that is added to package time.
 const shiftFile = `package time
 
 import (
@@ -79,13 +76,13 @@ import (
 var wallShift atomic.Int64
 `
 
-// The changes to time.Now.
+// readsClock is the beginning of time.Now, after which Build inserts addsTheShift.
 const (
 	readsClock   = "\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	addsTheShift = "\tsec += wallShift.Load()\n"
 )
 
-// patched are the files of package time that differ, by their paths.
+// patched returns the changed and added files of package time, by their paths.
 func patched(ctx context.Context) (map[string][]byte, error) {
 	const why = "a program with a clock of its own cannot be built here: "
 	root, err := goTool(ctx, "env", "GOROOT")
@@ -99,7 +96,7 @@ func patched(ctx context.Context) (map[string][]byte, error) {
 		return nil, fmt.Errorf(why+"%w", err)
 	}
 	if bytes.Count(text, []byte(readsClock)) != 1 {
-		return nil, errors.New(why + "time.Now of this version of Go is not as it was (mend package wallclock)")
+		return nil, errors.New(why + "this version of Go has another time.Now than package wallclock can change (adapt readsClock)")
 	}
 	return map[string][]byte{
 		path:                               bytes.Replace(text, []byte(readsClock), []byte(readsClock+addsTheShift), 1),

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Shift fails: only a program that [Build] built can set its wall clock wrong.
+// Shift returns an error, because this program was not built by [Build].
 func Shift(time.Duration) error {
 	return errors.New("shift the wall clock: this program was not built by wallclock.Build")
 }
 
-// Now is the time by the machine's wall clock, without a monotonic reading.
+// Now returns the time of the machine's wall clock, without a monotonic reading.
 func Now() time.Time { return time.Now().Round(0) }

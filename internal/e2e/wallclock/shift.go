@@ -16,8 +16,7 @@ var wallShift atomic.Int64
 
 var mu sync.RWMutex // of changes of wallShift
 
-// Shift sets the wall clock of this process wrong by d from now on, rounded to
-// seconds. 0 sets it right.
+// Shift sets the wall clock of this process wrong by d, rounded to seconds. 0 sets it right.
 func Shift(d time.Duration) error {
 	mu.Lock()
 	defer mu.Unlock()
@@ -25,7 +24,7 @@ func Shift(d time.Duration) error {
 	return nil
 }
 
-// Now is the time by the machine's wall clock, without a monotonic reading.
+// Now returns the time of the machine's wall clock, without a monotonic reading.
 func Now() time.Time {
 	mu.RLock()
 	defer mu.RUnlock()

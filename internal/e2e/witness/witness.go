@@ -1,5 +1,5 @@
-// Package witness keeps a record of calls that ran, outside of the process that
-// ran them: an entity's memory dies with its process.
+// Package witness records calls that ran in files, because the memory of the process that ran them
+// is lost with the process.
 package witness
 
 import (
@@ -26,7 +26,7 @@ type Record struct {
 // A Writer appends records to a file. It is safe for concurrent use.
 type Writer struct{ file *os.File }
 
-// Create makes the file for one process. It fails if the file exists.
+// Create creates the file of one process. It fails if the file exists.
 func Create(path string) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if err != nil {
@@ -35,18 +35,17 @@ func Create(path string) (*Writer, error) {
 	return &Writer{f}, nil
 }
 
-// Write records a call that runs now. When it returns the record survives the
-// death of the process, though not that of the machine: one write, no buffer.
+// Write records a call that runs now, by one unbuffered write. The record then survives the death
+// of the process, but not a crash of the machine.
 func (w *Writer) Write(entity, sender string, seq uint64) error {
 	_, err := fmt.Fprintf(w.file, "%d %q %q %d\n", wallclock.Now().UnixNano(), entity, sender, seq)
 	return err
 }
 
-// Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// Read returns the records of several processes in order of time. A last line
-// that was cut off by the death of its writer is left out.
+// Read returns the records in the files of several processes in order of time. It leaves out a last
+// line that is incomplete because its writer was killed.
 func Read(paths ...string) ([]Record, error) {
 	var all []Record
 	for _, path := range paths {

@@ -22,7 +22,7 @@ type TallyAPI interface {
 	// Apply records one call. Each sender numbers its calls to an entity from 1.
 	Apply(_ context.Context, sender string, seq uint64) (Receipt, error)
 
-	// Report returns the entity's record.
+	// Report returns the sequence numbers of each sender's calls in order of arrival.
 	Report(context.Context) (seen map[string][]uint64, err error)
 }
 
@@ -76,7 +76,7 @@ func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result 
 	return decodeTallyApplyReply(r.ref.Ask(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq), err))
 }
 
-// Report returns the entity's record.
+// Report returns the sequence numbers of each sender's calls in order of arrival.
 func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Report")
 	if e, ok := turn.Entity.(*Tally); ok {
@@ -250,7 +250,7 @@ func knownTallyState(num int) (bool, codegen.Fields) {
 // ClerkAPI has the methods of a [Clerk]. The entity and its references
 // implement it.
 type ClerkAPI interface {
-	// Serve takes that long.
+	// Serve returns after the time long.
 	Serve(ctx context.Context, long time.Duration) error
 }
 
@@ -294,7 +294,7 @@ type ClerkRef struct {
 	ref *codegen.Ref
 }
 
-// Serve takes that long.
+// Serve returns after the time long.
 func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
 	turn, err := r.ref.Begin(ctx, "Serve")
 	if e, ok := turn.Entity.(*Clerk); ok {
@@ -383,9 +383,8 @@ func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]by
 // LeaderAPI has the methods of a [Leader]. The entity and its references
 // implement it.
 type LeaderAPI interface {
-	// Beat records one call. Each sender numbers its calls from 1. Fresh means that
-	// this leader knew nothing of the sender; else a number that is not the next one
-	// is an error.
+	// Beat records one call. Each sender numbers its calls from 1. fresh means that this leader did not
+	// know the sender. For a known sender, a number that is not the next one is an error.
 	Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error)
 }
 
@@ -423,9 +422,8 @@ type LeaderRef struct {
 	ref *codegen.Ref
 }
 
-// Beat records one call. Each sender numbers its calls from 1. Fresh means that
-// this leader knew nothing of the sender; else a number that is not the next one
-// is an error.
+// Beat records one call. Each sender numbers its calls from 1. fresh means that this leader did not
+// know the sender. For a known sender, a number that is not the next one is an error.
 func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Beat")
 	if e, ok := turn.Entity.(*Leader); ok {
@@ -548,7 +546,7 @@ func knownLeaderState(num int) (bool, codegen.Fields) {
 // LedgerAPI has the methods of a [Ledger]. The entity and its references
 // implement it.
 type LedgerAPI interface {
-	// Add adds n. It returns the sum, and the node where it lives.
+	// Add adds n. It returns the sum, and the node where the entity lives.
 	Add(_ context.Context, n int64) (total int64, node string, err error)
 }
 
@@ -587,7 +585,7 @@ type LedgerRef struct {
 	ref *codegen.Ref
 }
 
-// Add adds n. It returns the sum, and the node where it lives.
+// Add adds n. It returns the sum, and the node where the entity lives.
 func (r LedgerRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Add")
 	if e, ok := turn.Entity.(*Ledger); ok {
@@ -717,13 +715,13 @@ func knownLedgerState(num int) (bool, codegen.Fields) {
 // PoisonAPI has the methods of a [Poison]. The entity and its references
 // implement it.
 type PoisonAPI interface {
-	// Where returns where it lives.
+	// Where returns the node where the entity lives.
 	Where(context.Context) (node string, err error)
 
 	// Panic panics.
 	Panic(context.Context) error
 
-	// Loop never returns, not at the end of its context either.
+	// Loop never returns, not even when its context ends.
 	Loop(context.Context) error
 }
 
@@ -767,7 +765,7 @@ type PoisonRef struct {
 	ref *codegen.Ref
 }
 
-// Where returns where it lives.
+// Where returns the node where the entity lives.
 func (r PoisonRef) Where(ctx context.Context) (node string, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Where")
 	if e, ok := turn.Entity.(*Poison); ok {
@@ -787,7 +785,7 @@ func (r PoisonRef) Panic(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Panic", nil, err)
 }
 
-// Loop never returns, not at the end of its context either.
+// Loop never returns, not even when its context ends.
 func (r PoisonRef) Loop(ctx context.Context) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Loop")
 	if e, ok := turn.Entity.(*Poison); ok {
@@ -888,7 +886,7 @@ func decodePoisonWhereReply(d codegen.Decoder) (node string, err error) {
 // PulseAPI has the methods of a [Pulse]. The entity and its references
 // implement it.
 type PulseAPI interface {
-	// Beat returns where it lives.
+	// Beat returns the node where the entity lives.
 	Beat(context.Context) (node string, err error)
 }
 
@@ -927,7 +925,7 @@ type PulseRef struct {
 	ref *codegen.Ref
 }
 
-// Beat returns where it lives.
+// Beat returns the node where the entity lives.
 func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Beat")
 	if e, ok := turn.Entity.(*Pulse); ok {
@@ -1014,8 +1012,8 @@ func decodePulseBeatReply(d codegen.Decoder) (node string, err error) {
 // RelayAPI has the methods of a [Relay]. The entity and its references
 // implement it.
 type RelayAPI interface {
-	// Burst makes calls with the sequence numbers from first to last, all but the
-	// last one without waiting for an answer. Node of the receipt is the relay's.
+	// Burst makes calls with the sequence numbers first to last: the last one as an ask, all others as
+	// tells. Node of the receipt is the relay's.
 	Burst(ctx context.Context, entity, sender string, first, last uint64) (Receipt, error)
 }
 
@@ -1054,8 +1052,8 @@ type RelayRef struct {
 	ref *codegen.Ref
 }
 
-// Burst makes calls with the sequence numbers from first to last, all but the
-// last one without waiting for an answer. Node of the receipt is the relay's.
+// Burst makes calls with the sequence numbers first to last: the last one as an ask, all others as
+// tells. Node of the receipt is the relay's.
 func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last uint64) (result Receipt, err error) {
 	turn, err := r.ref.Begin(ctx, "Burst")
 	if e, ok := turn.Entity.(*Relay); ok {
@@ -1157,10 +1155,11 @@ func decodeRelayBurstReply(d codegen.Decoder) (result Receipt, err error) {
 // StockAPI has the methods of a [Stock]. The entity and its references
 // implement it.
 type StockAPI interface {
-	// Sold notes a sale.
+	// Sold records a sale.
 	Sold(_ context.Context, total int64) error
 
-	// Report returns the stock's state.
+	// Report returns the number of the last sale, and how many sales came again and how many are
+	// missing.
 	Report(context.Context) (last, again, missed int64, err error)
 }
 
@@ -1204,7 +1203,7 @@ type StockRef struct {
 	ref *codegen.Ref
 }
 
-// Sold notes a sale.
+// Sold records a sale.
 func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Sold")
 	if e, ok := turn.Entity.(*Stock); ok {
@@ -1214,7 +1213,8 @@ func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
 	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
 }
 
-// Report returns the stock's state.
+// Report returns the number of the last sale, and how many sales came again and how many are
+// missing.
 func (r StockRef) Report(ctx context.Context) (last, again, missed int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Report")
 	if e, ok := turn.Entity.(*Stock); ok {
@@ -1380,7 +1380,7 @@ func knownStockState(num int) (bool, codegen.Fields) {
 // TillAPI has the methods of a [Till]. The entity and its references implement
 // it.
 type TillAPI interface {
-	// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
+	// Add sells n pieces one by one. It returns the sum, and the node where the till lives.
 	Add(ctx context.Context, n int64) (total int64, node string, err error)
 }
 
@@ -1418,7 +1418,7 @@ type TillRef struct {
 	ref *codegen.Ref
 }
 
-// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
+// Add sells n pieces one by one. It returns the sum, and the node where the till lives.
 func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
 	turn, err := r.ref.Begin(ctx, "Add")
 	if e, ok := turn.Entity.(*Till); ok {
@@ -1588,8 +1588,8 @@ func applyTillEvent(entity any, b []byte) error {
 // TreasurerAPI has the methods of a [Treasurer]. The entity and its references
 // implement it.
 type TreasurerAPI interface {
-	// Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
-	// twice.
+	// Beat does the same as [Leader.Beat]. A number that is not the next one shows that a call was lost
+	// or applied twice.
 	Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error)
 }
 
@@ -1627,8 +1627,8 @@ type TreasurerRef struct {
 	ref *codegen.Ref
 }
 
-// Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
-// twice.
+// Beat does the same as [Leader.Beat]. A number that is not the next one shows that a call was lost
+// or applied twice.
 func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Beat")
 	if e, ok := turn.Entity.(*Treasurer); ok {

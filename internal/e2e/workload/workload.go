@@ -1,4 +1,4 @@
-// Package workload has the entities that faults are measured with.
+// Package workload has the entities with which faults are measured.
 package workload
 
 import (
@@ -12,8 +12,7 @@ import (
 
 //go:generate go tool shardgen
 
-// A Tally records every call that reached it, so that lost, doubled and
-// reordered calls are told apart.
+// A Tally records every call that it gets, so that lost, doubled and reordered calls can be found.
 //
 //shard:entity shards=1024 tell=all
 type Tally struct {
@@ -43,18 +42,18 @@ func (t *Tally) Apply(_ context.Context, sender string, seq uint64) (Receipt, er
 	return Receipt{Count: uint64(len(t.Seen[sender])), Node: t.Node}, nil
 }
 
-// Report returns the entity's record.
+// Report returns the sequence numbers of each sender's calls in order of arrival.
 func (t *Tally) Report(context.Context) (seen map[string][]uint64, err error) { return t.Seen, nil }
 
-// A Clerk serves one call after another, each for a while: how many it can serve
-// in a second is known, and so is what is too much.
+// A Clerk serves one call at a time, each for a given time. It is therefore known how many calls it
+// can serve in a second.
 //
 //shard:entity shards=16
 type Clerk struct {
 	ID string `shard:"id"`
 }
 
-// Serve takes that long.
+// Serve returns after the time long.
 func (c *Clerk) Serve(ctx context.Context, long time.Duration) error {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
@@ -66,7 +65,7 @@ func (c *Clerk) Serve(ctx context.Context, long time.Duration) error {
 	}
 }
 
-// A Leader is a singleton that counts, and that leaves a trace of when it lived.
+// A Leader is a singleton that counts its calls and records when it lived.
 //
 //shard:singleton
 type Leader struct {
@@ -77,15 +76,15 @@ type Leader struct {
 	Trace func(time.Time) error `shard:"-"` // that it lives at that moment
 }
 
-// traceEvery is how often a leader says that it lives.
+// traceEvery is the time between two lines of a leader's trace.
 const traceEvery = 2 * time.Millisecond
 
-// OnActivate begins the trace.
+// OnActivate starts the trace.
 func (l *Leader) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, l.Trace) })
 }
 
-// live leaves the trace.
+// live writes the trace until ctx ends.
 func live(ctx context.Context, trace func(time.Time) error) error {
 	ticker := time.NewTicker(traceEvery)
 	defer ticker.Stop()
@@ -101,28 +100,27 @@ func live(ctx context.Context, trace func(time.Time) error) error {
 	}
 }
 
-// Beat records one call. Each sender numbers its calls from 1. Fresh means that
-// this leader knew nothing of the sender; else a number that is not the next one
-// is an error.
+// Beat records one call. Each sender numbers its calls from 1. fresh means that this leader did not
+// know the sender. For a known sender, a number that is not the next one is an error.
 func (l *Leader) Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
 	fresh, err = note(&l.Last, sender, seq)
 	return l.Node, fresh, err
 }
 
-// note records a call of a sender.
+// note records a call of a sender. It has the results of [Leader.Beat].
 func note(all *map[string]uint64, sender string, seq uint64) (fresh bool, err error) {
 	if *all == nil {
 		*all = make(map[string]uint64)
 	}
 	last, known := (*all)[sender]
 	if known && seq != last+1 {
-		return false, fmt.Errorf("%s: call %d after %d", sender, seq, last)
+		return false, fmt.Errorf("%s: call %d follows call %d", sender, seq, last)
 	}
 	(*all)[sender] = seq
 	return !known, nil
 }
 
-// A Ledger is durable: changes that it has answered survive its process.
+// A Ledger is durable: changes that it has acknowledged survive its process.
 //
 //shard:entity durable
 type Ledger struct {
@@ -132,13 +130,13 @@ type Ledger struct {
 	Node string `shard:"-"` // where it lives
 }
 
-// Add adds n. It returns the sum, and the node where it lives.
+// Add adds n. It returns the sum, and the node where the entity lives.
 func (l *Ledger) Add(_ context.Context, n int64) (total int64, node string, err error) {
 	l.Total += n
 	return l.Total, l.Node, nil
 }
 
-// A Poison has methods that do harm: one panics, and one never returns.
+// A Poison has two harmful methods: one panics, and one never returns.
 //
 //shard:entity shards=16
 type Poison struct {
@@ -146,19 +144,19 @@ type Poison struct {
 	Node string `shard:"-"` // where it lives
 }
 
-// Where returns where it lives.
+// Where returns the node where the entity lives.
 func (p *Poison) Where(context.Context) (node string, err error) { return p.Node, nil }
 
 // Panic panics.
 func (p *Poison) Panic(context.Context) error { panic("poisoned") }
 
-// Loop never returns, not at the end of its context either.
+// Loop never returns, not even when its context ends.
 func (p *Poison) Loop(context.Context) error {
 	Spin()
 	return nil
 }
 
-// Spin never returns and never rests: it takes a whole core from its process.
+// Spin never returns, and occupies one core.
 func Spin() {
 	var rounds atomic.Uint64 // else there would be nothing to do
 	for {
@@ -166,7 +164,7 @@ func Spin() {
 	}
 }
 
-// A Pulse is remembered: it is activated again without a call, and records each activation.
+// A Pulse is remembered: it is activated again without a call. It records each activation.
 //
 //shard:entity
 type Pulse struct {
@@ -175,21 +173,20 @@ type Pulse struct {
 	Witness func(entity, sender string, seq uint64) // of its activations
 }
 
-// PulseBegan is the number with which a Pulse records that it is [shard.Fresh]: it did not come
-// along with its shard.
+// PulseBegan is the number that a Pulse records for an activation that is [shard.Fresh], that is,
+// when it has not moved along with its shard.
 const PulseBegan = 1 + uint64(shard.Fresh)
 
-// OnActivate records the activation, with a number that stands for its reason.
+// OnActivate records the activation, under a number that stands for its reason.
 func (p *Pulse) OnActivate(_ context.Context, why shard.Activation) error {
 	p.Witness(p.ID, p.Node, 1+uint64(why))
 	return nil
 }
 
-// Beat returns where it lives.
+// Beat returns the node where the entity lives.
 func (p *Pulse) Beat(context.Context) (node string, err error) { return p.Node, nil }
 
-// A Relay makes calls from inside of the cluster: one entity calls another,
-// wherever both live.
+// A Relay calls an entity from inside the cluster, wherever both of them live.
 //
 //shard:entity
 type Relay struct {
@@ -198,14 +195,14 @@ type Relay struct {
 	Tallies func(string) RelayTargets // cannot cross the wire
 }
 
-// RelayTargets are the two ways to a Tally.
+// RelayTargets are the two ways to a Tally: asks and tells.
 type RelayTargets struct {
 	Ask  TallyAPI
 	Tell TallyTell
 }
 
-// Burst makes calls with the sequence numbers from first to last, all but the
-// last one without waiting for an answer. Node of the receipt is the relay's.
+// Burst makes calls with the sequence numbers first to last: the last one as an ask, all others as
+// tells. Node of the receipt is the relay's.
 func (r *Relay) Burst(ctx context.Context, entity, sender string, first, last uint64) (Receipt, error) {
 	target := r.Tallies(entity)
 	for seq := first; seq < last; seq++ {
@@ -220,7 +217,7 @@ func (r *Relay) Burst(ctx context.Context, entity, sender string, first, last ui
 	return Receipt{Count: receipt.Count, Node: r.Node}, nil
 }
 
-// A Stock hears of each sale of its till, by a tell.
+// A Stock gets each sale of its till by a tell.
 //
 //shard:entity durable shards=16 tell=all
 type Stock struct {
@@ -230,7 +227,7 @@ type Stock struct {
 	Missed int64  `shard:"state"` // the number of sales that it had not heard of when it heard of a later one
 }
 
-// Sold notes a sale.
+// Sold records a sale.
 func (s *Stock) Sold(_ context.Context, total int64) error {
 	if total <= s.Last {
 		s.Again++
@@ -241,15 +238,16 @@ func (s *Stock) Sold(_ context.Context, total int64) error {
 	return nil
 }
 
-// Report returns the stock's state.
+// Report returns the number of the last sale, and how many sales came again and how many are
+// missing.
 //
 //shard:read
 func (s *Stock) Report(context.Context) (last, again, missed int64, err error) {
 	return s.Last, s.Again, s.Missed, nil
 }
 
-// A Till is durable as a [Ledger] is, and all that it does has an effect elsewhere: each sale is
-// an event for followers, and is told to a [Stock] of the same id.
+// A Till is durable like a [Ledger], and all its calls have effects elsewhere: each sale is an
+// event for followers, and is told to the [Stock] with the same id.
 //
 //shard:entity durable
 type Till struct {
@@ -266,10 +264,10 @@ type Sale struct {
 	Total int64 // of the till, this sale included: sales of one are numbered so
 }
 
-// Apply makes the total that of the sale.
+// Apply sets the total to that of the sale.
 func (t *Till) Apply(s Sale) { t.Total = s.Total }
 
-// Add sells n pieces, one by one. It returns the sum, and the node where the till lives.
+// Add sells n pieces one by one. It returns the sum, and the node where the till lives.
 func (t *Till) Add(ctx context.Context, n int64) (total int64, node string, err error) {
 	stock := t.Stocks(t.ID)
 	for range n {
@@ -281,7 +279,7 @@ func (t *Till) Add(ctx context.Context, n int64) (total int64, node string, err 
 	return t.Total, t.Node, nil
 }
 
-// A Treasurer is a [Leader] that is durable: calls that it has answered survive its process.
+// A Treasurer is a durable [Leader]: calls that it has acknowledged survive its process.
 //
 //shard:singleton durable
 type Treasurer struct {
@@ -292,13 +290,13 @@ type Treasurer struct {
 	Trace func(time.Time) error `shard:"-"` // that it lives at that moment
 }
 
-// OnActivate begins the trace.
+// OnActivate starts the trace.
 func (t *Treasurer) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, t.Trace) })
 }
 
-// Beat is [Leader.Beat]. A number that is not the next one shows that a call was lost, or applied
-// twice.
+// Beat does the same as [Leader.Beat]. A number that is not the next one shows that a call was lost
+// or applied twice.
 func (t *Treasurer) Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
 	fresh, err = note(&t.Last, sender, seq)
 	return t.Node, fresh, err

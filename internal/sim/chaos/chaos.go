@@ -26,7 +26,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Options choose a run.
 type Options struct {
 	Seed uint64
 	// Trace, if set, is told every line of the trace.
@@ -48,13 +47,12 @@ type Result struct {
 	Counts           Counts
 }
 
-// Counts count events, at any node. They show that the faults
-// reach everything.
+// Counts counts membership events, once for each node that sees the event. A sweep of many
+// seeds does not test an event whose count is 0.
 type Counts struct {
 	Ups, Downs, Removals, Leaves, Rejoins, SelfDowned, JoinFailed, Fenced, Unreachable int
 }
 
-// A run is one under way.
 type run struct {
 	plan   plan
 	world  *sim.World
@@ -65,7 +63,7 @@ type run struct {
 	calm bool // nothing more may happen by chance
 }
 
-// Run makes one random run.
+// Run makes the random run of a seed.
 func Run(o Options) Result {
 	r := &run{random: newRandom(o.Seed)}
 	r.plan = newPlan(r.random, o)
@@ -95,12 +93,12 @@ func Run(o Options) Result {
 		result.Err = broken
 	}
 	if result.Err == nil && !settled {
-		result.Err = fmt.Errorf("no one view %v after the last fault:\n%s", r.plan.settle, r.describe())
+		result.Err = fmt.Errorf("the members have not agreed on one view %v after the last fault:\n%s", r.plan.settle, r.describe())
 	}
 	return result
 }
 
-// happen makes the faults, one after the other.
+// happen makes the faults of the plan, one after another.
 func (r *run) happen() {
 	for range r.plan.faults {
 		faults{r}.any()
@@ -115,7 +113,7 @@ func (r *run) happen() {
 	}
 }
 
-// start starts a process under a name, unless there are enough.
+// start starts a process with that name, unless as many run as the plan allows.
 func (r *run) start(name string) {
 	if len(r.world.Running()) >= r.plan.most {
 		return
@@ -135,7 +133,7 @@ func (r *run) start(name string) {
 	r.world.Start(n)
 }
 
-// count counts events.
+// count adds the events of a node to r.counts.
 func (r *run) count(_ *sim.Node, events []membership.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
@@ -163,7 +161,8 @@ func (r *run) count(_ *sim.Node, events []membership.Event) {
 	}
 }
 
-// ended starts a process again that has to rejoin, and half of the others.
+// ended starts a process again after its machine has ended: always if it has to rejoin, never after
+// it was removed in order, and otherwise half of the time.
 func (r *run) ended(n *sim.Node, last membership.Event) {
 	again := r.random.IntN(2) == 0 && !r.calm
 	switch last := last.(type) {
@@ -177,7 +176,6 @@ func (r *run) ended(n *sim.Node, last membership.Event) {
 	}
 }
 
-// heal ends all faults.
 func (r *run) heal() {
 	w := r.world
 	r.calm = true
@@ -194,8 +192,8 @@ func (r *run) heal() {
 	}
 }
 
-// settled reports whether all that run are Up in one view, and acts as the
-// operator: it starts processes that are needed, and downs dead ones where nobody else may.
+// settled reports whether all running processes are Up in one view. It also acts as the operator:
+// it starts processes that the settings require, and with manual downing downs dead members.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
 	blue, first := 0, len(r.plan.config.Seeds) == 0
@@ -228,8 +226,8 @@ func (r *run) settled() bool {
 	return sim.Agreed(r.world.Running())
 }
 
-// freeName returns the first name from i on that no process has: the second process of a name would
-// wait for as long as the first one lives.
+// freeName returns the first name, from the i-th on, that no running process has. A second process
+// with the same name would wait until the first one ends.
 func freeName(nodes []*sim.Node, i int) string {
 	for slices.ContainsFunc(nodes, func(n *sim.Node) bool { return n.Address.Name == name(i) }) {
 		i++
@@ -237,7 +235,7 @@ func freeName(nodes []*sim.Node, i int) string {
 	return name(i)
 }
 
-// makeRoom stops a process without the role of which there are too few.
+// makeRoom kills a process that lacks the role of which too few processes run.
 func (r *run) makeRoom(nodes []*sim.Node) {
 	for _, n := range nodes {
 		if len(n.Config.Roles) == 0 {
@@ -247,7 +245,7 @@ func (r *run) makeRoom(nodes []*sim.Node) {
 	}
 }
 
-// downDead is the operator, and knows which processes are dead.
+// downDead acts as the operator, who knows which processes are dead, and downs them.
 func (r *run) downDead(nodes []*sim.Node) {
 	dead := make(map[string]bool)
 	for _, n := range r.world.Nodes() {
@@ -267,7 +265,7 @@ func (r *run) downDead(nodes []*sim.Node) {
 	}
 }
 
-// describe shows the views of the nodes; nodes of one view stand together.
+// describe formats the views of all running nodes; nodes with equal views share an entry.
 func (r *run) describe() string {
 	var pictures []string
 	seenBy := make(map[string][]string)

@@ -32,8 +32,8 @@ func TestRandomRuns(t *testing.T) {
 	}
 }
 
-// TestFoundSeeds are runs that once broke something, each with what it was. A run
-// changes with the cores, so most of them are transcripts of runtime/membership too.
+// TestFoundSeeds runs seeds that once failed, each with the cause. A run changes with the cores, so
+// most of these bugs also have a transcript in runtime/membership.
 func TestFoundSeeds(t *testing.T) {
 	for _, c := range []struct {
 		seed uint64
@@ -57,8 +57,8 @@ func TestFoundSeeds(t *testing.T) {
 	}
 }
 
-// TestMendedWhenJudged are splits that end just when they are judged, when the accusations of
-// both sides meet: nobody on the side with the majority may be downed for those.
+// TestMendedWhenJudged runs splits that end just when they are judged. The accusations of both
+// sides then meet, and no member on the side with the majority may be downed for them.
 func TestMendedWhenJudged(t *testing.T) {
 	for _, seed := range []uint64{333, 720, 761, 998, 1063, 1084} {
 		if r := Run(Options{Seed: seed, change: func(p *plan) { mendWhenJudged(p, seed) }}); r.Err != nil {
@@ -67,7 +67,7 @@ func TestMendedWhenJudged(t *testing.T) {
 	}
 }
 
-// mendWhenJudged makes a plan one of a split that ends about when it is judged.
+// mendWhenJudged makes the plan a single split that ends about when the split is judged.
 func mendWhenJudged(p *plan, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0x3e2d))
 	p.clean, p.racks = true, r.IntN(4) > 0

@@ -5,10 +5,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// faults makes the faults of a run.
 type faults struct{ *run }
 
-// kinds are all faults; each is as likely as it stands there often.
+// kinds has each fault as often as its weight in the random choice.
 var kinds = []func(faults){
 	faults.join, faults.join, faults.restart,
 	faults.kill, faults.kill, faults.killSome, faults.killHost,
@@ -21,11 +20,10 @@ var kinds = []func(faults){
 	faults.downAlive, faults.quarantine,
 }
 
-// harmless are the faults that separate no healthy process from the others. Auto-down
-// splits a cluster at any other.
+// harmless are the faults that cut no healthy process off. Other faults would make automatic
+// downing split a cluster.
 var harmless = []func(faults){faults.join, faults.restart, faults.kill, faults.killSome, faults.killHost, faults.leave}
 
-// any makes one fault, by chance.
 func (r faults) any() {
 	all := kinds
 	if r.plan.config.Downing == membership.DowningAuto {
@@ -34,7 +32,7 @@ func (r faults) any() {
 	all[r.random.IntN(len(all))](r)
 }
 
-// one chooses a process that runs, nil if there is none.
+// one returns a random running process, or nil if none runs.
 func (r faults) one() *sim.Node {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -43,15 +41,14 @@ func (r faults) one() *sim.Node {
 	return nodes[r.random.IntN(len(nodes))]
 }
 
-// few chooses up to half of those that run.
+// few returns up to half of the running processes, at random.
 func (r faults) few() []*sim.Node {
 	nodes := r.world.Running()
 	r.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	return nodes[:r.random.IntN(len(nodes)/2+1)]
 }
 
-// forWhile does something, and undoes it after a while unless all is healed by
-// then anyway.
+// forWhile calls undo after a random time, unless all faults have been healed by then.
 func (r faults) forWhile(undo func()) {
 	d := milliseconds(r.random, 50, pick(r.random, 1500.0, 8000, 30_000))
 	r.world.After(d, func() {
@@ -61,14 +58,14 @@ func (r faults) forWhile(undo func()) {
 	})
 }
 
-// split cuts the servers in two halves off from each other for a while.
+// split cuts the servers into two groups for a while.
 func (r faults) split() { split(r).cutOff(r.forWhile) }
 
 func (r faults) join() {
 	r.start(name(r.random.IntN(r.plan.nodes + 5)))
 }
 
-// restart kills a process and starts another under its name.
+// restart kills a process and starts another with its name.
 func (r faults) restart() {
 	if n := r.one(); n != nil {
 		if r.random.IntN(4) == 0 {
@@ -98,7 +95,7 @@ func (r faults) killHost() {
 	}
 }
 
-// leave asks a node to leave; it is ready at once or after a while.
+// leave makes a node leave. It is ready to exit at once or after up to 3 s.
 func (r faults) leave() {
 	n := r.one()
 	if n == nil || n.Frozen() {
@@ -115,7 +112,7 @@ func (r faults) freeze() {
 	}
 }
 
-// freezeSome makes some processes stand still, which go on one after the other.
+// freezeSome makes some processes stand still, each for a random time.
 func (r faults) freezeSome() {
 	for _, n := range r.few() {
 		r.world.Freeze(n)
@@ -128,7 +125,7 @@ func (r faults) twoServers() (a, b *sim.Server) {
 	return s[r.random.IntN(len(s))], s[r.random.IntN(len(s))]
 }
 
-// cut breaks one direction between two servers.
+// cut drops messages from one server to another, in this direction only.
 func (r faults) cut() {
 	a, b := r.twoServers()
 	r.world.Cut(a, b)
@@ -154,7 +151,7 @@ func (r faults) bounceServers() {
 	}
 }
 
-// deafen lets nothing get to a node.
+// deafen drops all messages to a node.
 func (r faults) deafen() {
 	if n := r.one(); n != nil {
 		r.world.Lose(n, 1, 0)
@@ -162,7 +159,7 @@ func (r faults) deafen() {
 	}
 }
 
-// mute lets nothing get from a node.
+// mute drops all messages from a node.
 func (r faults) mute() {
 	if n := r.one(); n != nil {
 		r.world.Lose(n, 0, 1)
@@ -170,7 +167,7 @@ func (r faults) mute() {
 	}
 }
 
-// loseSome makes some nodes lose a share of their messages, both ways.
+// loseSome drops a share of the messages to and from some nodes.
 func (r faults) loseSome() {
 	for _, n := range r.few() {
 		r.world.Lose(n, r.random.Float64()*0.9, r.random.Float64()*0.9)
@@ -183,8 +180,8 @@ func (r faults) loseAll() {
 	r.forWhile(func() { r.world.LoseAll(0) })
 }
 
-// clog stops the ways of some nodes one after the other, and opens them in
-// another order: swizzled clogs, as FoundationDB's simulation calls them.
+// clog drops all messages of some nodes, which are cut off at random times and reconnected in
+// another order ("swizzled clogs" in FoundationDB's simulation).
 func (r faults) clog() {
 	for _, n := range r.few() {
 		r.world.After(milliseconds(r.random, 0, 4000), func() {
@@ -200,8 +197,9 @@ func (r faults) clog() {
 	}
 }
 
-// downAlive is an operator that downs a member that may be healthy. An operator that takes a
-// cut for a crash can split a cluster; this one does nothing during a cut.
+// downAlive acts as an operator who downs a member that may be healthy. It does nothing while
+// servers are cut off from each other, because an operator who takes a cut for a crash can split a
+// cluster.
 func (r faults) downAlive() {
 	n, victim := r.one(), r.one()
 	if n == nil || n.Frozen() || !n.IsMember() || !r.world.Lease(n) || !r.world.Whole() {
@@ -210,7 +208,8 @@ func (r faults) downAlive() {
 	r.world.Give(n, membership.DownNode{Node: victim.Address})
 }
 
-// quarantine is a driver whose messages to a node in trouble do not arrive.
+// quarantine tells a healthy node that its messages to an impaired one cannot be delivered, as its
+// driver would.
 func (r faults) quarantine() {
 	nodes := r.world.Nodes()
 	n, peer := r.one(), nodes[r.random.IntN(len(nodes))]

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A plan has the decisions of a seed before anything happens.
+// A plan has all that the seed decides before the run starts.
 type plan struct {
 	nodes  int
 	faults int
@@ -25,11 +25,11 @@ type plan struct {
 	config membership.Config // of every node, without its name and role
 }
 
-// maxNodes and minNodes bound the clusters.
+// minNodes and maxNodes bound the size of a cluster.
 const minNodes, maxNodes = 5, 30
 
-// newPlan makes one. Small clusters are more frequent: they are cheaper, and find
-// more failures.
+// newPlan makes a random plan. Small clusters are more frequent, because they take less time and
+// find more failures.
 func newPlan(r *rand.Rand, o Options) plan {
 	p := plan{
 		nodes:  minNodes + min(r.IntN(maxNodes-minNodes+1), r.IntN(maxNodes-minNodes+1), r.IntN(maxNodes-minNodes+1)),
@@ -75,7 +75,7 @@ func newPlan(r *rand.Rand, o Options) plan {
 	return p
 }
 
-// downing chooses how unreachable members are judged: mostly the default.
+// downing chooses the downing strategy, mostly the default.
 func (p *plan) downing(r *rand.Rand) {
 	c := &p.config
 	c.Downing = pick(r, broker, broker, broker, broker, broker, broker, membership.DowningManual, membership.DowningAuto,
@@ -141,10 +141,9 @@ func newConfig(r *rand.Rand) membership.Config {
 	return c
 }
 
-// name is the name of the i-th node.
 func name(i int) string { return fmt.Sprintf("n%02d", i) }
 
-// server chooses one for the i-th node.
+// server returns the index of a server for the i-th node.
 func (p *plan) server(r *rand.Rand, i int) int {
 	if p.racks {
 		return min(i*p.world.Servers/p.nodes, p.world.Servers-1)
@@ -152,7 +151,7 @@ func (p *plan) server(r *rand.Rand, i int) int {
 	return r.IntN(p.world.Servers)
 }
 
-// configOf is the configuration of a node of that name.
+// configOf returns the configuration of a node with that name.
 func (p *plan) configOf(r *rand.Rand, name string) membership.Config {
 	c := p.config
 	c.Self = transport.Address{Name: name, Incarnation: r.Uint64()}

@@ -10,11 +10,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// split divides the servers of a run in two.
+// split divides the servers of a run into two groups.
 type split struct{ *run }
 
-// groups divides the servers in two at random, both with at least one; with a
-// single server there is nothing to divide.
+// groups divides the servers into two random groups. Each has at least one server, unless there is
+// a single server.
 func (r split) groups() (one, other []*sim.Server) {
 	for _, s := range r.world.Servers() {
 		if r.random.IntN(2) == 0 {
@@ -32,8 +32,8 @@ func (r split) groups() (one, other []*sim.Server) {
 	return one, other
 }
 
-// cutOff cuts the two halves off from each other: their connections are closed, or their
-// messages vanish. It passes the function that heals to later.
+// cutOff cuts two groups of servers off from each other: it closes their connections, or makes
+// their messages vanish. It passes later a function that ends the cut.
 func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	one, other = r.groups()
 	closed := r.random.IntN(2) == 0
@@ -57,10 +57,10 @@ func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	return one, other
 }
 
-// cleanly lets a cluster come up, splits it for a while and does nothing else to
-// it: then the side with the majority has to go on as it is. It returns an error
-// if it does not. Ways of downing that go by something else may stop any side, and so may
-// a larger cluster that processes of the other side have formed meanwhile.
+// cleanly splits a cluster for a while and does nothing else to it. It returns an error if a node
+// on the side with the majority has stopped. It does not judge downing strategies that do not
+// decide by majority, nor runs in which processes of the smaller side have formed a larger cluster
+// meanwhile.
 func (r split) cleanly() error {
 	w := r.world
 	if !w.RunUntil(time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(w.Running()) }) {
@@ -97,7 +97,7 @@ func (r split) cleanly() error {
 	var stopped []error
 	for _, n := range majority {
 		if n.Ended() {
-			stopped = append(stopped, fmt.Errorf("%v was on the side of %d of %d members, and has stopped: %v", n.Address, len(majority), len(all), n.Last()))
+			stopped = append(stopped, fmt.Errorf("%v has stopped on the side with the majority (%d of %d members): %v", n.Address, len(majority), len(all), n.Last()))
 		}
 	}
 	return errors.Join(stopped...)
@@ -120,8 +120,8 @@ func (r split) largerThan(founder transport.Address) bool {
 	return other > own
 }
 
-// majorityAt are the nodes at the servers, nil if they are no more than half, or
-// no more than half of those that may vote.
+// majorityAt returns the nodes at these servers if they have more than half of the votes, and
+// otherwise nil. With DowningRole only nodes that have the role vote.
 func majorityAt(all []*sim.Node, servers []*sim.Server) []*sim.Node {
 	votes := func(n *sim.Node) bool { return n.Config.DowningRole == "" || len(n.Config.Roles) > 0 }
 	var side []*sim.Node

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/sim"
 )
 
-// A Sweep is many runs.
+// A Sweep makes the runs of many seeds.
 type Sweep struct {
 	First uint64
 	Seeds int
@@ -20,14 +20,14 @@ type Sweep struct {
 	Done func(Result)
 }
 
-// Totals are the sums over a sweep.
+// Totals has the sums over all runs of a sweep.
 type Totals struct {
 	Runs, Twice, Failed, Nodes int
 	Steps                      uint64
 	Counts                     Counts
 }
 
-// Run makes the runs, and stops early when ctx ends.
+// Run makes the runs until all are done or ctx ends.
 func (s Sweep) Run(ctx context.Context) (totals Totals) {
 	sim.Sweep[Result]{
 		First: s.First, Seeds: s.Seeds, Twice: s.Twice,
@@ -58,7 +58,7 @@ func (t *Totals) add(r Result, twice bool) {
 	}
 }
 
-// Replay is the command that replays a seed.
+// Replay returns the command that replays a seed.
 func Replay(seed uint64) string {
 	return fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario random -seed %d -trace", seed)
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// TestSingletonOpensAfterFullRestarts: nobody gives out the epochs of a singleton's shard, and its
-// processes count from 1 each time. The claim goes above the head; one that does not never opens.
+// TestSingletonOpensAfterFullRestarts: no coordinator gives epochs to a singleton's shard, and its
+// processes count from 1 after each start. A claim therefore takes an epoch above the head; one
+// that does not would never open the shard.
 func TestSingletonOpensAfterFullRestarts(t *testing.T) {
 	d := newDesk(t, 1)
 	for i, state := range []string{"1", "2", "3"} {
@@ -27,8 +28,8 @@ func TestSingletonOpensAfterFullRestarts(t *testing.T) {
 	}
 }
 
-// TestSingletonEndsItsPredecessor: a home that was taken for dead goes on. Its commit is not
-// acknowledged, and it drops the shard.
+// TestSingletonEndsItsPredecessor: a home that was taken for dead goes on after another has
+// claimed. Its commit is not acknowledged, and it drops the shard.
 func TestSingletonEndsItsPredecessor(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.single().open()
@@ -44,8 +45,9 @@ func TestSingletonEndsItsPredecessor(t *testing.T) {
 	d.single().open().want("singleton", "2", 2)
 }
 
-// TestSingletonGoesAboveAHeadThatItMeets: two homes have read the same head. The write of the
-// second meets the first one's, which has the epoch that it had chosen.
+// TestSingletonGoesAboveAHeadThatItMeets: two homes have read the same head and chosen the same
+// epoch. The second one's write meets the head of the first, and the second then takes a higher
+// epoch.
 func TestSingletonGoesAboveAHeadThatItMeets(t *testing.T) {
 	d := newDesk(t, 1)
 	d.single().open().commit("singleton", "1")
@@ -67,8 +69,8 @@ func TestSingletonGoesAboveAHeadThatItMeets(t *testing.T) {
 	}
 }
 
-// TestSingletonDoesNotClimbBehindItsClaim: a home whose claim is in the log keeps its epoch. It
-// finds the log trimmed by its successor, and does not take the shard back.
+// TestSingletonDoesNotClimbBehindItsClaim: a home whose claim is in the log does not take a higher
+// epoch. When it finds the log trimmed by its successor, it does not take the shard back.
 func TestSingletonDoesNotClimbBehindItsClaim(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.single()
@@ -88,8 +90,9 @@ func TestSingletonDoesNotClimbBehindItsClaim(t *testing.T) {
 	d.single().open().want("singleton", "2", 2)
 }
 
-// TestSingletonStartsAboveItsOwn: a process that claims anew starts above all epochs that it has
-// used, whatever head a stale replica shows it: an append of its former tenure may still arrive.
+// TestSingletonStartsAboveItsOwn: a process that claims again starts above all epochs that it has
+// used, even if a stale replica shows it an older head, because an append of its former tenure may
+// still arrive.
 func TestSingletonStartsAboveItsOwn(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.single()

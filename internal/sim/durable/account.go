@@ -48,8 +48,8 @@ func (a *account) take(l durable.Loaded) {
 	}
 }
 
-// refuse answers all that came for an account whose state this program does not know. The
-// callers ask again.
+// refuse answers all waiting calls with Closed, because this home's program does not know the
+// version of the account's state. The callers send them again.
 func (a *account) refuse() {
 	all := a.mailbox
 	delete(a.t.accounts, a.id)
@@ -60,7 +60,8 @@ func (a *account) refuse() {
 	}
 }
 
-// expired reports whether the account must be loaded again before its next turn.
+// expired reports whether the account has expired, so that it must be loaded again before its next
+// turn.
 func (a *account) expired() bool {
 	return a.expires != 0 && a.t.home.clock.now().UnixMilli() >= a.expires
 }
@@ -70,12 +71,12 @@ func (a *account) enqueue(c *call) {
 	a.next()
 }
 
-// alive reports whether the account is still at its home.
+// alive reports whether the account is still active at its home.
 func (a *account) alive() bool {
 	return a.t.core.State() == durable.Open && a.t.accounts[a.id] == a
 }
 
-// next begins the next turn.
+// next begins the next turn. Without waiting calls it passivates the account after a while.
 func (a *account) next() {
 	if !a.loaded || a.busy || !a.alive() {
 		return
@@ -151,7 +152,8 @@ func (a *account) observe(c *call, failed bool) {
 	a.end()
 }
 
-// commit ends a turn that changed something. The account still is as it was when the turn began.
+// commit ends a turn that changed the account. a.balance is still that of the beginning of the
+// turn.
 func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	t, r := a.t, a.t.home.r
 	r.judge.began(t, c.command, turn{at: a.began, base: a.balance, change: change, fresh: a.fresh})
@@ -186,7 +188,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 		t.wait(ticket, func() {
 			seen := t.leavesCommit(a.id, c.command, res)
 			if _, there := r.judge.applied[commandKeyOf(c.command)]; !there && c.command.Source.Incarnation != 0 && !r.judge.promised(t.shard, a.id, commandKeyOf(c.command)) {
-				r.w.fail("invariant 4: an answer to %s leaves, which is not in the log", commandKeyOf(c.command))
+				r.w.fail("invariant 4: command %s is answered, but the log lacks its commit", commandKeyOf(c.command))
 			}
 			c.answer(answer{durable.Run, seen})
 		})
@@ -204,8 +206,8 @@ func (a *account) end() {
 	a.t.step()
 }
 
-// target is where a turn sends money: it depends on the balance, so that a turn that runs
-// again may branch elsewhere.
+// target returns the account to which a turn sends money. It depends on the balance, so that a turn
+// that runs again may choose another account.
 func (a *account) target(c *call) string {
 	if a.balance%3 == 0 {
 		return c.other
@@ -213,7 +215,7 @@ func (a *account) target(c *call) string {
 	return a.t.home.r.accountAfter(c.other, a.id)
 }
 
-// transfer asks another account to add the amount, and then takes it.
+// transfer asks another account to add the amount, and then subtracts it from this one.
 func (a *account) transfer(c *call) {
 	t, r := a.t, a.t.home.r
 	if len(c.command.Path) > 0 {
@@ -263,7 +265,7 @@ func (a *account) transfer(c *call) {
 	t.home.later(3*time.Second, func() { finish(giveUp) })
 }
 
-// send tells another account to add the amount, and takes it.
+// send tells another account to add the amount, and subtracts it from this one.
 func (a *account) send(c *call) {
 	to := a.target(c)
 	a.commit(c, -c.amount, []durable.Tell{{
@@ -271,7 +273,7 @@ func (a *account) send(c *call) {
 	}})
 }
 
-// events returns the events of a turn, which are one or two additions to the balance.
+// events returns the events of a turn: one or two, which add up to change.
 func (a *account) events(change int64, padding int) [][]byte {
 	if !a.t.home.r.plan.journal {
 		return nil
@@ -304,7 +306,7 @@ type call struct {
 	answer  func(answer)
 }
 
-// An answer is the answer to a call.
+// An answer answers a call.
 type answer struct {
 	verdict durable.Verdict // Run or Replay: it has run, and the rest is valid
 	result  result
@@ -312,7 +314,7 @@ type answer struct {
 
 func ran(v durable.Verdict) bool { return v == durable.Run || v == durable.Replay }
 
-// A result is an account's answer.
+// A result is what an account's turn returns.
 type result struct {
 	balance int64
 	version uint64
@@ -342,7 +344,7 @@ func decodeResult(b []byte) (r result) {
 	return result{balance: balance, version: version, ended: len(b) > n+m}
 }
 
-// hash is the hash of a call's request.
+// hash returns the hash of a call's request.
 func (c *call) hash() uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %d %d %s", c.entity, c.method, c.amount, c.other)
@@ -351,7 +353,7 @@ func (c *call) hash() uint64 {
 
 const logName = "account"
 
-// body encodes a tell: add to an account.
+// body encodes a tell that adds amount to an account.
 func body(entity string, amount int64) []byte {
 	return append(binary.AppendVarint(nil, amount), entity...)
 }
@@ -361,15 +363,15 @@ func readBody(b []byte) (entity string, amount int64) {
 	return string(b[n:]), amount
 }
 
-// balanceOf is the number at the beginning of an encoded state, which is above the balance by the shift
-// of its version, or the change of an encoded event.
+// balanceOf decodes the number at the beginning of a state or an event. In a state it is the
+// balance plus shift; in an event it is the change of the balance.
 func balanceOf(state []byte) int64 {
 	balance, _ := binary.Varint(state)
 	return balance
 }
 
-// shift is how much states of a version have above the balance. A program that took a state for one of
-// another version would find another balance.
+// shift is added to the balance in states of a version. A program that mistakes the version of a
+// state thus reads a wrong balance.
 func shift(form uint32) int64 { return int64(form) << 40 }
 
 // added encodes an event: the change of the balance, and padding.
@@ -377,7 +379,7 @@ func added(change int64, padding int) []byte {
 	return append(binary.AppendVarint(nil, change), make([]byte, padding)...)
 }
 
-// fold is the balance of a state after events.
+// fold returns the number that a state has after events: the balance plus shift.
 func fold(state []byte, events [][]byte) int64 {
 	balance := balanceOf(state)
 	for _, e := range events {

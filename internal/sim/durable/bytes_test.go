@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestServerLosesAppends: a server has lost appends that it had acknowledged. The home has
-// them still, and appends them again in their order, before what came since.
+// TestServerLosesAppends: a server has lost acknowledged appends. The home still has them, and
+// appends them again in their order, before later commits.
 func TestServerLosesAppends(t *testing.T) {
 	for _, lost := range []int{1, 2, 3} {
 		d := newDesk(t, 1)
@@ -45,8 +45,8 @@ func TestServerLosesAppends(t *testing.T) {
 	}
 }
 
-// TestUnreadableBytes: a record, an append, a head or a table that is corrupt, or newer, is
-// an error that says so. One record spoils its entity only.
+// TestUnreadableBytes: a record, append, head or table that is corrupt, or of a later version, is
+// an error that says so. One such record makes only its own entity unreadable.
 func TestUnreadableBytes(t *testing.T) {
 	spoil := func(b []byte) []byte {
 		b = slices.Clone(b)
@@ -171,7 +171,8 @@ func (s *seat) unreadable(t *testing.T, id string, cause error) {
 	}
 }
 
-// TestAdvance: an idle shard appends something, so that its since does not hold up others.
+// TestAdvance: an idle shard appends something to move its since, which would otherwise keep the
+// store from trimming the stream of other shards.
 func TestAdvance(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.seat(0, 1).open()
@@ -189,8 +190,8 @@ func TestAdvance(t *testing.T) {
 	d.seat(0, 2).open().want("a", "1", 1)
 }
 
-// TestDeadLetters: a tell that nobody acknowledges is given up by a commit, after which it is
-// not sent again by any home, and its number is finished.
+// TestDeadLetters: a tell that is never acknowledged is given up by a commit. No home sends it
+// again after that, and its number is finished.
 func TestDeadLetters(t *testing.T) {
 	d := newDesk(t, 2)
 	target := durable.Target{Log: logName, Shard: 1}
@@ -227,8 +228,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestTellsAreAcknowledgedInTheLog: what has arrived is not sent again, by this home at once
-// and by the next one after a later append or a checkpoint; numbers are never used twice.
+// TestTellsAreAcknowledgedInTheLog: an acknowledged tell is not sent again: by this home at once,
+// and by the next home after a later append or a checkpoint. Numbers are never used twice.
 func TestTellsAreAcknowledgedInTheLog(t *testing.T) {
 	for _, checkpoint := range []bool{false, true} {
 		d := newDesk(t, 2)
@@ -270,8 +271,8 @@ func TestTellsAreAcknowledgedInTheLog(t *testing.T) {
 	}
 }
 
-// TestEndedEntity: it has no state, in the log and when its record is gone, and may begin
-// again.
+// TestEndedEntity: an ended entity has no state, in the log and when its record is gone, and may
+// begin again.
 func TestEndedEntity(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.seat(0, 1).open()
@@ -304,7 +305,7 @@ func TestEndedEntity(t *testing.T) {
 	d.seat(0, 4).open().want("a", "again", 1)
 }
 
-// TestTableOfManyParts: what is known of commands does not fit in one record.
+// TestTableOfManyParts: the table of known commands may need more than one record.
 func TestTableOfManyParts(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.seat(0, 1).open()

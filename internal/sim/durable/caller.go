@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A caller is a process that calls accounts. It sends a command again until it is
-// answered, or it has lost patience.
+// A caller is a process that calls accounts. It sends a command again and again until it is
+// answered or a time has passed.
 type caller struct {
 	r           *run
 	incarnation uint64
@@ -18,7 +18,7 @@ type caller struct {
 	open        map[uint64]bool
 }
 
-// An Operation is one call of a caller with its outcome, for a check of the history.
+// An Operation is one call with its outcome. A check of the history reads it.
 type Operation struct {
 	Caller   int
 	Account  string
@@ -39,7 +39,7 @@ func newCaller(r *run) *caller {
 	return c
 }
 
-// floor is the lowest number that is not finished.
+// floor returns the lowest number of a command that is not finished.
 func (c *caller) floor() uint64 {
 	for n := uint64(1); n <= c.number; n++ {
 		if c.open[n] {
@@ -49,8 +49,8 @@ func (c *caller) floor() uint64 {
 	return c.number + 1
 }
 
-// finished puts the finished numbers into a command. Half of the callers set all commands but the last
-// aside as stuck.
+// finished sets in a command which numbers are finished. Half of the callers declare all open
+// commands but the latest as stuck.
 func (c *caller) finished(command *durable.Command) {
 	command.Floor, command.Past, command.Stuck = c.floor(), 0, ""
 	open := slices.Sorted(maps.Keys(c.open))
@@ -59,7 +59,7 @@ func (c *caller) finished(command *durable.Command) {
 	}
 }
 
-// act calls, and calls again when that is done, until the faults end.
+// act makes one call after another until the faults end.
 func (c *caller) act(index int) {
 	r := c.r
 	if r.calm {
@@ -93,7 +93,7 @@ func (c *caller) act(index int) {
 	c.call(index, in, r.between(2*time.Second, 20*time.Second), next)
 }
 
-// call does one operation, and adds it to the history.
+// call performs one operation and adds it to the history.
 func (c *caller) call(index int, in call, patience time.Duration, done func(Operation)) {
 	r := c.r
 	c.number++
@@ -134,7 +134,7 @@ func (c *caller) call(index int, in call, patience time.Duration, done func(Oper
 				r.counts.Answered++
 				finish()
 			case a.verdict == durable.BelowFloor, a.verdict == durable.Mismatch:
-				r.w.fail("command %d of caller %d: verdict %d, though it is not finished", number, index, a.verdict)
+				r.w.fail("command %d of caller %d: got verdict %d, but the caller has not finished the command", number, index, a.verdict)
 			}
 		})
 		r.w.after(r.w.between(100*time.Millisecond, 500*time.Millisecond), try)

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// TestClock: a clock that is set changes the wall time, and not what has passed between two readings.
+// TestClock: setting a clock changes the wall time, and not the time between two readings.
 func TestClock(t *testing.T) {
 	w := &world{}
 	c := &clock{w: w}
@@ -32,10 +32,10 @@ func (s *seat) set(skew time.Duration) {
 	s.d.server.judge.skew = max(s.d.server.judge.skew, skew.Abs())
 }
 
-// saved has everything written to records.
+// saved writes all commits to records.
 func (s *seat) saved(id string) { s.save(id) }
 
-// swept has a sweep find an entity.
+// swept runs a sweep that finds an entity.
 func (s *seat) swept(id string) {
 	s.save(id)
 	s.core.Advance(s.now())

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A coordinator gives shards to homes. Its epochs may fall, when its term record is
-// lost; it may take the living for dead, and change its mind during a move.
+// A coordinator allocates shards to homes, and is wrong at times: its epochs fall when its term
+// record is lost, it takes living homes for dead, and it cancels moves.
 type coordinator struct {
 	r      *run
 	epoch  uint64
@@ -18,14 +18,14 @@ type coordinator struct {
 	mute   time.Duration           // until when it does nothing, because it starts again
 }
 
-// place is where a shard is.
+// place says where a shard is.
 type place struct {
 	home  *home
 	epoch uint64
 	to    *home // it moves there once home has given it up; nil means it stays
 }
 
-// held is a shard that a home has.
+// held is a shard that a home reports as its own.
 type held struct {
 	shard int
 	epoch uint64
@@ -45,7 +45,7 @@ func newCoordinator(r *run) *coordinator {
 	return c
 }
 
-// hear takes a home's report about itself.
+// hear handles a home's report: its shards, and the epochs that it met in the store or gave up.
 func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	if c.r.w.now < c.mute {
 		return
@@ -94,8 +94,9 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	c.lease(h)
 }
 
-// lease lets a home answer reads by itself, for the shards that it has and under the epochs
-// that it has them: a home that was taken for dead, and is heard again, may have others yet.
+// lease lets a home answer reads by itself for leaseTime, for the shards and epochs that the
+// coordinator has given it. A home that was taken for dead and is heard again may still have other
+// ones, which get no lease.
 func (c *coordinator) lease(h *home) {
 	until := c.r.w.now + leaseTime
 	for _, shard := range c.r.shards() {
@@ -111,7 +112,7 @@ func (c *coordinator) lease(h *home) {
 	}
 }
 
-// order sends a home an order, which f carries out there.
+// order runs f at home h, unless the message to it is lost.
 func (c *coordinator) order(h *home, f func()) {
 	c.r.message(func() {
 		if !h.cutControl && !h.cutCluster {
@@ -132,8 +133,7 @@ func (c *coordinator) assign(shard int, p *place) {
 	c.order(h, func() { h.assign(shard, epoch) })
 }
 
-// tick places shards without a home, and takes those of dead processes once their leases have
-// ended.
+// tick allocates shards that have no home, or whose home is dead and has no lease.
 func (c *coordinator) tick() {
 	c.r.w.after(50*time.Millisecond, c.tick)
 	if c.r.w.now < c.mute {
@@ -161,7 +161,7 @@ func (c *coordinator) tick() {
 	}
 }
 
-// choose returns a home that is heard of, other than the given one.
+// choose returns a random living home other than the given one.
 func (c *coordinator) choose(not *home) *home {
 	var all []*home
 	for _, h := range c.r.homes {
@@ -175,7 +175,7 @@ func (c *coordinator) choose(not *home) *home {
 	return all[c.r.w.random.IntN(len(all))]
 }
 
-// move begins a planned move.
+// move begins to move a shard to another home.
 func (c *coordinator) move(shard int) {
 	p := c.places[shard]
 	if p == nil || p.to != nil || c.gone[p.home] {
@@ -186,7 +186,7 @@ func (c *coordinator) move(shard int) {
 	}
 }
 
-// cancel takes a decision back: the shard goes back to its former home, from wherever it is now.
+// cancel cancels a move: it gives the shard back to its former home, wherever the shard is.
 func (c *coordinator) cancel(shard int, back *home) {
 	p := c.places[shard]
 	if p == nil || c.gone[back] || c.r.w.now < c.leased[p.home] && p.home != back {
@@ -196,7 +196,8 @@ func (c *coordinator) cancel(shard int, back *home) {
 	c.give(shard, back)
 }
 
-// forget loses the term record: its knowledge then comes from the homes, and epochs begin lower.
+// forget loses the term record. The coordinator then learns from the homes what it knew, and epochs
+// begin lower.
 func (c *coordinator) forget() {
 	c.epoch -= min(c.epoch, uint64(c.r.w.random.IntN(20)))
 	c.r.w.trace("the coordinator starts again at epoch %d", c.epoch)
@@ -210,7 +211,7 @@ func (c *coordinator) forget() {
 	clear(c.gone)
 }
 
-// homeOf returns the home of the shard, as far as the coordinator knows.
+// homeOf returns the home of a shard as the coordinator knows it, or nil.
 func (c *coordinator) homeOf(shard int) *home {
 	if p := c.places[shard]; p != nil {
 		return p.home

@@ -1,34 +1,37 @@
-// Package durable runs the core of durable shards, internal/core/durable, in virtual
-// time over a faulty store of its own.
-// Several homes drive the core. A coordinator places the shards and may be wrong.
-// Callers send a command again until it is answered. The faults are crashes,
-// pauses, partitions, moves that are cancelled, lost term records, clocks that differ
-// and are set forward and back, and a store that is slow, unavailable or restarted,
-// loses answers, and returns stale reads.
-// One seed is one run. In a quarter of them the shards are those of singletons, which claim
-// above the head that they find; with journals and versions of the state as in the others.
+// Package durable runs the core of durable shards, internal/core/durable, in virtual time over its
+// own faulty store.
 //
-// A judge sees everything that the store applies and everything that leaves a
-// home. It has its own reading of the log, and tests after every step:
+// Several homes drive the core. A coordinator places the shards and may be wrong. Callers send a
+// command again until it is answered. The faults are crashes, pauses, partitions, cancelled moves,
+// lost term records, and clocks that differ and jump. The store is slow, unavailable or restarted,
+// loses answers and returns stale reads. One seed is one run. In a quarter of the runs the shards
+// are those of singletons, which claim above the head that they find; these runs have journals and
+// versions of the state like others.
 //
-//  1. Appends that count belong to claims of growing epochs; nothing is appended
+// A judge sees everything that the store applies and everything that leaves a home. It has its own
+// code to read the log, and checks after every step:
+//
+//  1. Appends that count belong to claims of growing epochs. Nothing is appended
 //     under a claim that is not the highest.
-//  2. Commits that count can be recovered: from the log from the head's since on, or from
-//     a record.
-//  3. Versions of an entity grow by one, in records too, and a record has only
-//     committed state; a command is applied once.
-//  4. Nothing leaves a home before the log has the state that it saw.
-//  5. Only the writer of the head changes records.
-//  6. The memory of the core is bounded; after the last fault every entity answers,
-//     and every tell has arrived once, within a stated time.
-//  7. Events have numbers in the order of their log. A follower reads each one as the
-//     log has it, and none is deleted before the settings of the journal allow that.
-//  8. A turn sees the state of the commit before it, unless that has ended or has expired by the
-//     clock of a home; then it sees nothing. So an entity that has expired never comes
-//     back with its old state, and nothing that was acknowledged is lost before its time.
-//  9. No state is replaced by one of an earlier version: a program refuses states of later ones.
+//  2. Commits that count can be recovered: from a record, or from the log as far
+//     back as the head's since.
+//  3. Versions of an entity grow by one, in records too. A record has only
+//     committed state. A command is applied once.
+//  4. An answer leaves a home only when the log has the state that it saw.
+//  5. Only the home that wrote the head changes records.
+//  6. The memory of the core is bounded. Within a stated time after the last fault
+//     every entity answers, and every tell has arrived once.
+//  7. Events are numbered in the order of their log. A follower reads each event as
+//     the log has it, and none is deleted before the journal's settings allow that.
+//  8. A turn sees the state of the commit before it, unless the entity has ended or,
+//     by the clock of a home, expired; then the turn sees nothing. So an expired
+//     entity never comes back with its old state, and nothing acknowledged is lost
+//     before its time.
+//  9. A state never replaces one of a later version, because a program refuses
+//     later versions.
+//  10. A tell is committed by one turn only.
 //
-// The history of each entity is linearizable: a call that began after another
-// had been answered sees at least the same state. shardtest/linear gives the histories of
-// some seeds to porcupine as well.
+// The history of each entity is linearizable: a call that began after another had been answered
+// sees the same state or a later one. shardtest/linear also checks the histories of some seeds with
+// porcupine.
 package durable

@@ -23,7 +23,7 @@ func (s *seat) lasting(id, state string, ttl time.Duration, events ...[]byte) {
 	s.run()
 }
 
-// absent requires that nothing is seen of an entity.
+// absent requires that a read sees nothing of an entity.
 func (s *seat) absent(id string) {
 	s.d.t.Helper()
 	if l := s.state(id); l.Found || l.State != nil || l.Err != nil {
@@ -31,8 +31,9 @@ func (s *seat) absent(id string) {
 	}
 }
 
-// TestExpired: nothing is seen of an entity after its time, whether it is active, passivated, or
-// in the log alone, here and after a move; until then it is there. What commits anew begins anew.
+// TestExpired: a turn sees nothing of an entity after it has expired, and sees it until then,
+// whether the entity is active, passivated, or only in the log, here and after a move. A later
+// commit begins a new life.
 func TestExpired(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -214,8 +215,8 @@ func TestExpiredIsFollowedOnTheWay(t *testing.T) {
 	}
 }
 
-// TestSweepIsLate: what a sweep was told of a record may be overtaken: the entity is active again, and its
-// new record is written before the answer comes. It stays.
+// TestSweepIsLate: what a sweep has read of a record may be out of date: the entity is active
+// again, and its new record is written before the sweep's answer arrives. That record stays.
 func TestSweepIsLate(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.seat(0, 1).open()

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A follower reads the journal of one shard, and has each event compared with the log. It
-// outlives every home.
+// A follower reads the journal of one shard and compares each event with the log. It is no part of
+// a home, and never crashes.
 type follower struct {
 	r     *run
 	shard int
@@ -25,7 +25,7 @@ func newFollower(r *run, shard int) *follower {
 	return f
 }
 
-// reader is the process that followers ask from; it is none of the homes.
+// reader is the process in which followers run. It is not one of the homes.
 var reader = &home{name: "follower"}
 
 func (f *follower) poll() {
@@ -70,11 +70,11 @@ func (f *follower) read() {
 			f.pass(e.Place.Number)
 		}
 		if e.Place.Number != f.place.Number+1 || e.Place.Number > uint64(len(all)) {
-			w.fail("invariant 7: event %d is read behind %d of %d", e.Place.Number, f.place.Number, len(all))
+			w.fail("invariant 7: event %d is read after event %d; the log has %d events", e.Place.Number, f.place.Number, len(all))
 			return
 		}
 		if want := all[e.Place.Number-1]; want.entity != e.Entity || want.version != e.Version || !bytes.Equal(want.event, e.Event) {
-			w.fail("invariant 7: event %d is of %s v%d, in the log of %s v%d", e.Place.Number, e.Entity, e.Version, want.entity, want.version)
+			w.fail("invariant 7: event %d was read as one of %s v%d, but the log has it of %s v%d", e.Place.Number, e.Entity, e.Version, want.entity, want.version)
 			return
 		}
 		f.place, f.begun = e.Place, true
@@ -87,7 +87,8 @@ func (f *follower) read() {
 	}
 }
 
-// pass goes on at the oldest event that is kept. The judge has seen why those before it are gone.
+// pass continues at event next, the oldest that is kept. The judge has checked that earlier ones
+// could be deleted.
 func (f *follower) pass(next uint64) {
 	if f.r.plan.journaling.Followers {
 		f.r.w.fail("invariant 7: events %d to %d were deleted before they were read", f.place.Number+1, next-1)
@@ -96,8 +97,8 @@ func (f *follower) pass(next uint64) {
 	f.place, f.begun = durable.Place{Chunk: 1, Number: next - 1}, true
 }
 
-// errNoAnswer: the store has not answered.
-var errNoAnswer = errors.New("no answer")
+// errNoAnswer means that the store has not answered.
+var errNoAnswer = errors.New("the store has not answered")
 
 func (f *follower) get(ids ...string) ([]store.Record, error) {
 	a, err := f.r.server.serve(reader, f.shard, durable.Request{Op: durable.OpGet, IDs: ids})

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// few are limits under which a generation has four commits.
+// few are limits with which a generation has four commits.
 var few = durable.Limits{TailCommits: 8}
 
 // lose has the server lose all appends of the shard behind a position, with what the judge knows of
@@ -100,8 +100,8 @@ func TestAppendsLostDuringACheckpoint(t *testing.T) {
 	d.limited(0, 2, few).open().want("hot", "2", 3)
 }
 
-// TestAppendsLostAfterAGeneration: the same where the next checkpoint begins when the first of the lost
-// appends is there again.
+// TestAppendsLostAfterAGeneration: as TestAppendsLostDuringACheckpoint, but the next checkpoint
+// begins when the first of the lost appends is in the log again.
 func TestAppendsLostAfterAGeneration(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.limited(0, 1, few).open()
@@ -177,7 +177,7 @@ func TestEventsAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestManyGenerations: more than a generation's number tells apart.
+// TestManyGenerations: more generations begin than their number can distinguish.
 func TestManyGenerations(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.limited(0, 1, durable.Limits{TailCommits: 2}).open()

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A home is a process that has shards. It drives the cores as internal/driver/durablehost does.
+// A home is a process that has shards. It drives their cores like internal/driver/durablehost.
 type home struct {
 	r           *run
 	name        string
@@ -42,7 +42,8 @@ func newHome(r *run) *home {
 	return h
 }
 
-// verify has all shards look at the store, if it was away since the last time.
+// verify makes all shards of the home compare themselves with the store, if the store was put back
+// since the last time.
 func (h *home) verify() {
 	if h.cutStore || h.putBacks == h.r.server.putBacks || h.r.w.now < h.r.server.downTill {
 		return
@@ -56,7 +57,7 @@ func (h *home) verify() {
 	}
 }
 
-// do runs f in the process: now, or when it goes on, or never.
+// do runs f in the process: at once, when a frozen process goes on, or never if it is dead.
 func (h *home) do(f func()) {
 	switch {
 	case h.dead:
@@ -67,7 +68,7 @@ func (h *home) do(f func()) {
 	}
 }
 
-// later runs f in the process after a while.
+// later runs f in the process after d.
 func (h *home) later(d time.Duration, f func()) { h.r.w.after(d, func() { h.do(f) }) }
 
 func (h *home) thaw() {
@@ -111,7 +112,7 @@ func copyOf(m map[int]uint64) map[int]uint64 {
 	return c
 }
 
-// assign is the coordinator's word that the home has a shard.
+// assign handles the coordinator's order to claim a shard under an epoch.
 func (h *home) assign(shard int, epoch uint64) {
 	if t := h.tenures[shard]; t != nil {
 		if t.epoch >= epoch {
@@ -137,7 +138,7 @@ func (h *home) assign(shard int, epoch uint64) {
 	}
 }
 
-// leave is the coordinator's word that the shard goes elsewhere.
+// leave handles the coordinator's order to give a shard up, because it moves.
 func (h *home) leave(shard int, epoch uint64) {
 	if t := h.tenures[shard]; t != nil && t.epoch <= epoch {
 		t.leaving = true
@@ -154,7 +155,7 @@ func (h *home) leave(shard int, epoch uint64) {
 	}
 }
 
-// receive takes a call that came.
+// receive handles an arriving call.
 func (h *home) receive(c *call) {
 	r := h.r
 	shard := r.shardOf(c.entity)

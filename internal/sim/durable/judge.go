@@ -17,7 +17,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A judge knows the truth, and compares. It reads the log by its own rules.
+// A judge knows what the log has and compares everything with it. It has its own code to read the
+// log.
 type judge struct {
 	server *server
 	// blind: it judges nothing, because a server has lost what the judge knows of; and positions are used
@@ -34,14 +35,14 @@ type judge struct {
 	journaling durable.Journal // how long events are kept
 }
 
-// A turn is a turn that is about to commit, as its home saw it.
+// A turn is a turn that is about to commit, as its home sees it.
 type turn struct {
 	at           time.Time // when it began
 	base, change int64
 	fresh        bool // it saw nothing of the account
 }
 
-// began notes a turn, whose commit is compared with what the log has.
+// began records a turn, to be compared with its commit in the log.
 func (j *judge) began(t *tenure, c durable.Command, now turn) {
 	j.turns[turnKey(t.shard, t.home.incarnation, t.core.Epoch(), commandKeyOf(c))] = now
 }
@@ -50,7 +51,7 @@ func turnKey(shard int, incarnation, epoch uint64, command string) string {
 	return fmt.Sprintf("%d %x %d %s", shard, incarnation, epoch, command)
 }
 
-// truth is the content of a shard's log.
+// truth is the content of a shard's log, as the judge has read it.
 type truth struct {
 	claim    *wire.DurableAppend
 	head     *wire.DurableHead
@@ -71,7 +72,7 @@ type truth struct {
 	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
 
-// A commit is a commit that counts.
+// A commit is a commit in the log that counts, because no higher claim precedes it.
 type commit struct {
 	position store.Position
 	version  uint64
@@ -84,17 +85,19 @@ type commit struct {
 	key      string    // of its command in judge.applied; "" means none
 }
 
-// gone reports whether an entity ended with that commit, or has expired since by the clock of some home.
+// gone reports whether, after commit c, the entity has ended, or has expired by the clock of any
+// home.
 func (j *judge) gone(c commit) bool { return c.gone(j.server.w.clock().Add(j.skew)) }
 
-// surelyGone is gone by the clocks of all homes.
+// surelyGone reports whether, after commit c, the entity has ended, or has expired by the clocks of
+// all homes.
 func (j *judge) surelyGone(c commit) bool { return c.gone(j.server.w.clock().Add(-j.skew)) }
 
 func (c commit) gone(at time.Time) bool {
 	return c.ordinal == 0 || c.ended || c.expires != 0 && at.UnixMilli() >= c.expires
 }
 
-// balance is what callers are told.
+// balance returns the balance that callers get after the commit.
 func (c commit) balance() int64 {
 	if c.ended {
 		return 0
@@ -110,7 +113,7 @@ type recorded struct {
 	at      int64 // by the clock of its home
 }
 
-// is reports whether a record has the state of the commit.
+// is reports whether record r has the state of the commit.
 func (c commit) is(r *wire.DurableRecord) bool {
 	if c.form != r.GetForm() {
 		return false
@@ -130,10 +133,10 @@ func newJudge(s *server) *judge {
 	return j
 }
 
-// decode reads a message without the core's help.
+// decode decodes a message without the code of the core.
 func decode(b []byte, m proto.Message) error {
 	if len(b) < 5 {
-		return fmt.Errorf("%d bytes", len(b))
+		return fmt.Errorf("decode a message: got %d bytes, want at least 5", len(b))
 	}
 	return proto.Unmarshal(b, m)
 }
@@ -197,7 +200,7 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 		if t.tainted {
 			return nil
 		}
-		return fmt.Errorf("invariant 1: an append under epoch %d, claim %d, the highest claim is of epoch %d, %d",
+		return fmt.Errorf("invariant 1: append under epoch %d, claim %d, but the highest claim is %[4]d of epoch %[3]d",
 			a.GetEpoch(), a.GetClaim(), c.GetEpoch(), c.GetClaim())
 	}
 	for _, e := range a.GetEntries() {
@@ -221,7 +224,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	for _, tell := range c.GetTells() {
 		key := tellKey(shard, tell.GetShard(), tell.GetNumber())
 		if was, twice := j.told[key]; twice && was != turn {
-			return fmt.Errorf("invariant 10: %s: tell %s was told by %s, and now by %s", id, key, was, turn)
+			return fmt.Errorf("invariant 10: %s: tell %s was committed by turn %s, and now by turn %s", id, key, was, turn)
 		}
 		j.told[key] = turn
 	}
@@ -240,7 +243,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 		before = all[len(all)-1]
 	}
 	if again := j.gone(before) && c.GetVersion() == 1; c.GetVersion() != before.version+1 && !again && !t.tainted {
-		return fmt.Errorf("invariant 3: %s: version %d behind %d", id, c.GetVersion(), before.version)
+		return fmt.Errorf("invariant 3: %s: version %d is committed after version %d", id, c.GetVersion(), before.version)
 	}
 	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), 2 * uint64(len(t.entities[id])+1), c.GetExpires(), c.GetForm(), j.server.w.clock(), ""}
 	if c.GetFolded() {
@@ -262,7 +265,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	t.entities[id] = append(t.entities[id], now)
 	if c.GetCommand() == nil { // it notes that the entity has expired
 		if !c.GetEnded() || !j.gone(before) {
-			return fmt.Errorf("invariant 8: %s v%d is no command's, and ends what lives", id, c.GetVersion())
+			return fmt.Errorf("invariant 8: %s v%d has no command, but ends an entity that has not expired", id, c.GetVersion())
 		}
 		return nil
 	}
@@ -272,12 +275,12 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 		row := fmt.Sprintf("%d>%s", from, id)
 		dead := j.shards[int(from)].tells[key] // given up: a copy on its way may still run
 		if last := t.told[row]; number < last && !dead && !t.tainted && !j.shards[int(from)].tainted {
-			return fmt.Errorf("order of tells: %s: number %d of shard %d is applied behind number %d", id, number, from, last)
+			return fmt.Errorf("order of tells: %s: tell %d of shard %d is applied after tell %d", id, number, from, last)
 		}
 		t.told[row] = max(t.told[row], number)
 	}
 	if was, twice := j.applied[key]; twice && !t.tainted {
-		return fmt.Errorf("invariant 3: %s: command %s was applied at %d, and now at %d", id, key, was.position, p)
+		return fmt.Errorf("invariant 3: %s: command %s was applied at position %d, and again at %d", id, key, was.position, p)
 	}
 	j.applied[key] = now
 	for _, tell := range c.GetTells() {
@@ -288,26 +291,26 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	return nil
 }
 
-// follows is invariants 8 and 9: a commit follows from the one before it, which had not expired when
-// its turn began, or from nothing; and the one before was not of a later version.
+// follows checks invariants 8 and 9 for a commit and the one before it in the same entity. t is the
+// turn of the later commit.
 func (j *judge) follows(before, now commit, t turn) error {
 	gone := before.gone(t.at)
 	switch {
 	case gone && !t.fresh:
-		return fmt.Errorf("invariant 8: its turn at %v saw %d, though nothing was left", t.at, t.base)
+		return fmt.Errorf("invariant 8: the turn at %v saw balance %d, but the entity had expired or ended", t.at, t.base)
 	case t.fresh && j.gone(before): // another home's clock may be ahead
 		gone = true
 	case !gone && (t.fresh || t.base != before.balance()):
-		return fmt.Errorf("invariant 8: its turn at %v saw %d, fresh %v, and the log had %d", t.at, t.base, t.fresh, before.balance())
+		return fmt.Errorf("invariant 8: the turn at %v saw balance %d, fresh %v, but the log had %d", t.at, t.base, t.fresh, before.balance())
 	case !now.ended && now.balance() != t.base+t.change:
-		return fmt.Errorf("invariant 8: %d, want %d and %d", now.balance(), t.base, t.change)
+		return fmt.Errorf("invariant 8: balance %d, want the sum of %d and %d", now.balance(), t.base, t.change)
 	case !gone && !now.ended && before.form > now.form:
 		return fmt.Errorf("invariant 9: a state of version %d replaces one of version %d", now.form, before.form)
 	}
 	return nil
 }
 
-// head judges a head that the store has applied.
+// head judges a new head that the store has applied.
 func (j *judge) head(shard int, h store.Head) error {
 	if j.blind {
 		return nil
@@ -322,7 +325,7 @@ func (j *judge) head(shard int, h store.Head) error {
 		return err
 	}
 	if was := t.head; was != nil && !t.tainted && (now.GetEpoch() < was.GetEpoch() || now.GetEpoch() == was.GetEpoch() && now.GetIncarnation() != was.GetIncarnation()) {
-		return fmt.Errorf("invariant 1: a head of epoch %d, home %x, behind one of epoch %d, home %x",
+		return fmt.Errorf("invariant 1: head of epoch %d, home %x, follows one of epoch %d, home %x",
 			now.GetEpoch(), now.GetIncarnation(), was.GetEpoch(), was.GetIncarnation())
 	}
 	t.head = now
@@ -345,7 +348,7 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 		return err
 	}
 	if h.GetIncarnation() != incarnation {
-		return fmt.Errorf("invariant 5: %x writes records, the head is of %x", incarnation, h.GetIncarnation())
+		return fmt.Errorf("invariant 5: home %x writes records, but home %x wrote the head", incarnation, h.GetIncarnation())
 	}
 	for _, c := range changes {
 		if len(c.Value) == 0 && c.ID[0] == 'j' {
@@ -363,7 +366,7 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 		}
 		if len(c.Value) == 0 {
 			if !slices.ContainsFunc(all, j.gone) {
-				return fmt.Errorf("invariant 3: the record of %s is deleted, which never ended", c.ID[1:])
+				return fmt.Errorf("invariant 3: the record of %s is deleted, but the entity has not ended or expired", c.ID[1:])
 			}
 			continue
 		}
@@ -374,13 +377,14 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 		if !slices.ContainsFunc(all, func(x commit) bool {
 			return x.version == r.GetVersion() && (r.GetEnded() && j.gone(x) || x.is(r))
 		}) {
-			return fmt.Errorf("invariant 3: the record of %s has version %d, which was not committed so", c.ID[1:], r.GetVersion())
+			return fmt.Errorf("invariant 3: the record of %s has a state of version %d that was not committed", c.ID[1:], r.GetVersion())
 		}
 	}
 	return nil
 }
 
-// deleted judges the deletion of a chunk of a journal: nothing asks for its events any more.
+// deleted checks that a chunk of a journal may be deleted: the journal's settings keep none of its
+// events.
 func (j *judge) deleted(shard int, value []byte) error {
 	chunk, keep := &wire.DurableChunk{}, j.journaling
 	if len(value) == 0 || j.shards[shard].crashed {
@@ -394,19 +398,19 @@ func (j *judge) deleted(shard int, value []byte) error {
 		age := j.server.w.clock().Sub(time.UnixMilli(e.GetAt()))
 		switch {
 		case keep.Age == 0 && keep.Events == 0 && !keep.Followers:
-			return fmt.Errorf("invariant 7: event %d is deleted, and all are kept", e.GetNumber())
+			return fmt.Errorf("invariant 7: event %d is deleted, but the journal keeps all events", e.GetNumber())
 		// A chunk goes by the stamp of its last event, which another home may have written: each of the
 		// two stamps and the clock that is read now differ from the true time by skew at most.
 		case keep.Age > 0 && age < keep.Age-3*j.skew-time.Millisecond:
-			return fmt.Errorf("invariant 7: event %d is deleted %v after its commit, and kept for %v", e.GetNumber(), age, keep.Age)
+			return fmt.Errorf("invariant 7: event %d is deleted %v after its commit, but the journal keeps events for %v", e.GetNumber(), age, keep.Age)
 		case keep.Events > 0 && all-e.GetNumber() < keep.Events:
-			return fmt.Errorf("invariant 7: event %d of %d is deleted, and the last %d are kept", e.GetNumber(), all, keep.Events)
+			return fmt.Errorf("invariant 7: event %d of %d is deleted, but the journal keeps the last %d", e.GetNumber(), all, keep.Events)
 		}
 	}
 	return nil
 }
 
-// recoverable is invariant 2.
+// recoverable checks invariant 2 for a shard, unless a server was put back.
 func (j *judge) recoverable(shard int) error {
 	if j.blind || j.shards[shard].crashed {
 		return nil
@@ -414,12 +418,12 @@ func (j *judge) recoverable(shard int) error {
 	return j.has(shard)
 }
 
-// has is recoverable for a shard whose server was never put back.
+// has checks invariant 2 for a shard, also after a server was put back.
 func (j *judge) has(shard int) error {
 	t := j.shards[shard]
 	since := j.server.head(shard).Since
 	if begun := t.first > 0 && (since > 0 || !t.crashed); begun && !j.server.whole(shard, max(since, t.first)) {
-		return fmt.Errorf("invariant 2: the log begins after %d, from where the head needs it", since)
+		return fmt.Errorf("invariant 2: the log begins after position %d, from which on the head needs it", since)
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		all := t.entities[id]
@@ -433,20 +437,21 @@ func (j *judge) has(shard int) error {
 			continue
 		}
 		if rec.Revision == store.None {
-			return fmt.Errorf("invariant 2: %s v%d at %d is before since %d, and has no record", id, last.version, last.position, since)
+			return fmt.Errorf("invariant 2: %s v%d at position %d is before since %d, but has no record", id, last.version, last.position, since)
 		}
 		if err := decode(rec.Value, r); err != nil {
 			return err
 		}
 		if r.GetVersion() != last.version || !r.GetEnded() && (last.ended || !last.is(r)) || r.GetEnded() && !j.gone(last) {
-			return fmt.Errorf("invariant 2: %s v%d at %d is before since %d, and its record has v%d", id, last.version, last.position, since, r.GetVersion())
+			return fmt.Errorf("invariant 2: %s v%d at position %d is before since %d, but its record has v%d", id, last.version, last.position, since, r.GetVersion())
 		}
 	}
 	return nil
 }
 
-// ordinal is invariant 4: an answer that leaves a home saw an entity as the log has it. It returns
-// twice how many commits the entity had then, over all its lives, and one more if it had expired.
+// ordinal checks invariants 4 and 8 for an answer that leaves a home: the log has the state that it
+// saw. It returns twice the number of commits that the entity had then, over all its lives, plus
+// one if it had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	t := j.shards[shard]
 	if t.tainted {
@@ -467,17 +472,17 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 			continue
 		}
 		if !r.at.IsZero() && c.gone(r.at) {
-			return 0, fmt.Errorf("invariant 8: something leaves that saw %s v%d at %v, when nothing was left of it", id, r.version, r.at)
+			return 0, fmt.Errorf("invariant 8: an answer leaves that saw %s v%d at %v, when the entity had expired or ended", id, r.version, r.at)
 		}
 		return c.ordinal, nil
 	}
 	if r.version > 0 {
-		return 0, fmt.Errorf("invariant 4: something leaves that saw %s v%d as %d, the log has %d commits", id, r.version, r.balance, len(all))
+		return 0, fmt.Errorf("invariant 4: an answer leaves that saw %s v%d with balance %d, which is none of the %d commits in the log", id, r.version, r.balance, len(all))
 	}
 	return 0, nil
 }
 
-// nothing is ordinal for an answer of a turn that saw nothing of the entity.
+// nothing does the same as ordinal for an answer whose turn saw no state of the entity.
 func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	for _, c := range slices.Backward(all) {
 		switch {
@@ -488,15 +493,15 @@ func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 		}
 	}
 	if len(all) > 0 && !r.at.IsZero() && all[0].at.Before(r.real) {
-		return 0, fmt.Errorf("invariant 8: something leaves that saw nothing of %s at %v, which lives", id, r.at)
+		return 0, fmt.Errorf("invariant 8: an answer leaves that saw no state of %s at %v, but the entity lives", id, r.at)
 	}
 	return 0, nil
 }
 
-// checkHistory reports an account whose operations could not have run one after another.
-// Each answer has the version that it saw, and so the order is known: a call that began after
-// another had been answered saw the same version or a later one, and writes have versions
-// of their own.
+// checkHistory returns an error if the operations of an account could not have run one after
+// another. It knows their order by the version that each answer saw: a call that began after
+// another had been answered must see the same version or a later one, and no two writes have the
+// same version.
 func checkHistory(all []Operation) error {
 	of := map[string][]Operation{}
 	for _, op := range all {
@@ -510,12 +515,12 @@ func checkHistory(all []Operation) error {
 		wrote := map[uint64]bool{}
 		for _, op := range ops {
 			if b, known := balances[op.Version]; known && b != op.Balance {
-				return fmt.Errorf("linearizability: %s v%d was seen as %d and as %d", id, op.Version, b, op.Balance)
+				return fmt.Errorf("linearizability: %s v%d was seen with balances %d and %d", id, op.Version, b, op.Balance)
 			}
 			balances[op.Version] = op.Balance
 			if !op.Read {
 				if wrote[op.Version] {
-					return fmt.Errorf("linearizability: %s v%d is the answer to two writes", id, op.Version)
+					return fmt.Errorf("linearizability: two writes of %s were answered with v%d", id, op.Version)
 				}
 				wrote[op.Version] = true
 			}

@@ -24,7 +24,7 @@ func (s *seat) key(id, key, state string) {
 	}
 }
 
-// verdict requires what becomes of a command that the table has forgotten.
+// verdict checks the verdict on a command that the table has forgotten.
 func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, answer string) {
 	s.d.t.Helper()
 	s.state(id)

@@ -31,8 +31,8 @@ func (d *desk) appends(shard int) (counts []int) {
 	return counts
 }
 
-// TestCommitsShareAnAppend: what comes before an append begins, or while one is under way, is in
-// one, as far as it fits.
+// TestCommitsShareAnAppend: commits that come before an append begins, or while one is under way,
+// share one append as far as they fit.
 func TestCommitsShareAnAppend(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.limited(0, 1, durable.Limits{AppendBytes: 1000}).open()
@@ -55,7 +55,7 @@ func TestCommitsShareAnAppend(t *testing.T) {
 	}
 }
 
-// TestCommitTooLarge: it fails its turn alone, and before it is sent.
+// TestCommitTooLarge: a commit that is too large fails only its turn, before it is sent.
 func TestCommitTooLarge(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.limited(0, 1, durable.Limits{AppendBytes: 1000}).open()
@@ -74,8 +74,8 @@ func TestCommitTooLarge(t *testing.T) {
 	}
 }
 
-// TestStoreTakesLess: the store's own limit is lower than the shard believes. What several
-// commits have is divided; one commit that is too large ends the shard with an error.
+// TestStoreTakesLess: the store's limit is lower than the shard assumes. An append of several
+// commits is divided; one commit that is too large ends the shard with an error.
 func TestStoreTakesLess(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.seat(0, 1).open()
@@ -105,7 +105,7 @@ func TestStoreTakesLess(t *testing.T) {
 	}
 }
 
-// TestOverloaded: what is kept is bounded, and beyond it calls are refused.
+// TestOverloaded: the commands that a shard remembers are bounded, and further calls are refused.
 func TestOverloaded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -167,7 +167,7 @@ func TestOverloaded(t *testing.T) {
 	}
 }
 
-// TestFloor: what its caller has finished is forgotten, and never runs again.
+// TestFloor: a command that its caller has finished is forgotten, and never runs again.
 func TestFloor(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.seat(0, 1).open()
@@ -251,7 +251,7 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 	look(b, durable.BelowFloor, durable.BelowFloor)
 }
 
-// TestFloorInTheLog: the floor of a command is known to who reads the log.
+// TestFloorInTheLog: a home that reads the log learns the floor of each command.
 func TestFloorInTheLog(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.seat(0, 1).open()

@@ -28,7 +28,7 @@ func TestLosses(t *testing.T) {
 // losingEntities is how many entities a losing run has.
 const losingEntities = 4
 
-// A losing is one such run.
+// A losing is a run of one shard whose server loses acknowledged appends.
 type losing struct {
 	t      *testing.T
 	d      *desk

@@ -68,8 +68,8 @@ func TestCheckpointBeforeTheRepetition(t *testing.T) {
 	b.verdict("k", keyed("two"), durable.Replay, "answer to 2")
 }
 
-// TestHalfOfTheRepetition: the same where so many commits are lost that a part of them, appended again,
-// is enough for a checkpoint.
+// TestHalfOfTheRepetition: as TestCheckpointBeforeTheRepetition, but so many commits are lost that
+// a part of them, appended again, is enough for a checkpoint.
 func TestHalfOfTheRepetition(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.limited(0, 1, few).open()

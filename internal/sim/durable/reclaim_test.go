@@ -101,8 +101,8 @@ func TestClaimAtSince(t *testing.T) {
 	c.want("x", "1", 1)
 }
 
-// TestClaimAtSinceOfAnother: the same where records have all, and since was the claim of a former home. The
-// next one opens the shard.
+// TestClaimAtSinceOfAnother: as TestClaimAtSince, but records have all states, and since was the
+// claim of a former home. The next home opens the shard.
 func TestClaimAtSinceOfAnother(t *testing.T) {
 	d := blindDesk(t)
 	a := d.seat(0, 1).open()

@@ -13,7 +13,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// An image is what a server had on its disk at one moment: if the machine crashes, it comes back with that.
+// An image is what a server had on its disk at one moment, with which it comes back after a crash
+// of its machine.
 type image struct {
 	position store.Position
 	revision store.Revision
@@ -29,7 +30,7 @@ func (k *kept) clone() *kept {
 	return c
 }
 
-// sync writes everything to the disk.
+// sync returns an image of everything that the server has.
 func (s *server) sync() image {
 	i := image{s.position, s.revision, map[int]*kept{}}
 	for shard, k := range s.shards { //arch:order-free each by itself
@@ -38,9 +39,8 @@ func (s *server) sync() image {
 	return i
 }
 
-// putBackTo has the server come back with what it had on its disk, of the logs, of the heads and records, or
-// of both. It goes on behind the last position and revision that it has, so it uses some of them again, unless
-// other shards have kept more.
+// putBackTo puts the logs, the heads and records, or both, back to an image. The server then
+// continues behind the last position and revision of the image, and so uses later ones again.
 func (s *server) putBackTo(i image, logs, records bool) {
 	for shard, k := range s.shards { //arch:order-free each by itself
 		was := i.shards[shard].clone()
@@ -59,7 +59,7 @@ func (s *server) putBackTo(i image, logs, records bool) {
 	}
 }
 
-// keyOf is the key in applied of a commit's command.
+// keyOf returns the key that a commit's command has in judge.applied, or "" if it has no command.
 func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	switch s := c.GetCommand().GetSource(); {
 	case c.GetCommand() == nil:
@@ -70,8 +70,8 @@ func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	return commandKey(c.GetCommand())
 }
 
-// restore adds to an entity's commits those up to a version that the log has lost and its home still has. The
-// home writes them to a record.
+// restore adds to an entity the promised commits, up to a version, that the log has lost and the
+// home still has. The home writes them to a record.
 func (t *truth) restore(j *judge, id string, version uint64) {
 	all, promised := t.entities[id], t.promise[id]
 	for n := len(promised); n > len(all); n-- {
@@ -89,7 +89,7 @@ func (t *truth) restore(j *judge, id string, version uint64) {
 	}
 }
 
-// lastIn is the index of the last commit that the log has, or -1.
+// lastIn returns the index of the last commit that the log has, or -1.
 func lastIn(all []commit, log map[store.Position]bool) int {
 	for i, c := range slices.Backward(all) {
 		if log[c.position] {
@@ -99,7 +99,7 @@ func lastIn(all []commit, log map[store.Position]bool) int {
 	return -1
 }
 
-// A record of the judge is what it knew when the server wrote everything to the disk.
+// known is what the judge knew when the server wrote everything to its disk.
 type known struct {
 	shards  map[int]truth
 	applied map[string]commit
@@ -122,7 +122,8 @@ func (t *truth) clone() truth {
 	return c
 }
 
-// putBack says that the server was put back to what it had then. What a home has in memory that lives is promised.
+// putBack records that the server was put back to the moment of k. A living home promises the
+// commits that its shards had; homeOf returns it.
 func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *home) {
 	for _, shard := range sortedShards(j.shards) {
 		t, was := j.shards[shard], k.shards[shard]
@@ -160,14 +161,15 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 
 func sortedShards(all map[int]*truth) []int { return slices.Sorted(maps.Keys(all)) }
 
-// void ends the promise of a shard: its home has died, or has lost it. The next one has what the store has.
+// void ends the promise of a shard, because its home has died or has lost the shard. The next home
+// has what the store has.
 func (j *judge) void(shard int) {
 	t := j.shards[shard]
 	t.promise, t.promiser, t.named, t.tainted = nil, nil, false, true
 	j.resync(shard)
 }
 
-// resync has the judge know what the store has in a shard.
+// resync makes the judge read from the store what a shard has.
 func (j *judge) resync(shard int) {
 	t, k := j.shards[shard], j.server.shards[shard]
 	h := j.server.head(shard)
@@ -204,7 +206,7 @@ func (j *judge) resync(shard int) {
 	}
 }
 
-// kept checks that a shard has everything that was promised.
+// kept returns an error if a shard lacks a promised commit.
 func (j *judge) kept(shard int) error {
 	t := j.shards[shard]
 	if t.promise == nil {
@@ -213,23 +215,24 @@ func (j *judge) kept(shard int) error {
 	for _, id := range sortedKeys(t.promise) {
 		for i, want := range t.promise[id] {
 			if i >= len(t.entities[id]) {
-				return fmt.Errorf("acknowledged and gone: %s v%d of shard %d, of %d commits %d are left", id, want.version, shard, len(t.promise[id]), i)
+				return fmt.Errorf("acknowledged and lost: %s v%d of shard %d: %[5]d of %[4]d commits are left", id, want.version, shard, len(t.promise[id]), i)
 			}
 			if got := t.entities[id][i]; got.version != want.version || !bytes.Equal(got.state, want.state) || got.ended != want.ended {
-				return fmt.Errorf("acknowledged and gone: %s v%d of shard %d: v%d is in its place", id, want.version, shard, got.version)
+				return fmt.Errorf("acknowledged and lost: %s v%d of shard %d: replaced by v%d", id, want.version, shard, got.version)
 			}
 		}
 	}
 	return j.has(shard)
 }
 
-// syncs has the server write everything to its disk from time to time.
+// syncs makes the server write everything to its disk now, and then every 0.1 to 3 s.
 func (r *run) syncs() {
 	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
 	r.w.after(r.between(100*time.Millisecond, 3*time.Second), r.syncs)
 }
 
-// unsynced crashes the server's machine. Sometimes it has one of its streams whole.
+// unsynced crashes the server's machine, which loses what is not on its disk. In some crashes the
+// logs, or the heads and records, lose nothing.
 func (r *run) unsynced() {
 	logs, records := true, true
 	switch r.w.random.IntN(4) {
@@ -264,7 +267,7 @@ func (r *run) unsynced() {
 	s.restart(r.between(0, time.Second))
 }
 
-// ownerOf is the home whose tenure has the shard open in the store; nil if none has.
+// ownerOf returns the home that has the shard open and wrote its head; nil if there is none.
 func (r *run) ownerOf(shard int) *home {
 	head := &wire.DurableHead{}
 	if err := decode(r.server.head(shard).Value, head); err != nil {
@@ -283,8 +286,8 @@ func (r *run) busy(shard int) bool {
 	return h == nil || h.tenures[shard].core.Busy()
 }
 
-// opened says that a home has the shard. Promises of another one are void: it has lost the shard without
-// leaving it in order.
+// opened records that a home has opened the shard. The promise of another home becomes void,
+// because that home lost the shard without leaving it in order.
 func (j *judge) opened(shard int, h *home) {
 	t := j.shards[shard]
 	head := &wire.DurableHead{}
@@ -292,7 +295,7 @@ func (j *judge) opened(shard int, h *home) {
 		return // its claim was late, and the head is another's
 	}
 	if t.promise != nil && t.named && j.kept(shard) != nil {
-		j.server.w.fail("%s opens shard %d, though %s lives and has said that it is lost: %v", h.name, shard, t.promiser.name, j.kept(shard))
+		j.server.w.fail("%s opens shard %d, although its living home %s has reported it lost: %v", h.name, shard, t.promiser.name, j.kept(shard))
 	}
 	if t.promise != nil {
 		j.server.w.trace("the promise of %s for shard %d is void", t.promiser.name, shard)
@@ -301,7 +304,7 @@ func (j *judge) opened(shard int, h *home) {
 	}
 }
 
-// died says that a home has died.
+// died records that a home has died, which voids its promises.
 func (j *judge) died(h *home) {
 	for _, shard := range sortedShards(j.shards) {
 		if t := j.shards[shard]; t.promiser == h {
@@ -311,20 +314,22 @@ func (j *judge) died(h *home) {
 	}
 }
 
-// leftInOrder says that a home gives the shard up and has written everything to the store.
+// leftInOrder checks that a home that gives a shard up has kept its promise: everything is in the
+// store.
 func (r *run) leftInOrder(t *tenure) {
 	truth := r.judge.shards[t.shard]
 	if truth.promise == nil || truth.promiser != t.home {
 		return
 	}
 	if err := r.judge.kept(t.shard); err != nil {
-		r.w.fail("%s leaves shard %d in order: %v", t.home.name, t.shard, err)
+		r.w.fail("%s leaves shard %d in order, but the store lacks a promised commit: %v", t.home.name, t.shard, err)
 	}
 	r.counts.InOrder++
 	truth.promise, truth.promiser = nil, nil
 }
 
-// closed says that a home cannot open the shard, and why. If it needs an operator, one drops the shard after a while.
+// closed records that a home cannot open a shard, and why. If only an operator can help, one drops
+// the shard after 1 to 3 s.
 func (r *run) closed(t *tenure, why error) {
 	if truth := r.judge.shards[t.shard]; truth.promiser == t.home {
 		truth.named = true
@@ -339,7 +344,7 @@ func (r *run) closed(t *tenure, why error) {
 	}
 }
 
-// drop stops all processes and empties a shard, if it is closed.
+// drop stops all processes and empties a shard, unless a home has it open.
 func (r *run) drop(shard int) {
 	r.judge.shards[shard].called = false
 	if h := r.ownerOf(shard); h != nil {
@@ -356,7 +361,7 @@ func (r *run) drop(shard int) {
 	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
 }
 
-// unsettled is why a promise is not kept yet, or nil.
+// unsettled returns the reason why a promise is not kept yet, or nil.
 func (r *run) unsettled() error {
 	for _, shard := range r.shards() {
 		if t := r.judge.shards[shard]; t.promise == nil {
@@ -364,26 +369,28 @@ func (r *run) unsettled() error {
 		} else if err := r.judge.kept(shard); err != nil {
 			return err
 		} else if r.busy(shard) {
-			return fmt.Errorf("shard %d of %s is busy", shard, t.promiser.name)
+			return fmt.Errorf("shard %d has not settled: home %s is still writing", shard, t.promiser.name)
 		}
 	}
 	return nil
 }
 
-// lossy reports whether a tell may be lost, because its sender's or its receiver's shard has lost commits.
+// lossy reports whether a tell may be lost, because the shard of its sender or of its receiver has
+// lost commits.
 func (r *run) lossy(from int, key string) bool {
 	var to int
 	_, _ = fmt.Sscanf(key, fmt.Sprintf("%d>%%d:", from), &to)
 	return r.judge.shards[from].tainted || r.judge.shards[to].tainted
 }
 
-// promised reports whether a command's commit is in the memory of a home alone, which may answer it.
+// promised reports whether a home may answer a command although the log lacks its commit, because
+// the home has the commit in memory.
 func (j *judge) promised(shard int, id, key string) bool {
 	t := j.shards[shard]
 	return t.tainted || slices.ContainsFunc(t.promise[id], func(c commit) bool { return c.key == key })
 }
 
-// headOf is the incarnation of the home that wrote the shard's head.
+// headOf returns the incarnation of the home that wrote the shard's head.
 func (j *judge) headOf(shard int) uint64 {
 	head := &wire.DurableHead{}
 	if err := decode(j.server.head(shard).Value, head); err != nil {

@@ -65,7 +65,8 @@ func TestOlderHead(t *testing.T) {
 	}
 }
 
-// TestOlderHeadWithoutRecords: the same where nothing was written to records of entities. The home has all, and goes on.
+// TestOlderHeadWithoutRecords: as TestOlderHead, but no entity has a record. The home has all
+// commits, and goes on.
 func TestOlderHeadWithoutRecords(t *testing.T) {
 	for name, lose := range map[string]func(a *seat) image{
 		"the claim": func(a *seat) (disk image) {

@@ -13,7 +13,6 @@ import (
 // A Result has the outcome of a run.
 type Result = sim.Result[Counts]
 
-// A run is a simulation under way.
 type run struct {
 	plan        plan
 	w           *world
@@ -32,26 +31,26 @@ type run struct {
 	counts      Counts
 }
 
-// A route is a caller's way to a shard.
+// A route names a caller and a shard.
 type route struct {
 	caller uint64
 	shard  int
 }
 
-// settleTime is the time in which all must be well after the last fault. Tells are the slowest: one that
-// was refused six times waits for 32 s, and a table that is as small as in some runs may be full each
-// time when several come.
+// settleTime bounds the time from the last fault until every entity answers and every tell has
+// arrived. Tells take longest: one that was refused six times waits for 32 s, and in some runs
+// tables are so small that they are full again and again when several tells come.
 const settleTime = 3 * time.Minute
 
-// Run makes the run of a seed. Trace, if set, is told every line of it.
+// Run makes the run of a seed. trace, unless nil, gets every line of its trace.
 func Run(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	return newRun(newPlan(random), random, trace).all()
 }
 
-// RunUnsynced is Run with a server whose machine crashes, and that then has only what it had on its disk, under
-// homes that live. What such a home has acknowledged is not gone while it lives, unless it says so and nobody
-// opens the shard.
+// RunUnsynced does the same as Run, and the server's machine crashes: it loses what was not on its
+// disk while homes live. What a living home has acknowledged must not be lost, unless the home says
+// so and nobody opens the shard.
 func RunUnsynced(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
@@ -61,8 +60,8 @@ func RunUnsynced(seed uint64, trace func(line string)) Result {
 	return r.all()
 }
 
-// RunClosed is Run with accounts that ask nothing of each other: its history has all that
-// changes them.
+// RunClosed does the same as Run with accounts that call no other accounts, so that the returned
+// history has all changes.
 func RunClosed(seed uint64) (history []Operation, err error) {
 	random := newRandom(seed)
 	p := newPlan(random)
@@ -108,8 +107,8 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	return r
 }
 
-// program returns the version of the states that the program of a starting process writes: a later
-// one, the latest, or an earlier one that was kept.
+// program returns the version of states that a starting process writes: a new one, the latest, or
+// an earlier one.
 func (r *run) program() uint32 {
 	if !r.plan.versions || r.calm {
 		return r.form
@@ -123,7 +122,7 @@ func (r *run) program() uint32 {
 	return r.form
 }
 
-// skew is how much a clock differs from the true time.
+// skew returns how much a process's clock differs from the true time.
 func (r *run) skew() time.Duration { return r.between(-r.plan.skew, r.plan.skew) }
 
 func (r *run) between(from, to time.Duration) time.Duration { return r.w.between(from, to) }
@@ -137,7 +136,8 @@ func (r *run) shards() []int {
 	return slices.Clip(all)
 }
 
-// message calls f when a message has arrived, which may be lost, late, repeated, or overtaken by others.
+// message calls f when a message arrives. The message may be lost, late, repeated, or overtaken by
+// others.
 func (r *run) message(f func()) {
 	if r.calm {
 		r.w.after(r.between(200*time.Microsecond, 2*time.Millisecond), f)
@@ -156,8 +156,8 @@ func (r *run) message(f func()) {
 	}
 }
 
-// send brings a call to the home that probably has its shard, and an answer back. From is a
-// home, or nil.
+// send sends a call to the home that probably has its shard, and the answer to got. from is the
+// calling home, or nil for a caller.
 func (r *run) send(from *home, c *call, got func(answer)) {
 	if from != nil && from.cutCluster {
 		return
@@ -204,7 +204,8 @@ func (r *run) shardOf(entity string) int {
 	return n % r.plan.shards
 }
 
-// padding is how much a state has beside the balance; sometimes it is too much.
+// padding returns the size of a state beside its balance, in bytes. Sometimes it is too large for
+// an append.
 func (r *run) padding() int {
 	if !r.calm && r.w.chance(0.002) {
 		return r.plan.limits.AppendBytes
@@ -214,7 +215,7 @@ func (r *run) padding() int {
 
 func (r *run) anyAccount() string { return fmt.Sprintf("a%d", r.w.random.IntN(r.plan.accounts)) }
 
-// accountAfter returns the account that follows id, and passes over the account not.
+// accountAfter returns the next account after id that is not the account not.
 func (r *run) accountAfter(id, not string) string {
 	n := 0
 	_, _ = fmt.Sscanf(id, "a%d", &n)
@@ -226,7 +227,7 @@ func (r *run) accountAfter(id, not string) string {
 	}
 }
 
-// fault begins a fault that is chosen at random.
+// fault begins a random fault.
 func (r *run) fault() {
 	h := r.homes[r.w.random.IntN(len(r.homes))]
 	shard := r.w.random.IntN(r.plan.shards)
@@ -284,7 +285,7 @@ func (r *run) fault() {
 	}
 }
 
-// crash ends a process; another one starts in its place.
+// crash ends a process and starts another one.
 func (r *run) crash(h *home) {
 	r.counts.Crashes++
 	r.w.trace("%s dies", h.name)
@@ -294,7 +295,7 @@ func (r *run) crash(h *home) {
 	newHome(r)
 }
 
-// end ends all faults and waits until all is well.
+// end ends all faults, waits until callers, tells and followers are done, and returns the result.
 func (r *run) end() Result {
 	r.calm = true
 	r.server.trouble = trouble{}
@@ -323,7 +324,7 @@ func (r *run) end() Result {
 		return r.unsettled() == nil && left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean()
 	})
 	if !well {
-		r.w.fail("not well %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.unsettled())
+		r.w.fail("not settled %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.unsettled())
 	}
 	if r.w.err == nil {
 		r.finalCheck()
@@ -342,7 +343,8 @@ func (r *run) quiet() bool {
 	return true
 }
 
-// clean reports whether the records of all expired accounts are gone, if sweeps are to delete them.
+// clean reports whether sweeps have deleted the records of all expired accounts. It is true if the
+// run has no sweeps.
 func (r *run) clean() bool {
 	if r.plan.sweeps == 0 || r.plan.keys {
 		return true
@@ -357,7 +359,7 @@ func (r *run) clean() bool {
 	return true
 }
 
-// arrived reports whether every tell was applied, or given up.
+// arrived reports whether every tell was applied or given up.
 func (r *run) arrived() bool {
 	for _, shard := range r.shards() {
 		//arch:order-free whether all have
@@ -371,7 +373,7 @@ func (r *run) arrived() bool {
 	return true
 }
 
-// followed reports whether all events were read.
+// followed reports whether followers have read all events.
 func (r *run) followed() bool {
 	for _, f := range r.followers {
 		if t := r.judge.shards[f.shard]; !t.crashed && f.place.Number < uint64(len(t.events)) {
@@ -381,7 +383,7 @@ func (r *run) followed() bool {
 	return true
 }
 
-// finalCheck tests the history, and compares the last answers of all accounts with the log.
+// finalCheck checks the history, and compares the last answer of each account with the log.
 func (r *run) finalCheck() {
 	history := slices.DeleteFunc(slices.Clone(r.history), func(op Operation) bool { return r.judge.shards[r.shardOf(op.Account)].tainted })
 	if err := checkHistory(history); err != nil {
@@ -399,14 +401,14 @@ func (r *run) finalCheck() {
 			want := last[len(last)-1].balance()
 			for _, op := range r.history {
 				if op.Caller == -1 && op.Account == id && op.Balance != want && op.Version == last[len(last)-1].ordinal {
-					r.w.fail("%s answers %d, its log says %d", id, op.Balance, want)
+					r.w.fail("%s answers balance %d, but its log has %d", id, op.Balance, want)
 				}
 			}
 		}
 	}
 }
 
-// A plan has the decisions of a seed before anything happens.
+// A plan has all that the seed decides before the run starts.
 type plan struct {
 	homes, shards, accounts, callers int
 	faults                           int
@@ -432,7 +434,7 @@ type plan struct {
 	unsynced                         bool          // the server's machine crashes, and has not all on its disk
 }
 
-// without takes rules out of the driver, for tests that show the purpose of each.
+// without switches off rules of the driver, for tests that show why each rule is needed.
 type without struct{ lostTerm bool }
 
 func newPlan(r *rand.Rand) plan {
@@ -467,7 +469,7 @@ func newPlan(r *rand.Rand) plan {
 	return p
 }
 
-// Counts count events. They show that the faults reach everything.
+// Counts counts the events of runs. A sweep of many seeds does not test an event whose count is 0.
 type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
 	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int

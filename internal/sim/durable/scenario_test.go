@@ -86,7 +86,8 @@ func TestCancelledMoveWithALateClaim(t *testing.T) {
 	d.seat(0, 4).open().want("a", "3", 3)
 }
 
-// TestLateClaimOnTopOfAnother: the same with nothing appended between the two claims.
+// TestLateClaimOnTopOfAnother: as TestCancelledMoveWithALateClaim, with no append between the two
+// claims.
 func TestLateClaimOnTopOfAnother(t *testing.T) {
 	d := newDesk(t, 1)
 	b := d.seat(0, 2)
@@ -136,8 +137,8 @@ func TestLostTermRecordWithAStaleHead(t *testing.T) {
 	a.commit("a", "2")
 }
 
-// TestShardOpensAfterALostTerm does it with a coordinator: all processes die when it has lost
-// its term, so nobody can tell it but the store.
+// TestShardOpensAfterALostTerm runs TestLostTermRecord with a coordinator: all processes die when
+// it has lost its term, so that only the store knows the epochs.
 func TestShardOpensAfterALostTerm(t *testing.T) {
 	r := lostTerm(without{})
 	if r.Err != nil {
@@ -182,7 +183,7 @@ func TestTellAgainAfterAWeek(t *testing.T) {
 	}
 }
 
-// told is the command that a tell of shard 0 is at its receiver.
+// told returns the command by which a tell of shard 0 reaches its receiver.
 func told(tell durable.Tell) durable.Command {
 	return durable.Command{Source: durable.Source{Log: logName}, Number: tell.Number, Floor: tell.Floor, Hash: 7}
 }
@@ -230,7 +231,7 @@ func TestNestedCallOfATurnThatBranches(t *testing.T) {
 	}
 }
 
-// lostTerm runs callers, loses the term and all processes, and ends.
+// lostTerm runs callers, loses the term record, kills all processes, and ends the run.
 func lostTerm(w without) Result {
 	p := plan{homes: 3, shards: 2, accounts: 4, callers: 2, think: 10 * time.Millisecond, idle: time.Second, padding: 1, without: w}
 	r := newRun(p, newRandom(1), nil)

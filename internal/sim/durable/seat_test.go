@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A desk is a store and its judge, of which a test moves every request by hand.
+// A desk is a store and its judge. The test moves each request between home and store.
 type desk struct {
 	t      *testing.T
 	w      *world
@@ -56,7 +56,7 @@ func (d *desk) limited(shard int, epoch uint64, limits durable.Limits) *seat {
 	return s
 }
 
-// single is a seat of a shard whose epochs nobody gives out.
+// single returns a seat whose shard gets its epochs from no coordinator, as a singleton's.
 func (d *desk) single() *seat {
 	s := d.seat(0, 1)
 	s.above = true
@@ -73,8 +73,8 @@ func (s *seat) claim(epoch uint64) {
 	s.ready = 0
 }
 
-// run brings all to the store but what is held, and time goes on for four seconds if there is nothing
-// to bring.
+// run brings all requests to the store, except those that are held. If there is none, it lets four
+// seconds pass.
 func (s *seat) run() {
 	s.d.t.Helper()
 	for range 200 {
@@ -105,7 +105,7 @@ func (s *seat) run() {
 	}
 }
 
-// bring has the store do one request and answer it.
+// bring makes the store carry out a request, and gives the home the answer.
 func (s *seat) bring(r durable.Request) durable.Response {
 	s.d.t.Helper()
 	a, err := s.d.server.serve(s.home, s.shard, r)
@@ -117,7 +117,7 @@ func (s *seat) bring(r durable.Request) durable.Response {
 	return a
 }
 
-// only holds requests of an operation.
+// only returns a function that reports whether a request has the operation op.
 func only(op durable.Op) func(durable.Request) bool {
 	return func(r durable.Request) bool { return r.Op == op }
 }
@@ -156,7 +156,7 @@ func (s *seat) apply(id string, c durable.Command, state string, tells ...durabl
 	return ticket
 }
 
-// commit does that with a command of its own, and waits until it is acknowledged.
+// commit applies a new command to an entity, and waits until it is acknowledged.
 func (s *seat) commit(id, state string) {
 	s.d.t.Helper()
 	s.d.seats++
@@ -171,7 +171,7 @@ func (s *seat) has(kind durable.EventKind) bool {
 	return slices.ContainsFunc(s.events, func(e durable.Event) bool { return e.Kind == kind })
 }
 
-// want requires what an entity has come to.
+// want checks the state and version of an entity.
 func (s *seat) want(id, state string, version uint64) {
 	s.d.t.Helper()
 	if l := s.state(id); string(l.State) != state || l.Version != version || l.Err != nil {
@@ -188,12 +188,12 @@ func (s *seat) open() *seat {
 	return s
 }
 
-// tellOf is a tell to an entity of shard 1.
+// tellOf returns a tell to an entity of shard 1.
 func tellOf(entity, body string) durable.Tell {
 	return durable.Tell{Target: durable.Target{Log: logName, Shard: 1}, Entity: entity, Body: []byte(body)}
 }
 
-// bodies are what a seat has sent since they were taken last, each once.
+// bodies returns the bodies of the tells that a seat has sent since the last call, each once.
 func (s *seat) bodies() (all []string) {
 	for _, tell := range s.tells {
 		if text := fmt.Sprintf("%s %s", tell.Entity, tell.Body); !slices.Contains(all, text) {
@@ -204,8 +204,8 @@ func (s *seat) bodies() (all []string) {
 	return all
 }
 
-// TestTellsToOneEntityComeOneAfterTheOther: the next one leaves when the one before has been
-// committed at its receiver, by this home or by the next; those to others do not wait.
+// TestTellsToOneEntityComeOneAfterTheOther: a tell leaves when its receiver has committed the one
+// before, by this home or by the next. Tells to other entities do not wait.
 func TestTellsToOneEntityComeOneAfterTheOther(t *testing.T) {
 	d := newDesk(t, 2)
 	a := d.seat(0, 1).open()
@@ -236,8 +236,8 @@ func TestTellsToOneEntityComeOneAfterTheOther(t *testing.T) {
 	want(b, "x 4", "y 3")
 }
 
-// TestOldTellsAreSentBeforeTheyAreGivenUp: all processes were away for longer than a tell may
-// wait. Whether it has arrived nobody knows, so it is sent first.
+// TestOldTellsAreSentBeforeTheyAreGivenUp: all processes were away for longer than a tell may wait.
+// Because nobody knows whether a tell has arrived, it is sent once more first.
 func TestOldTellsAreSentBeforeTheyAreGivenUp(t *testing.T) {
 	d := newDesk(t, 2)
 	a := d.seat(0, 1).open()
@@ -286,8 +286,8 @@ func TestAcknowledgementNeedsNoOtherAppend(t *testing.T) {
 	}
 }
 
-// TestNestedCallsOfTellsHaveFloorsOfTheirOwn: numbers of one log are counted by receiver, so
-// what is finished at one says nothing about those at another.
+// TestNestedCallsOfTellsHaveFloorsOfTheirOwn: numbers of one log are counted by receiver, so the
+// numbers finished at one receiver say nothing about another.
 func TestNestedCallsOfTellsHaveFloorsOfTheirOwn(t *testing.T) {
 	d := newDesk(t, 2)
 	b := d.seat(1, 1).open()

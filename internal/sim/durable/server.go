@@ -8,7 +8,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A server is the store. It keeps all writes that it has applied; everything else may go wrong.
+// A server is the store. It keeps all writes that it has applied, unless it is put back to an
+// earlier state. Everything else may go wrong.
 type server struct {
 	w        *world
 	judge    *judge
@@ -24,7 +25,7 @@ type server struct {
 	run      uint64 // counts its restarts, at which requests under way are lost
 }
 
-// trouble is how unreliable the store is now.
+// trouble says how unreliable the store is.
 type trouble struct {
 	late  float64 // the share of requests that take up to five seconds
 	loses float64 // the share of requests and of answers that are lost, and of puts that are half done
@@ -32,7 +33,7 @@ type trouble struct {
 	stale float64 // the share of reads that see the past
 }
 
-// kept is the store's content of one shard.
+// kept is what the store has of one shard.
 type kept struct {
 	log     []store.Append
 	head    []store.Head // all that it ever was
@@ -47,11 +48,12 @@ func newServer(w *world, shards int) *server {
 	return s
 }
 
-// patience is the time after which a home takes an answer for lost.
+// patience is the time after which a home considers an answer lost.
 const patience = 300 * time.Millisecond
 
-// ask brings a request of a home to the store and the answer back. The answer is Uncertain,
-// or NotApplied for a read, if it takes too long. From names the writer, for the judge.
+// ask sends a home's request to the store and passes the answer to done. If the answer takes longer
+// than patience, the outcome is Uncertain, or NotApplied for a read. from tells the judge who
+// writes.
 func (s *server) ask(from *home, shard int, r durable.Request, done func(durable.Response)) {
 	answered := false
 	answer := func(a durable.Response) {
@@ -97,7 +99,7 @@ func reads(op durable.Op) bool {
 	return op == durable.OpHead || op == durable.OpRead || op == durable.OpGet
 }
 
-// serve carries a request out, at one moment.
+// serve carries out a request, at one moment of virtual time.
 func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Response, err error) {
 	if s.w.now < s.downTill || s.w.chance(s.trouble.busy) {
 		return durable.Response{Outcome: durable.NotApplied}, nil
@@ -153,7 +155,7 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 		}
 		return durable.Response{}, s.judge.recoverable(shard)
 	}
-	return durable.Response{}, fmt.Errorf("op %d", r.Op)
+	return durable.Response{}, fmt.Errorf("serve: unknown op %d", r.Op)
 }
 
 func (s *server) put(from *home, shard int, r durable.Request) (durable.Response, error) {
@@ -181,12 +183,12 @@ func (s *server) put(from *home, shard int, r durable.Request) (durable.Response
 	return a, s.judge.recoverable(shard)
 }
 
-// head is the shard's head, without staleness.
+// head returns the latest head of a shard.
 func (s *server) head(shard int) store.Head {
 	return s.shards[shard].headAt(s.revision)
 }
 
-// putBack makes an older head the present one, as in a store that was restored from a backup.
+// putBack makes an older head the latest one, as a store that is restored from a backup would.
 func (s *server) putBack(shard int, older store.Head) {
 	s.revision++
 	older.Revision = s.revision
@@ -195,18 +197,19 @@ func (s *server) putBack(shard int, older store.Head) {
 	t.since, t.head = older.Since, nil
 }
 
-// record is the value of a shard's key, without staleness.
+// record returns the latest record of a shard's key.
 func (s *server) record(shard int, id string) store.Record {
 	return s.shards[shard].recordAt(id, s.revision)
 }
 
-// whole reports whether the log of a shard is there from a position on.
+// whole reports whether a shard's log has everything from position since on.
 func (s *server) whole(shard int, since store.Position) bool {
 	log := s.shards[shard].log
 	return len(log) > 0 && log[0].Position <= since
 }
 
-// moment is the revision that a read sees.
+// moment returns the revision that a read sees, at least atLeast. Stale reads see an earlier one
+// than the latest.
 func (s *server) moment(atLeast store.Revision) store.Revision {
 	if s.revision > atLeast && s.w.chance(s.trouble.stale) {
 		return atLeast + store.Revision(s.w.random.Uint64N(uint64(s.revision-atLeast)+1))
@@ -253,7 +256,8 @@ func (k *kept) read(from, to store.Position, lags bool) durable.Response {
 	return a
 }
 
-// restart loses requests under way and keeps the disk.
+// restart makes the store unavailable for a time. Requests under way are lost, and written data is
+// kept.
 func (s *server) restart(down time.Duration) {
 	s.run++
 	s.downTill = s.w.now + down

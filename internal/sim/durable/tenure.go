@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A tenure is a shard at a home.
+// A tenure is the time for which a home has a shard under one epoch.
 type tenure struct {
 	home     *home
 	shard    int
@@ -37,7 +37,7 @@ func (t *tenure) account(id string) *account {
 	return a
 }
 
-// loaded gives an account its state.
+// loaded gives an account the state that the core has loaded for it.
 func (t *tenure) loaded(l durable.Loaded) {
 	if l.Err != nil {
 		t.home.r.w.fail("%v", l.Err)
@@ -55,7 +55,7 @@ func (t *tenure) drop() {
 	t.step()
 }
 
-// take returns the core's effects; some appends begin a moment later.
+// take returns the core's effects. Sometimes it holds appends back for up to 5 ms.
 func (t *tenure) take() durable.Effects {
 	if w := t.home.r.w; t.core.Waiting() && w.chance(0.3) {
 		t.home.later(w.between(0, 5*time.Millisecond), t.step)
@@ -64,7 +64,6 @@ func (t *tenure) take() durable.Effects {
 	return t.core.Take()
 }
 
-// step carries out the core's effects.
 func (t *tenure) step() {
 	h, r := t.home, t.home.r
 	if err := t.core.Check(); err != nil {
@@ -111,7 +110,7 @@ func (t *tenure) step() {
 	t.wake()
 }
 
-// wake has the core ticked in time.
+// wake schedules the core's next tick.
 func (t *tenure) wake() {
 	r := t.home.r
 	at := r.w.now + max(t.core.Wake().Sub(t.home.clock.now()), 0)
@@ -154,7 +153,7 @@ func (t *tenure) event(e durable.Event) {
 		if r.judge.shards[t.shard].crashed {
 			break
 		}
-		r.w.fail("%s: shard %d: event %d for %d appends: the store has lost none", t.home.name, t.shard, e.Kind, e.N)
+		r.w.fail("%s: shard %d: event %d reports %d lost appends, but the store has lost none", t.home.name, t.shard, e.Kind, e.N)
 	case durable.Opened:
 		r.w.trace("%s has %d under %d", t.home.name, t.shard, t.epoch)
 		r.judge.opened(t.shard, t.home)
@@ -162,7 +161,7 @@ func (t *tenure) event(e durable.Event) {
 	}
 }
 
-// wait does something once a ticket is durable.
+// wait calls do when the ticket is durable.
 func (t *tenure) wait(ticket durable.Ticket, do func()) {
 	if ticket <= t.durable {
 		do()
@@ -185,8 +184,8 @@ func (t *tenure) release() {
 	}
 }
 
-// sweep has the core look at the records of some accounts, of all once the faults have ended, whether or
-// not they have expired.
+// sweep makes the core check the records of some accounts for expiry; after the faults have ended,
+// of all accounts.
 func (t *tenure) sweep() {
 	h, r := t.home, t.home.r
 	if t.core.State() == durable.Dropped {
@@ -208,7 +207,7 @@ func (t *tenure) sweep() {
 	h.later(r.w.between(0, r.plan.sweeps), t.sweep)
 }
 
-// tell sends a tell to the home of its target.
+// tell sends a tell to the home of its receiver.
 func (t *tenure) tell(tell durable.Tell) {
 	h, r := t.home, t.home.r
 	entity, amount := readBody(tell.Body)
@@ -222,7 +221,7 @@ func (t *tenure) tell(tell durable.Tell) {
 	r.counts.Tells++
 	r.send(h, c, func(a answer) {
 		if a.verdict == durable.Mismatch {
-			r.w.fail("tell %d of shard %d to %s: another command has its id", tell.Number, t.shard, entity)
+			r.w.fail("tell %d of shard %d to %s: its receiver knows another command by this id", tell.Number, t.shard, entity)
 		}
 		if ran(a.verdict) && a.result.failed { // it came, and its turn could not be committed
 			r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)] = true
@@ -234,8 +233,8 @@ func (t *tenure) tell(tell durable.Tell) {
 	})
 }
 
-// leavesCommit is leaves for the answer to a command that was applied. It takes the version from the
-// commit of that command, because two lives of an entity may have commits that look the same.
+// leavesCommit does the same as leaves for the answer to an applied command. It takes the version
+// from the command's commit, because commits in two lives of an entity may look alike.
 func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
 	seen := t.leaves(entity, r)
 	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {
@@ -244,8 +243,8 @@ func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result
 	return seen
 }
 
-// leaves has the judge test the state that an answer saw. The version that callers are told is the
-// judge's ordinal of that state.
+// leaves makes the judge check the state that an answer saw. In the returned result, which goes to
+// the caller, the version is the judge's ordinal of that state.
 func (t *tenure) leaves(entity string, r result) result {
 	n, err := t.home.r.judge.ordinal(t.shard, entity, r)
 	if err != nil {

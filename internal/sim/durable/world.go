@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// A world is the virtual time and everything that is left to chance.
+// A world has the virtual time, the events to come and the random source of a run.
 type world struct {
 	now    time.Duration
 	events events
@@ -41,13 +41,14 @@ func (e *events) Pop() any {
 	return last
 }
 
-// after has f done later.
+// after calls f after d.
 func (w *world) after(d time.Duration, f func()) {
 	w.seq++
 	heap.Push(&w.events, event{w.now + d, w.seq, f})
 }
 
-// run lets time pass until it is over, something is wrong, or done says so.
+// run handles events until d is over, a check fails, or done returns true. It reports the last
+// result of done.
 func (w *world) run(d time.Duration, done func() bool) bool {
 	end := w.now + d
 	for w.err == nil && len(w.events) > 0 && w.events[0].at <= end {
@@ -64,7 +65,7 @@ func (w *world) run(d time.Duration, done func() bool) bool {
 	return done != nil && done()
 }
 
-// clock is the time as the cores know it.
+// clock returns the virtual time as a time.Time.
 func (w *world) clock() time.Time { return time.Unix(1_700_000_000, 0).Add(w.now) }
 
 func (w *world) fail(format string, args ...any) {
@@ -74,7 +75,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// trace adds a line to the hash that identifies a run.
+// trace adds a line to the trace and to the hash that identifies the run.
 func (w *world) trace(format string, args ...any) {
 	line := fmt.Sprintf("%10v "+format, append([]any{w.now.Round(10 * time.Microsecond)}, args...)...)
 	h := fnv.New64a()
@@ -91,8 +92,8 @@ func (w *world) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.random.Float64()*float64(to-from))
 }
 
-// A clock is the clock of one process. As with those of package time, the time between two readings is true, and
-// the wall time may differ from that of other processes and jump, also back.
+// A clock is the clock of one process. As in package time, the difference of two readings is true,
+// while the wall time may differ from that of other processes and may jump, backwards too.
 type clock struct {
 	w    *world
 	skew time.Duration // of the wall time
@@ -102,7 +103,8 @@ func (c *clock) now() time.Time {
 	return monotonic(c.w.now, c.w.clock().Add(c.skew))
 }
 
-// rawTime is a time.Time with a monotonic reading, which package time makes of its own clock alone.
+// rawTime is the layout of a time.Time with a monotonic reading. It is needed because package time
+// takes such readings only from its own clock.
 type rawTime struct {
 	wall uint64 // 1, seconds in 33 bits, nanoseconds in 30 bits
 	ext  int64  // the monotonic reading, in nanoseconds
@@ -114,15 +116,15 @@ const (
 	rawSeconds   = 30 // the lowest bit of the seconds
 )
 
-// rawEpoch is the Unix time 0 in the seconds of a rawTime.
+// rawEpoch is Unix time 0, in the seconds that a rawTime counts.
 var rawEpoch = func() int64 {
 	now := time.Now()
 	raw := *(*rawTime)(unsafe.Pointer(&now))
 	return int64(raw.wall<<1>>(rawSeconds+1)) - now.Unix()
 }()
 
-// monotonic returns the time with that monotonic reading and that wall time, which need not have anything
-// to do with each other.
+// monotonic returns a time with the given monotonic reading and wall time, which are independent of
+// each other.
 func monotonic(reading time.Duration, wall time.Time) time.Time {
 	raw := rawTime{
 		wall: rawMonotonic | uint64(wall.Unix()+rawEpoch)<<rawSeconds | uint64(wall.Nanosecond()),

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Options choose the cluster of a scenario.
+// Options choose the cluster of a scenario, and its seed.
 type Options struct {
 	// Nodes is the size of the cluster. Default 1000.
 	Nodes int
@@ -27,8 +27,8 @@ type Options struct {
 	Trace func(line string)
 }
 
-// A run is one scenario under way: a cluster, its faults, and the events that
-// its healthy members publish from then on.
+// A run is a scenario under way: a cluster, its faults, and what its healthy members have seen
+// since the fault.
 type run struct {
 	options Options
 	name    string
@@ -49,7 +49,7 @@ type run struct {
 	expected  int           // sights, when all healthy nodes have seen all victims go
 }
 
-// A sight is that one node has seen another Down or removed.
+// A sight means that observer has seen victim Down or removed.
 type sight struct{ observer, victim transport.Address }
 
 func newRun(s Scenario, o Options) *run {
@@ -71,11 +71,11 @@ func newRun(s Scenario, o Options) *run {
 	return r
 }
 
-// drift is the most by which clocks differ, in parts of a million: the error that
-// quartz and NTP leave.
+// drift bounds how fast or slow a node's clock is, in parts of a million: the error that quartz and
+// NTP leave.
 const drift = 100
 
-// add makes a process.
+// add makes the i-th process.
 func (r *run) add(i int) *sim.Node {
 	config := membership.Config{
 		Self: transport.Address{Name: fmt.Sprintf("node-%04d", i), Incarnation: r.random.Uint64()},
@@ -96,18 +96,18 @@ func (r *run) add(i int) *sim.Node {
 	return n
 }
 
-// block is the server of the i-th node. Each server has a block of about equal size, and
-// the first ones are not the larger ones, so that two of five have no majority.
+// block returns the server of the i-th node. Servers have successive nodes in equal numbers; where
+// a node is left over, a later server has it, so that two of five servers never have a majority.
 func (r *run) block(i int) int {
 	servers := len(r.world.Servers())
 	return min(((i+1)*servers-1)/r.options.Nodes, servers-1)
 }
 
-// warm is for how long a formed cluster runs before anything is done to it.
+// warm is how long a formed cluster runs before the fault.
 const warm = 15 * time.Second
 
-// formed begins with a cluster whose members have long been Up. Their timers do
-// not go off together; they come soon enough for nobody to be missed.
+// formed starts a cluster whose members are already Up. They start at different times within 0.8 s,
+// so that their timers differ and none is missed.
 func (r *run) formed() {
 	var members []membership.Member
 	for i := range r.options.Nodes {
@@ -121,7 +121,7 @@ func (r *run) formed() {
 	r.world.Run(warm)
 }
 
-// pick chooses victims.
+// pick chooses random victims.
 func (r *run) pick(count int) []*sim.Node {
 	nodes := slices.Clone(r.nodes)
 	r.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
@@ -132,7 +132,7 @@ func (r *run) pick(count int) []*sim.Node {
 	return nodes
 }
 
-// begin marks the moment of the fault, from which everything is counted.
+// begin marks the time of the fault, from which all figures are counted.
 func (r *run) begin() {
 	r.fault = r.world.Now()
 	r.before = sim.SetOf(r.nodes)
@@ -141,7 +141,7 @@ func (r *run) begin() {
 	r.measure()
 }
 
-// measure begins to count traffic anew.
+// measure resets the counts of traffic.
 func (r *run) measure() {
 	r.measured = r.world.Now()
 	r.world.ResetTraffic()
@@ -151,7 +151,7 @@ func (r *run) healthy() []*sim.Node {
 	return slices.DeleteFunc(slices.Clone(r.nodes), func(n *sim.Node) bool { return r.ill[n.Address] })
 }
 
-// watch follows the views of healthy nodes.
+// watch records what a healthy node sees of victims and of other members.
 func (r *run) watch(n *sim.Node, events []membership.Event) {
 	if r.fault < 0 || r.ill[n.Address] {
 		return
@@ -171,7 +171,7 @@ func (r *run) watch(n *sim.Node, events []membership.Event) {
 	}
 }
 
-// missed notes that a healthy node sees a member Down or removed.
+// missed records that healthy node n sees member m Down or removed.
 func (r *run) missed(n *sim.Node, m membership.Member) {
 	if !r.ill[m.Address] {
 		r.removed[m.Address] = true
@@ -184,14 +184,14 @@ func (r *run) missed(n *sim.Node, m membership.Member) {
 	}
 }
 
-// untilUp lets time pass until all nodes hold each other for Up.
+// untilUp runs until all nodes see each other Up, at most for d.
 func (r *run) untilUp(d time.Duration) {
 	if r.world.RunUntil(d, 10*time.Millisecond, func() bool { return sim.Agreed(r.nodes) }) {
 		r.settledAt = r.world.Now()
 	}
 }
 
-// follow lets time pass, and notes since when the healthy agree.
+// follow runs for d, and records since when all healthy nodes agree.
 func (r *run) follow(d time.Duration) {
 	r.world.RunUntil(d, 100*time.Millisecond, func() bool {
 		r.settle()
@@ -225,7 +225,7 @@ func (r *run) agree() bool {
 	return found
 }
 
-// result returns the row of the table.
+// result returns the scenario's row of the table.
 func (r *run) result() Result {
 	slices.Sort(r.detected)
 	out := Result{
@@ -242,7 +242,7 @@ func (r *run) result() Result {
 	return out
 }
 
-// traffic sums up the messages of healthy nodes since measure.
+// traffic adds to out the mean traffic of healthy nodes since measure.
 func (r *run) traffic(out *Result) {
 	seconds := (r.world.Now() - r.measured).Seconds()
 	count := 0
@@ -266,8 +266,8 @@ func (r *run) traffic(out *Result) {
 	}
 }
 
-// quantile returns the smallest value that this share of the sorted list does not
-// exceed; -1 when there is none.
+// quantile returns the smallest value of the sorted list that is not exceeded by that share of its
+// values; -1 for an empty list.
 func quantile(sorted []time.Duration, share float64) time.Duration {
 	if len(sorted) == 0 {
 		return -1

@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Scenario is one thing that happens to a cluster.
+// A Scenario is one fault or event at a large cluster.
 type Scenario struct {
 	Name string
 	// Compared has the table show the scenario with a single observer too.
@@ -25,14 +25,14 @@ type Scenario struct {
 	world    sim.Config // differences to the other scenarios
 }
 
-// sizes are those of the clusters in the table.
+// sizes are the sizes of the clusters in the table.
 var sizes = []int{100, 1000}
 
-// fiveServers are for cuts between servers. Those of NATS notice a dead route
-// after one to two minutes.
+// fiveServers is the broker for cuts between servers. NATS servers notice a dead route after one to
+// two minutes.
 var fiveServers = sim.Config{Servers: 5, RouteTimeout: 90 * time.Second}
 
-// All are the scenarios, in the order of the table.
+// All returns the scenarios in the order of the table.
 func All() []Scenario {
 	cut := func(d time.Duration) func(*run) {
 		return func(r *run) {
@@ -63,8 +63,8 @@ type Job struct {
 	Options  Options
 }
 
-// Table lists the rows of the table, without clusters of more than largest nodes if largest is
-// not 0.
+// Table returns the jobs for all rows of the table. It leaves out clusters of more than largest
+// nodes, unless largest is 0.
 func Table(seed uint64, largest int) (jobs []Job) {
 	for _, s := range All() {
 		for _, size := range sizes {
@@ -80,7 +80,7 @@ func Table(seed uint64, largest int) (jobs []Job) {
 	return jobs
 }
 
-// Find returns the scenario of that name.
+// Find returns the scenario with that name.
 func Find(name string) (Scenario, error) {
 	var names []string
 	for _, s := range All() {
@@ -89,10 +89,10 @@ func Find(name string) (Scenario, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return Scenario{}, fmt.Errorf("find scenario %q: there is none (known: %v)", name, names)
+	return Scenario{}, fmt.Errorf("unknown scenario %q; the scenarios are %v", name, names)
 }
 
-// Run lets the scenario happen.
+// Run runs the scenario and returns its figures.
 func (s Scenario) Run(o Options) Result {
 	if o.Nodes == 0 {
 		o.Nodes = sizes[len(sizes)-1]
@@ -102,17 +102,18 @@ func (s Scenario) Run(o Options) Result {
 	return r.result()
 }
 
-// victims is how many nodes a fault strikes: ten, as in the paper on Rapid, or a fifth of a small cluster.
+// victims returns how many nodes a fault strikes: ten, as in the paper on Rapid, or a fifth of a
+// smaller cluster.
 func (r *run) victims() int { return max(1, min(10, r.options.Nodes/5)) }
 
-// quiet lets a minute pass.
+// quiet runs a cluster without faults for a minute.
 func quiet(r *run) {
 	r.formed()
 	r.begin()
 	r.follow(time.Minute)
 }
 
-// bootstrap starts all nodes within a second, where there was no cluster.
+// bootstrap starts all nodes of a new cluster within a second.
 func bootstrap(r *run) {
 	r.begin()
 	for i := range r.options.Nodes {
@@ -122,7 +123,8 @@ func bootstrap(r *run) {
 	r.untilUp(2 * time.Minute)
 }
 
-// join is settled when all nodes see the new one Up and the view has converged.
+// join starts one more node. The scenario has settled when all nodes see it Up and the view has
+// converged.
 func join(r *run) {
 	r.formed()
 	r.begin()
@@ -141,8 +143,8 @@ func crash(r *run) {
 	r.follow(40 * time.Second)
 }
 
-// flipflop has the victims receive nothing for 20 s, then everything for 20 s, three times. Their own
-// messages arrive.
+// flipflop drops all messages to the victims for 20 s and none for 20 s, three times. Messages from
+// the victims arrive.
 func flipflop(r *run) {
 	r.formed()
 	ill := r.pick(r.victims())
@@ -159,7 +161,7 @@ func flipflop(r *run) {
 	}
 }
 
-// loss loses a share of the messages of one node of a hundred.
+// loss drops a share of the messages to (in) and from (out) one node in a hundred.
 func loss(r *run, in, out float64) {
 	r.formed()
 	ill := r.pick(max(1, r.options.Nodes/100))
@@ -170,9 +172,9 @@ func loss(r *run, in, out float64) {
 	r.follow(100 * time.Second)
 }
 
-// lossEverywhere has every node lose 30% of the messages sent to it, its own echoes included, for 10
-// minutes. That is worse than a network that loses 30% of its packets, because the connections of NATS
-// send those again. Nobody is a victim.
+// lossEverywhere drops 30% of the messages to every node, including its own echoes, for 10 minutes.
+// A network that loses 30% of its packets is not as bad, because the connections of NATS resend
+// them. There are no victims.
 func lossEverywhere(r *run) {
 	r.formed()
 	r.begin()
@@ -182,8 +184,8 @@ func lossEverywhere(r *run) {
 	r.follow(10 * time.Minute)
 }
 
-// split cuts groups of servers off from each other for a while. The nodes of all
-// but the last group are the victims.
+// split cuts groups of servers off from each other for the time lasting. The nodes of all groups
+// but the last are the victims.
 func (r *run) split(lasting time.Duration, groups ...[]int) {
 	servers := r.world.Servers()
 	group := make([]int, len(servers))
@@ -211,7 +213,7 @@ func (r *run) split(lasting time.Duration, groups ...[]int) {
 	r.follow(30 * time.Second)
 }
 
-// serverRestart stops one of three servers for 10 s; its nodes go to the others.
+// serverRestart stops one of three servers for 10 s. Its nodes connect to the other two.
 func serverRestart(r *run) {
 	r.formed()
 	r.begin()

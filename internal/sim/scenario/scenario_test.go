@@ -12,11 +12,11 @@ import (
 // small is the size of the clusters in tests.
 const small = 8
 
-// spared are the scenarios whose victims are to stay members.
+// spared are the scenarios whose victims must stay members.
 var spared = map[string]bool{"pause": true, "blink": true}
 
-// TestScenarios: each comes to the same twice, step by step, breaks no invariant,
-// removes nobody healthy, and ends in one view.
+// TestScenarios runs each scenario twice. Both runs take the same steps, break no invariant, remove
+// no healthy member, and end in one view.
 func TestScenarios(t *testing.T) {
 	for _, s := range All() {
 		t.Run(s.Name, func(t *testing.T) {

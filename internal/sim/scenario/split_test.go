@@ -117,7 +117,7 @@ func TestSplitsOtherwise(t *testing.T) {
 	}
 }
 
-// TestLeasesLast: nothing happens to a large cluster, and no lease ever lapses.
+// TestLeasesLast: in a large cluster without faults no lease ever lapses.
 func TestLeasesLast(t *testing.T) {
 	Scenario{Name: "leases", do: func(r *run) {
 		r.formed()

@@ -10,8 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Result has the figures of a scenario. Traffic is that of healthy nodes, sent
-// plus received.
+// A Result has the figures of a scenario. Its traffic is what healthy nodes have sent and received.
 type Result struct {
 	Scenario string
 	Nodes    int
@@ -56,7 +55,7 @@ func (r Result) cells() []string {
 	}
 }
 
-// Command returns the command line that makes the row again.
+// Command returns the command that computes the row again.
 func (r Result) Command() string {
 	command := fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario %s -nodes %d -seed %d", r.Scenario, r.Nodes, r.Seed)
 	if r.Detection != 0 {
@@ -83,7 +82,7 @@ func Print(w io.Writer, results []Result) error {
 	return err
 }
 
-// PrintKinds writes the traffic by kinds of messages.
+// PrintKinds writes the traffic of each kind of message.
 func PrintKinds(w io.Writer, r Result) error {
 	type part struct {
 		kind  string

@@ -1,4 +1,5 @@
-// Package seeds has tests run the seeds of a simulation, by flags of the test's program:
+// Package seeds runs many seeds of a simulation in a test. Flags of the test's program choose the
+// seeds:
 //
 //	go test ./internal/sim/durable -run TestSeeds -seeds 10000 -first 500 -timeout 30m
 //	go test ./internal/sim/durable -run TestSeeds -seed 42 -v    # with its trace
@@ -19,10 +20,11 @@ var (
 	only  = flag.Int("seed", -1, "the only seed that is run, with its trace")
 )
 
-// twice is every how many seeds one is run twice, which must come to the same.
+// twice means that one in so many seeds runs twice, and both runs must have the same hash.
 const twice = 10
 
-// Range returns the first seed and the number of seeds of a test that usually runs so many.
+// Range returns the first seed and the number of seeds that a test runs: usual, unless flags say
+// otherwise.
 func Range(usual int) (from uint64, n int) {
 	if *count > 0 {
 		usual = *count
@@ -30,8 +32,8 @@ func Range(usual int) (from uint64, n int) {
 	return *first, usual
 }
 
-// Run makes the runs of a test, usually so many, and returns the sums of their counts. One is true if it was
-// a single run, which need not reach everything.
+// Run makes a test's runs, usual many unless flags say otherwise, and returns the sums of their
+// counts. one is true after a single run (-seed), in which counts may be 0.
 func Run[C any](t *testing.T, usual int, run func(seed uint64, trace func(line string)) sim.Result[C]) (all C, one bool) {
 	t.Helper()
 	if *only >= 0 {
@@ -60,12 +62,12 @@ func Run[C any](t *testing.T, usual int, run func(seed uint64, trace func(line s
 	return all, false
 }
 
-// Want fails the test if one of the named numbers is 0.
+// Want fails the test if a named field of counts is 0.
 func Want(t *testing.T, counts any, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if reflect.ValueOf(counts).FieldByName(name).Int() == 0 {
-			t.Errorf("the faults do not reach everything: %s is 0", name)
+			t.Errorf("%s is 0: the faults of these seeds do not cause it", name)
 		}
 	}
 }

@@ -31,25 +31,24 @@ func newClient(p *process) *client {
 	return c
 }
 
-// start looks for a member that serves the process.
+// start begins to look for a member that serves the client.
 func (c *client) start() {
 	c.process.after(c.process.w.upTo(100*time.Millisecond), func() { c.do(c.Tick) })
 }
 
-// A clientEnv is a process that is no member as package control uses it.
+// A clientEnv is a client, as the environment of package control.
 type clientEnv struct{ worldEnv }
 
 var _ control.ClientEnv = (*clientEnv)(nil)
 
-// Waiting returns how many calls wait for a home.
+// Direct is not called, because no process has direct lanes.
 func (v *clientEnv) Direct(transport.Peer, []byte) error { return nil }
 
 func (v *clientEnv) Waiting(string) int { return v.process.held() }
 
-// SetTable takes a newer table.
 func (v *clientEnv) SetTable(t *placement.Table) { v.process.takeTable(t) }
 
-// BeginAnew forgets what was known of another life of the cluster.
+// BeginAnew forgets what the client knew of an earlier life of the cluster.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	p := v.process
 	p.w.log("%s begins anew", p.name)
@@ -57,7 +56,7 @@ func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	p.data.BeginAnew(members)
 }
 
-// AwaitsBounce reports whether a process may yet prove not to have received a call.
+// AwaitsBounce reports whether a bounce may still prove that a process has not received a call.
 func (v *clientEnv) AwaitsBounce() bool {
 	for _, a := range v.Peers() {
 		if v.process.links[a].AwaitsBounce() {
@@ -78,7 +77,7 @@ func (v *clientEnv) PeerGone(a transport.Address) {
 	v.process.data.PeerGone(a, calls.AllLanes, false)
 }
 
-// PeerAbsent notes that a process is not in the list of members.
+// PeerAbsent records that a process is not in the list of members.
 func (v *clientEnv) PeerAbsent(a transport.Address) { (*dataEnv)(v.process).MarkLeft(a) }
 
 // PeerBack notes that a process is in the list of members again.
@@ -99,16 +98,14 @@ func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.process.w.fail("%s: turned away by %v: %v", v.process.name, by, why)
 }
 
-// A worldEnv is the world as the control planes of a process use it.
+// A worldEnv is the part of the control planes' environment that members and clients share.
 type worldEnv struct{ process *process }
 
-// Now is the world's time.
 func (v worldEnv) Now() time.Time { return v.process.w.now }
 
 // Link is the process's connection to the control channel.
 func (v worldEnv) Link() control.Link { return controlLink(v) }
 
-// Log takes a line into the trace.
 func (v worldEnv) Log(l control.Level, text string, args ...any) {
 	if l >= control.Info {
 		v.process.w.log("%s: %s %v", v.process.name, text, args)
@@ -138,7 +135,6 @@ func (l controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payl
 	return nil
 }
 
-// Broadcast sends a message to all hosts.
 func (l controlLink) Broadcast(payload []byte) error {
 	for _, to := range l.process.w.procs {
 		if to.host && to.alive {
@@ -157,7 +153,7 @@ func (l controlLink) Anycast(_ uint64, payload []byte) error {
 	return nil
 }
 
-// post brings a message on its way. Tables come late to some.
+// post sends a message. Tables arrive late at some processes.
 func (l controlLink) post(to *process, payload []byte) {
 	w, m := l.process.w, transport.Message{Payload: payload}
 	if l.process.self.Client {
@@ -188,7 +184,6 @@ func (l controlLink) State(transport.Channel) transport.State {
 	return transport.State{Connected: true}
 }
 
-// MaxPayload is what the broker takes.
 func (l controlLink) MaxPayload() int { return 1 << 20 }
 
 // hear takes a message of the control channel.

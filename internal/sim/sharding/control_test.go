@@ -146,7 +146,6 @@ type steps struct {
 	wakeAt time.Time // of the next Tick; zero means none is planned
 }
 
-// do does something on the loop.
 func (s *steps) do(f func()) {
 	f()
 	at, p := s.plane.WakeAt(), s.process
@@ -242,7 +241,6 @@ func (v *memberEnv) Remember(transport.Address, []byte) error             { retu
 func (v *memberEnv) Direct(transport.Peer, []byte) error                  { return nil }
 func (v *memberEnv) Operate(_ *operator.Request, _ func(operator.Answer)) {}
 
-// Shard returns a shard of the process.
 func (v *memberEnv) Shard(id placement.ShardID) control.Shard {
 	if s := v.process.shards[id]; s != nil {
 		return s

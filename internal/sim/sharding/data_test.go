@@ -14,7 +14,7 @@ import (
 // theLane is the only lane of a simulated process.
 const theLane = 0
 
-// dataEnv is a process as package calls uses it.
+// dataEnv is a process, as the environment of package calls.
 type dataEnv process
 
 var _ calls.Env = (*dataEnv)(nil)
@@ -23,7 +23,6 @@ func (v *dataEnv) Self() transport.Peer    { return v.self }
 func (v *dataEnv) Calls() *calls.Table     { return &v.pending }
 func (v *dataEnv) Table() *placement.Table { return v.table }
 
-// Route returns the route of a shard.
 func (v *dataEnv) Route(kind []byte, shard uint32) *routing.Route {
 	return &v.routes[placement.ShardID{Kind: string(kind), Shard: shard}].Route
 }
@@ -55,7 +54,6 @@ func (v *dataEnv) Returned(e *wire.Envelope, _ int) *shardhost.Call {
 	return &newInCall(v.self, e, v.w).Call
 }
 
-// Session returns the link to a process.
 func (v *dataEnv) Session(to transport.Peer, _ int) (calls.Session, bool) {
 	l := (*process)(v).link(to.Address)
 	return l, l != nil
@@ -110,8 +108,8 @@ func (v *dataEnv) MarkLeft(a transport.Address) {
 	(*process)(v).partIfStranger(a)
 }
 
-// partIfStranger closes the link to a member that has left, if nothing ever came to it that way
-// and it does not listen any more: see peers.Env.
+// partIfStranger closes the link to a member that has left, if nothing ever came on it and the
+// member does not listen any more: see peers.Env.
 func (p *process) partIfStranger(a transport.Address) {
 	if l := p.links[a]; p.left[a] && l != nil && l.Unreached() {
 		p.data.PeerGone(a, 0, false)
@@ -121,7 +119,6 @@ func (p *process) partIfStranger(a transport.Address) {
 // Parted reports whether a process has left, or was removed.
 func (v *dataEnv) Parted(a transport.Address) bool { return v.left[a] || v.gone[a] }
 
-// After calls f later.
 func (v *dataEnv) After(d time.Duration, f func()) { (*process)(v).after(d, f) }
 
 // Forgive lets a process that was removed have links again.
@@ -135,10 +132,8 @@ func (v *dataEnv) Count(e calls.Counter) {
 	}
 }
 
-// Refused is no news for the oracle.
 func (v *dataEnv) Refused(wire.Code) {}
 
-// Lost tells the oracle.
 func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) { v.w.oracle.lose(e, "%v", how) }
 
 // TellRefused tells the oracle, unless the envelope was a call that is over.
@@ -148,7 +143,6 @@ func (v *dataEnv) TellRefused(_ calls.Session, e *wire.Envelope) {
 	}
 }
 
-// Renewed writes the trace.
 func (v *dataEnv) Renewed(left *calls.Left, lost int) {
 	v.w.log("%s: %d unacknowledged, %d calls lost", v.name, len(left.Unacknowledged), lost)
 }

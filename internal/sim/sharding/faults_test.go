@@ -115,7 +115,7 @@ func (w *world) victim() *process {
 	return w.pick(func(p *process) bool { return p.healthy() })
 }
 
-// spare reports whether the cluster can lose one more host and go on.
+// spare reports whether the cluster can lose one more host and still go on.
 func (w *world) spare() bool {
 	n := 0
 	for _, p := range w.procs {
@@ -181,8 +181,8 @@ func (w *world) cutAny() {
 	}
 }
 
-// hide has a host fall silent that a coordinator which begins now has to wait for: it
-// still has its lease, and may be back before it is judged.
+// hide makes a host fall silent for which a new coordinator has to wait: the host still has its
+// lease, and may be back before it is judged.
 func (w *world) hide(coordinator *process) {
 	if w.hidden == w.plan.hides || !w.faulty || !w.spare() {
 		return
@@ -211,7 +211,6 @@ func (w *world) cutOff(p *process, d time.Duration) {
 	w.isolate(p, kind != 2, kind != 1, d)
 }
 
-// leaveAny lets a host leave in order.
 func (w *world) leaveAny() {
 	if p := w.victim(); p != nil {
 		w.leave(p)
@@ -268,7 +267,6 @@ func (w *world) pin() {
 	asker.control.pin(w.ids[w.r.IntN(len(w.ids))], to.name)
 }
 
-// heal ends all faults.
 func (w *world) heal() {
 	w.log("the faults end")
 	w.faulty = false
@@ -280,8 +278,8 @@ func (w *world) heal() {
 	w.after(minorityEnds, w.beginLast)
 }
 
-// minorityEnds is how long after the faults the members that are left may find that they are too few
-// to go on: strikes take no account of members that ended themselves a moment ago.
+// minorityEnds bounds how long after the faults the remaining members may find that they are too
+// few to go on. Faults do not consider members that have just ended by themselves.
 const minorityEnds = 3 * time.Second
 
 // beginLast begins a host if none is left, and none is beginning: a second one of the same name

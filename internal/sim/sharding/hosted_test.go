@@ -106,8 +106,8 @@ func (s *hosted) delivered(c *inCall, v region.Verdict) {
 		s.process.name, c.Args, c.Sender.Name, c.Via.Name, c.Epoch, v, s.Core.State(), s.Core.Epoch())
 }
 
-// accept is for this process's own encoded calls, by a route that leads here still while
-// current says so.
+// accept takes an encoded call of this process, by a route that leads to this shard as long as
+// current returns true.
 func (s *hosted) accept(e *wire.Envelope, current func() bool) bool {
 	k := keep(e)
 	c := newInCall(s.process.self, &k, s.process.w)
@@ -124,16 +124,13 @@ func (s *hosted) Enqueue(e *wire.Envelope) {
 	}
 }
 
-// Now is the world's time.
 func (s *hosted) Now() time.Time { return s.process.w.now }
 
-// Elapsed is the time since the world began.
 func (s *hosted) Elapsed() int64 { return int64(s.process.w.now.Sub(epochStart)) }
 
 // After calls f later, unless the process has ended.
 func (s *hosted) After(d time.Duration, f func()) { s.process.after(d, f) }
 
-// Session is the link to a process.
 func (s *hosted) Session(to transport.Peer) (shardhost.Session, bool) {
 	l := s.process.link(to.Address)
 	return l, l != nil
@@ -152,12 +149,10 @@ func (s *hosted) MaxPayload() int {
 	return wire.MaxFrameHeader + wire.Overhead + 2*transport.MaxNameBytes + room[s.process.number%len(room)]
 }
 
-// Learn tells the process's route.
 func (s *hosted) Learn(home transport.Address, epoch placement.Epoch) {
 	s.process.routes[s.ID].Learn(home, epoch, false)
 }
 
-// Run runs a turn that has begun.
 func (s *hosted) Run(e *region.Entity, c *shardhost.Call) {
 	delete(s.queued, inCallOf(&c.Call))
 	s.turn(e, inCallOf(&c.Call))
@@ -173,10 +168,8 @@ func (s *hosted) Grant(c *shardhost.Call, e *region.Entity) {
 // Lead is for singletons.
 func (s *hosted) Lead(e *region.Entity) { s.process.w.fail("%s leads", e.ID) }
 
-// Release has nothing to release: nothing fails.
 func (s *hosted) Release() {}
 
-// Drained hands the shard off.
 func (s *hosted) Drained() { s.process.after(0, s.HandOff) }
 
 // errEncode is what some states come to that are to be encoded.
@@ -235,7 +228,6 @@ func (s *hosted) Changed(opened bool) {
 	}
 }
 
-// TurnEnded wakes nobody.
 func (s *hosted) TurnEnded() {}
 
 // Answer brings an answer to the call's sender.
@@ -263,7 +255,6 @@ func (s *hosted) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) 
 	}
 }
 
-// LoseTell tells the oracle.
 func (s *hosted) LoseTell(c *shardhost.Call) {
 	delete(s.queued, inCallOf(&c.Call))
 	s.process.w.oracle.lose(&wire.Envelope{Type: wire.TypeTell, Payload: c.Args}, "taken in and then refused")
@@ -308,10 +299,8 @@ func (s *hosted) MoveAborted(e placement.Epoch, reason string) {
 	s.process.onLoop(func(c *member) { c.MoveAborted(s.ID, e, reason) })
 }
 
-// Progress has the control plane look.
 func (s *hosted) Progress() { s.process.onLoop(func(c *member) { c.Progress(s.ID) }) }
 
-// Remembered are none.
 func (s *hosted) Remembered() shardhost.RememberedIDs { return shardhost.RememberedIDs{} }
 
 // Arrived takes none. It is called for each part of the state that is taken.
@@ -321,7 +310,6 @@ func (s *hosted) Arrived(shardhost.RememberedIDs) {
 	}
 }
 
-// BarrierTimedOut tells the oracle.
 func (s *hosted) BarrierTimedOut(b region.Shut) {
 	s.process.w.oracle.timedOut(s.process, 1)
 	s.waitsForDeparted(b)
@@ -377,7 +365,6 @@ func (s *hosted) Cancel(from transport.Address, entity string, id uint64) bool {
 	return waited
 }
 
-// Count counts nothing.
 func (s *hosted) Count(shardhost.Counter) {}
 
 // passivate keeps an entity's state encoded.
@@ -391,7 +378,6 @@ func (s *hosted) passivate(e *region.Entity) {
 	}
 }
 
-// wake activates an entity.
 func (s *hosted) wake(e *region.Entity) *value {
 	v := &value{}
 	if e.State() != nil {

@@ -78,7 +78,6 @@ func (l *link) AppendAll(parts []*wire.Envelope) error {
 	return l.Stream.AppendAll(parts)
 }
 
-// Flush has what was added published.
 func (l *link) Flush() { l.later() }
 
 // later publishes at the end of what is under way.
@@ -92,12 +91,10 @@ func (l *link) later() {
 	}
 }
 
-// Now is the world's time.
 func (l *link) Now() time.Time { return l.process.w.now }
 
 var errBroken = errors.New("simulated: the connection is broken")
 
-// Send puts a frame on its way.
 func (l *link) Send(token uint64, frame []byte) error {
 	if !l.process.alive || !l.process.connected {
 		return errBroken
@@ -116,7 +113,6 @@ func (l *link) Repack(uint64, int, error) bool { return false }
 // MayAnswer reports whether the process's lease lets answers leave.
 func (l *link) MayAnswer() bool { return l.process.mayAnswer() }
 
-// MaxPayload is what the broker takes.
 func (l *link) MaxPayload() int { return 1 << 20 }
 
 // WakeAfter calls Tick later, unless it is called again before.

@@ -42,7 +42,6 @@ func newMembers(w *world) *members {
 	return m
 }
 
-// join has a process join.
 func (m *members) join(p *process) {
 	c := memberConfig
 	c.Self, c.Seed, c.Meta = p.self.Address, m.w.r.Uint64(), metaOf(m.w.plan)

@@ -53,7 +53,6 @@ func (w *world) split(d time.Duration) {
 	})
 }
 
-// mend ends all cuts.
 func (w *world) mend() {
 	w.parted = time.Time{}
 	if servers := w.members.Servers(); len(servers) > 1 {
@@ -115,9 +114,8 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 	})
 }
 
-// overlap is one frame with what two hold, of which the second follows the first without
-// a gap, as a peer may send that puts what it sends again into other frames. If it does
-// not follow, it is the second.
+// overlap returns one frame with the envelopes of two, as a peer may send when it resends envelopes
+// in other frames. If the second frame does not directly follow the first, it returns the second.
 func overlap(first, second []byte) []byte {
 	var fr wire.FrameReader
 	a, before, err := fr.Header(first)

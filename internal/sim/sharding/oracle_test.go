@@ -54,7 +54,7 @@ type oracle struct {
 	cancelled    int // turns whose cancellation was found
 }
 
-// A life is what an oracle sees of one life of the cluster.
+// A life is what the oracle knows of one life of the cluster.
 type life struct {
 	running  map[string]*process
 	turns    map[string]uint64
@@ -66,7 +66,7 @@ type life struct {
 	forgiven map[string]bool            // entities whose next activation may know less
 }
 
-// life is that of a process's cluster.
+// life returns the life of a process's cluster.
 func (o *oracle) life(p *process) *life {
 	var founder transport.Address
 	if v := p.control.View(); v != nil {
@@ -131,8 +131,7 @@ func (o *oracle) event(p *process, e coordinator.Event) {
 	w.after(w.upTo(60*time.Millisecond), func() { w.strike(victim) })
 }
 
-// writeOff is for a process that has ended or was fenced: what only it knew is
-// lost.
+// writeOff marks as lost what only process p knew, because p has ended or was fenced.
 func (o *oracle) writeOff(p *process) {
 	if p.written || !p.host {
 		return
@@ -149,7 +148,7 @@ func (o *oracle) writeOff(p *process) {
 	}
 }
 
-// lastCopy reports whether nobody else may have the shard's state.
+// lastCopy reports whether no other process may have the shard's state.
 func (s *hosted) lastCopy() bool {
 	switch s.Core.State() {
 	case region.Closed, region.Preparing, region.Forwarding:
@@ -229,9 +228,9 @@ func (o *oracle) lose(e *wire.Envelope, format string, args ...any) {
 	}
 }
 
-// timedOut notes that barriers have timed out. Where several leave that may happen
-// without a loss: a sender's old home has left before the sender did, and what it
-// passed on came by way of another.
+// timedOut records that barriers have timed out. When several members leave, that may happen
+// without a loss: a sender's old home has left before the sender, and the calls that it passed on
+// came by another process.
 func (o *oracle) timedOut(p *process, n int) {
 	o.cuts += n
 	if !o.w.plan.mayLose && o.w.plan.leaves == 0 {
@@ -239,7 +238,7 @@ func (o *oracle) timedOut(p *process, n int) {
 	}
 }
 
-// outcome holds a process to what it tells its callers.
+// outcome checks what a process reports to its callers.
 func (o *oracle) outcome(op *operation, out calls.Outcome) {
 	ran := o.ran[op.payload]
 	switch out {

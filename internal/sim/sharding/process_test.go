@@ -94,10 +94,10 @@ func (p *process) after(d time.Duration, do func()) { p.w.schedule(d, p, do) }
 // leased reports whether a turn may begin.
 func (p *process) leased() bool { return p.alive && !p.ending && p.w.members.leased(p) }
 
-// mayAnswer reports whether what has run may be answered, and calls leave behind it.
+// mayAnswer reports whether answers of turns, and calls that they made, may leave the process.
 func (p *process) mayAnswer() bool { return !p.host || p.ending || p.leased() }
 
-// healthy reports whether it is a member that works.
+// healthy reports whether the process is a member that works.
 func (p *process) healthy() bool {
 	return p.alive && p.host && !p.paused && p.control.status() == membership.Up && p.leased()
 }
@@ -115,7 +115,7 @@ func (p *process) busy() bool {
 	return p.pending.Coalescer.UnderWay() > 0 || p.held() > 0 || slices.ContainsFunc(p.threads, func(t *thread) bool { return t.busy })
 }
 
-// waitsFor describes what busy goes by.
+// waitsFor describes why busy returns true.
 func (p *process) waitsFor() string {
 	var out []string
 	for _, c := range p.asks {
@@ -154,7 +154,6 @@ func (p *process) end() {
 	}
 }
 
-// stop ends a process for good.
 func (p *process) stop() {
 	w := p.w
 	if !p.alive {
@@ -205,7 +204,6 @@ func (p *process) breakConnection(d time.Duration) {
 	})
 }
 
-// arrive handles a frame.
 func (p *process) arrive(payload []byte) {
 	if !p.alive || !p.connected {
 		return
@@ -274,8 +272,8 @@ func (p *process) received(l *link, h *wire.FrameHeader, size int) {
 	}
 }
 
-// depart ends a process in order: it begins no more turns, sends on or refuses what waits,
-// and says goodbye.
+// depart ends a process in order: it begins no more turns, forwards or refuses waiting calls, and
+// says goodbye.
 func (p *process) depart() {
 	p.ending = true
 	p.data.Depart(func() {
@@ -288,7 +286,6 @@ func (p *process) depart() {
 	})
 }
 
-// takeTable takes a newer table.
 func (p *process) takeTable(t *placement.Table) {
 	old := p.table
 	p.table = t

@@ -117,7 +117,6 @@ func (r *route) Retry(int) error {
 // maxHeld bounds the calls that wait for homes where buffers are small.
 const maxHeld = 12
 
-// ask asks for homes.
 func (p *process) ask() {
 	if p.host {
 		p.onLoop(func(c *member) { c.Ask(kindName) })
@@ -138,10 +137,8 @@ func keep(e *wire.Envelope) wire.Envelope {
 	return c
 }
 
-// Self is the process.
 func (r *route) Self() transport.Peer { return r.process.self }
 
-// Session is the link to a process.
 func (r *route) Session(a transport.Address) (routing.Session, bool) {
 	l := r.process.link(a)
 	return l, l != nil
@@ -153,27 +150,22 @@ func (r *route) Known(a transport.Address) (routing.Session, bool) {
 	return l, l != nil
 }
 
-// Local is the shard at this process.
 func (r *route) Local() (routing.Local, bool) {
 	s := r.process.shards[r.id]
 	return s, s != nil
 }
 
-// Ask asks for homes.
 func (r *route) Ask() { r.process.after(0, r.process.ask) }
 
-// Waits reports whether a caller waits for the answer.
 func (r *route) Now() time.Time { return r.process.w.now }
 
 func (r *route) Waits(id uint64) bool { return r.process.pending.Waits(id) }
 
-// Sent notes where a call went.
 func (r *route) Sent(id uint64, to routing.Session, seq uint64) {
 	l, _ := to.(calls.Carrier) // nil: nowhere any more
 	r.process.pending.Sent(id, l, seq)
 }
 
-// Expired counts nothing.
 func (r *route) Expired() {}
 
 // Unsent ends a call that could not be appended.

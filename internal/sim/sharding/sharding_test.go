@@ -20,8 +20,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// plans are the kinds of runs. Only where processes end or are cut off may a call
-// be lost; all else holds always.
+// plans are the kinds of runs. A call may be lost only in plans in which processes end or are cut
+// off; all other invariants hold in every plan.
 var plans = []plan{
 	{name: "moves", hosts: 3, clients: 2, shards: 2, moves: 24, stale: 100 * time.Millisecond},
 	{name: "two homes", hosts: 2, clients: 2, shards: 1, moves: 30, stale: 300 * time.Millisecond},
@@ -151,8 +151,8 @@ func TestSeedsThatFailed(t *testing.T) {
 // lost on the way.
 const answerBound = 8 * time.Second
 
-// simulate runs a plan: traffic and faults, then quiet, in which everything must
-// come to an end.
+// simulate runs a plan: first traffic and faults, then no more of either until all calls and moves
+// have ended.
 func simulate(seed uint64, p plan, trace *strings.Builder) *world {
 	if p.anyWay {
 		p.handoff = handoffs[seed%uint64(len(handoffs))]
@@ -169,8 +169,8 @@ func simulate(seed uint64, p plan, trace *strings.Builder) *world {
 	return w
 }
 
-// rest ends the faults, has every process ask every entity, and looks whether all
-// has come to rest.
+// rest ends the faults, makes every process ask every entity, and checks that no call or move is
+// left.
 func (w *world) rest() {
 	w.heal()
 	w.calm = true
@@ -253,7 +253,7 @@ func (w *world) settled() {
 	}
 }
 
-// orders looks whether what operators have ordered is done or in force.
+// orders checks that orders of operators are done or in force.
 func (w *world) orders(at *process) {
 	c := at.control.Coordinator()
 	if w.oracle.paused && !c.Pause().On {

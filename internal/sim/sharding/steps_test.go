@@ -11,10 +11,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// TestMoveKilledAtEachStep kills the old home, the new home or the coordinator, or
-// the coordinator and one of them, at every step of a move or soon after. In the end one
-// process has the shard, every call has come to an end, and while a copy of the
-// state lives, no turn that was answered is undone.
+// TestMoveKilledAtEachStep kills the old home, the new home, the coordinator, or the coordinator
+// and one of them, at or soon after each step of a move. In the end one process has the shard and
+// every call has ended. While a copy of the state lives, no answered turn is undone.
 func TestMoveKilledAtEachStep(t *testing.T) {
 	_, times := seeds.Range(6)
 	kinds := []victims{{old: true}, {to: true}, {coord: true}, {coord: true, old: true}, {coord: true, to: true}}

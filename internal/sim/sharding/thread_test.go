@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// entitiesAShard is how many entities each shard has.
 const entitiesAShard = 3
 
 // callTimeout ends a call for which no answer comes.
@@ -204,7 +203,6 @@ func (op *operation) encoded(try int) {
 // commandOf is the command of a call or tell: it must arrive with the payload that it was sent with.
 func commandOf(payload string) []byte { return []byte("command of " + payload) }
 
-// turn runs an encoded call.
 func (s *hosted) turn(e *region.Entity, c *inCall) {
 	if want := commandOf(string(c.Args)); !bytes.Equal(c.Command, want) {
 		s.process.w.fail("%s: %s came with the command %q", s.process.name, c.Args, c.Command)
@@ -272,7 +270,8 @@ func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time
 	p.after(d, ended)
 }
 
-// callee is whom an entity may call: only later ones, so that calls never circle.
+// callee returns an entity that another may call: only later ones, so that no chain of calls is
+// circular.
 func (s *hosted) callee(from string) (string, placement.ShardID) {
 	ids := s.process.w.ids
 	id := ids[s.process.w.r.IntN(len(ids))]

@@ -141,7 +141,6 @@ func (w *world) membersTrace() func(string) {
 	}
 }
 
-// run lets time pass for d.
 func (w *world) run(d time.Duration) {
 	until := w.now.Add(d)
 	for w.err == nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// kindName is the singleton's name, and clusterName the cluster's.
+// Names of the singleton and of the cluster.
 const (
 	kindName    = "it"
 	clusterName = "c"
 )
 
-// An actor is a process: the control plane and the hosting of singletons that ship, over the
+// An actor is a process: the control plane and the hosting of singletons that users run, on the
 // world's time, messages and membership.
 type actor struct {
 	run       *run
@@ -84,7 +84,7 @@ func newActor(r *run, n *sim.Node) *actor {
 // handoffTimeout bounds the activation of an instance.
 const handoffTimeout = 10 * time.Second
 
-// host hosts the singleton.
+// host makes the process host the singleton.
 func (a *actor) host(p singlehost.Process) (*singlehost.Set, error) {
 	a.singles = singlehost.NewSet(p, clusterName, a.self)
 	h := singlehost.Hosting{
@@ -97,7 +97,7 @@ func (a *actor) host(p singlehost.Process) (*singlehost.Set, error) {
 	return a.singles, a.singles.Host(h)
 }
 
-// over reports whether the process has ended, and its instance with it.
+// over reports whether the process has ended. It then marks the instance as ended, too.
 func (a *actor) over() bool {
 	if a.node.Ended() {
 		a.active, a.tasks = false, 0
@@ -106,11 +106,12 @@ func (a *actor) over() bool {
 	return false
 }
 
-// pollEvery is how often the simulation looks for a change of which it is not told, such as the end of a
-// process's pause or of a partition.
+// pollEvery is how often the simulation polls for changes of which no event tells it, such as the
+// end of a pause or of a partition.
 const pollEvery = 20 * time.Millisecond
 
-// do does something in the process, or keeps it while that stands still.
+// do runs what in the process: at once, when a frozen process goes on, or never if the process has
+// ended.
 func (a *actor) do(what func()) {
 	switch {
 	case a.over():
@@ -125,7 +126,7 @@ func (a *actor) do(what func()) {
 	}
 }
 
-// thaw goes on with the inputs that were kept.
+// thaw runs the inputs that were kept while the process was frozen.
 func (a *actor) thaw() {
 	if a.over() {
 		return
@@ -141,12 +142,12 @@ func (a *actor) thaw() {
 	}
 }
 
-// after does something later in the process, unless that has ended.
+// after runs what in the process after d, unless the process has ended by then.
 func (a *actor) after(d time.Duration, what func()) {
 	a.run.world.After(d, func() { a.do(what) })
 }
 
-// loop does something on the control loop.
+// loop runs what on the control loop, and schedules the loop's next tick.
 func (a *actor) loop(what func()) {
 	what()
 	at := max(1, a.control.WakeAt().Sub(epochStart))
@@ -162,16 +163,16 @@ func (a *actor) loop(what func()) {
 	})
 }
 
-// onLoop does something on the control loop, soon.
+// onLoop schedules what on the control loop, without delay.
 func (a *actor) onLoop(what func()) { a.after(0, func() { a.loop(what) }) }
 
-// changed brings a change of the membership to the control plane.
+// changed passes a change of the membership to the control plane.
 func (a *actor) changed(v *membership.View, events []membership.Event) {
 	a.machine.view, a.machine.news = v, membership.Output{Changed: true, Events: events}
 	a.loop(func() { a.control.ConnState(transport.State{Connected: true}) })
 }
 
-// check holds the cores to their invariants.
+// check checks the invariants of the cores, and that no two instances are active.
 func (a *actor) check() {
 	err := a.control.Check()
 	if err == nil {
@@ -183,18 +184,18 @@ func (a *actor) check() {
 	a.run.check()
 }
 
-// epochStart is the world's time 0 as the processes see it.
+// epochStart is the world's time 0 as a time.Time.
 var epochStart = time.Unix(1_000_000, 0)
 
 func (a *actor) now() time.Time { return epochStart.Add(a.run.world.Now()) }
 
-// mayTurn reports whether turns of the instance may run at this moment.
+// mayTurn reports whether turns of the instance may run now.
 func (a *actor) mayTurn() bool {
 	return !a.over() && !a.node.Frozen() && a.run.world.Lease(a.node) && a.instance.LeaseValid()
 }
 
-// mayRun reports whether the process has an instance, or a task of one, that may really run at this
-// moment. The member's own lease counts only where downing is the guard.
+// mayRun reports whether the process has an active instance, or a task of one, that may run now.
+// The member's own lease counts only if downing is the guard.
 func (a *actor) mayRun() bool {
 	if !a.active && a.tasks == 0 || a.over() || a.node.Frozen() || !a.instance.LeaseValid() {
 		return false
@@ -202,7 +203,7 @@ func (a *actor) mayRun() bool {
 	return a.run.plan.guard != byDowning || a.run.world.Lease(a.node)
 }
 
-// seen is where the singleton runs in the eyes of this process.
+// seen returns the node where the singleton runs, as this process knows it; zero if it knows none.
 func (a *actor) seen() transport.Address {
 	for _, row := range a.singles.Rows(a.control.View()) {
 		if row.Kind == kindName {
@@ -216,7 +217,7 @@ func (a *actor) String() string {
 	return fmt.Sprintf("%v (active %v, %d tasks, finds it at %s, its shard is %v)", a.node.Address, a.active, a.tasks, a.seen().Name, a.shard.Core.State())
 }
 
-// A machine is a process's membership, which the world runs, as its control plane has it.
+// A machine gives the control plane the process's membership, which the world runs.
 type machine struct {
 	actor *actor
 	view  *membership.View
@@ -225,10 +226,11 @@ type machine struct {
 
 var _ control.Machine = (*machine)(nil)
 
-// View is the latest view that the control plane was given.
+// View returns the latest view that the control plane was given.
 func (m *machine) View() *membership.View { return m.view }
 
-// Step brings decisions of the control plane to the membership, and the news back.
+// Step passes Leave and ExitReady from the control plane to the membership, and returns what has
+// changed there since the last call.
 func (m *machine) Step(_ time.Time, in membership.Input) membership.Output {
 	switch in.(type) {
 	case membership.Leave, membership.ExitReady:
@@ -239,10 +241,10 @@ func (m *machine) Step(_ time.Time, in membership.Input) membership.Output {
 	return out
 }
 
-// A caller is the singleton as its process calls it.
+// A caller is the part of a process that calls the singleton.
 type caller actor
 
-// Found notes where the instance runs.
+// Found records where the instance runs.
 func (c *caller) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if !hosts {
 		c.shard.Place(node, epoch, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlEnv is a process as package control uses it.
+// A controlEnv is a process, as the environment of package control.
 type controlEnv actor
 
 var _ control.Env = (*controlEnv)(nil)
@@ -26,10 +26,10 @@ func (v *controlEnv) After(d time.Duration, f func()) {
 	v.actor().after(d, func() { v.actor().loop(f) })
 }
 
-// Log takes a line into the trace.
+// Log adds a line to the trace.
 func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 	if v.run.handing && text == "singleton starts without what its predecessor sent" {
-		v.run.fail("%s: %s, although nothing is lost", v.self.Name, text)
+		v.run.fail("%s: %s, although no message was lost", v.self.Name, text)
 	}
 	if l >= control.Info {
 		v.run.trace("%s: %s %v", v.self.Name, text, args)
@@ -38,7 +38,7 @@ func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 
 func (v *controlEnv) LogSeldom(l control.Level, text, _ string, args ...any) { v.Log(l, text, args...) }
 
-// Count fails for a message that cannot be read.
+// Count fails the run for a message that cannot be read.
 func (v *controlEnv) Count(e control.Counter) (uint64, bool) {
 	if e != control.Ignored {
 		v.run.fail("%s: a message of the control channel cannot be read", v.self.Name)
@@ -46,7 +46,7 @@ func (v *controlEnv) Count(e control.Counter) (uint64, bool) {
 	return 1, false
 }
 
-// CountOf is Count, because no process floods another.
+// CountOf does the same as Count, because no process floods another.
 func (v *controlEnv) CountOf(e control.Counter, _ string) (uint64, bool) { return v.Count(e) }
 
 func (v *controlEnv) CountRefused(membership.Refusal) {}
@@ -69,16 +69,16 @@ func (v *controlEnv) WaitingTypes() []string                            { return
 func (v *controlEnv) SetTable(*placement.Table)                         {}
 func (v *controlEnv) SetExiting(on bool)                                { v.exiting = on }
 
-// PeerGone ends the dealings with a process that was downed.
+// PeerGone stops accepting messages from a process that was downed.
 func (v *controlEnv) PeerGone(a transport.Address) { v.gone[a] = true }
 
-// PeerLeft ends the dealings with a process that has left, after a while.
+// PeerLeft stops accepting messages from a process that has left, after calls.ByeGrace.
 func (v *controlEnv) PeerLeft(a transport.Address) {
 	v.left[a] = true
 	v.actor().after(calls.ByeGrace, func() { v.gone[a] = true })
 }
 
-// Homes returns the home that calls go to, but for one that has gone or left.
+// Homes returns the other process to which calls go, unless it has gone or left.
 func (v *controlEnv) Homes() []transport.Address {
 	a := v.found.Node
 	if a.IsZero() || a == v.self.Address || v.gone[a] || v.left[a] {
@@ -105,10 +105,9 @@ func (v *controlEnv) Downed(string)                                             
 func (v *controlEnv) LeaveByOrder()                                                        {}
 func (v *controlEnv) Operate(_ *operator.Request, _ func(operator.Answer))                 {}
 
-// A controlLink is the control channel as a process has it.
+// A controlLink is a process's connection to the control channel.
 type controlLink actor
 
-// Send sends a message to one process.
 func (l *controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload []byte) error {
 	if other := l.run.actors[to.Address]; other != nil {
 		l.post(other, payload)
@@ -116,7 +115,6 @@ func (l *controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, pay
 	return nil
 }
 
-// Broadcast sends a message to all processes.
 func (l *controlLink) Broadcast(payload []byte) error {
 	for _, other := range l.run.order {
 		if !other.node.Ended() {
@@ -146,10 +144,10 @@ func (l *controlLink) post(to *actor, payload []byte) {
 	})
 }
 
-// State is that of a connection that always holds: messages get lost on their way.
+// State returns that the connection holds. Only single messages are lost.
 func (l *controlLink) State(transport.Channel) transport.State {
 	return transport.State{Connected: true}
 }
 
-// MaxPayload is the broker's limit.
+// MaxPayload returns the broker's limit, in bytes.
 func (l *controlLink) MaxPayload() int { return 1 << 20 }

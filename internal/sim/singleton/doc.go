@@ -1,38 +1,37 @@
-// Package singleton runs singletons on simulated clusters, by the code that ships: the
-// hosting of internal/driver/singlehost (its sets, instances with their shards, and the holders of
-// leases) under the control planes of internal/driver/control, on the membership machines of
-// sim.World. The messages go over a network of their own that loses, delays, repeats and
-// reorders, and the leases are in a store that is slow, out of reach, or whose answers are
-// lost. Instances run turns, have tasks that end late, and hand their state off.
+// Package singleton runs singletons on simulated clusters. It simulates the code that users run:
+// the hosting of internal/driver/singlehost (sets, instances with their shards, and holders of
+// leases) under the control planes of internal/driver/control. The membership machines are those of
+// sim.World. Messages go over a network of this package that loses, delays, repeats and reorders.
+// The leases are in a store that is slow or unreachable, or whose answers are lost. Instances run
+// turns, have tasks that end late, and hand off their state.
 //
-// A seed decides everything: the settings, the faults (crashes of processes and
-// hosts, pauses, partitions, lost messages, orderly and hurried leaving, restarts
-// of servers), instances that die, and the guard: a lease, the cluster's downing and
-// fencing alone, or, with automatic downing, none.
+// A seed decides everything: the settings, the faults (crashes of processes and hosts, pauses,
+// partitions, lost messages, orderly and hurried leaving, restarts of servers), instances that die,
+// and the guard. The guard is a lease, downing with fencing, or, with automatic downing, none.
 //
-// Checked after every step of any machine:
+// After every step of any machine these are checked:
 //
-//  1. under a lease, two instances are never active at once, even in a cluster that
-//     fell apart. An instance is active from its activation until its stop hook has run,
-//     and while a task of it runs, on a node that is not frozen and whose lease has not
-//     ended;
-//  2. under downing, two instances are never active at once in one cluster, on nodes
+//  1. Under a lease, two instances are never active at once, even in a cluster that
+//     has fallen apart. An instance is active from its activation until its stop hook
+//     has run, and while one of its tasks runs, on a node that is not frozen and whose
+//     lease has not ended.
+//  2. Under downing, two instances are never active at once in one cluster, on nodes
 //     that may run turns. Clusters that were founded apart, because their founders
 //     could not hear each other, count as two until they meet; only a lease guards
-//     against those;
-//  3. without a guard, two instances are never active on members of one converged view;
-//  4. no turn begins on an instance that is not active, no instance ends during a turn or
-//     beside its tasks; the invariants of the control plane, the managers and the shard;
-//  5. after the faults have ended, one instance runs, on the oldest member, and
-//     every process finds it, within two minutes; then its home leaves, and the next one
+//     against those.
+//  3. Without a guard, two instances are never active on members of one converged view.
+//  4. No turn begins on an instance that is not active. No instance ends during a turn
+//     or while its tasks run. The invariants of control plane, managers and shard hold.
+//  5. Within two minutes after the last fault, one instance runs, on the oldest
+//     member, and every process finds it. Then its home leaves, and the next instance
 //     has its state.
 //
 // [RunLeaves] has runs without faults, in which members leave in order, often within milliseconds
-// of each other, and others join. Beside the above:
+// of each other, and others join. There another invariant holds:
 //
-//  6. no turn of an instance is lost while another member is Up or joining, and when all
-//     leave nobody waits for another one. In some runs members are killed: then only what the
-//     killed one had, or what was on its way at that time, may be lost.
+//  6. No turn of an instance is lost while another member is Up or joining. When all
+//     members leave, none waits for another one. In some runs members are killed: then
+//     only what a killed member had, or what was sent to it, may be lost.
 //
 // To run ten thousand seeds, or to replay one with its trace:
 //

@@ -4,10 +4,10 @@ import (
 	"github.com/shardgen/shardgen/internal/sim"
 )
 
-// faults makes the faults of a run.
 type faults struct{ *run }
 
-// any lets one thing happen; the process with the active instance is hit more often than others.
+// any makes a random fault or event. Half of the time it strikes the process with the active
+// instance.
 func (r faults) any() {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -52,8 +52,8 @@ func (r faults) any() {
 	}
 }
 
-// forsake cuts a process off until the others go on without it, and from the store at some
-// moment before or after.
+// forsake cuts a process off from all others for 7 to 25 s, and from the store of leases some time
+// later.
 func (r faults) forsake(n *sim.Node) {
 	d, store := r.milliseconds(7000, 25_000), r.milliseconds(0, 14_000)
 	r.trace("fault: %s is cut off for %v, from the store after %v", n.Address.Name, d, store)
@@ -66,7 +66,8 @@ func (r faults) forsake(n *sim.Node) {
 	})
 }
 
-// leave begins leaving; one in four does not wait for the handoff, and exits with the instance.
+// leave makes a member leave. One in four does not wait for the handoff, and exits with the
+// instance.
 func (r faults) leave(n *sim.Node) {
 	a := r.actors[n.Address]
 	if n.Frozen() || !n.IsMember() {
@@ -87,7 +88,7 @@ func (r faults) leave(n *sim.Node) {
 	r.start()
 }
 
-// part cuts the servers into two parts for a while.
+// part cuts the servers into two groups for a while.
 func (r faults) part() {
 	d := r.milliseconds(500, 30_000)
 	var one, other []*sim.Server
@@ -117,7 +118,6 @@ func (r faults) mend() {
 	clear(r.parted)
 }
 
-// heal ends all faults.
 func (r faults) heal() {
 	r.calm, r.healed = true, r.world.Now()
 	r.trace("all faults end")

@@ -19,7 +19,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A home is a process as its shard and the instance in it use it.
+// A home is a process, as the host of its shard and instance.
 type home actor
 
 var (
@@ -29,7 +29,7 @@ var (
 
 func (h *home) actor() *actor { return (*actor)(h) }
 
-// Log takes a line into the trace.
+// Log adds a line to the trace.
 func (h *home) Log(l slog.Level, text string, args ...any) {
 	(*controlEnv)(h).Log(l, text, args...)
 }
@@ -41,18 +41,18 @@ func (h *home) Ticks() uint32                   { return 0 }
 func (h *home) Elapsed() int64                  { return int64(h.run.world.Now()) }
 func (h *home) After(d time.Duration, f func()) { h.actor().after(d, f) }
 
-// Go calls f a little later.
+// Go calls f after at most 20 ms.
 func (h *home) Go(f func()) { h.After(h.run.milliseconds(0, 20), f) }
 
-// A value is the entity in memory.
+// A value is the singleton's state in memory.
 type value struct{ turns uint64 }
 
 var (
 	errNoTurn = errors.New("simulated: turns may not run here")
-	errDies   = errors.New("simulated: it died")
+	errDies   = errors.New("simulated: the instance died")
 )
 
-// Activate begins an instance, which may die by itself.
+// Activate activates an instance. Some instances die by themselves later.
 func (h *home) Activate(life context.Context, e *region.Entity) error {
 	a, r := h.actor(), h.run
 	switch {
@@ -95,7 +95,7 @@ func (h *home) Activate(life context.Context, e *region.Entity) error {
 	return nil
 }
 
-// RunTask runs a task that ends a while after its context, or at any time by itself.
+// RunTask runs a task. The task ends some time after its context, or at any time by itself.
 func (h *home) RunTask(life context.Context, _ singlehost.Task, ended func(error)) {
 	h.tasks++
 	end := func(err error) {
@@ -124,7 +124,7 @@ func (h *home) RunTask(life context.Context, _ singlehost.Task, ended func(error
 	h.After(pollEvery, look)
 }
 
-// turn runs a turn of the instance now and then, if it is here.
+// turn runs a turn of the instance, if the instance is here, and schedules the next one.
 func (h *home) turn() {
 	if e := h.shard.Begin(codegen.SingletonID); e != nil {
 		if !h.active || e.Value == nil || h.failed == h.life {
@@ -145,28 +145,27 @@ func (h *home) turn() {
 	h.After(h.run.milliseconds(10, 400), h.turn)
 }
 
-// Lost notes that the instance has died.
+// Lost records that the instance has died.
 func (h *home) Lost(*region.Entity) {
 	h.run.counts.Died++
 	h.end("has died")
 }
 
-// end ends an instance. None of its tasks may be left.
+// end records that the instance has ended. None of its tasks may still run.
 func (h *home) end(how string) {
 	if h.tasks > 0 {
-		h.run.fail("%s: the instance %s beside %d tasks", h.self.Name, how, h.tasks)
+		h.run.fail("%s: the instance %s while %d of its tasks run", h.self.Name, how, h.tasks)
 	}
 	h.active = false
 	h.life++
 	h.run.trace("%s: the instance %s", h.self.Name, how)
 }
 
-// EndTurn ends the turn of the instance.
 func (h *home) EndTurn(e *region.Entity) {
 	h.shard.LeaveTurn(e, h.Ticks())
 }
 
-// Passivate runs the stop hook.
+// Passivate stops the instance and keeps its state for the handoff.
 func (h *home) Passivate(entities []*region.Entity, why codegen.Passivation) {
 	for _, e := range entities {
 		if !h.shard.MayStop(e) {
@@ -181,7 +180,7 @@ func (h *home) Passivate(entities []*region.Entity, why codegen.Passivation) {
 	}
 }
 
-// Session is the link to a process.
+// Session returns the link to a process; ok is false if that process was removed.
 func (h *home) Session(to transport.Peer) (shardhost.Session, bool) {
 	l := h.actor().link(to.Address)
 	return l, l != nil
@@ -193,24 +192,23 @@ func (h *home) MaxPayload() int                          { return 1 << 20 }
 func (h *home) Learn(transport.Address, placement.Epoch) {}
 func (h *home) Progress()                                { h.actor().onLoop(func() { h.control.Progress(h.shard.ID) }) }
 
-// Lead activates the instance.
 func (h *home) Lead(e *region.Entity) { h.instance.Lead(e) }
 
-// Drained ends the instance after a while, for hooks take time.
+// Drained hands off after at most 300 ms, because stop hooks take time.
 func (h *home) Drained() { h.After(h.run.milliseconds(0, 300), h.instance.HandOff) }
 
-// MoveDone has the control plane tell the others.
+// MoveDone makes the control plane report the handoff to other processes.
 func (h *home) MoveDone(epoch placement.Epoch) {
 	h.actor().onLoop(func() { h.control.MoveDone(h.shard.ID, epoch) })
 }
 
-// MoveAborted has the control plane give the handoff up.
+// MoveAborted makes the control plane abort the handoff.
 func (h *home) MoveAborted(epoch placement.Epoch, reason string) {
 	h.run.counts.Refused++
 	h.actor().onLoop(func() { h.control.MoveAborted(h.shard.ID, epoch, reason) })
 }
 
-// Exiting reports whether the process takes nothing any more.
+// Exiting reports whether the process accepts no more shards.
 func (h *home) Exiting() bool { return h.exiting }
 
 func (h *home) Release()                            {}
@@ -236,12 +234,11 @@ func (h *home) Why(_ *shardhost.Call, v region.Verdict) string { return v.String
 
 func (h *home) never(what string) { h.run.fail("%s: %s", h.self.Name, what) }
 
-// leaseTTL is how long the lease lasts.
 const leaseTTL = 4 * time.Second
 
-// leases is the store's one lease, with its holder and its end. The holder's own clock is
-// the same here; sim.World has clocks that drift, and package store describes how a store
-// must allow for them.
+// leases is the store's only lease: its holder and when it ends. The holder's clock is here that of
+// the store; sim.World has clocks that drift, and package store describes how a store must allow
+// for them.
 type leases struct {
 	holder string
 	token  uint64
@@ -250,7 +247,7 @@ type leases struct {
 
 var errLost = errors.New("simulated: the store does not answer")
 
-// acquire gives the lease, unless another holder has it now.
+// acquire grants the lease, unless another holder has it.
 func (s *leases) acquire(c store.Claim, now time.Duration) (store.Held, error) {
 	if s.holder != "" && s.holder != c.Holder && now < s.ends {
 		return store.Held{}, &store.HeldError{Holder: s.holder, Token: s.token, RetryAfter: s.ends - now}
@@ -259,7 +256,7 @@ func (s *leases) acquire(c store.Claim, now time.Duration) (store.Held, error) {
 	return store.Held{Claim: c, Token: s.token}, nil
 }
 
-// renew prolongs a holding, if it has not ended by now.
+// renew extends the lease of h, or returns ErrLost if it has ended or another holder has it.
 func (s *leases) renew(h store.Held, now time.Duration) (store.Held, error) {
 	if s.holder != h.Holder || s.token != h.Token || now >= s.ends {
 		return store.Held{}, store.ErrLost
@@ -268,20 +265,19 @@ func (s *leases) renew(h store.Held, now time.Duration) (store.Held, error) {
 	return h, nil
 }
 
-// release ends a holding.
+// release releases the lease, if h has it.
 func (s *leases) release(h store.Held) {
 	if s.holder == h.Holder && s.token == h.Token {
 		s.holder = ""
 	}
 }
 
-// requests brings a process's requests to the store, and the answers back, both after a
-// while, if neither gets lost.
+// requests sends a process's requests to the store of leases. Requests and answers take a while,
+// and may be lost.
 type requests actor
 
 var _ singlehost.Leases = (*requests)(nil)
 
-// Acquire asks for the lease.
 func (q *requests) Acquire(c store.Claim, within time.Duration, done func(store.Held, error)) {
 	q.ask(within, func(now time.Duration) (store.Held, error) { return q.run.store.acquire(c, now) }, func(h store.Held, err error) {
 		if err == nil {
@@ -291,7 +287,7 @@ func (q *requests) Acquire(c store.Claim, within time.Duration, done func(store.
 	})
 }
 
-// Renew asks for a prolonged lease.
+// Renew requests an extension of the lease.
 func (q *requests) Renew(h store.Held, within time.Duration, done func(store.Held, error)) (cancel func()) {
 	return q.ask(within, func(now time.Duration) (store.Held, error) { return q.run.store.renew(h, now) }, func(next store.Held, err error) {
 		if errors.Is(err, store.ErrLost) {
@@ -301,7 +297,6 @@ func (q *requests) Renew(h store.Held, within time.Duration, done func(store.Hel
 	})
 }
 
-// Release gives the lease back.
 func (q *requests) Release(h store.Held, within time.Duration, done func(error)) {
 	q.ask(within, func(time.Duration) (store.Held, error) {
 		q.run.store.release(h)
@@ -309,7 +304,7 @@ func (q *requests) Release(h store.Held, within time.Duration, done func(error))
 	}, func(_ store.Held, err error) { done(err) })
 }
 
-// ask makes one request. The time of a holding counts from when its request was sent.
+// ask makes one request. A granted lease lasts from when the request was sent.
 func (q *requests) ask(within time.Duration, request func(time.Duration) (store.Held, error), answer func(store.Held, error)) (cancel func()) {
 	a, r := (*actor)(q), q.run
 	sent, done := a.now(), false
@@ -335,9 +330,9 @@ func (q *requests) ask(within time.Duration, request func(time.Duration) (store.
 	return func() { finish(0, store.Held{}, errLost) }
 }
 
-// A link is the ordered way to another process: an envelope arrives, late if the brokers do
-// not connect the two, unless one of them ends or parts with the other. The session that
-// ships runs in package sharding's simulation.
+// A link carries envelopes to another process, in order. An envelope arrives late while the brokers
+// do not connect the two, and never if one of them has ended or removed the other. The session that
+// users run is simulated in package sharding.
 type link struct {
 	from, to *actor
 	seq      uint64
@@ -346,7 +341,7 @@ type link struct {
 
 var _ shardhost.Session = (*link)(nil)
 
-// link is the way to a process; nil if that was removed.
+// link returns the link to a process, or nil if that process was removed.
 func (a *actor) link(to transport.Address) *link {
 	other := a.run.actors[to]
 	if other == nil || a.gone[to] {
@@ -360,10 +355,9 @@ func (a *actor) link(to transport.Address) *link {
 	return l
 }
 
-// Peer is the process at the other end.
+// Peer returns the process at the other end.
 func (l *link) Peer() transport.Peer { return l.to.self }
 
-// Append adds an envelope.
 func (l *link) Append(e *wire.Envelope) (uint64, error) {
 	if l.from.gone[l.to.self.Address] {
 		return 0, peers.ErrGone
@@ -381,7 +375,6 @@ func (l *link) Append(e *wire.Envelope) (uint64, error) {
 	return l.seq, nil
 }
 
-// AppendAll adds envelopes.
 func (l *link) AppendAll(parts []*wire.Envelope) error {
 	for _, e := range parts {
 		if _, err := l.Append(e); err != nil {
@@ -391,10 +384,10 @@ func (l *link) AppendAll(parts []*wire.Envelope) error {
 	return nil
 }
 
-// Flush does nothing: envelopes are on their way already.
+// Flush does nothing, because Append has sent the envelopes.
 func (l *link) Flush() {}
 
-// next has the first envelope arrive after d, or later.
+// next delivers the first envelope after d, or when the brokers connect the two processes again.
 func (l *link) next(d time.Duration) {
 	l.from.run.world.After(d, func() {
 		if !l.from.run.reaches(l.from, l.to) && !l.from.over() && !l.to.over() {
@@ -410,13 +403,13 @@ func (l *link) next(d time.Duration) {
 	})
 }
 
-// arrive gives an envelope to the shard.
+// arrive delivers an envelope to the receiver's shard.
 func (l *link) arrive(e *wire.Envelope) {
 	back := l.to.link(l.from.self.Address)
 	if back == nil {
 		return // nothing is taken from it any more
 	}
 	if !l.to.shard.Step(back, e, l.to.instance.PredecessorOpened) {
-		l.to.run.fail("%s: an envelope of type %d is no step of a handoff", l.to.self.Name, e.Type)
+		l.to.run.fail("%s: got an envelope of type %d, which is not part of a handoff", l.to.self.Name, e.Type)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// RunLeaves makes the run of a seed in which members only leave in order and join: no turn of the
-// singleton may be lost, however many leave at once. In some runs members are killed too: what
-// such a member had, or was given before its death was known, may be lost, and nobody may wait for it
-// forever. Trace, if set, is given every line of the run.
+// RunLeaves makes the run of a seed in which members only join and leave in order. No turn of the
+// singleton may be lost, even if many leave at once. In some runs members are killed, too: then
+// what a killed member had, or what was sent to it before its death was known, may be lost, and no
+// member may wait for it forever. trace, unless nil, gets every line of the run.
 func RunLeaves(seed uint64, trace func(line string)) Result {
 	random := rand.New(rand.NewPCG(seed, 0x52))
 	r := newRun(random, newLeaves(random), trace)
@@ -36,13 +36,13 @@ func RunLeaves(seed uint64, trace func(line string)) Result {
 	return r.end()
 }
 
-// leaves makes the leaves of a run.
+// leaves makes the joins and leaves of a run.
 type leaves struct {
 	*run
 	left map[*sim.Node]bool // they were told to leave, or were killed
 }
 
-// any lets one thing happen.
+// any starts a node, makes a member leave, or kills one.
 func (l leaves) any() {
 	var nodes []*sim.Node // that may go
 	for _, n := range l.stay() {
@@ -68,8 +68,8 @@ func (l leaves) any() {
 	}
 }
 
-// stay returns the members that stay for now, the oldest first: those that know that they are Up,
-// and were not told to leave.
+// stay returns the members, the oldest first, that know that they are Up and were not told to
+// leave.
 func (l leaves) stay() (nodes []*sim.Node) {
 	for _, n := range l.world.Running() {
 		if v := n.View(); !l.left[n] && v != nil && v.SelfStatus == membership.Up {
@@ -79,7 +79,7 @@ func (l leaves) stay() (nodes []*sim.Node) {
 	return nodes
 }
 
-// heir reports whether a member knows of another one that stays, and is Up or joining.
+// heir reports whether a member knows another one that is Up or joining and was not told to leave.
 func (l leaves) heir(n *sim.Node) bool {
 	for _, o := range l.world.Running() {
 		if m, ok := n.View().Member(o.Address); ok && o != n && !l.left[o] && m.Status <= membership.Up {
@@ -89,7 +89,7 @@ func (l leaves) heir(n *sim.Node) bool {
 	return false
 }
 
-// transit reports whether the state is on its way.
+// transit reports whether the state of the instance is being handed off.
 func (l leaves) transit() bool {
 	for _, a := range l.order {
 		switch a.shard.Core.State() {
@@ -109,8 +109,8 @@ func (l leaves) leave(n *sim.Node) {
 	a.onLoop(a.control.Leave)
 }
 
-// all has everybody leave: the state ends with the last one, and nobody waits for another. A node may
-// start meanwhile: its instance must not begin while one of those that leave has one.
+// all makes all members leave. The state ends with the last one, and no member waits for another. A
+// node may start meanwhile; its instance must not begin while that of a leaving member is active.
 func (l leaves) all() {
 	for stay := l.stay(); len(stay) > 0; stay = l.stay() {
 		l.ended = l.ended || len(stay) == 1
@@ -121,11 +121,11 @@ func (l leaves) all() {
 		}
 	}
 	if !l.settle(func() bool { return len(l.stay()) > 0 || len(l.world.Running()) == 0 }) {
-		l.fail("not all have left after %v: %v", settleTime, l.order)
+		l.fail("some members have not left after %v: %v", settleTime, l.order)
 	}
 }
 
-// begins compares the turns that an instance knows of with those of the instances before.
+// begins checks that an instance which begins knows all turns of the instances before it.
 func (r *run) begins(at *actor, turns uint64) {
 	founder := at.node.View().Founder
 	if r.plan.kill && founder != r.founder { // too many were killed, and a cluster was founded anew
@@ -133,7 +133,7 @@ func (r *run) begins(at *actor, turns uint64) {
 	}
 	r.founder = founder
 	if r.plan.planned && turns != r.turns && !r.mayLose && !r.ended {
-		r.fail("an instance starts after %d turns and knows of %d", r.turns, turns)
+		r.fail("earlier instances had %d turns, but the next one starts with %d", r.turns, turns)
 	}
 	r.turns, r.mayLose = turns, false
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Counts count events. They show that the faults reach everything.
+// Counts counts the events of runs. A sweep of many seeds does not test an event whose count is 0.
 type Counts struct {
 	Started, Handed, Refused, Died, Tasks, Turns, Found, Leases, LeasesLost, Halves int
 }
@@ -21,7 +21,6 @@ type Counts struct {
 // A Result has the outcome of a run.
 type Result = sim.Result[Counts]
 
-// A run is a simulation under way.
 type run struct {
 	plan       plan
 	world      *sim.World
@@ -45,10 +44,10 @@ type run struct {
 	ended      bool              // no instance need know of them any more
 }
 
-// settleTime is the time in which all must be well after the last fault.
+// settleTime bounds the time from the last fault until the run has settled: see settled.
 const settleTime = 2 * time.Minute
 
-// Run makes the run of a seed. Trace, if set, is told every line of it.
+// Run makes the run of a seed. trace, unless nil, gets every line of its trace.
 func Run(seed uint64, trace func(line string)) Result {
 	random := rand.New(rand.NewPCG(seed, 0x51))
 	r := newRun(random, newPlan(random), trace)
@@ -87,14 +86,14 @@ func newRun(random *rand.Rand, p plan, trace func(line string)) *run {
 	return r
 }
 
-// wait lets time pass, unless something is wrong already.
+// wait runs for d, unless a check fails.
 func (r *run) wait(d time.Duration) {
 	if r.err == nil && r.world.Err() == nil {
 		r.world.RunUntil(d, 50*time.Millisecond, func() bool { return r.err != nil })
 	}
 }
 
-// end ends all faults and waits until all is well.
+// end ends all faults, waits until the run has settled, and then makes the singleton's home leave.
 func (r *run) end() Result {
 	faults{r}.heal()
 	began := r.world.Now()
@@ -108,18 +107,18 @@ func (r *run) end() Result {
 		res.Err = r.world.Err()
 	}
 	if res.Err == nil && !well && r.world.Err() == nil {
-		res.Err = fmt.Errorf("not well %v after the last fault: %v", settleTime, r.order)
+		res.Err = fmt.Errorf("not settled %v after the last fault: %v", settleTime, r.order)
 	}
 	return res
 }
 
-// settle waits until all is well, and reports whether it is.
+// settle runs until well returns true, at most for settleTime, and reports whether it did.
 func (r *run) settle(well func() bool) bool {
 	return r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || well() })
 }
 
-// handOff has the home leave when all is well: its state is not lost, unless the instance
-// dies of an earlier failure. It reports whether all is well again.
+// handOff makes the settled singleton's home leave. Its state must not be lost, unless the instance
+// dies of an earlier failure. It reports whether the run has settled again.
 func (r *run) handOff() bool {
 	if len(r.world.Running()) < 2 {
 		r.start()
@@ -134,12 +133,12 @@ func (r *run) handOff() bool {
 	old.onLoop(old.control.Leave)
 	well := r.settle(func() bool { return old.over() && r.settled() })
 	if now := r.home(); well && r.err == nil && r.counts.Died == died && now.value.turns < r.passivated {
-		r.fail("%s handed %d turns over, and %s knows of %d", old.self.Name, r.passivated, now.self.Name, now.value.turns)
+		r.fail("%s handed off %d turns, but %s has only %d", old.self.Name, r.passivated, now.self.Name, now.value.turns)
 	}
 	return well
 }
 
-// home is the only process that runs an instance; nil if there is none, or more than one.
+// home returns the process that runs an instance; nil if none or more than one does.
 func (r *run) home() (home *actor) {
 	for _, n := range r.world.Running() {
 		if a := r.actors[n.Address]; a.active && a.mayRun() {
@@ -152,8 +151,8 @@ func (r *run) home() (home *actor) {
 	return home
 }
 
-// settled reports whether all that run agree, one instance runs where it belongs,
-// and every proxy has found it.
+// settled reports whether all running members agree, one instance runs, on the oldest member, and
+// every process knows where. If no process runs, it starts one.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -178,7 +177,7 @@ func (r *run) settled() bool {
 	return true
 }
 
-// oldest is the oldest member that is Up; zero means there is none.
+// oldest returns the oldest member that is Up; zero if there is none.
 func oldest(v *membership.View) transport.Address {
 	for _, m := range v.ByAge {
 		if m.Status == membership.Up {
@@ -188,8 +187,8 @@ func oldest(v *membership.View) transport.Address {
 	return transport.Address{}
 }
 
-// cull acts as an operator must after automatic downing has made two clusters
-// of one: it ends the smaller one.
+// cull acts as the operator after automatic downing has split the cluster: it ends all members that
+// are not in the largest part.
 func (r *run) cull(nodes []*sim.Node) {
 	size := map[uint64]int{}
 	var most uint64
@@ -208,7 +207,7 @@ func (r *run) cull(nodes []*sim.Node) {
 	r.healed = r.world.Now()
 }
 
-// start starts a process that nobody knew before.
+// start starts a process with a new name.
 func (r *run) start() {
 	r.named++
 	c := membership.Config{
@@ -235,7 +234,7 @@ func (r *run) attach(n *sim.Node) {
 	a.after(r.milliseconds(0, 100), (*home)(a).turn)
 }
 
-// delay is how long a message takes.
+// delay returns how long the next message takes.
 func (r *run) delay() time.Duration {
 	if !r.calm && r.random.Float64() < r.plan.slow {
 		if r.plan.planned {
@@ -246,7 +245,7 @@ func (r *run) delay() time.Duration {
 	return r.milliseconds(0.2, 10)
 }
 
-// send brings a message from one control plane to another, or does not.
+// send sends a message between two control planes. It may be lost, or arrive twice.
 func (r *run) send(from, to *actor, deliver func()) {
 	if from == to {
 		to.after(0, deliver)
@@ -279,7 +278,7 @@ func (r *run) reaches(a, b *actor) bool {
 	return a.node.Connected() && b.node.Connected() && s.Up() && t.Up() && !r.parted[[2]*sim.Server{s, t}]
 }
 
-// check looks for two instances at once.
+// check checks that no two instances are active that the guard must keep apart.
 func (r *run) check() {
 	var active []*actor
 	for _, a := range r.order {
@@ -291,23 +290,23 @@ func (r *run) check() {
 		return
 	}
 	if r.plan.guard == byLease || r.plan.planned && !r.plan.kill {
-		r.fail("two at once: %v", active)
+		r.fail("two instances are active: %v", active)
 		return
 	}
 	r.counts.Halves++
 	for i, a := range active {
 		for _, b := range active[:i] {
 			if r.plan.guard == byDowning && a.node.View().Founder == b.node.View().Founder {
-				r.fail("two at once in one cluster: %v, %v", a, b)
+				r.fail("two instances are active in one cluster: %v, %v", a, b)
 			}
 			if together(a.node.View(), b.node.View()) {
-				r.fail("two in one converged view: %v, %v", a, b)
+				r.fail("two instances are active in one converged view: %v, %v", a, b)
 			}
 		}
 	}
 }
 
-// together reports whether two views are one, and all agree on it.
+// together reports whether two views are equal and converged.
 func together(a, b *membership.View) bool {
 	if a == nil || b == nil || !a.Converged || !b.Converged || len(a.ByAddress) != len(b.ByAddress) {
 		return false
@@ -328,7 +327,7 @@ func (r *run) fail(format string, args ...any) {
 	}
 }
 
-// trace adds a line to the hash that identifies a run.
+// trace adds a line to the trace and to the hash that identifies the run.
 func (r *run) trace(format string, args ...any) {
 	line := fmt.Sprintf("%10v "+format, append([]any{r.now()}, args...)...)
 	h := fnv.New64a()
@@ -345,7 +344,7 @@ func (r *run) milliseconds(from, to float64) time.Duration {
 	return time.Duration((from + (to-from)*r.random.Float64()) * float64(time.Millisecond))
 }
 
-// A guard keeps the singleton the only one.
+// A guard is what keeps a second instance from becoming active.
 type guard uint8
 
 const (
@@ -354,7 +353,7 @@ const (
 	byNothing              // automatic downing
 )
 
-// A plan has the decisions of a seed before anything happens.
+// A plan has all that the seed decides before the run starts.
 type plan struct {
 	guard     guard
 	nodes     int
@@ -389,7 +388,7 @@ func newPlan(r *rand.Rand) plan {
 	return p
 }
 
-// newLeaves is a plan of leaves in order, often of many members within milliseconds.
+// newLeaves makes a plan in which members leave in order, often many within milliseconds.
 func newLeaves(r *rand.Rand) plan {
 	return plan{
 		planned: true, kill: r.IntN(4) == 0, ends: r.IntN(4) == 0,

@@ -16,7 +16,8 @@ import (
 	"github.com/shardgen/shardgen/bench/limit"
 )
 
-// byHand are calls to code written by hand, which has no entities. Functions that it does not have are nil.
+// byHand calls code written by hand, which has no entities. Functions that a contestant does not
+// have are nil.
 type byHand struct {
 	none
 	closers
@@ -32,8 +33,8 @@ func (b *byHand) Close() error                        { return b.closers.Close()
 func (b *byHand) told(int, int) (int64, error) { return b.count() }
 func (b *byHand) total() (int64, error)        { return b.count() }
 
-// arrived returns a function that flushes a teller and counts its arrived envelopes, without the
-// marks of flushes.
+// arrived returns a function that flushes t and returns how many tells have arrived, without
+// counting flushes.
 func arrived(t *limit.Teller) func() (int64, error) {
 	var mu sync.Mutex
 	flushes := int64(0)
@@ -105,7 +106,8 @@ func dialTCP(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// hostPublish counts messages without a reply subject, and answers the others with their number.
+// hostPublish counts messages without a reply subject. It answers a message that has one with that
+// count.
 func hostPublish(_ context.Context, s setup, _ int) (string, io.Closer, error) {
 	conn, err := nats.Connect(s.url)
 	if err != nil {
@@ -140,7 +142,7 @@ func dialPublish(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// channels are goroutines with a mailbox each.
+// channels are entities that are goroutines, each with a channel as its mailbox.
 type channels struct {
 	none
 	all   []chan chan int64 // nil is a tell
@@ -189,7 +191,8 @@ func (c *channels) Close() error {
 	return nil
 }
 
-// idleChannels has small mailboxes: an entity at rest has an empty one.
+// idleChannels makes entities with small mailboxes, because the mailbox of an entity at rest is
+// empty.
 func idleChannels(context.Context, setup) (func(int) error, io.Closer, error) {
 	c := new(channels)
 	return func(i int) error {
@@ -198,7 +201,7 @@ func idleChannels(context.Context, setup) (func(int) error, io.Closer, error) {
 	}, c, nil
 }
 
-// mutexes are structs with a lock each.
+// mutexes are entities that are structs, each with a lock.
 type mutexes struct {
 	none
 	all []struct {
@@ -224,7 +227,7 @@ func (m *mutexes) add(_, i int) error {
 	return nil
 }
 
-// published are entities whose state is published by hand, with an acknowledgement.
+// published are entities whose state is written by acknowledged publishes.
 type published struct {
 	none
 	*limit.Publishes

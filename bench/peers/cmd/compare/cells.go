@@ -9,17 +9,19 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 )
 
-// warmFor is the part of a cell's time that it runs before, unmeasured.
+// warmFor is the divisor of the warm-up: a cell runs unmeasured for 1/warmFor of its time before it
+// is measured.
 const warmFor = 4
 
-// counted counts the errors of calls, so that a cell goes on after one and reports them.
+// counted counts failed calls and keeps the first error, so that a cell goes on after a failed
+// call.
 type counted struct {
 	failed atomic.Int64
 	mu     sync.Mutex
 	first  error
 }
 
-// maxFailed ends a cell: it does not work then.
+// maxFailed is the number of failed calls after which a cell ends, because it does not work.
 const maxFailed = 1000
 
 func (c *counted) note(err error) error {
@@ -32,12 +34,12 @@ func (c *counted) note(err error) error {
 		c.first = err
 	}
 	if c.failed.Add(1) > maxFailed {
-		return errors.Join(errors.New("too many calls fail"), c.first)
+		return errors.Join(errors.New("more than 1000 calls failed; the first error follows"), c.first)
 	}
 	return nil
 }
 
-// result has the figures of calls. Failed calls do not count.
+// result returns the figures of m. PerSecond leaves out failed calls.
 func (c *counted) result(m load.Measure) result {
 	r := result{PerSecond: m.PerSecond, P50: m.P50, P99: m.P99, Calls: int64(m.Calls), Failed: c.failed.Load()}
 	if r.Failed > 0 {
@@ -58,7 +60,7 @@ func calls(es entities, c cell, d time.Duration, run func(load.Load, int, time.D
 	return n.result(m), err
 }
 
-// echoes calls random entities with a payload.
+// echoes makes calls with a payload to random entities.
 func echoes(es entities, c cell, d time.Duration) (result, error) {
 	payload := make([]byte, c.bytes)
 	return calls(es, c, d, load.Load.Run, func(w, i int) error { return es.echo(w, load.Pick(w, i, c.entities), payload) })
@@ -69,14 +71,15 @@ func adds(es entities, c cell, d time.Duration) (result, error) {
 	return calls(es, c, d, load.Load.Bulk, func(w, i int) error { return es.add(w, load.Pick(w, i, c.entities)) })
 }
 
-// timedAdds makes calls that are long against reading the clock. Callers do not meet.
+// timedAdds makes calls that take long compared with reading the clock. No two callers call one
+// entity.
 func timedAdds(es entities, c cell, d time.Duration) (result, error) {
 	each := c.entities / c.callers
 	return calls(es, c, d, load.Load.Run, func(w, i int) error { return es.add(w, w+c.callers*load.Pick(w, i, each)) })
 }
 
-// tells sends without waiting. Each sender asks an entity once in so many tells, so that not more
-// is under way than can be kept, and the time ends when everything told has run.
+// tells sends without waiting for answers. Each sender makes an ask once every c.window calls, to
+// bound the tells under way. The measured time ends when all tells have run.
 func tells(es entities, c cell, d time.Duration) (result, error) {
 	var payload []byte
 	if c.bytes > 0 {
@@ -135,7 +138,7 @@ func tells(es entities, c cell, d time.Duration) (result, error) {
 	return r, nil
 }
 
-// total is how much n entities were told.
+// total returns how many tells n entities have run together.
 func total(es entities, n int) (sum int64, err error) {
 	if all, ok := es.(interface{ total() (int64, error) }); ok { // it has one count for all entities
 		return all.total()

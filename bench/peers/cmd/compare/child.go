@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 )
 
-// serve runs a child process in its role until its input ends or its result is reported.
+// serve runs a child process in its role until its input ends or it has reported its result.
 func serve(ctx context.Context, role string, s setup, g group, name string, d time.Duration) error {
 	c := contestants[name]
 	out := os.Stdout // the parent's; other projects may not write there
@@ -43,7 +43,8 @@ func serve(ctx context.Context, role string, s setup, g group, name string, d ti
 	}
 }
 
-// report tells the parent a result, also of a cell that does not work.
+// report writes the result of f to the parent. An error of f becomes the result of a cell that does
+// not work.
 func report(out io.Writer, f func() (result, error)) error {
 	r, err := f()
 	if err != nil {
@@ -70,7 +71,7 @@ func measure(ctx context.Context, s setup, c contestant, what cell, d time.Durat
 	return r, err
 }
 
-// idle measures the memory of entities at rest, with their structs and ids.
+// idle measures the memory of n entities at rest, with their structs and ids.
 func idle(ctx context.Context, s setup, c contestant, n int) (result, error) {
 	create, stop, err := c.idle(ctx, s)
 	if err != nil {
@@ -96,8 +97,9 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// serveMember joins at the first line of its input and prints the time when it knows the others.
-// At the second it calls fresh ids and prints the result. It ends with its input.
+// serveMember serves two lines of its input. At the first it joins the cluster, and prints the time
+// at which it knows the other members. At the second it calls fresh ids and prints the result. It
+// leaves when its input ends.
 func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what cell, d time.Duration) error {
 	_, _ = fmt.Fprintln(out, "ready")
 	in := bufio.NewScanner(os.Stdin)
@@ -118,7 +120,7 @@ func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what
 	return m.Close()
 }
 
-// fresh makes the first calls of ids.
+// fresh measures first calls: each call has an id that was never called before.
 func fresh(m member, callers int, d time.Duration) (result, error) {
 	var n counted
 	call := func(prefix string) func(w, i int) error {

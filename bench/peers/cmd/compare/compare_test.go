@@ -101,8 +101,8 @@ func (l *lossy) told(int, int) (int64, error) {
 	return l.got, nil
 }
 
-// Messages that were sent and did not arrive are lost, and those that were refused have failed:
-// neither counts.
+// Messages that were sent and did not arrive count as lost, and refused ones as failed. Neither
+// count as calls.
 func TestTellsAreCounted(t *testing.T) {
 	c := cell{entities: 1, callers: 2, window: localWindow}
 	whole, err := tells(new(lossy), c, time.Millisecond)

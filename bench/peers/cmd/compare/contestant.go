@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A contestant is this project in one of its forms, another project, or code written by hand. The
-// forms that it does not have are nil.
+// A contestant is one form of this project, another project, or code written by hand. A function is
+// nil if the contestant cannot do what the function measures.
 type contestant struct {
 	// local starts so many entities in this process.
 	local func(ctx context.Context, s setup, n int) (entities, error)
@@ -32,14 +32,13 @@ type setup struct {
 	ports   []int  // free ports of a member, the same for all members of a cluster
 }
 
-// portsEach is how many ports a member has.
 const portsEach = 3
 
-// port is one of a member's ports.
+// port returns the i-th port of a member.
 func (s setup) port(member, i int) int { return s.ports[member*portsEach+i] }
 
-// entities are those of one contestant, as its callers see them. worker is the caller's number,
-// below maxWorkers.
+// entities are the entities of a contestant, as a caller uses them. worker is the number of the
+// caller, below maxWorkers.
 type entities interface {
 	// run runs f on a goroutine on which this worker may call, and returns at once.
 	run(worker int, f func())
@@ -56,13 +55,12 @@ type entities interface {
 	io.Closer
 }
 
-// maxWorkers is the number of callers at most.
 const maxWorkers = 256
 
-// none is embedded by entities that cannot do everything.
+// none is embedded by entities that implement a part of the interface. Its methods fail.
 type none struct{}
 
-var errNone = errors.New("this contestant has no such call")
+var errNone = errors.New("this contestant does not implement the call")
 
 func (none) run(_ int, f func())          { go f() }
 func (none) add(int, int) error           { return errNone }
@@ -71,14 +69,14 @@ func (none) tell(int, int, []byte) error  { return errNone }
 func (none) told(int, int) (int64, error) { return 0, errNone }
 func (none) Close() error                 { return nil }
 
-// A member is one of three, as a caller by id.
+// A member is one of the three members of a cluster. It calls entities by id.
 type member interface {
 	// call calls an entity that need not exist before.
 	call(id string) error
 	io.Closer
 }
 
-// closers are closed in reverse order.
+// closers closes all its elements, in reverse order.
 type closers []io.Closer
 
 func (c closers) Close() (err error) {
@@ -88,7 +86,7 @@ func (c closers) Close() (err error) {
 	return err
 }
 
-// closing is a function as io.Closer.
+// closing makes a function an io.Closer.
 type closing func()
 
 func (f closing) Close() error {
@@ -96,7 +94,7 @@ func (f closing) Close() error {
 	return nil
 }
 
-// contestants are all, by the name that the table has for them.
+// contestants are all contestants, by their names in the table.
 var contestants = map[string]contestant{
 	"shardgen":          {local: localAccounts, host: hostAccounts, dial: dialAccounts, idle: idleAccounts, member: joinAccounts},
 	"by id each time":   {local: localByID},
@@ -118,7 +116,8 @@ var contestants = map[string]contestant{
 	"grpc":              {host: hostGRPC, dial: dialGRPC},
 }
 
-// A group is contestants that do the work of the same cell in turn. The result of each has the figures of all rows.
+// A group is a set of contestants that run the same cell in turn. The result of each run has the
+// figures for all rows of the group.
 type group struct {
 	name  string
 	cell  cell

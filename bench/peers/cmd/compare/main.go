@@ -66,7 +66,7 @@ func names() (all []string) {
 	return all
 }
 
-// choose returns the groups of these names, all for "".
+// choose returns the groups with these names, separated by commas; "" means all groups.
 func choose(only string) (chosen []group, err error) {
 	all := groups()
 	if only == "" {
@@ -75,7 +75,7 @@ func choose(only string) (chosen []group, err error) {
 	for name := range strings.SplitSeq(only, ",") {
 		i := slices.Index(names(), name)
 		if i < 0 {
-			return nil, fmt.Errorf("no group %q: want some of %s", name, strings.Join(names(), ", "))
+			return nil, fmt.Errorf("-only: no group %q; the groups are %s", name, strings.Join(names(), ", "))
 		}
 		chosen = append(chosen, all[i])
 	}
@@ -116,7 +116,7 @@ func compare(ctx context.Context, wanted []group, rounds int, d time.Duration) e
 	return nil
 }
 
-// versions are those of the other projects in this program.
+// versions returns the versions of the other projects that this program is built with.
 func versions() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

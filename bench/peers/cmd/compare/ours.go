@@ -23,7 +23,6 @@ import (
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
-// textOf is a text of so many bytes.
 func textOf(n int) string { return strings.Repeat("x", n) }
 
 // accounts are entities of this project.
@@ -57,10 +56,10 @@ func (a *accounts) echo(_, i int, payload []byte) error {
 	return sameLength(got, payload, err)
 }
 
-// sameLength checks an answer.
+// sameLength returns err, or an error if got is not as long as want.
 func sameLength(got, want []byte, err error) error {
 	if err == nil && len(got) != len(want) {
-		return fmt.Errorf("answer of %d bytes, want %d", len(got), len(want))
+		return fmt.Errorf("answer has %d bytes, want %d", len(got), len(want))
 	}
 	return err
 }
@@ -82,7 +81,8 @@ func (a *accounts) told(_, i int) (n int64, err error) {
 	return n, err
 }
 
-// patiently tries until the entity's mailbox has room. Those of other projects have no bound.
+// patiently calls f again while the entity's mailbox is full. Mailboxes of other projects have no
+// bound.
 func patiently(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, shard.ErrOverloaded) {
@@ -124,7 +124,7 @@ func hostDirect(ctx context.Context, s setup, _ int) (string, io.Closer, error) 
 	return s.cluster, node, err
 }
 
-// dialDirect returns when calls go directly.
+// dialDirect connects, and returns when calls use a direct lane.
 func dialDirect(ctx context.Context, s setup, n int) (entities, error) {
 	conn, err := shard.Dial(ctx, process.Direct(s.url, s.address, "caller"))
 	if err != nil {
@@ -137,7 +137,7 @@ func dialDirect(ctx context.Context, s setup, n int) (entities, error) {
 	return a, process.AwaitDirect(ctx, conn, a.refs[0])
 }
 
-// byID are accounts without references.
+// byID calls accounts by id each time, without keeping references.
 type byID struct {
 	*accounts
 	client *fixture.AccountClient
@@ -177,7 +177,7 @@ func idleAccounts(ctx context.Context, s setup) (func(int) error, io.Closer, err
 	}, node, nil
 }
 
-// idleReferences keeps a reference of each kind to each entity.
+// idleReferences makes idle accounts, and keeps a reference for calls and one for tells to each.
 func idleReferences(ctx context.Context, s setup) (func(int) error, io.Closer, error) {
 	node, err := process.Member(ctx, process.Config(s.url, s.cluster, "node"))
 	if err != nil {
@@ -192,7 +192,8 @@ func idleReferences(ctx context.Context, s setup) (func(int) error, io.Closer, e
 	}, a, nil
 }
 
-// measured adds metrics of calls to a configuration. The node's state is observed when it has started.
+// measured adds metrics of calls to cfg. The caller observes the node's state with the Telemetry
+// after Start.
 func measured(cfg shard.Config) (shard.Config, *shardotel.Telemetry, error) {
 	t, err := shardotel.New(shardotel.Options{
 		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
@@ -240,7 +241,7 @@ func dialMeasured(ctx context.Context, s setup, n int) (entities, error) {
 	return dialWith(ctx, cfg, n)
 }
 
-// accountMember is a member of three.
+// accountMember is a member of a cluster of three.
 type accountMember struct {
 	*shard.Node
 	ctx    context.Context
@@ -260,7 +261,7 @@ func joinDirect(ctx context.Context, s setup) (member, error) {
 	return join(ctx, process.Direct(s.url, s.cluster, "node"+strconv.Itoa(s.number)))
 }
 
-// join returns when the node knows the other two.
+// join starts a member, and returns when it knows the other two.
 func join(ctx context.Context, cfg shard.Config) (member, error) {
 	node, err := process.Member(ctx, cfg)
 	if err != nil {
@@ -277,7 +278,6 @@ func join(ctx context.Context, cfg shard.Config) (member, error) {
 	})
 }
 
-// await returns when done reports true.
 func await(ctx context.Context, done func() bool) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -330,7 +330,7 @@ func localVaults(ctx context.Context, s setup, n int) (entities, error) {
 	return v, err
 }
 
-// vaultReads are vaults whose calls only read.
+// vaultReads calls vaults by a method that only reads.
 type vaultReads struct{ *vaults }
 
 func (v vaultReads) add(_, i int) error {

@@ -17,23 +17,23 @@ import (
 // members is the size of a cluster.
 const members = 3
 
-// cellTimeout ends a cell that hangs.
+// cellTimeout is the time after which a cell is ended, because it hangs.
 const cellTimeout = 60 * time.Second
 
-// A parent starts the processes of cells, one cell after another.
+// A parent starts the processes of one cell after another.
 type parent struct {
 	url  string
 	time time.Duration
 }
 
-// measure runs a cell. If the cell fails, the result has the error.
+// measure runs a cell in its own processes. If the cell fails, Error of the result says why.
 func (p *parent) measure(ctx context.Context, g group, name string, round int) result {
 	ctx, cancel := context.WithTimeout(ctx, cellTimeout)
 	defer cancel()
 	r, err := p.run(ctx, g, name, round)
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("not done after %v: %w", cellTimeout, err)
+			err = fmt.Errorf("the cell was ended after %v: %w", cellTimeout, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %s: %v\n", g.name, name, err)
 		return broken(err)
@@ -80,12 +80,12 @@ func (p *parent) run(ctx context.Context, g group, name string, round int) (resu
 
 func parse(line string) (r result, err error) {
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
-		return r, fmt.Errorf("a child said %q: %w", line, err)
+		return r, fmt.Errorf("parse the result line %q: %w", line, err)
 	}
 	return r, nil
 }
 
-// runCluster lets three processes join at once, and then the third one make calls.
+// runCluster starts three members at once. When all have joined, the third one makes calls.
 func (p *parent) runCluster(spawn func(role string, more ...string) (*process.Child, string, error)) (result, error) {
 	ports, err := freePorts(members * portsEach)
 	if err != nil {
@@ -128,7 +128,8 @@ func (p *parent) runCluster(spawn func(role string, more ...string) (*process.Ch
 	return r, err
 }
 
-// freePorts returns n ports of 127.0.0.1 that were free just now, separated by commas.
+// freePorts returns n free ports of 127.0.0.1, separated by commas. Other processes may take them
+// before they are used.
 func freePorts(n int) (string, error) {
 	var ports []string
 	for range n {

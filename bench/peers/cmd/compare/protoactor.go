@@ -18,10 +18,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// protoTimeout bounds a call. It is twice the default of Config.CallTimeout, which this project's calls have.
+// protoTimeout bounds a call to protoactor. It is twice the default of Config.CallTimeout, which
+// bounds calls of this project.
 const protoTimeout = 10 * time.Second
 
-// protoEntity echoes bytes, counts text and numbers, and answers the empty message with its count.
+// protoEntity answers bytes with the same bytes, counts texts and numbers, and answers the empty
+// message with that count.
 type protoEntity struct{ told int64 }
 
 func (e *protoEntity) Receive(c actor.Context) {
@@ -44,7 +46,7 @@ func newProtoSystem() *actor.ActorSystem {
 	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 }
 
-// protos are actors of protoactor-go, by their process ids.
+// protos are actors of protoactor-go, called by their process ids.
 type protos struct {
 	none
 	closers
@@ -62,7 +64,7 @@ func newProtos(system *actor.ActorSystem, end ...io.Closer) *protos {
 	}
 }
 
-// request waits for an answer of some type.
+// request sends m to actor i and waits for the answer.
 func request[M proto.Message](p *protos, i int, m proto.Message) (answer M, err error) {
 	got, err := p.root.RequestFuture(p.pids[i], m, protoTimeout).Result()
 	if err != nil {
@@ -70,7 +72,7 @@ func request[M proto.Message](p *protos, i int, m proto.Message) (answer M, err 
 	}
 	answer, ok := got.(M)
 	if !ok {
-		return answer, fmt.Errorf("answer of type %T, want %T", got, answer)
+		return answer, fmt.Errorf("answer has type %T, want %T", got, answer)
 	}
 	return answer, nil
 }
@@ -135,7 +137,7 @@ func dialProto(_ context.Context, s setup, n int) (entities, error) {
 	return p, err
 }
 
-// idleProto makes actors that are found by their names.
+// idleProto makes idle actors that have names.
 func idleProto(context.Context, setup) (func(int) error, io.Closer, error) {
 	system := newProtoSystem()
 	p := newProtos(system)
@@ -151,7 +153,7 @@ func idleProto(context.Context, setup) (func(int) error, io.Closer, error) {
 
 const protoKind = "entity"
 
-// protoMember is a member of three.
+// protoMember is a member of a cluster of three.
 type protoMember struct{ *cluster.Cluster }
 
 func (m protoMember) call(id string) error {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Numbers of entities, and of tells under way.
+// Numbers of entities, and the bound of tells under way.
 const (
 	many         = 10_000
 	someTold     = 256 // few enough to ask each at the end
@@ -19,7 +19,7 @@ const (
 	remoteWindow = 8192
 )
 
-// groups returns the groups of the table, in its order.
+// groups returns the groups in the order of the table.
 func groups() []group {
 	senders := runtime.GOMAXPROCS(0)
 	frameworks := []string{"protoactor"}
@@ -139,7 +139,7 @@ func groups() []group {
 	}
 }
 
-// A row shows one figure of a group; each form of this project has a line of its own.
+// A row shows one figure of a group. The table has a line for each form of this project.
 type row struct {
 	title  string
 	unit   string
@@ -147,7 +147,8 @@ type row struct {
 	less   bool // less is better
 }
 
-// forms has the words that follow the title of a row, for each form of this project but the first.
+// forms has the words that each form of this project adds to the title of a row. The first form
+// adds none.
 var forms = map[string]string{
 	"direct":          ", on a direct lane",
 	"by id each time": ", by id each time",
@@ -157,7 +158,7 @@ var forms = map[string]string{
 	"durable":         ", durable",
 }
 
-// line is a row of Markdown for one form of this project.
+// line formats a row for one form of this project, as Markdown.
 func (r row) line(g group, rs results, ours string) string {
 	cells := []string{r.title + forms[ours], r.show(rs, ours)}
 	var hand, ratios []string
@@ -197,7 +198,7 @@ func (r row) better(rs results, a, b string) bool {
 	return (x > y) != r.less
 }
 
-// ratio is the median, the least and the greatest of the rounds' ratios.
+// ratio formats the median, least and greatest ratio of all rounds.
 func (r row) ratio(rs results, ours, other string) string {
 	if !rs.works(ours) || !rs.works(other) {
 		return "–"
@@ -216,7 +217,7 @@ func (r row) ratio(rs results, ours, other string) string {
 	return text
 }
 
-// show is the median, the least and the greatest of the rounds, and the number of failures in them.
+// show formats the median, least and greatest figure of all rounds, and how many calls failed.
 func (r row) show(rs results, name string) string {
 	if !rs.works(name) {
 		return "failed"
@@ -246,7 +247,8 @@ func (r row) show(rs results, name string) string {
 	return text
 }
 
-// short has three digits, two of a number below 1, and all whole digits of one from 1000.
+// short formats v with three digits, two if v is below 1, and from 1000 all digits before the
+// point.
 func short(v float64) string {
 	switch {
 	case v >= 100:
@@ -265,8 +267,8 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// A result is one contestant's cell in one round, as its process reports it; the parent adds the Value of
-// a cluster.
+// A result has the figures of one contestant's cell in one round, as the child process reports
+// them. The parent sets Value for a cell of a cluster.
 type result struct {
 	PerSecond float64
 	P50, P99  time.Duration
@@ -283,7 +285,7 @@ func p50(r result) float64       { return float64(r.P50.Nanoseconds()) / 1e3 }
 func p99(r result) float64       { return float64(r.P99.Nanoseconds()) / 1e3 }
 func value(r result) float64     { return r.Value }
 
-// results are those of the rounds, by contestant.
+// results has the results of all rounds, by the contestant's name.
 type results map[string][]result
 
 // works reports whether the contestant has figures in every round.
@@ -291,10 +293,10 @@ func (rs results) works(name string) bool {
 	return !slices.ContainsFunc(rs[name], func(r result) bool { return r.Calls == 0 })
 }
 
-// columns are the other projects that have a column each.
+// columns are the other projects that have a column of their own.
 var columns = []string{"protoactor", "grpc"}
 
-// printTable prints all rows, and below them the first error of each cell that had one.
+// printTable prints all rows, and below the table the first error of each cell that failed.
 func printTable(w io.Writer, groups []group, tables []results) {
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 	p("| case | shardgen | by hand | ÷ by hand | %s | ÷ best peer |\n|%s\n", strings.Join(columns, " | "), strings.Repeat(" --- |", 5+len(columns)))

@@ -23,7 +23,6 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/node"
 )
 
-// Exit codes.
 const (
 	exitOK    = 0
 	exitMiss  = 1
@@ -89,7 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return do(ctx, f, o, stdout, stderr)
 }
 
-// parse reads flags before and after the one argument.
+// parse parses flags before and after NAME, the only argument.
 func parse(flags *flag.FlagSet, args []string) (name string, err error) {
 	if err := flags.Parse(args); err != nil || flags.NArg() == 0 {
 		return "", err
@@ -105,7 +104,8 @@ func parse(flags *flag.FlagSet, args []string) (name string, err error) {
 	return name, err
 }
 
-// do runs the fault and prints its row. The nodes' logs are kept when it fails.
+// do runs the fault, prints its row, and returns the exit code. If the fault fails it keeps the
+// nodes' logs.
 func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.Writer) int {
 	program, err := os.Executable()
 	if err != nil {
@@ -132,7 +132,7 @@ func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.W
 	return exitOK
 }
 
-// rows runs the fault and prints the figures.
+// rows runs the fault and prints its figures. misses counts the figures that are over their limits.
 func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer) (misses int, err error) {
 	all, err := fault.Do(ctx, f, o)
 	for _, outcome := range all {

@@ -58,7 +58,7 @@ func run(ctx context.Context, s hostile.Siege, logs string) error {
 	s.Log = f
 	held, err := s.Run(ctx, os.Stdout)
 	if err == nil && !held {
-		err = fmt.Errorf("a figure misses its limit")
+		err = fmt.Errorf("a figure is over its limit (marked MISS above)")
 	}
 	return err
 }

@@ -66,7 +66,7 @@ const (
 func sku(i int) shop.SKU       { return shop.SKU(fmt.Sprintf("article %d", i%articles)) }
 func order(i int) shop.OrderID { return shop.OrderID(fmt.Sprintf("order.%d", i)) }
 
-// buy makes calls through both entities and checks each answer.
+// buy calls entities of both types and checks each answer.
 func buy(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -85,7 +85,8 @@ func buy(ctx context.Context, url string) error {
 	return nil
 }
 
-// restock tells, and the calls that follow find it done: one sender's order holds.
+// restock tells a stock and then calls it. The call must find the tell done, because the calls of
+// one sender keep their order.
 func restock(ctx context.Context, stocks *shop.StockClient, _ *shop.OrderClient) error {
 	for i := range articles {
 		if err := stocks.Tell(sku(i)).Restock(ctx, pieces); err != nil {
@@ -116,7 +117,7 @@ func buyAll(ctx context.Context, _ *shop.StockClient, clients *shop.OrderClient)
 	return nil
 }
 
-// soldOut lets a method's error pass through two entities.
+// soldOut checks that a method's error passes through two entities.
 func soldOut(ctx context.Context, stocks *shop.StockClient, orders *shop.OrderClient) error {
 	_, err := orders.Ref("late").Buy(ctx, "nothing of it")
 	var entity *shard.EntityError
@@ -129,7 +130,7 @@ func soldOut(ctx context.Context, stocks *shop.StockClient, orders *shop.OrderCl
 	return nil
 }
 
-// recall calls orders from a stock.
+// recall checks that a stock can call orders.
 func recall(ctx context.Context, stocks *shop.StockClient, orders *shop.OrderClient) error {
 	recalled, err := stocks.Ref(sku(2)).Recall(ctx)
 	want := []shop.OrderID{order(0), order(1), order(2)}
@@ -146,7 +147,8 @@ func recall(ctx context.Context, stocks *shop.StockClient, orders *shop.OrderCli
 	return nil
 }
 
-// circle makes a chain of calls that comes back to an order that waits for it.
+// circle checks that a circular call is refused: an order calls a stock, which calls the order
+// while it waits.
 func circle(ctx context.Context, _ *shop.StockClient, orders *shop.OrderClient) error {
 	id := order(10)
 	err := orders.Ref(id).Undo(ctx, sku(10))

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// mutantsOf returns the mutants of a package's files, in order. Tests, generated files, check.go, and
-// the methods String and Error have none.
+// mutantsOf returns the mutants of a package in a fixed order. It skips tests, .pb.go files,
+// check.go, and functions named Check, String or Error.
 func mutantsOf(dir string) (all []mutant, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -42,7 +42,7 @@ func mutantsOf(dir string) (all []mutant, err error) {
 	return all, nil
 }
 
-// A collector gathers the mutants of a file.
+// A collector collects the mutants of a file.
 type collector struct {
 	dir, file string
 	text      []byte
@@ -50,7 +50,7 @@ type collector struct {
 	found     []mutant
 }
 
-// others are the operators that an operator is mistaken for most easily.
+// others maps an operator to the one that replaces it in a mutant: the most likely mistake.
 var others = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
@@ -82,7 +82,7 @@ func (c *collector) visit(n ast.Node) bool {
 	return true
 }
 
-// statements adds one mutant for each statement that can be left out.
+// statements adds a mutant for each statement that can be deleted.
 func (c *collector) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -102,8 +102,8 @@ func (c *collector) statements(list []ast.Stmt) {
 	}
 }
 
-// talk matches calls that format, log or check an invariant, and calls of locks: a lock that is left
-// out hangs a test or is a data race.
+// talk matches calls that are not mutated: those that format, log or check an invariant, and those
+// of locks, because without a lock a test hangs or has a data race.
 var talk = regexp.MustCompile(`^(fmt\.|errors\.|invariant\.|.*\.(log|trace|Info|Warn|Debug|Error|R?Lock|R?Unlock)\()`)
 
 func (c *collector) isTalk(n *ast.CallExpr) bool {
@@ -121,7 +121,7 @@ func (c *collector) add(from, to token.Pos, with string) {
 	})
 }
 
-// source is the text of a node.
+// source returns the source text of a syntax node.
 func (c *collector) source(n ast.Node) string {
 	return string(c.text[c.fset.Position(n.Pos()).Offset:c.fset.Position(n.End()).Offset])
 }

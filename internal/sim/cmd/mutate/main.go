@@ -1,12 +1,11 @@
-// Command mutate draws small changes of the state machines and of the code that
-// interprets them by a seed, and reports which of them the tests and the simulations do not
-// notice:
+// Command mutate tests the tests: it makes small changes (mutants) to the state machines and their
+// drivers, at random by a seed, and reports which mutants neither tests nor simulations notice.
 //
 //	go run ./internal/sim/cmd/mutate -n 50 -seed 1
 //
-// It is run from the module's root. Nothing in the working tree changes, for a mutant is
-// given to the compiler as an overlay. A mutant that does not compile is replaced by another
-// one. The exit status is 1 if a mutant survives.
+// Run it in the module's root. The working tree does not change, because the compiler gets a mutant
+// as an overlay. A mutant that does not compile is replaced by another one. The exit status is 1 if
+// a mutant survives.
 package main
 
 import (
@@ -20,9 +19,8 @@ import (
 	"time"
 )
 
-// suites are the packages that are mutated, by their folder, with the tests
-// that have to notice, the nearest first. A package without tests of its own has those of
-// the package that drives it.
+// suites maps the folder of each mutated package to the tests that must notice a mutant, in the
+// order in which they run. A package without its own tests has those of its driver.
 var suites = map[string][]suite{
 	"internal/core/region":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/core/stream":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
@@ -41,7 +39,7 @@ var suites = map[string][]suite{
 	"internal/driver/remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},
 }
 
-// A suite is a package's tests, or those of them that run matches.
+// A suite is the tests of a package whose names match run; "" means all.
 type suite struct{ pkg, run string }
 
 func main() {
@@ -107,7 +105,7 @@ func run(n, from int, seed uint64, only string, list, own bool, limit time.Durat
 	return survivors, nil
 }
 
-// packages are the folders that have a suite.
+// packages returns the folders with a suite, or those of them that only names, separated by commas.
 func packages(only string) (dirs []string, err error) {
 	dirs = slices.Sorted(maps.Keys(suites))
 	if only != "" {
@@ -115,7 +113,7 @@ func packages(only string) (dirs []string, err error) {
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !slices.Contains(wanted, dir) })
 	}
 	if len(dirs) == 0 {
-		return nil, fmt.Errorf("no package to mutate for -only %q", only)
+		return nil, fmt.Errorf("-only %q: no such folder has suites", only)
 	}
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A mutant is one change of one file.
+// A mutant is one change to one file.
 type mutant struct {
 	dir, file  string
 	line       int
@@ -26,7 +26,7 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d: %s → %s", m.file, m.line, short(m.was), short(m.now))
 }
 
-// short is the beginning of a change's text, on one line.
+// short shortens s to one line of at most 90 characters.
 func short(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 90 {
@@ -38,7 +38,7 @@ func short(s string) string {
 	return s
 }
 
-// A fate is the result of trying a mutant.
+// A fate says whether a mutant did not compile, was noticed or survived.
 type fate string
 
 const (
@@ -47,13 +47,13 @@ const (
 	survived fate = "SURVIVED"
 )
 
-// A verdict is the fate of a mutant, and the test that noticed it.
+// A verdict is the fate of a mutant, and which test noticed it.
 type verdict struct {
 	fate fate
 	by   string
 }
 
-// try runs the suites with the mutant until one fails.
+// try runs the suites on the mutant until one fails.
 func (m mutant) try(all []suite, limit time.Duration) (verdict, error) {
 	overlay, clean, err := m.overlay()
 	if err != nil {
@@ -80,7 +80,7 @@ func (m mutant) try(all []suite, limit time.Duration) (verdict, error) {
 	return verdict{survived, "no suite noticed"}, nil
 }
 
-// overlay writes the mutated file, and the JSON by which the go command finds it.
+// overlay writes the mutated file, and returns the file for go build -overlay that names it.
 func (m mutant) overlay() (name string, clean func(), err error) {
 	text, err := os.ReadFile(m.file)
 	if err != nil {
@@ -126,10 +126,10 @@ func goTool(limit time.Duration, args ...string) (string, error) {
 	return string(out), err
 }
 
-// failure is how go test reports a test, a panic or a run that took too long.
+// failure matches the lines by which go test reports a failed test, a panic or a timeout.
 var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*|fatal error: .*)$`)
 
-// firstFailure names the first test that failed, and its first subtest.
+// firstFailure returns the name of the first test that failed, with its first failed subtest.
 func firstFailure(out string) string {
 	name := ""
 	for _, m := range failure.FindAllStringSubmatch(out, -1) {

@@ -25,10 +25,10 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// random and everything are names that are no scenario's.
+// random and everything are values of -scenario that do not name a scenario: random runs, and all
+// scenarios.
 const random, everything = "random", "all"
 
-// flags are the command's.
 type flags struct {
 	scenario      string
 	nodes         int
@@ -84,8 +84,8 @@ func (f *flags) run() (err error) {
 	return f.simulate()
 }
 
-// tell prints the lines of a trace, nil if none are wanted. Lines about faults
-// and events are marked.
+// tell returns a function that prints a line of a trace, or nil if neither faults and events nor
+// messages are wanted.
 func (f *flags) tell() func(string) {
 	switch {
 	case f.trace:
@@ -100,7 +100,7 @@ func (f *flags) tell() func(string) {
 	return nil
 }
 
-// detectionOf is the way of detection of that name.
+// detectionOf returns the detection with that name.
 func detectionOf(name string) (membership.Detection, error) {
 	for _, d := range []membership.Detection{membership.DetectionManyEdges, membership.DetectionSingleObserver} {
 		if name == d.String() {
@@ -131,7 +131,8 @@ func (f *flags) simulate() error {
 	return r.Err
 }
 
-// table runs all scenarios at all sizes up to largest, if that is not 0, and prints them.
+// table runs all scenarios and prints the table. It leaves out clusters of more than largest nodes,
+// unless largest is 0.
 func table(seed uint64, largest int) error {
 	jobs := scenario.Table(seed, largest)
 	results := make([]scenario.Result, len(jobs))
@@ -163,10 +164,10 @@ func table(seed uint64, largest int) error {
 	return errors.Join(broken...)
 }
 
-// maxFailures is after how many failing seeds a sweep gives up.
+// maxFailures is the number of failing seeds after which a sweep stops.
 const maxFailures = 10
 
-// one replays one random run.
+// one replays the random run of a seed.
 func one(w io.Writer, seed uint64, trace func(string)) error {
 	began := time.Now()
 	r := chaos.Run(chaos.Options{Seed: seed, Trace: trace})
@@ -175,7 +176,7 @@ func one(w io.Writer, seed uint64, trace func(string)) error {
 	return r.Err
 }
 
-// many makes random runs on all processors, for as long as it may.
+// many makes random runs on all processors, for at most the time within.
 func many(w io.Writer, first uint64, seeds, twice int, within time.Duration) error {
 	began := time.Now()
 	ctx, stop := context.WithCancel(context.Background())

@@ -1,5 +1,5 @@
-// Package shop sells articles: orders reserve pieces of stocks, and stocks call
-// orders back.
+// Package shop has two types of entities that call each other: orders reserve pieces of stocks, and
+// stocks call orders back.
 package shop
 
 import (

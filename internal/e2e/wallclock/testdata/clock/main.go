@@ -1,5 +1,4 @@
-// Command clock prints how wrong its clocks are: before, while and after they are
-// shifted.
+// Command clock prints how wrong its clocks are before, during and after a shift.
 package main
 
 import (
