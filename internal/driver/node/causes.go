@@ -75,7 +75,7 @@ func noResult(why error) error {
 }
 
 // notRun returns the error of a call whose answer says that the call was refused, and nil for other
-// answers. buffered is Config.SingletonBuffer.
+// answers. buffered is Config.Limits.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:

@@ -56,7 +56,7 @@ func TestCausesOfAnswers(t *testing.T) {
 		{"answer not kept", calls.Result{Code: wire.CodeForgotten, Text: "Cart has run it"}, ErrAnswerForgotten, calls.Executed, "answer of the command is not kept any more: Cart has run it (it will not run again: ask the entity for the result)"},
 		{"results too large for a durable turn", calls.Result{Code: wire.CodeCommitLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, calls.NotExecuted, "message too large for a durable turn: 9 bytes of results, at most 5"},
 		{"lost", calls.Result{Code: calls.Lost, Lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, calls.Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
-		{"not queued", calls.Result{Code: calls.Unsent, Text: "too many bytes unacknowledged: 9 bytes for b"}, ErrOverloaded, calls.NotExecuted, "overloaded: too many bytes unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
+		{"not queued", calls.Result{Code: calls.Unsent, Text: "too many bytes unacknowledged: 9 bytes for b"}, ErrOverloaded, calls.NotExecuted, "overloaded: too many bytes unacknowledged: 9 bytes for b (slow down and retry, or raise Config.Limits.MaxBuffered)"},
 		{"arguments too large", calls.Result{Code: wire.CodeUnsendable, Text: "9 bytes, at most 5"}, ErrTooLarge, calls.NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
 		{"shed", calls.Result{Code: calls.Shed}, ErrBufferFull, calls.NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.Limits.SingletonBuffer?)"},
 		{"a later code", calls.Result{Code: 999}, nil, calls.Unknown, "answer of unknown code 999 (is the other side newer?)"},
@@ -97,7 +97,7 @@ func TestCausesHere(t *testing.T) {
 		{r.errHolding(), []error{ErrOverloaded}, "overloaded: 7 calls wait at a already: shard 259 of Cart: its shard has no home yet: node a is not up yet (retry later, or raise Config.Limits.BufferSize)"},
 		{r.errUnbuffered(), []error{ErrBufferFull}, "dropped from a full buffer: Config.Limits.SingletonBuffer lets no call wait at a, and no instance of Cart is known yet (retry later)"},
 		{errPending, []error{ErrOverloaded}, "overloaded: 1048576 calls of this process wait for answers (let some of them end before making more)"},
-		{publicError(stream.ErrFull), []error{ErrOverloaded, stream.ErrFull}, "overloaded: too many bytes unacknowledged (slow down and retry, or raise Config.MaxBuffered)"},
+		{publicError(stream.ErrFull), []error{ErrOverloaded, stream.ErrFull}, "overloaded: too many bytes unacknowledged (slow down and retry, or raise Config.Limits.MaxBuffered)"},
 		{publicError(stream.ErrTooLarge), []error{ErrTooLarge, stream.ErrTooLarge}, "message too large: exceeds the broker's payload limit (send less at once, or raise max_payload of the NATS server)"},
 	} {
 		require.EqualError(t, test.err, test.want)

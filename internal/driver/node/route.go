@@ -247,7 +247,7 @@ func (r *Route) NoInstance(now time.Time) error {
 	return fmt.Errorf("%w: %s", ErrNoInstance, drv.Control.Why(r.kind.Desc.Name, now))
 }
 
-// errHolding returns the error of a call that cannot wait for a home, because Config.BufferSize
+// errHolding returns the error of a call that cannot wait for a home, because Config.Limits.BufferSize
 // calls wait.
 func (r *Route) errHolding() error {
 	drv, kind := r.kind.Driver, r.kind.Desc.Name
@@ -256,7 +256,7 @@ func (r *Route) errHolding() error {
 }
 
 // errHoldingBytes returns the error of a call of size bytes that cannot wait for a home, because
-// waiting calls may hold no more than Config.BufferBytes.
+// waiting calls may hold no more than Config.Limits.BufferBytes.
 func (r *Route) errHoldingBytes(size int) error {
 	drv := r.kind.Driver
 	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
@@ -264,7 +264,7 @@ func (r *Route) errHoldingBytes(size int) error {
 }
 
 // errUnbuffered returns the error of a tell to a singleton without an instance, if
-// Config.SingletonBuffer lets no call wait.
+// Config.Limits.SingletonBuffer lets no call wait.
 func (r *Route) errUnbuffered() error {
 	return fmt.Errorf("%w: Config.Limits.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
 		ErrBufferFull, r.kind.Driver.Local.Name, r.kind.Desc.Name)
