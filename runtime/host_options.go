@@ -301,8 +301,8 @@ type RememberOptions struct {
 	// Replicas, the shard's home included. Default 2, 1 to 5. With a Config.Store, which
 	// keeps the ids, it must be 0.
 	Replicas int
-	// ConstantRate starts Entities of the type at this node every Every. Default false:
-	// all are started at once, but no more than 64 at a time.
+	// ConstantRate starts Entities of the type at this node every Every. Default false: 64
+	// are being started at a time, without a pause.
 	ConstantRate bool
 	// Entities is the number of entities that are activated at once with ConstantRate.
 	// Default 5, minimum 1.
