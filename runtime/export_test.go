@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/driver/peers"
-	"github.com/shardgen/shardgen/internal/driver/turnlease"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -142,7 +142,7 @@ func (n *Node) MakeRoom(kind string) {
 }
 
 // LoseLease ends the node's right to run turns, as when others may have its shards.
-func (n *Node) LoseLease() { n.driver.Lease.End(turnlease.Over) }
+func (n *Node) LoseLease() { n.driver.Lease.End(runner.Over) }
 
 // Peer is the connection as transports name it.
 func (c *Conn) Peer() transport.Peer { return c.driver.Local }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/driver/remembering"
-	"github.com/shardgen/shardgen/internal/driver/turnlease"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -306,7 +306,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 				n.driver.Turning.End()
 				patience.Reset(turnGrace)
 			case 2:
-				n.driver.Lease.End(turnlease.Closing)
+				n.driver.Lease.End(runner.Closing)
 				n.driver.Turning.End() // of the turns that have begun since
 				patience.Reset(turnGrace)
 			default:
@@ -388,7 +388,7 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 // drain ends the data plane in order: peers acknowledge the envelopes sent to them, arrived
 // envelopes are still handled, and every peer gets the number of the last handled one.
 func (n *Node) drain(ctx context.Context) {
-	n.driver.Lease.End(turnlease.Ending)
+	n.driver.Lease.End(runner.Ending)
 	n.mu.Lock()
 	over := n.leaveAt.Add(n.cfg.Membership.LeaveTimeout) // leaveAt is zero at a node that gives joining up: it runs no method
 	n.mu.Unlock()

@@ -34,7 +34,6 @@ internal/driver/peers
 internal/driver/direct
 internal/driver/direct/agree
 internal/driver/runner
-internal/driver/runtoken
 internal/driver/calls
 internal/driver/shardhost
 internal/driver/routing
@@ -71,7 +70,7 @@ transport
 store
 internal/util/invariant
 internal/util/bounded internal/wire/identity internal/wire/rights
-internal/driver/turnlease internal/util/tasks
+internal/util/tasks
 internal/test/transcript
 internal/arch
 `

@@ -18,9 +18,8 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/peers"
 	"github.com/shardgen/shardgen/internal/driver/remembering"
-	"github.com/shardgen/shardgen/internal/driver/runtoken"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
-	"github.com/shardgen/shardgen/internal/driver/turnlease"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/util/invariant"
 	"github.com/shardgen/shardgen/internal/util/tasks"
@@ -39,7 +38,7 @@ type Driver struct {
 	Logger  *slog.Logger
 	Control ControlPlane
 	Counts  Counters
-	Lease   turnlease.Lease
+	Lease   runner.Lease
 	Memory  *remembering.Memory // of a node; else nil
 
 	Group   tasks.Group     // every goroutine of the process
@@ -55,7 +54,7 @@ type Driver struct {
 	// answering is the number of turns that end on goroutines other than the lanes'. Each counts
 	// from before its end until its answer is in its session.
 	answering atomic.Int64
-	watch     runtoken.Watchdog
+	watch     runner.Watchdog
 
 	Leaving atomic.Bool // this node is leaving the cluster and gives its shards away
 	Exiting atomic.Bool // this node has given its shards away, and takes no shard any more
@@ -217,7 +216,7 @@ func (drv *Driver) Closed() bool {
 // Close fails every waiting call and stops timers. The goroutines of Group end only when the link
 // is closed too.
 func (drv *Driver) Close() {
-	drv.Lease.End(turnlease.Over)
+	drv.Lease.End(runner.Over)
 	drv.halt()
 	if l := drv.Direct.Load(); l != nil {
 		l.Close()
@@ -321,18 +320,18 @@ func (drv *Driver) countMoves(old, t *placement.Table) {
 // WaitLease waits until this node may run turns. It fails when ctx or the process ends, or when the
 // lease is ending for good.
 func (drv *Driver) WaitLease(ctx context.Context) error {
-	return drv.waitUntil(ctx, drv.Lease.Valid, turnlease.Ending)
+	return drv.waitUntil(ctx, drv.Lease.Valid, runner.Ending)
 }
 
 // waitAnswer waits until this node may send answers. It fails if the node may never send them
 // again.
 func (drv *Driver) waitAnswer() error {
-	return drv.waitUntil(drv.Context, drv.Lease.MayAnswer, turnlease.Over)
+	return drv.waitUntil(drv.Context, drv.Lease.MayAnswer, runner.Over)
 }
 
 // waitUntil waits until allowed reports true. It fails when ctx or the process ends, or when the
 // lease has reached the phase tooLate.
-func (drv *Driver) waitUntil(ctx context.Context, allowed func() bool, tooLate turnlease.Phase) error {
+func (drv *Driver) waitUntil(ctx context.Context, allowed func() bool, tooLate runner.Phase) error {
 	for !allowed() {
 		if drv.Lease.Phase() >= tooLate {
 			return drv.ErrClosed()

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/core/stream"
 	"github.com/shardgen/shardgen/internal/driver/peers"
-	"github.com/shardgen/shardgen/internal/driver/runtoken"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -31,7 +31,7 @@ type InCall struct {
 	from     *peers.Session              // the session on which the call came; nil for a call of this process
 	Encoded  atomic.Pointer[encodedTurn] // the call's turn; nil before the turn begins, or if nobody can see the turn
 	failed   *failure                    // the failure that the supervisor decides about; nil means none
-	run      runtoken.Hold               // the turn's hold on its lane or runner; zero means it has none
+	run      runner.Hold               // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
 	arrived  time.Time                   // when the call arrived; for tells of this process up to calls.SweepInterval earlier, unless the type has interceptors
 
@@ -144,7 +144,7 @@ func Inbound(c *region.Call) *InCall { return c.Driver.(*InCall) }
 const maxAlone = 16 << 10
 
 // runAlone runs a turn on a new goroutine. It reports false if too many such turns are running.
-func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runtoken.SlowTurnDetector) bool {
+func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runner.SlowTurnDetector) bool {
 	drv := s.driver()
 	if drv.alone.Add(1) > maxAlone {
 		drv.alone.Add(-1)
@@ -162,7 +162,7 @@ func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runtoken.SlowTurn
 // runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil, and
 // reports whether the goroutine still has it afterwards. If the call is a tell of that runner,
 // reuse keeps the call.
-func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runtoken.Token, reuse *toldCalls) bool {
+func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token, reuse *toldCalls) bool {
 	c.run = token.Enter()
 	a := c.guarded(s, e)
 	kept := c.run.Leave()

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/direct"
 	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 	"github.com/shardgen/shardgen/internal/driver/peers"
-	"github.com/shardgen/shardgen/internal/driver/runtoken"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -23,7 +23,7 @@ import (
 // runs the turns of remote calls, one after another, as long as they are quick. The fields below
 // Token belong to the goroutine that has the run token.
 type lane struct {
-	runtoken.Token
+	runner.Token
 	peers.Batch // sessions that have answers or acknowledgements to publish
 	driver      *Driver
 	ch          transport.Channel
@@ -43,7 +43,7 @@ type lane struct {
 	open   bool              // a frame is being handled
 	// answered are calls of this process whose answers came in the current frame.
 	answered []*calls.Call
-	slow     runtoken.SlowTurnDetector
+	slow     runner.SlowTurnDetector
 	kind     *Kind   // the kind of the previous call, and usually of the next one
 	spare    *InCall // a call whose turn has ended, for reuse
 

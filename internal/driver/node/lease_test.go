@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
-	"github.com/shardgen/shardgen/internal/driver/turnlease"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -78,7 +78,7 @@ func (st *stand) take(id string) *region.Entity {
 }
 
 // lose ends the lease, for use while an entity is activated.
-func (st *stand) lose() { st.driver.Lease.End(turnlease.Over) }
+func (st *stand) lose() { st.driver.Lease.End(runner.Over) }
 
 // TestNoTurnWhenTheLeaseEndsInOnActivate: no turn begins if the lease has ended during a long
 // OnActivate, because another node may have the entity.
@@ -120,7 +120,7 @@ func TestNoTurnBeginsWhileTheNodeExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStand(t)
 		st.driver.Lease.Renew(time.Time{})
-		st.driver.Lease.End(turnlease.Closing)
+		st.driver.Lease.End(runner.Closing)
 		answered := make(chan answer, 1)
 		go func() {
 			c := &InCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}
@@ -128,7 +128,7 @@ func TestNoTurnBeginsWhileTheNodeExits(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		require.Empty(t, answered)
-		st.driver.Lease.End(turnlease.Ending)
+		st.driver.Lease.End(runner.Ending)
 		require.Equal(t, wire.CodeStopped, (<-answered).code)
 		require.Zero(t, st.ran)
 	})
@@ -176,7 +176,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		require.Equal(t, wire.CodeOK, waits.Result().Code)
 	})
 	t.Run("to a caller of this process, which leaves", func(t *testing.T) {
-		for _, phase := range []turnlease.Phase{turnlease.Closing, turnlease.Ending} {
+		for _, phase := range []runner.Phase{runner.Closing, runner.Ending} {
 			st := newStand(t)
 			waits, c := ask(st)
 			c.answer(st.driver, answer{}, nil)
@@ -191,7 +191,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		_, c := ask(st)
 		id := c.ID
 		c.answer(st.driver, answer{}, nil)
-		st.driver.Lease.End(turnlease.Over)
+		st.driver.Lease.End(runner.Over)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		require.True(t, st.driver.Group.Wait(ctx))
@@ -259,7 +259,7 @@ func (r *recorder) Flush(context.Context, transport.Channel) error { return nil 
 // process whose time ends while an answer waits for its log sends none.
 func TestNoGoodbyeBeforeTheAnswers(t *testing.T) {
 	st := newStand(t)
-	st.driver.Lease.End(turnlease.Ending)
+	st.driver.Lease.End(runner.Ending)
 	p := st.driver.Sessions.Session(transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}, 0)
 	p.Post(&wire.Envelope{Type: wire.TypeAnswer, ID: 1})
 	st.sent.frames = nil

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/driver/peers"
-	"github.com/shardgen/shardgen/internal/driver/runtoken"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -61,7 +61,7 @@ func (t *turn) after() uint32 { return t.flags.Load() }
 // alone; other calls use remoteTurn or durableTurn.
 type encodedTurn struct {
 	turn   turn
-	run    runtoken.Hold  // its hold on its lane or runner; zero means none
+	run    runner.Hold  // its hold on its lane or runner; zero means none
 	from   *peers.Session // the session on which the call came; nil for a call of this process, or if unusual has the sender
 	era    uint32         // the era in which the turn began: see Turning
 	hidden bool           // the method does not name its context, and gets an unseenTurn

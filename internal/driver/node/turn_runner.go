@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/runner"
-	"github.com/shardgen/shardgen/internal/driver/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -49,7 +48,7 @@ func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 
 // runTold runs a tell in a joined turn. The goroutine has the run token unless token is nil;
 // runTold reports whether it still has the token.
-func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args []byte, token *runtoken.Token) bool {
+func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args []byte, token *runner.Token) bool {
 	if e.Lost() {
 		s.driver().loseTell(s.ID.Kind, e.ID, name) // the shard was lost behind an earlier tell of the turn
 		s.FinishTurn(e)
@@ -162,7 +161,7 @@ func (t *toldCalls) collect(shrink bool) {
 
 // runTell runs a tell's method in a turn that has begun, and ends the turn. It reports whether this
 // goroutine still has the run token.
-func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, b *runtoken.Token) bool {
+func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, b *runner.Token) bool {
 	var t *encodedTurn
 	w, run := s.driver().Turns.Load(), b.Enter()
 	if !m.unseen || w != nil {
@@ -183,7 +182,7 @@ func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, arg
 
 // invokeTold runs the method of a tell. It drops the results, and returns an error as a failure for
 // the supervisor.
-func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runtoken.Hold) (failed *failure) {
+func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runner.Hold) (failed *failure) {
 	s, returned := hostedOf(e), false
 	defer func() {
 		if returned {

@@ -1,13 +1,17 @@
 // Package runner runs turns that have begun on few goroutines: turns of calls that had to wait, and
 // turns of this process's tells. The goroutines live only while there are such turns. The arguments
 // of tells are copied one after another into reused buffers.
+//
+// One slow turn must not delay the turns behind it. So turns of a series run one after another on the
+// goroutine that has the series's [Token]. A [Watchdog] takes the Token from a long turn and gives it
+// to another goroutine, and a [SlowTurnDetector] finds series whose turns should run on their own
+// goroutines. A [Lease] says until when the process may run turns at all.
 package runner
 
 import (
 	"sync"
 
 	"github.com/shardgen/shardgen/internal/core/region"
-	"github.com/shardgen/shardgen/internal/driver/runtoken"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
@@ -28,7 +32,7 @@ type Env interface {
 // A Runner runs turns one after another, except those that take long, which lose the run token. It
 // is safe for concurrent use.
 type Runner struct {
-	runtoken.Token
+	Token
 	asides
 	env   Env
 	group *tasks.Group
@@ -47,7 +51,7 @@ type Runner struct {
 
 // Init sets the Runner's group of goroutines, its Watchdog and its Env. It is called once, before
 // any other method and before the Watchdog runs.
-func (r *Runner) Init(group *tasks.Group, watch *runtoken.Watchdog, env Env) {
+func (r *Runner) Init(group *tasks.Group, watch *Watchdog, env Env) {
 	r.env, r.group = env, group
 	r.Token.Init(group, r.resume)
 	watch.Mind(&r.Token)

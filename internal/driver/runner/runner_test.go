@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/core/region"
-	"github.com/shardgen/shardgen/internal/driver/runtoken"
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
@@ -29,7 +28,7 @@ func (s *script) RunAside(e *region.Entity, tell Aside) {
 
 // newRunner returns a Runner of a script, and the group of its goroutines.
 func newRunner(s *script) (*Runner, *tasks.Group) {
-	group, watch, r := new(tasks.Group), new(runtoken.Watchdog), new(Runner)
+	group, watch, r := new(tasks.Group), new(Watchdog), new(Runner)
 	group.Init()
 	watch.Init(time.Now())
 	r.Init(group, watch, s)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
-	"github.com/shardgen/shardgen/internal/driver/turnlease"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -22,7 +22,7 @@ import (
 type Instance struct {
 	shard  *shardhost.Shard
 	home   Home
-	guard  turnlease.Lease // ends with the singleton's lease; without a lease it never ends
+	guard  runner.Lease // ends with the singleton's lease; without a lease it never ends
 	post   func(singleton.Input)
 	opened func(from transport.Address, epoch placement.Epoch)
 	tasks  tasks

@@ -32,8 +32,6 @@ var suites = map[string][]suite{
 	"internal/driver/calls":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/driver/peers":       {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"internal/driver/runner":      {{pkg: "."}, {pkg: "./runtime"}},
-	"internal/driver/runtoken":    {{pkg: "."}, {pkg: "./runtime"}},
-	"internal/driver/turnlease":   {{pkg: "."}, {pkg: "./internal/driver/runtoken"}, {pkg: "./runtime"}},
 	"internal/driver/durablehost": {{pkg: "."}, {pkg: "./runtime", run: "Durable"}, {pkg: "./internal/sim/durable"}},
 	"internal/driver/singlehost":  {{pkg: "."}, {pkg: "./runtime", run: "Singleton"}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime"}},
 	"internal/driver/remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},

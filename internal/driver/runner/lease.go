@@ -1,5 +1,4 @@
-// Package turnlease records until when a process may run turns.
-package turnlease
+package runner
 
 import (
 	"sync/atomic"

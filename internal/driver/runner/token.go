@@ -1,9 +1,4 @@
-// Package runtoken keeps one slow turn from delaying the turns behind it. Turns of a series run one
-// after another on the goroutine that has the series's Token. A Watchdog takes the Token from a
-// long turn and gives it to another goroutine, and a SlowTurnDetector finds series whose turns
-// should run on their own goroutines. The Watchdog also keeps a clock for short turns, which is
-// cheaper to read than the real one.
-package runtoken
+package runner
 
 import (
 	"slices"
@@ -11,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/driver/turnlease"
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
@@ -177,9 +171,9 @@ func (w *Watchdog) look() (next time.Duration, busy bool) {
 
 // Valid reports whether the lease certainly lets a turn begin, without reading the real clock. If
 // the coarse clock stands still, Valid starts it.
-func (w *Watchdog) Valid(l *turnlease.Lease) bool {
+func (w *Watchdog) Valid(l *Lease) bool {
 	if !l.Bounded() {
-		return l.Phase() == turnlease.Renewed
+		return l.Phase() == Renewed
 	}
 	at, ok := w.clock.now()
 	if !ok {

@@ -1,18 +1,17 @@
-package runtoken
+package runner
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/driver/turnlease"
 )
 
 // TestCoarseClock: the clock runs while it is read, and stands still soon after. It never lets a
 // lease seem valid for longer than the real clock would.
 func TestCoarseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l turnlease.Lease
+		var l Lease
 		var w Watchdog
 		base := time.Now()
 		l.Init(base)
@@ -64,7 +63,7 @@ func TestCoarseClock(t *testing.T) {
 		if !read() {
 			t.Error("reading it did not set it going")
 		}
-		l.End(turnlease.Ending)
+		l.End(Ending)
 		if w.Valid(&l) {
 			t.Error("valid, though it ends")
 		}

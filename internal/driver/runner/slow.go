@@ -1,4 +1,4 @@
-package runtoken
+package runner
 
 import (
 	"sync/atomic"

@@ -1,4 +1,4 @@
-package turnlease
+package runner
 
 import (
 	"testing"
