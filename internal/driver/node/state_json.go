@@ -178,7 +178,7 @@ func hasOwnForm(t reflect.Type) bool {
 }
 
 // holdsSecrets reports whether values of the type can contain a field tagged secret. With hidden it
-// also reports true for an interface inside, because only the interface's value tells what it
+// also reports true for an interface inside, because only the interface's value shows what it
 // contains.
 func holdsSecrets(t reflect.Type, hidden bool, within []reflect.Type) bool {
 	if slices.Contains(within, t) {
