@@ -61,7 +61,7 @@ func TestDowningConfigErrors(t *testing.T) {
 		"AutoDownAfter is 1s: want at least Membership.QuorumTimeout (5s)": {Strategy: shard.DowningAuto, AutoDownAfter: time.Second},
 		"MinorityDelay is -1s": {MinorityDelay: -time.Second},
 		`Strategy is "lease majority", and Config.Store is nil: set what natsstore.Open returns`: {Strategy: shard.DowningLeaseMajority},
-		`Downing is "auto" and AutoDownAfter is 0s`:                                                 {Strategy: shard.DowningAuto},
+		`Downing is "auto" and AutoDownAfter is 0s`:                                              {Strategy: shard.DowningAuto},
 		`Downing is "static quorum" and QuorumSize 0`:                                            {Strategy: shard.DowningStaticQuorum},
 		`downing "broker" does not use a role`:                                                   {Role: "core"},
 	} {
