@@ -6,10 +6,11 @@ import (
 	"fmt"
 )
 
-// Join makes a node started with Config.JoinByCommand join, through the nodes named by seeds or,
-// without seeds, as its config says. If the first seed is this node, it founds the cluster when no
-// other answers. It returns nil when the node is Up, and otherwise an error with the reason. The
-// end of ctx ends the waiting, not the joining. A further call waits like the first.
+// Join makes a node started with Config.JoinByCommand join the cluster, through the nodes named by
+// seeds or, without seeds, as its config says. If the first seed is this node, it founds the
+// cluster when no other seed answers. Join returns nil when the node is Up, and otherwise an error
+// with the reason. The end of ctx ends only the waiting; the node goes on joining. A further call
+// waits like the first.
 func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if !n.cfg.JoinByCommand {
 		return fmt.Errorf("join node %s: it joins at Start (set Config.JoinByCommand)", n.cfg.Name)
@@ -23,10 +24,10 @@ func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	return fmt.Errorf("join node %s: %w: %s", n.cfg.Name, ctx.Err(), n.whyNotUp())
 }
 
-// Down downs a member: "name", or "name#incarnation" where several have the name.
-// The shards of the member are given to others, so the caller must make sure that it has
-// stopped. Without force Down refuses a member that is up and reachable. A downed node
-// that is alive stops itself with [ErrDowned].
+// Down downs a member: "name", or "name#incarnation" if several members have the name. The member's
+// shards get new homes, so make sure before that the member has stopped. Without force Down refuses
+// to down a member that is up and reachable. A downed node that is alive stops itself with
+// [ErrDowned].
 func (n *Node) Down(ctx context.Context, member string, force bool) error {
 	return n.order(ctx, "down "+member, func() error { return n.control.member.Down(member, force) })
 }
