@@ -6,10 +6,10 @@
 // request for one process goes to that process's subject. A process that no member has in its view
 // is found by a broadcast.
 //
-// The broker's permissions decide who is an operator. An operator ann publishes to
-// sh.<cluster>.o.ann.>, or only to sh.<cluster>.o.ann.get.> if she may not command, and subscribes
-// to sh.<cluster>.r.o.ann.>. Members accept commands only from subjects without get, and log each
-// command that they carry out with the operator's name.
+// The broker's permissions decide who is an operator. An operator ann subscribes to
+// sh.<cluster>.r.o.ann.> and publishes to sh.<cluster>.o.ann.get.> for queries and to
+// sh.<cluster>.o.ann.do.> for commands; one who may only look lacks the right to the latter.
+// Members log each command that they carry out with the operator's name.
 //
 // Members answer in internal/driver/control and in package shard. Package internal/ops/operator has
 // the messages and their encoding.
