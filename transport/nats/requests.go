@@ -35,9 +35,9 @@ func inboxOf(caller string) string {
 	return nats.InboxPrefix + caller + "."
 }
 
-// mayAnswer reports whether a host may publish to the reply subject of a caller's request. The
-// host has more rights than the caller, and would else publish for it to the API of
-// JetStream or to the inbox of another.
+// mayAnswer reports whether a host may publish to the reply subject of a caller's request.
+// Otherwise a caller could make the host, which has more rights, publish to JetStream's API or to
+// another caller's inbox.
 func mayAnswer(caller, reply string) bool {
 	inbox := inboxOf(caller)
 	return len(reply) > len(inbox) && strings.HasPrefix(reply, inbox) && !strings.ContainsAny(reply, "*> \t\r\n")
