@@ -238,7 +238,7 @@ func (v *controlEnv) Fail(err error) { v.node.fail(err) }
 
 // Downed stops the node, because the other members declared it down.
 func (v *controlEnv) Downed(reason string) {
-	v.node.fail(fmt.Errorf("%w: %s (start the process anew)", ErrDowned, reason))
+	v.node.fail(fmt.Errorf("%w: %s (start the process again)", ErrDowned, reason))
 }
 
 // LeaveByOrder makes the node leave, on an operator's request.

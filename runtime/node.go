@@ -115,21 +115,21 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		return fmt.Errorf("host %s: %w", h.Name, err)
 	}
 	if h.New == nil {
-		return fmt.Errorf("host %s: no factory (pass a function that returns a new one)", h.Name)
+		return fmt.Errorf("host %s: the factory is nil (pass a function that returns a new entity)", h.Name)
 	}
 	k := n.driver.Kind(h.Kind)
 	switch {
 	case k.Err != nil:
 		return fmt.Errorf("host %s: %w", h.Name, k.Err)
 	case n.options[h.Name] != nil:
-		return fmt.Errorf("host %s: hosted already (two types of one name? set name= in one's directive)", h.Name)
+		return fmt.Errorf("host %s: the name is hosted already (if two types have the name, set name= in the directive of one)", h.Name)
 	case k.Desc.Singleton != h.Singleton:
-		return fmt.Errorf("host %s: %w: it is called as a singleton and hosted as an entity, or the other way round (set name= in one's directive)", h.Name, ErrMismatch)
+		return fmt.Errorf("host %s: %w: one type of this name is a singleton, another is an entity (set name= in the directive of one)", h.Name, ErrMismatch)
 	case k.Desc.Package != h.Package:
-		return fmt.Errorf("host %s: %w: it is a type of %s and of %s (set name= in one's directive)", h.Name, ErrMismatch, k.Desc.Package, h.Package)
+		return fmt.Errorf("host %s: %w: packages %s and %s both have a type of this name (set name= in the directive of one)", h.Name, ErrMismatch, k.Desc.Package, h.Package)
 	}
 	if h.Durable && n.cfg.Store == nil {
-		return fmt.Errorf("host %s: it is durable, and Config.Store is nil (set what natsstore.Open returns)", h.Name)
+		return fmt.Errorf("host %s: the type is durable, but Config.Store is nil (set it to the result of natsstore.Open)", h.Name)
 	}
 	settings := defaultHostSettings(n.cfg)
 	if h.Singleton {
@@ -315,7 +315,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 				n.control.exit()
 			}
 		case <-ctx.Done():
-			n.stop(fmt.Errorf("shut down node %s: %w: it had not left in order (give Shutdown more time)", n.cfg.Name, ctx.Err()))
+			n.stop(fmt.Errorf("shut down node %s: %w: the node had not left in order (give Shutdown more time)", n.cfg.Name, ctx.Err()))
 			return n.awaitEnd(ctx)
 		}
 	}
@@ -380,7 +380,7 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("shut down node %s: %w: it has left, but had no time to finish its goodbye (give Shutdown more time)", n.cfg.Name, err)
+		return fmt.Errorf("shut down node %s: %w: the node has left, but had no time to drain (give Shutdown more time)", n.cfg.Name, err)
 	}
 	return nil
 }
@@ -464,7 +464,7 @@ func (n *Node) awaitEnd(ctx context.Context) error {
 	if err := n.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("shut down node %s: %w: it is stopping, delayed by methods or the broker (give Shutdown more time)", n.cfg.Name, ctx.Err())
+	return fmt.Errorf("shut down node %s: %w: the node is still stopping, delayed by methods or the broker (give Shutdown more time)", n.cfg.Name, ctx.Err())
 }
 
 // Close stops the node at once without leaving, so the other members detect a failed member. It

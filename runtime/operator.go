@@ -13,7 +13,7 @@ import (
 // waits like the first.
 func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if !n.cfg.JoinByCommand {
-		return fmt.Errorf("join node %s: it joins at Start (set Config.JoinByCommand)", n.cfg.Name)
+		return fmt.Errorf("join node %s: the node joins at Start (to join by Join, set Config.JoinByCommand)", n.cfg.Name)
 	}
 	if err := n.order(ctx, "join node "+n.cfg.Name, func() error { return n.control.member.Join(seeds) }); err != nil {
 		return err
@@ -53,6 +53,6 @@ func (n *Node) order(ctx context.Context, op string, f func() error) error {
 	case <-n.done:
 		return fmt.Errorf("%s: %w", op, n.driver.ErrClosed())
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w: the control loop of node %s has not run it yet (try again)", op, ctx.Err(), n.cfg.Name)
+		return fmt.Errorf("%s: %w: the control loop of node %s has not carried it out yet (try again)", op, ctx.Err(), n.cfg.Name)
 	}
 }

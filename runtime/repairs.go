@@ -79,7 +79,7 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	switch {
 	case e != nil:
 	case open && r.Command == operator.SetState:
-		return at, errors.New("a call of it is under way (try again)")
+		return at, errors.New("a call of the entity is under way (try again)")
 	case open:
 		at.Node = p.node.driver.Local.Address
 		p.sinceWhen(&at)
@@ -87,7 +87,7 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	default:
 		entry, ok := p.node.driver.ShardTable.Load().Type(at.Kind).Lookup(number)
 		if !ok || entry.Home.IsZero() || entry.Home == p.node.driver.Local.Address {
-			return at, errors.New("its shard is moving (try again)")
+			return at, errors.New("the entity's shard is moving (try again)")
 		}
 		at.Node = entry.Home
 		return at, nil

@@ -76,7 +76,7 @@ func (g requests) serve(ctx context.Context) error {
 
 // errTooMany returns the error of a request beyond maxRequests.
 func (g requests) errTooMany() error {
-	return fmt.Errorf("%w: the gateway at %s has %d requests under way, or %d of this caller (retry later, or start more members with one)", ErrOverloaded, g.node.cfg.Name, maxRequests, maxRequests/2)
+	return fmt.Errorf("%w: the gateway at %s has %d requests under way, or %d of this caller (retry later, or start more members with Config.Gateway)", ErrOverloaded, g.node.cfg.Name, maxRequests, maxRequests/2)
 }
 
 func notSent(r *transport.Request, err error) error {
@@ -130,10 +130,10 @@ func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(asked)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("its timeout %q is not a positive duration such as 2s", bounded.Text(asked))
+		return 0, fmt.Errorf("timeout %q is not a positive duration such as 2s", bounded.Text(asked))
 	}
 	if most := max(maxRequestTimeout, usual); d > most {
-		return 0, fmt.Errorf("its timeout %v is too long (want at most %v)", d, most)
+		return 0, fmt.Errorf("timeout %v is too long (want at most %v)", d, most)
 	}
 	return d, nil
 }

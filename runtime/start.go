@@ -294,7 +294,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
 		return m.Address != n.driver.Local.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
 	}):
-		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
+		return fail(errors.New("no other Up member hosts the type (start one, or shut this node down)"))
 	}
 	k.Host.Stopped.Store(true)
 	c.loop.Post(c.member.HostingChanged)
@@ -304,7 +304,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return fail(fmt.Errorf("%w: its shards are still leaving (they go on; call it again to wait)", ctx.Err()))
+			return fail(fmt.Errorf("%w: shards of the type have not left yet (they go on leaving; call StopHosting again to wait)", ctx.Err()))
 		case <-n.driver.Stop:
 			return fail(n.driver.ErrClosed())
 		}

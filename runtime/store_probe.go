@@ -110,7 +110,7 @@ func (n *Node) watchStore() {
 		case err == nil:
 			seen = outages
 		case errors.Is(err, durablehost.ErrOtherStore):
-			n.stop(fmt.Errorf("node %s: %w (let Config.Store and all its servers lead to one store; natsstore.Config.Domain names that of a leaf node's hub)", n.cfg.Name, err))
+			n.stop(fmt.Errorf("node %s: %w (Config.Store must lead to the same store at all servers; behind a leaf node, set natsstore.Config.Domain to the hub's domain)", n.cfg.Name, err))
 			return
 		}
 	}

@@ -181,7 +181,7 @@ func (c *Cluster) start(ctx context.Context, name string) error {
 	c.mu.Lock()
 	if c.nodes[name].running() {
 		c.mu.Unlock()
-		return fmt.Errorf("start node %s: it runs (Restart ends it first)", name)
+		return fmt.Errorf("start node %s: the node already runs (use Restart)", name)
 	}
 	c.nodes[name] = p
 	c.mu.Unlock()
@@ -376,7 +376,7 @@ func (c *Cluster) Move(kind, id, node string) {
 			}
 		}
 		now, err := locate(c, kind, id)
-		return errors.Join(err, fmt.Errorf("it lives at %q: %s", now.Node, now.Why))
+		return errors.Join(err, fmt.Errorf("the entity lives at %q: %s", now.Node, now.Why))
 	})
 }
 

@@ -14,7 +14,7 @@ var (
 	ErrConflict = errors.New("conflict: the revision or position has changed (read and decide again)")
 	// ErrBusy: the store refused the write because other writes were under way. The write was not
 	// and will not be applied; try the same write again.
-	ErrBusy = errors.New("store busy: not applied (try the same again)")
+	ErrBusy = errors.New("store busy: write not applied (try the same write again)")
 	// ErrGone: the log does not have the requested appends, because they were trimmed, or the store
 	// has lost them.
 	ErrGone = errors.New("gone: the log was trimmed, or the store lost a part of it")
@@ -24,7 +24,7 @@ var (
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUncertain: the store did not answer. The write was applied, was not applied, or may still
 	// be applied. See the package's doc for the remedy.
-	ErrUncertain = errors.New("outcome uncertain: it may have been applied (read, or try the same again)")
+	ErrUncertain = errors.New("outcome uncertain: the write may have been applied (read, or try the same write again)")
 	// ErrTooLarge: the value exceeds MaxValue, MaxAppend, or the store's own limit;
 	// nothing was written. A [*TooLargeError] has the sizes.
 	ErrTooLarge = errors.New("value too large")

@@ -81,7 +81,7 @@ func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	answer, err := answers.NextMsgWithContext(ctx)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return jsonCall{Outcome: notExecuted}, fmt.Errorf("no member with Config.Gateway hosts %s (set it at one of them)", g.options.kind)
+		return jsonCall{Outcome: notExecuted}, fmt.Errorf("no member with Config.Gateway hosts %s (set Config.Gateway at one of its hosts)", g.options.kind)
 	case err != nil:
 		return fails(unknown, "it may have run", cmp.Or(context.Cause(ctx), err))
 	}

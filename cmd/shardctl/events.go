@@ -135,7 +135,7 @@ type span struct{ from, to time.Time } // zero: without a bound
 func spanOf(at, since, until string, now time.Time) (s span, err error) {
 	if at != "" {
 		if since != "" || until != "" {
-			return s, fmt.Errorf("-at, -since and -until: give -at alone, or the others")
+			return s, fmt.Errorf("-at, -since and -until: give either -at alone, or -since and -until")
 		}
 		middle, err := momentOf(at, now)
 		return span{middle.Add(-around), middle.Add(around)}, err

@@ -125,9 +125,9 @@ func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io
 	case err != nil:
 		return image, err
 	case len(snap.Problems) == 0:
-		return image, fmt.Errorf("shard %v: everything can be decoded", shard)
+		return image, fmt.Errorf("shard %v: nothing is damaged: all parts can be decoded", shard)
 	case image.Head == nil:
-		return image, fmt.Errorf("shard %v: what can be decoded is not enough for a shard (-from replaces it by an export)", shard)
+		return image, fmt.Errorf("shard %v: the readable parts do not make up a shard (replace the shard by an export: -from)", shard)
 	}
 	for _, p := range snap.Problems {
 		if _, err := fmt.Fprintf(w, "shard %v: dropped: %s: %v\n", shard, p.Place, p.Err); err != nil {
@@ -149,7 +149,7 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 		switch {
 		case l.Type != shard.Type:
 		case l.ID == nil && l.Image == nil && (l.Shards != t.Shards || l.Hash != t.Hash || l.Cluster != t.Cluster):
-			return fmt.Errorf("the export has %d shards by %s in cluster %s, and the store has %d by %s in %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
+			return fmt.Errorf("the export has %d shards by %s in cluster %s, and the store has %d by %s in cluster %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
 		case l.Image != nil && l.Shard == shard.Number:
 			if whole { // several exports in one file: the last counts
 				image.Records = nil

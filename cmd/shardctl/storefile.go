@@ -54,7 +54,7 @@ type line struct {
 
 // events returns the error for an entity's line that cannot be imported without its shard's image.
 func (l line) events() error {
-	return fmt.Errorf("%s/%s: %d events follow its state, and only the image of its shard restores events (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
+	return fmt.Errorf("%s/%s: %d events follow its state, and only the image of the shard restores events (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
 }
 
 // An image is a part of a shard's data in the store's own form: entities, ids of commands, waiting
@@ -215,12 +215,12 @@ func (c *lineCheck) line(l line) error {
 	case (l.Image != nil || l.ID != nil) && l.Type != c.kind:
 		return fmt.Errorf("shard %s: the line of the type must come before", shard)
 	case l.Image != nil && c.open == "" && c.images[shard]:
-		return fmt.Errorf("a second image of shard %s (import one of the exports alone)", shard)
+		return fmt.Errorf("the file has a second image of shard %s (import each export from its own file)", shard)
 	}
 	c.closed = l.End != nil
 	switch {
 	case l.End != nil && *l.End != c.have:
-		return fmt.Errorf("the closing line counts %v, and the file has %v (export again; if you deleted lines, correct its numbers)", *l.End, c.have)
+		return fmt.Errorf("the closing line counts %v, but the file has %v (export again; if you deleted lines, correct its numbers)", *l.End, c.have)
 	case l.End != nil:
 		c.have = counts{}
 	case l.Image != nil:
@@ -428,7 +428,7 @@ func (i *importer) begin(ctx context.Context, l line) error {
 		return err
 	}
 	if l.Format == 0 || l.Cluster == "" || l.Shards == 0 {
-		return fmt.Errorf("type %q: the line is not one that export writes for a type", l.Type)
+		return fmt.Errorf("type %q: the line does not have the fields of an exported type", l.Type)
 	}
 	t := durablehost.Type{Cluster: l.Cluster, Shards: l.Shards, Hash: l.Hash}
 	if err := refuseHosted(ctx, i.options, l.Type, t); err != nil {

@@ -183,7 +183,7 @@ func pauseOf(to recipient, r operator.Request) time.Duration {
 	return askAgain
 }
 
-var errNobody = errors.New("nobody listens there")
+var errNobody = errors.New("the broker reports no listener")
 
 // ask sends a request repeatedly until it is answered. It fails with errNobody if the broker
 // reports that nobody listens.

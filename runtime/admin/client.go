@@ -124,7 +124,7 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 	err = c.until(ctx, func() (bool, error) {
 		a, err := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Members})
 		if errors.Is(err, errNobody) {
-			return false, fmt.Errorf("%v has ended (its log says why)", node)
+			return false, fmt.Errorf("%v has ended (see its log)", node)
 		}
 		return err == nil && a.View.Status >= membership.Up, nil
 	})
@@ -143,7 +143,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 	}
 	if _, err := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, operator.Request{Command: operator.Leave, Node: m.Address}); err != nil {
 		if errors.Is(err, errNobody) {
-			err = fmt.Errorf("%w (if its process is dead, down it)", err)
+			err = fmt.Errorf("%w (if the member's process is dead: shardctl down)", err)
 		}
 		return m.Address, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}

@@ -65,7 +65,7 @@ func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, err
 		}
 		home = a.Entities[0].Node
 	}
-	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
+	return Entity{}, fmt.Errorf("cluster %s: %s/%s: the entity's shard is moving (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
 }
 
 // hosts returns the members that host a type; reachable Up members come first.

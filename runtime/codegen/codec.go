@@ -346,7 +346,7 @@ func (d *Decoder) Retired() {
 	}
 }
 
-var errUnknownField = errors.New("it is not known here: it was added after this program was built")
+var errUnknownField = errors.New("this program does not know the field (was it built before the field was added?)")
 
 // pass skips a field that was not read.
 func (d *Decoder) pass() {

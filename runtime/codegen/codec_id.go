@@ -49,7 +49,7 @@ func ParseTextID[T any, P textPointer[T]](s string) (T, error) {
 		return id, fmt.Errorf("parse id: %q: %w", s, err)
 	}
 	if text, err := FormatTextID[T, P](id); err != nil || text != s {
-		return id, fmt.Errorf("parse id: %q: want the text of its MarshalText, %q", s, text)
+		return id, fmt.Errorf("parse id: %q: want the text that its MarshalText writes, %q", s, text)
 	}
 	return id, nil
 }

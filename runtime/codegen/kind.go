@@ -89,7 +89,7 @@ func (h *Host) CheckMethods() error {
 	}
 	t := reflect.TypeOf(h.Struct)
 	if now := t.NumMethod(); now != h.Exported {
-		return fmt.Errorf("%v has %d exported methods and had %d when its code was generated (run go generate; methods for tests alone are better not exported)",
+		return fmt.Errorf("%v has %d exported methods, but had %d when its code was generated (run go generate; do not export methods that only tests use)",
 			t.Elem(), now, h.Exported)
 	}
 	return nil

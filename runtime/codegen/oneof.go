@@ -47,7 +47,7 @@ func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
 }
 
 func (c UnknownCase) err() error {
-	return fmt.Errorf("%s: case %d is not known here: it was added after this program was built, or is gone from it", c.oneof, c.number)
+	return fmt.Errorf("%s: this program does not know case %d (was it built before the case was added, or after it was removed?)", c.oneof, c.number)
 }
 
 // AppendUnknownCase appends v, which is none of the known cases of the interface oneof, if v stands
@@ -70,5 +70,5 @@ func NoCase(oneof string, v any) error {
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.IsNil() {
 		return fmt.Errorf("%s: a nil %T (set the interface itself to nil, or point to a value)", oneof, v)
 	}
-	return fmt.Errorf("%s: %T is none of its cases (pass a value where the case is a value and a pointer where it is a pointer; if the type is new, run go generate)", oneof, v)
+	return fmt.Errorf("%s: %T is not a case of this interface (pass a value where the case is a value and a pointer where it is a pointer; if the type is new, run go generate)", oneof, v)
 }

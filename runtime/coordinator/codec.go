@@ -172,7 +172,7 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 	case *wire.CoordinatorMessage_PauseKept:
 		m = PauseKept{r.term(b.PauseKept.GetTerm()), r.pause(b.PauseKept.GetPause()).Seq}
 	default:
-		return nil, errors.New("no body that this version knows")
+		return nil, errors.New("no body of a kind known to this version (a newer release sent it?)")
 	}
 	return m, r.err
 }

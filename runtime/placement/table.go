@@ -203,7 +203,7 @@ var errGap = errors.New("a difference is missing")
 // at t's version, does not lead to a later one, or has an invalid entry.
 func (t *Table) Apply(d Diff) (*Table, error) {
 	if !d.Full && d.From != t.Version() {
-		return nil, fmt.Errorf("apply table: %w: it starts at %v, have %v (request the table anew)", errGap, d.From, t.Version())
+		return nil, fmt.Errorf("apply table: %w: it starts at %v, have %v (request the whole table)", errGap, d.From, t.Version())
 	}
 	if d.To.Compare(t.Version()) <= 0 {
 		return nil, fmt.Errorf("apply table %v: not later than %v", d.To, t.Version())

@@ -157,7 +157,7 @@ func (m *Manager) Check() error {
 	case m.state == Oldest && m.running == !m.restart.IsZero():
 		return fmt.Errorf("invariant 2: running is %v, restart at %v", m.running, m.restart)
 	case m.state == Oldest && len(m.order) > 0:
-		return fmt.Errorf("invariant 3: %v may run it too", m.order)
+		return fmt.Errorf("invariant 3: %v may also run the instance", m.order)
 	case m.state == LosingLease && !m.stopping:
 		return fmt.Errorf("invariant 4: nothing is stopping")
 	case m.config.Lease && !held && (m.state == Oldest || m.state == WasOldest):

@@ -371,7 +371,7 @@ func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 }
 
 func (c *conn) unanswered(lost error) error {
-	return fmt.Errorf("%w: no answer from JetStream within %v (see the log of nats-server: it is overloaded, or its disk is full: make room and restart it)", lost, c.timeout)
+	return fmt.Errorf("%w: no answer from JetStream within %v (nats-server is overloaded or its disk is full: see its log; if the disk is full, make room and restart it)", lost, c.timeout)
 }
 
 // ask sends a request and waits for its answer, of one message or of many. If nobody listens on the

@@ -129,4 +129,4 @@ type finalError struct{ error }
 func (e finalError) Unwrap() error { return e.error }
 
 // errNoLeader means that a stream exists, but has no leader that takes messages.
-var errNoLeader = errors.New("it has no leader now (an election: try again; see nats stream cluster)")
+var errNoLeader = errors.New("the stream has no leader now (during an election: try again; see nats stream cluster)")

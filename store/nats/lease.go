@@ -38,7 +38,7 @@ type holding struct {
 }
 
 // errMoved means that the lease changed between the read and the write.
-var errMoved = errors.New("it changed meanwhile")
+var errMoved = errors.New("the lease changed meanwhile")
 
 // rounds bounds how often one call reads the lease again after other processes wrote it.
 const rounds = 5
@@ -116,7 +116,7 @@ func (l *leases) Renew(ctx context.Context, h store.Held) (store.Held, error) {
 			return store.Held{}, fail(op, h.Name, err)
 		}
 	}
-	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: others keep writing the lease", store.ErrUnavailable))
+	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: other processes keep writing the lease", store.ErrUnavailable))
 }
 
 func (l *leases) prolong(ctx context.Context, h store.Held) (store.Held, error) {

@@ -151,7 +151,7 @@ func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (u
 	case ack.Error != nil:
 		return 0, ack.Error.cause(stream)
 	case ack.Stream != stream:
-		return 0, fmt.Errorf("%w: stream %q took a message for %s (remove its subjects)", store.ErrUncertain, ack.Stream, stream)
+		return 0, fmt.Errorf("%w: stream %q took a message for %s (remove these subjects from that stream)", store.ErrUncertain, ack.Stream, stream)
 	}
 	return ack.Seq, nil
 }

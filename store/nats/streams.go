@@ -115,7 +115,7 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 func found(info streamInfo) (layout, error) {
 	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	if err != nil || partitions < 1 || partitions > maxPartitions {
-		return layout{}, fmt.Errorf("%w: stream %s: its metadata %s is %q: want a number of partitions (restore it)",
+		return layout{}, fmt.Errorf("%w: stream %s: metadata %s is %q: want a number of partitions (restore the metadata)",
 			store.ErrUnavailable, info.Config.Name, metaPartitions, info.Config.Metadata[metaPartitions])
 	}
 	return layout{partitions, info.Config.Replicas > 1}, nil
