@@ -56,7 +56,7 @@ func AppendInt[T signed](b []byte, num int, v T) []byte {
 	return PutInt(b, num, v)
 }
 
-// PutInt appends v as field num.
+// PutInt appends v as field num, even if v is zero.
 func PutInt[T signed](b []byte, num int, v T) []byte {
 	return protowire.AppendVarint(tag(b, num, protowire.VarintType), uint64(int64(v)))
 }
@@ -69,7 +69,7 @@ func AppendUint[T unsigned](b []byte, num int, v T) []byte {
 	return PutUint(b, num, v)
 }
 
-// PutUint appends v as field num.
+// PutUint appends v as field num, even if v is zero.
 func PutUint[T unsigned](b []byte, num int, v T) []byte {
 	return protowire.AppendVarint(tag(b, num, protowire.VarintType), uint64(v))
 }
@@ -82,7 +82,7 @@ func AppendBool[T ~bool](b []byte, num int, v T) []byte {
 	return PutBool(b, num, v)
 }
 
-// PutBool appends v as field num.
+// PutBool appends v as field num, even if v is false.
 func PutBool[T ~bool](b []byte, num int, v T) []byte {
 	return protowire.AppendVarint(tag(b, num, protowire.VarintType), protowire.EncodeBool(bool(v)))
 }
@@ -95,7 +95,7 @@ func AppendFloat32[T ~float32](b []byte, num int, v T) []byte {
 	return PutFloat32(b, num, v)
 }
 
-// PutFloat32 appends v as field num.
+// PutFloat32 appends v as field num, even if v is zero.
 func PutFloat32[T ~float32](b []byte, num int, v T) []byte {
 	return protowire.AppendFixed32(tag(b, num, protowire.Fixed32Type), math.Float32bits(float32(v)))
 }
@@ -108,7 +108,7 @@ func AppendFloat64[T ~float64](b []byte, num int, v T) []byte {
 	return PutFloat64(b, num, v)
 }
 
-// PutFloat64 appends v as field num.
+// PutFloat64 appends v as field num, even if v is zero.
 func PutFloat64[T ~float64](b []byte, num int, v T) []byte {
 	return protowire.AppendFixed64(tag(b, num, protowire.Fixed64Type), math.Float64bits(float64(v)))
 }
@@ -121,7 +121,7 @@ func AppendString[T ~string](b []byte, num int, v T) []byte {
 	return PutString(b, num, v)
 }
 
-// PutString appends v as field num.
+// PutString appends v as field num, even if v is empty.
 func PutString[T ~string](b []byte, num int, v T) []byte {
 	return protowire.AppendString(tag(b, num, protowire.BytesType), string(v))
 }
@@ -134,7 +134,7 @@ func AppendBytes[T ~[]byte](b []byte, num int, v T) []byte {
 	return PutBytes(b, num, v)
 }
 
-// PutBytes appends v as field num.
+// PutBytes appends v as field num, even if v is empty.
 func PutBytes[T ~[]byte](b []byte, num int, v T) []byte {
 	return protowire.AppendBytes(tag(b, num, protowire.BytesType), v)
 }
