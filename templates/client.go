@@ -48,7 +48,7 @@ func (e clientEmitter) client(n *model.Entity) {
 		})
 	}
 
-	e.comment("API is like Ref, but returns the interface, for code whose tests pass a plain struct instead.")
+	e.comment("API is like Ref, but returns the interface, so that tests can pass a plain struct.")
 	f.Func().Params(recv.Clone()).Id("API").Params(id...).Id(n.API()).Block(
 		jen.Return(jen.Id("c").Dot("Ref").Call(passed...)),
 	)

@@ -53,8 +53,8 @@ func (c *AuctionClient) Tell(id string, opts ...shard.CallOption) AuctionTell {
 	return AuctionTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *AuctionClient) API(id string) AuctionAPI {
 	return c.Ref(id)
 }
@@ -284,8 +284,8 @@ func (c *UserClient) Tell(id string, opts ...shard.CallOption) UserTell {
 	return UserTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *UserClient) API(id string) UserAPI {
 	return c.Ref(id)
 }

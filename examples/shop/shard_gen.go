@@ -49,8 +49,8 @@ func (c *OrderClient) Tell(id OrderID, opts ...shard.CallOption) OrderTell {
 	return OrderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *OrderClient) API(id OrderID) OrderAPI {
 	return c.Ref(id)
 }
@@ -226,8 +226,8 @@ func (c *StockClient) Tell(id SKU, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *StockClient) API(id SKU) StockAPI {
 	return c.Ref(id)
 }

@@ -55,8 +55,8 @@ func (c *FolderClient) Tell(id FolderID, opts ...shard.CallOption) FolderTell {
 	return FolderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *FolderClient) API(id FolderID) FolderAPI {
 	return c.Ref(id)
 }

@@ -24,7 +24,7 @@ type Leader struct {
 }
 
 // runLeader does the leader's duties if this node is the leader. Each round makes a new version of
-// the gossiped state, which the other members must have seen before the next round.
+// the gossiped state, which the other members, if there are any, must have seen before the next.
 func (l *Leader) runLeader() {
 	for {
 		l.voters.Note()

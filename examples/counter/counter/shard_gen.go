@@ -47,8 +47,8 @@ func (c *CounterClient) Ref(id string, opts ...shard.CallOption) CounterRef {
 	return CounterRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *CounterClient) API(id string) CounterAPI {
 	return c.Ref(id)
 }

@@ -46,8 +46,8 @@ func (c *AccountClient) Ref(id string, opts ...shard.CallOption) AccountRef {
 	return AccountRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *AccountClient) API(id string) AccountAPI {
 	return c.Ref(id)
 }

@@ -52,8 +52,8 @@ func (c *DocumentClient) Tell(id string, opts ...shard.CallOption) DocumentTell 
 	return DocumentTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *DocumentClient) API(id string) DocumentAPI {
 	return c.Ref(id)
 }

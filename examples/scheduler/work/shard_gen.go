@@ -51,8 +51,8 @@ func (c *SchedulerClient) Tell(opts ...shard.CallOption) SchedulerTell {
 	return SchedulerTell{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *SchedulerClient) API() SchedulerAPI {
 	return c.Ref()
 }
@@ -230,8 +230,8 @@ func (c *WorkerClient) Tell(id WorkerID, opts ...shard.CallOption) WorkerTell {
 	return WorkerTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *WorkerClient) API(id WorkerID) WorkerAPI {
 	return c.Ref(id)
 }

@@ -54,8 +54,8 @@ func (c *TallyClient) Tell(id string, opts ...shard.CallOption) TallyTell {
 	return TallyTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *TallyClient) API(id string) TallyAPI {
 	return c.Ref(id)
 }
@@ -282,8 +282,8 @@ func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
 	return ClerkTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *ClerkClient) API(id string) ClerkAPI {
 	return c.Ref(id)
 }
@@ -411,8 +411,8 @@ func (c *LeaderClient) Ref(opts ...shard.CallOption) LeaderRef {
 	return LeaderRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *LeaderClient) API() LeaderAPI {
 	return c.Ref()
 }
@@ -575,8 +575,8 @@ func (c *LedgerClient) Ref(id string, opts ...shard.CallOption) LedgerRef {
 	return LedgerRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *LedgerClient) API(id string) LedgerAPI {
 	return c.Ref(id)
 }
@@ -755,8 +755,8 @@ func (c *PoisonClient) Tell(id string, opts ...shard.CallOption) PoisonTell {
 	return PoisonTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *PoisonClient) API(id string) PoisonAPI {
 	return c.Ref(id)
 }
@@ -915,8 +915,8 @@ func (c *PulseClient) Ref(id string, opts ...shard.CallOption) PulseRef {
 	return PulseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *PulseClient) API(id string) PulseAPI {
 	return c.Ref(id)
 }
@@ -1042,8 +1042,8 @@ func (c *RelayClient) Ref(id string, opts ...shard.CallOption) RelayRef {
 	return RelayRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *RelayClient) API(id string) RelayAPI {
 	return c.Ref(id)
 }
@@ -1192,8 +1192,8 @@ func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
@@ -1406,8 +1406,8 @@ func (c *TillClient) Ref(id string, opts ...shard.CallOption) TillRef {
 	return TillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *TillClient) API(id string) TillAPI {
 	return c.Ref(id)
 }
@@ -1615,8 +1615,8 @@ func (c *TreasurerClient) Ref(opts ...shard.CallOption) TreasurerRef {
 	return TreasurerRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *TreasurerClient) API() TreasurerAPI {
 	return c.Ref()
 }

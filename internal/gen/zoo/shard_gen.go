@@ -47,8 +47,8 @@ func (c *CageClient) Ref(id string, opts ...shard.CallOption) CageRef {
 	return CageRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *CageClient) API(id string) CageAPI {
 	return c.Ref(id)
 }
@@ -282,8 +282,8 @@ func (c *ZooClient) Tell(id Count, opts ...shard.CallOption) ZooTell {
 	return ZooTell{ref: codegen.NewRef(c.invoker, codegen.FormatUintID(id), nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *ZooClient) API(id Count) ZooAPI {
 	return c.Ref(id)
 }

@@ -44,8 +44,8 @@ func (c *OrderClient) Ref(id ID, opts ...shard.CallOption) OrderRef {
 	return OrderRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *OrderClient) API(id ID) OrderAPI {
 	return c.Ref(id)
 }

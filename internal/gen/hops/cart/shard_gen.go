@@ -49,8 +49,8 @@ func (c *CartClient) Tell(id string, opts ...shard.CallOption) CartTell {
 	return CartTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *CartClient) API(id string) CartAPI {
 	return c.Ref(id)
 }

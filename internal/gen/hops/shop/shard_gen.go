@@ -49,8 +49,8 @@ func (c *ShopClient) Tell(id string, opts ...shard.CallOption) ShopTell {
 	return ShopTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *ShopClient) API(id string) ShopAPI {
 	return c.Ref(id)
 }

@@ -50,8 +50,8 @@ func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }

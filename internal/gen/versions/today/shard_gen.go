@@ -68,8 +68,8 @@ func (c *DepotClient) Tell(id string, opts ...shard.CallOption) DepotTell {
 	return DepotTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *DepotClient) API(id string) DepotAPI {
 	return c.Ref(id)
 }
@@ -425,8 +425,8 @@ func (c *ParcelClient) Tell(id string, opts ...shard.CallOption) ParcelTell {
 	return ParcelTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *ParcelClient) API(id string) ParcelAPI {
 	return c.Ref(id)
 }
@@ -676,8 +676,8 @@ func (c *PurseClient) Ref(id string, opts ...shard.CallOption) PurseRef {
 	return PurseRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *PurseClient) API(id string) PurseAPI {
 	return c.Ref(id)
 }
@@ -948,8 +948,8 @@ func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// API is like Ref, but returns the interface, for code whose tests pass a plain
-// struct instead.
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
