@@ -51,9 +51,9 @@ type Conn struct {
 
 var _ Caller = (*Conn)(nil)
 
-// Dial connects to a cluster from outside. It returns when a member serves the
-// connection. It fails at once when a member refuses the connection, and otherwise when
-// ctx ends or after Config.JoinTimeout.
+// Dial connects to a cluster from a process that is not a member. It returns when a member serves
+// the connection. It fails at once if a member refuses the connection, and otherwise when ctx ends
+// or after Config.JoinTimeout.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

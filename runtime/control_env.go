@@ -244,8 +244,8 @@ func (v *controlEnv) Downed(reason string) {
 // LeaveByOrder makes the node leave, on an operator's request.
 func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 
-// Operate carries out an operator's request outside the control loop. It would block the loop too
-// long, because it runs the user's decoders and visits many shards.
+// Operate carries out an operator's request outside the control loop. The request would block the
+// loop too long, because it runs the user's decoders and visits many shards.
 func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) {
 	v.driver.Group.Go(func() {
 		a, err := inspections{v.node}.answer(v.driver.Context, r)
