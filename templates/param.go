@@ -38,7 +38,7 @@ func list(params []parameter) []jen.Code {
 }
 
 // sharesType reports whether q has the same type as p, so that p may be printed without one.
-// sharesType(p, p) tells whether p has a name.
+// sharesType(p, p) reports whether p has a name.
 func (p parameter) sharesType(q parameter) bool {
 	if p.name == "" || q.name == "" || p.variadic != q.variadic {
 		return false
