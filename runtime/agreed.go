@@ -10,15 +10,15 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A setting is one of the members of a cluster. Its value is compared at joining. With a nil value
-// members may differ.
+// A setting is one option of a cluster or of a type. It must be equal at all members and is
+// compared when a node joins; if value is nil, members may differ in it.
 type setting[T any] struct {
 	name  string
 	value func(T) string
 }
 
-// clusterSettings are the fields of [Config], and what this release adds to them. The member that
-// admits a node compares each with its own.
+// clusterSettings are the fields of [Config] and the formats of this release. The member that
+// admits a node compares the node's values with its own.
 var clusterSettings = []setting[*Node]{
 	{"frame format", func(*Node) string { return strconv.Itoa(wire.FrameVersion) }},
 	{"control format", func(*Node) string { return strconv.Itoa(wire.ControlFormat) }},
@@ -89,8 +89,9 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Logger"},
 }
 
-// directiveSettings are the options of a type's directive. The members that know a type announce
-// them to all, as their metadata, so whoever admits a node compares it with all.
+// directiveSettings are the options of a type's directive. Each member that knows a type announces
+// them in its metadata, so the admitting member compares a joining node's values with those of all
+// members.
 var directiveSettings = []setting[declaredKind]{
 	{hostmeta.Shards, func(k declaredKind) string { return strconv.Itoa(int(k.Shards)) }},
 	{hostmeta.Hash, func(k declaredKind) string { return k.Desc.HashName }},
@@ -108,8 +109,8 @@ var directiveSettings = []setting[declaredKind]{
 	{name: "tell"},
 }
 
-// optionSettings are the options of [HostOption]. They are announced as those of the directive, by
-// members that host the type or would with another role.
+// optionSettings are the options of [HostOption]. They are announced like directiveSettings, but
+// only by members that host the type or would host it in another role.
 var optionSettings = []setting[declaredKind]{
 	{"HostRole", func(k declaredKind) string { return k.options.role }},
 	{"Handoff", func(k declaredKind) string { return k.options.Handoff.String() }},
@@ -145,8 +146,8 @@ var optionSettings = []setting[declaredKind]{
 	{name: "singleton.Options.StableAfter"},
 }
 
-// declarations returns the node's announcement for other members, and the settings of the cluster
-// that must be equal at all members.
+// declarations returns meta, which announces the node's types to other members, and compat, the
+// cluster settings that must be equal at all members.
 func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	for _, s := range clusterSettings {
 		if s.value != nil {
@@ -166,7 +167,7 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	return meta, compat
 }
 
-// announcement returns the settings of a type that must be equal at all members knowing them.
+// announcement returns the settings of type k, in which all members that know the type must agree.
 func announcement(k declaredKind) string {
 	var words []string
 	add := func(settings []setting[declaredKind]) {

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// clientEnv implements control's interface for a Conn, a process that is not a member.
+// clientEnv gives package control access to a Conn, a process that is not a member.
 type clientEnv Conn
 
 var _ control.ClientEnv = (*clientEnv)(nil)
@@ -22,35 +22,35 @@ func (v *clientEnv) Now() time.Time { return time.Now() }
 // Link returns the control channel's connection to the broker.
 func (v *clientEnv) Link() control.Link { return v.link }
 
-// Log logs a line.
+// Log writes a log line.
 func (v *clientEnv) Log(l control.Level, text string, args ...any) {
 	v.log.Log(context.Background(), l, text, args...)
 }
 
-// Count counts an event.
+// Count raises the counter of e, and returns its new value and whether to log the event.
 func (v *clientEnv) Count(e control.Counter) (n uint64, tell bool) {
 	return v.driver.Counts.AddSeldom(controlReasons[e])
 }
 
-// Waiting returns how many calls of a type wait for a home.
+// Waiting returns how many calls of a type wait at this process because their shards have no home.
 func (v *clientEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 
-// SetTable takes a newer table.
+// SetTable replaces the shard table by a newer one.
 func (v *clientEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
-// BeginAnew forgets the state of the former cluster.
+// BeginAnew drops the state kept for the former cluster after all its members have restarted.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.reasons.Clear()
 	v.driver.BeginAnew(members)
 }
 
-// AwaitsBounce reports whether a process may yet prove not to have received a call.
+// AwaitsBounce reports whether the broker may still report that a process did not receive a call.
 func (v *clientEnv) AwaitsBounce() bool { return v.driver.Sessions.AwaitsBounce() }
 
-// Callable returns the singleton of that name as this process calls it.
+// Callable returns the proxy through which this process calls the singleton named kind.
 func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.driver.Singleton(kind) }
 
-// Peers returns the processes that this one has dealt with.
+// Peers returns the processes with which this process has had sessions.
 func (v *clientEnv) Peers() []transport.Address { return v.driver.Sessions.Addresses() }
 
 // PeerGone closes the sessions with a process that is no longer a member.
@@ -58,28 +58,28 @@ func (v *clientEnv) PeerGone(a transport.Address) {
 	v.driver.Data.PeerGone(a, calls.AllLanes, false)
 }
 
-// PeerAbsent records that a process is not in the list of members.
+// PeerAbsent records that a process is missing from the list of members.
 func (v *clientEnv) PeerAbsent(a transport.Address) { v.driver.Sessions.MarkLeft(a) }
 
-// PeerBack records that a process is in the list of members again.
+// PeerBack records that a process is again in the list of members.
 func (v *clientEnv) PeerBack(a transport.Address) {
 	v.driver.Sessions.Forgive(a)
 	v.driver.Sessions.MarkBack(a)
 }
 
-// Direct handles a message of a member about direct lanes.
+// Direct handles a member's message about direct lanes.
 func (v *clientEnv) Direct(from transport.Peer, body []byte) error {
 	return v.driver.DirectMessage(from, body)
 }
 
-// Heard records that this process's member sent something.
+// Heard records the time of the latest message from the member that serves this process.
 func (v *clientEnv) Heard(at time.Time) {
 	v.mu.Lock()
 	v.heardAt = at
 	v.mu.Unlock()
 }
 
-// Served takes the types that are hosted in the cluster.
+// Served replaces the set of types that the cluster hosts.
 func (v *clientEnv) Served(kinds map[string]uint32) {
 	v.mu.Lock()
 	v.kinds = kinds
@@ -87,14 +87,14 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 	v.once.Do(func() { close(v.served) })
 }
 
-// Refused takes the reason why a member does not serve this process.
+// Refused handles the reason for which a member refuses to serve this process.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
-// TurnedAway fails the calls sent to a member without a session for this process.
+// TurnedAway fails the calls that were sent to a member which has no session for this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
 		calls.Result{Code: calls.TurnedAway, Text: why.Error()})
 }
 
-// SetWhy takes the reason why a type has no home.
+// SetWhy stores the reason why a type's shards have no home.
 func (v *clientEnv) SetWhy(kind, reason string) { v.reasons.Note(kind, reason, time.Now()) }

@@ -168,5 +168,5 @@ func TestGoodbyeEndsWithItsContext(t *testing.T) {
 	cancel()
 	err = receive(t, down, "Shutdown returns")
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "it has left, but had no time to finish its goodbye")
+	require.ErrorContains(t, err, "the node has left, but had no time to drain")
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Conn calls the entities of a cluster from a process that is not a member. It follows the table
-// through one member and sends calls directly to the entities' homes. After a restart of all
-// members it follows the new cluster: a call that may have run in the former one ends with
-// [ErrLost], and one that certainly did not run is made in the new one. It is safe for concurrent
-// use.
+// A Conn calls the entities of a cluster from a process that is not a member. It gets the shard
+// table from one member and sends calls directly to the entities' homes. After a restart of all
+// members it follows the new cluster: a call that may have run in the former cluster ends with
+// [ErrLost], and a call that certainly did not run is made in the new one. A Conn is safe for
+// concurrent use.
 type Conn struct {
 	cfg     Config
 	log     *slog.Logger
@@ -51,9 +51,9 @@ type Conn struct {
 
 var _ Caller = (*Conn)(nil)
 
-// Dial connects to a cluster from outside. It returns when a member serves the
-// connection. It fails at once when a member refuses the connection, and otherwise when
-// ctx ends or after Config.Membership.JoinTimeout.
+// Dial connects to a cluster from a process that is not a member. It returns when a member serves
+// the connection. It fails at once if a member refuses the connection, and otherwise when ctx ends
+// or after Config.Membership.JoinTimeout.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -99,8 +99,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// awaitServed waits until a member serves the connection, or refuses to. After a while it
-// logs the reason for waiting.
+// awaitServed waits until a member serves the connection or refuses it. After tellAfter it logs why
+// it still waits.
 func (c *Conn) awaitServed(ctx context.Context) error {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -120,8 +120,8 @@ func (c *Conn) awaitServed(ctx context.Context) error {
 
 var errNobodyServes = errors.New("no member answered (is a worker of this cluster up, and are there Config.Membership.MinMembers of them?)")
 
-// refusal handles a member's message that it does not serve this process. Dial fails with
-// it; later it is only logged, because another member may still serve.
+// refusal handles the message of a member that refuses to serve this process. Dial fails with that
+// error. After Dial the error is only logged, because another member may still serve.
 func (c *Conn) refusal(err error) {
 	c.mu.Lock()
 	known := c.refused != nil && c.refused.Error() == err.Error()
@@ -139,16 +139,16 @@ func (c *Conn) whyRefused() error {
 	return c.refused
 }
 
-// ShardInvoker is for generated code.
+// ShardInvoker is called by generated code only.
 func (c *Conn) ShardInvoker(k codegen.Kind) codegen.Invoker {
 	return node.InvokerOf(c.driver.Kind(k))
 }
 
-// Close ends the connection. It waits up to two seconds until all tells have arrived;
-// calls that still wait fail. Its error says how many tells were not delivered, how many
-// of these did not run, and how many may have run. It is nil if all tells have reached
-// the entities' homes. Close returns within three seconds, in any state of the broker
-// and the homes. It may be called twice.
+// Close ends the connection. It waits up to two seconds until all tells have arrived; asks without
+// an answer fail. It returns nil if all tells have reached the entities' homes. Otherwise its error
+// says how many tells were not delivered, how many of these did not run, and how many may have run.
+// Close returns within three seconds, in any state of the broker and the homes. It may be called
+// twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {
 		c.unsent = c.finish()
@@ -186,8 +186,8 @@ func (c *Conn) finish() error {
 	return c.driver.Undelivered.Since(unsent, unsure)
 }
 
-// sayGoodbye ends the data plane in order and says goodbye to the member that serves
-// this connection. It gives up when the broker blocks it for too long.
+// sayGoodbye drains the data plane and tells the member that serves this connection that the
+// connection ends. It gives up when the broker blocks it for too long.
 func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
@@ -222,13 +222,13 @@ func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
 // Counters returns the counters of this connection; see [Node.Counters].
 func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }
 
-// connPlane has the requests of the data plane for a Conn, which hosts nothing, so most of them do
-// not occur.
+// connPlane answers the data plane's requests for a Conn. A Conn hosts nothing, so most of these
+// requests never occur.
 type connPlane Conn
 
 func (c *connPlane) Ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
 
-// Suspect reports that nobody listens at the address.
+// Suspect reports to the control loop that nobody listens at the address.
 func (c *connPlane) Suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
 
 func (c *connPlane) Knows(transport.Address) bool                           { return false }
@@ -244,11 +244,11 @@ func (c *connPlane) ShardsOf(kind string) uint32 {
 	return c.kinds[kind]
 }
 
-// Why returns the latest reason why the kind has no home.
+// Why returns the latest reason for which the kind has no home.
 func (c *connPlane) Why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
-// Waits returns the reason why calls of the kind wait, as far as a process that is not a
-// member can know.
+// Waits returns the reason for which calls of the kind wait, as far as a process that is not a
+// member can know it.
 func (c *connPlane) Waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))

@@ -8,94 +8,92 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// AfterCommit has f called once the store has everything that the turn of ctx has changed and seen,
-// before the turn's answer leaves. f gets nil, or an error if this home of the shard cannot know
-// whether the store has it; the next home finds out. AfterCommit is for interceptors of a host, after
-// next has returned; ctx is the interceptor's. It returns false and does not call f if there is
-// nothing to wait for: the type is not durable, or the store already has all that the turn changed
-// and saw. f must not block.
+// AfterCommit calls f when the store has all changes that the turn of ctx made or read, before the
+// turn's answer is sent. f gets nil, or an error if this home of the shard cannot know whether the
+// store has them; the next home finds out. Call AfterCommit in an interceptor of a host, with the
+// interceptor's ctx and after next has returned. It returns false and does not call f if there is
+// nothing to wait for: the type is not durable, or the store already has all these changes. f must
+// not block.
 func AfterCommit(ctx context.Context, f func(err error)) bool { return node.AfterCommit(ctx, f) }
 
 // ErrNoEpoch means that [Epoch] was called outside a turn of a durable type.
 var ErrNoEpoch = node.ErrNoEpoch
 
-// Epoch returns the epoch of the turn to which ctx belongs, for conditional writes to a
-// database of your own. It is a number that only grows for the entity, over moves, crashes
-// and full restarts. A write under an epoch lower than one that the database has seen comes
-// from a former home and must be refused. It fails with ErrNoEpoch if ctx belongs to no turn
-// of a durable type.
+// Epoch returns the epoch of the turn of ctx, for conditional writes to a database of your own. The
+// epochs of an entity only grow, over moves, crashes and full restarts. So the database must refuse
+// a write whose epoch is lower than one that it has seen: the write comes from a former home. Epoch
+// fails with ErrNoEpoch if ctx belongs to no turn of a durable type.
 func Epoch(ctx context.Context) (uint64, error) { return node.Epoch(ctx) }
 
-// Passivate passivates the entity at the end of the turn to which ctx belongs: its stop
-// hook runs with [Idle], its state is kept and its value dropped. If calls wait, the
-// entity is activated again at once. Until then the entity is not remembered (see
-// [Remember]). Passivate fails if ctx belongs to no turn, or to a turn of a singleton,
-// which is never passivated.
+// Passivate passivates the entity at the end of the turn of ctx: its stop hook runs with [Idle],
+// its state is kept encoded and its value dropped. If calls wait, the entity is activated again at
+// once. While it is passivated it is not remembered (see [Remember]). Passivate fails if ctx
+// belongs to no turn, or to a turn of a singleton, because a singleton is never passivated.
 func Passivate(ctx context.Context) error { return node.Passivate(ctx) }
 
-// Forget deletes the entity at the end of the turn to which ctx belongs: its stop hook
-// runs with [Forgotten], its state is dropped, and it is no longer remembered. A later
-// call begins a new entity. Forget fails if ctx belongs to no turn, to a turn of a
-// singleton, which is never forgotten, or to a turn of a method marked //shard:read.
+// Forget deletes the entity at the end of the turn of ctx: its stop hook runs with [Forgotten], its
+// state is dropped, and the entity leaves the remembered ones. A later call begins a new entity.
+// Forget fails if ctx belongs to no turn, to a turn of a singleton, or to a turn of a method marked
+// //shard:read.
 func Forget(ctx context.Context) error { return node.Forget(ctx) }
 
-// Go starts a task of a singleton's instance: work that goes on between calls, such as a
-// loop with a ticker. ctx is that of OnActivate or of a method.
+// Go starts a task of a singleton's instance: work that goes on between calls, such as a loop with
+// a ticker. ctx is that of OnActivate or of a method.
 //
-// The task's context ends when the instance must stop: when it is handed off or dies, or
-// when the node may no longer run it. The next instance, on any node, starts only after
-// the task has returned, so the task should return soon. If the node has lost contact
-// with the cluster, the context ends too, and task is called again when the contact is
-// back.
+// The task's context ends when the instance must stop: on a handoff, on the instance's death, or
+// when the node may no longer run the instance. The next instance, on any node, starts only after
+// the task has returned, so the task should return soon. The context also ends if the node loses
+// contact with the cluster; the node calls task again when the contact is back.
 //
-// A task runs beside the methods. Fields that both use need a lock, or the task calls the
-// singleton through its client. A task that returns nil has ended. An error, a panic or
-// runtime.Goexit ends the instance, which is started again after a pause.
+// A task runs beside the methods. Fields that both use need a lock, or the task calls the singleton
+// through its client. A task that returns nil has ended. An error, a panic or runtime.Goexit in a
+// task ends the instance, and the node starts a new instance after a pause.
 //
-// A task of a durable singleton begins when the changes of the turn that starts it, or of
-// OnActivate, are in the store. It must not change the state: it calls a method through the client,
-// and the change is committed when the call is answered. A change that a task has made itself is
-// undone before the next turn, and ends the instance.
+// A task of a durable singleton begins when the store has the changes of the turn (or OnActivate)
+// that started it. A task must not change the state itself: such a change is undone before the next
+// turn and ends the instance. To change the state, the task calls a method through the client; the
+// change is committed when that call is answered.
 //
 // Go fails with [ErrNotSingleton] for other entities.
 func Go(ctx context.Context, task func(context.Context) error) error {
 	return node.StartTask(ctx, task)
 }
 
-// WithHeader returns a context whose calls and tells carry the header in addition to those of ctx. A header
-// of the same key is replaced. Headers are for data that concerns many methods, such as a trace or a
-// tenant. The called method gets them from [CallInfo]. A method's own calls do not carry them, unless it
-// passes them on with WithHeader.
+// WithHeader returns a context whose calls and tells carry the header beside the headers of ctx. It
+// replaces a header of the same key. Headers are for data that concerns many methods, such as a
+// trace or a tenant. The called method reads them from [CallInfo]. Calls that this method makes do
+// not carry them, unless the method passes them on with WithHeader.
 //
 // A key has 1 to 64 of A-Z a-z 0-9 _ -, in any case, and is sent in lower case; a value is any
-// string. A call carries at most 32 headers, and their keys and values have at most 4,096 bytes
-// together; WithHeader fails beyond that. Headers prove nothing about the caller: a client may
-// set each to any value.
+// string. A call carries at most 32 headers, with at most 4,096 bytes of keys and values together;
+// WithHeader fails beyond that. Headers prove nothing about the caller: a client may set any header
+// to any value.
 func WithHeader(ctx context.Context, key, value string) (context.Context, error) {
 	return node.WithHeader(ctx, key, value)
 }
 
-// CallInfo returns the description of the call whose turn ctx belongs to: the context of a method, or
-// of OnActivate if a call activates the entity. It reports false for other contexts, also after the
-// turn has ended. A local call keeps 16 bytes for it; the rest is put together here.
+// CallInfo returns the description of the call whose turn ctx belongs to: ctx is the context of a
+// method, or of OnActivate if a call activated the entity. CallInfo reports false for other
+// contexts, and after the turn has ended. It builds the description when called; until then a local
+// call keeps 16 bytes for it.
 func CallInfo(ctx context.Context) (Info, bool) {
 	c, ok := node.CallInfoOf(ctx)
 	return infoOf(c), ok
 }
 
-// The names that user code and generated code share with package codegen.
+// Names of package codegen that user code and generated code both use.
 type (
 	// A Caller makes calls: a [*Node] or a [*Conn].
 	Caller = codegen.Caller
-	// A CallOption configures one reference; see [Timeout] and [CommandID].
+	// A CallOption configures one reference to an entity; see [Timeout] and [CommandID].
 	CallOption = codegen.CallOption
-	// An Activation is the reason that OnActivate gets for the activation of its entity.
+	// An Activation is the reason for an entity's activation, passed to OnActivate.
 	Activation = codegen.Activation
-	// A Passivation is the reason that OnPassivate gets for the end of its entity.
+	// A Passivation is the reason for an entity's end in memory, passed to OnPassivate.
 	Passivation = codegen.Passivation
 )
 
-// The reasons of an activation and of a passivation.
+// The reasons for an activation and for a passivation.
 const (
 	Fresh       = codegen.Fresh       // it has no state
 	Reactivated = codegen.Reactivated // it was passivated here, and has its state
@@ -108,31 +106,32 @@ const (
 	Forgotten = codegen.Forgotten // it called Forget, or its supervisor stopped it
 )
 
-// Timeout bounds each call of a reference. The default is Config.CallTimeout, for calls
-// whose context has no deadline. The method sees it as the deadline of its context.
+// Timeout bounds each call of a reference. Without it, a call whose context has no deadline is
+// bounded by Config.CallTimeout. The called method sees the bound as the deadline of its context.
 func Timeout(d time.Duration) CallOption {
 	return func(o *codegen.CallOptions) { o.Timeout = d }
 }
 
-// CommandID makes all calls of a reference to an entity of a durable type one command: the
-// first call runs, and the others get its answer, also from other processes and after
-// restarts. A request that has an id, of a payment for example, is thus carried out once
-// although it was sent again. A call with the same key and another method or other arguments
-// fails with [ErrCommandReused]. With an empty key every call of the reference fails (outcome NotExecuted): the
-// request that the key was read from had none. With any other key
-// the option has no effect on tells, nor on types that are not durable.
+// CommandID sets the idempotency key of a reference to an entity of a durable type. All calls with
+// the key are one command: the first runs, and the others get its answer, also from other processes
+// and after restarts. So a request with an id, such as a payment, is carried out once even if it is
+// sent again. A call with the same key but another method or other arguments fails with
+// [ErrCommandReused]. With an empty key every call of the reference fails (outcome NotExecuted),
+// because the request from which the key was read had none. A key that is not empty has no effect
+// on tells or on types that are not durable.
 //
-// That holds for calls that a turn of an entity makes, too: the key names the call instead of its place
-// in the turn, so the call is one command with those of other turns. Tells do not use the key.
+// An entity's turn may use a key for its calls, too: the key then identifies the call instead of
+// the call's place in the turn, so calls of other turns with the same key are the same command.
 //
-// A key is known for at least 10 minutes after the last call with it, always. Where there is no room for
-// its answer, a call with it fails with [ErrAnswerForgotten] (outcome Executed), and does not run again: a
-// shard has room for 16,384 ids and keys, of which a key takes two, with 16 MiB of answers. Where a new key
-// could not be kept as long, because the shard has 65,536 of the last 10 minutes, its call fails with [ErrOverloaded] (outcome
-// NotExecuted). In addition the entity keeps its last 128 keys with their answers for 24 hours, even while it is
-// passivated and after [Forget], as far as they fit in 64 KiB, and together with the entity's state in
-// 512 KiB. A key that is no longer kept counts as new, and its call runs. A method marked
-// //shard:read, and one that changed nothing, is run each time.
+// A key is known for at least 10 minutes after the last call with it. If its answer was dropped for
+// lack of room, a call with the key does not run again but fails with [ErrAnswerForgotten] (outcome
+// Executed): a shard has room for 16,384 ids and keys, of which a key takes two, and for 16 MiB of
+// answers. If the shard already has 65,536 ids and keys of the last 10 minutes, a call with a new
+// key fails with [ErrOverloaded] (outcome NotExecuted). In addition the entity keeps its last 128
+// keys with their answers for 24 hours, even while it is passivated and after [Forget], as far as
+// they fit in 64 KiB, and in 512 KiB together with the entity's state. A key that is no longer kept
+// counts as new, and its call runs. A method marked //shard:read, or one that changed nothing, is
+// run each time.
 func CommandID(key string) CallOption {
 	return func(o *codegen.CallOptions) { o.CommandID = &key }
 }

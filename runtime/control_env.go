@@ -21,8 +21,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// controlEnv implements control's interface for a member: it is this process as the
-// control plane uses it.
+// controlEnv gives package control access to this process, a member.
 type controlEnv controlLoop
 
 var _ control.Env = (*controlEnv)(nil)
@@ -33,20 +32,20 @@ func (v *controlEnv) Link() control.Link { return v.link }
 // Now returns the time.
 func (v *controlEnv) Now() time.Time { return time.Now() }
 
-// Post has the control loop call f.
+// Post calls f on the control loop.
 func (v *controlEnv) Post(f func()) { v.loop.Post(f) }
 
-// After posts f after d.
+// After calls f on the control loop after d.
 func (v *controlEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { v.loop.Post(f) })
 }
 
-// Log logs a line.
+// Log writes a log line.
 func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 	v.node.log.Log(context.Background(), l, text, args...)
 }
 
-// LogSeldom logs a line, and drops most repetitions of similar lines.
+// LogSeldom writes a log line, and drops most repetitions of lines with the same text and subject.
 func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...any) {
 	v.driver.Limiter.Log(v.node.log, l, text, subject, "", args...)
 }
@@ -60,20 +59,20 @@ var controlReasons = [...]node.Reason{
 	control.OverQuota: node.ClientOverQuota,
 }
 
-// Count raises a counter by one.
+// Count raises the counter of e, and returns its new value and whether to log the event.
 func (v *controlEnv) Count(e control.Counter) (n uint64, tell bool) {
 	return v.driver.Counts.AddSeldom(controlReasons[e])
 }
 
-// CountOf raises a counter by one, for an event caused by a process of that name.
+// CountOf raises the counter of e for an event that the process of that name caused.
 func (v *controlEnv) CountOf(e control.Counter, name string) (n uint64, tell bool) {
 	return v.driver.AddSeldomOf(controlReasons[e], name)
 }
 
-// CountRefused counts a message of the membership that was refused.
+// CountRefused counts a membership message that this node refused.
 func (v *controlEnv) CountRefused(why membership.Refusal) { v.driver.Counts.Add(node.RefusedFor(why)) }
 
-// Shard returns a shard of a type that this node hosts.
+// Shard returns one shard of a type that this node hosts.
 func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
 	if s := v.node.hostedShard(id); s != nil {
 		return s
@@ -81,21 +80,21 @@ func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
 	return nil
 }
 
-// Inventory returns the node's registration with a coordinator.
+// Inventory returns the types and shards with which the node registers at a coordinator.
 func (v *controlEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	return v.node.inventory()
 }
 
-// InspectShards returns the shards of a type, or of all.
+// InspectShards returns the shards of a type that this node holds, or of all types if kind is "".
 func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 	return v.node.inspectShards(kind)
 }
 
-// HoldsShards reports whether any shard is held here or is moving here or away, whether calls
-// wait here, or whether a sender's Flush is still to come.
+// HoldsShards reports whether this node still has work with shards: it holds one, one is moving to
+// or from it, calls wait here, or a sender's Flush has yet to arrive.
 func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 
-// Remembered returns the hosted types whose entities are remembered, in order.
+// Remembered returns the hosted types whose entities are remembered, in the order of their names.
 func (v *controlEnv) Remembered() (kinds []string) {
 	for _, h := range v.node.hosted() {
 		if h.Remembered != nil {
@@ -105,10 +104,10 @@ func (v *controlEnv) Remembered() (kinds []string) {
 	return kinds
 }
 
-// Waiting returns how many calls of a type wait for a home.
+// Waiting returns how many calls of a type wait at this process because their shards have no home.
 func (v *controlEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 
-// WaitingTypes returns the types of such calls.
+// WaitingTypes returns the types with such waiting calls, sorted.
 func (v *controlEnv) WaitingTypes() (kinds []string) {
 	for kind := range *v.driver.Kinds.Load() {
 		if v.driver.HeldFor(kind) > 0 {
@@ -119,11 +118,11 @@ func (v *controlEnv) WaitingTypes() (kinds []string) {
 	return kinds
 }
 
-// SetTable takes a newer table.
+// SetTable replaces the shard table by a newer one.
 func (v *controlEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
-// SetExiting sets whether this node takes no shard any more, because it has nothing left to
-// give away.
+// SetExiting sets whether this leaving node refuses shards. It does once it has given all of its
+// own away.
 func (v *controlEnv) SetExiting(on bool) { v.driver.Exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that was downed.
@@ -131,21 +130,22 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 	v.driver.Data.PeerGone(a, calls.AllLanes, false)
 }
 
-// PeerLeft closes the sessions with a process that left in order, or with a home that is no
-// member, when calls.ByeGrace has passed.
+// PeerLeft closes the sessions with a process after calls.ByeGrace: a member that left in order, or
+// a home that is not a member.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
-// Homes returns the other processes at the ends of routes, except those that have left or were
+// Homes returns the other processes to which calls are routed, except those that have left or were
 // removed.
 func (v *controlEnv) Homes() []transport.Address { return v.driver.Data.Homes() }
 
 // RenewLease sets the time until which turns may run.
 func (v *controlEnv) RenewLease(until time.Time) { v.driver.Lease.Renew(until) }
 
-// LeaseValid reports whether the lease lasts at this moment.
+// LeaseValid reports whether the node's lease to run turns is valid now.
 func (v *controlEnv) LeaseValid() bool { return v.driver.Lease.Lasts() }
 
-// TakeLease asks the store for the lease that decides a split. The loop goes on meanwhile.
+// TakeLease asks the store for the lease that decides a network partition. The control loop does
+// not wait for the answer.
 func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	claim := store.Claim{
 		Name:   fmt.Sprintf("%s/downing/%s=%016x", v.node.cfg.Cluster, r.Founder.Name, r.Founder.Incarnation),
@@ -160,7 +160,7 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	})
 }
 
-// TakeTerm takes a coordinator's term from the store, if there is one.
+// TakeTerm takes a new coordinator's term from the store, if the node has a store.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -174,7 +174,7 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	})
 }
 
-// LastTerm reads the highest term from the store, if there is one.
+// LastTerm reads the highest coordinator's term from the store, if the node has a store.
 func (v *controlEnv) LastTerm(take func(term uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -186,8 +186,7 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 	})
 }
 
-// Serve tells the broker whether it may direct processes that have no table to this
-// member.
+// Serve tells the broker whether it may direct clients that have no shard table to this member.
 func (v *controlEnv) Serve(on bool, then func()) {
 	v.serves.wished.Store(on)
 	v.driver.Group.Go(func() {
@@ -222,7 +221,7 @@ func (v *controlEnv) Direct(from transport.Peer, body []byte) error {
 	return v.driver.DirectMessage(from, body)
 }
 
-// RememberView passes the members to the memory of remembered entities.
+// RememberView passes the list of members to the part of the node that remembers entities.
 func (v *controlEnv) RememberView(view *membership.View) { v.node.memory.ViewChanged(view) }
 
 // Up records that the cluster has admitted the node.
@@ -231,22 +230,22 @@ func (v *controlEnv) Up() { v.node.isUp() }
 // Leaving records that the node is leaving the cluster.
 func (v *controlEnv) Leaving() { v.driver.Leaving.Store(true) }
 
-// Left records the removal of the node, after it left in order.
+// Left records that the cluster has removed the node after the node left in order.
 func (v *controlEnv) Left() { v.node.left() }
 
-// Fail ends the node.
+// Fail stops the node with the error.
 func (v *controlEnv) Fail(err error) { v.node.fail(err) }
 
-// Downed ends the node, which the other members declared down.
+// Downed stops the node, because the other members declared it down.
 func (v *controlEnv) Downed(reason string) {
-	v.node.fail(fmt.Errorf("%w: %s (start the process anew)", ErrDowned, reason))
+	v.node.fail(fmt.Errorf("%w: %s (start the process again)", ErrDowned, reason))
 }
 
 // LeaveByOrder makes the node leave, on an operator's request.
 func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 
-// Operate carries out an operator's request. It does not block the control loop, because decoders
-// are the user's code and may take long, and shards are many.
+// Operate carries out an operator's request outside the control loop. The request would block the
+// loop too long, because it runs the user's decoders and visits many shards.
 func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) {
 	v.driver.Group.Go(func() {
 		a, err := inspections{v.node}.answer(v.driver.Context, r)
@@ -257,8 +256,8 @@ func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) 
 	})
 }
 
-// decisions returns a function that keeps events of the coordinator for operators. A node's own
-// log has them at level debug only.
+// decisions returns a function that keeps the coordinator's events for operators. The node's log
+// has these events at level Debug only.
 func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	return func(e coordinator.Event) {
 		about := slices.DeleteFunc([]string{e.Subject(), e.Reason}, func(s string) bool { return s == "" })
@@ -271,10 +270,10 @@ func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	}
 }
 
-// leaseRetry is the time between two tries while the store does not answer.
+// leaseRetry is the pause between two tries to take a lease while the store does not answer.
 const leaseRetry = 500 * time.Millisecond
 
-// takeSplitLease tries to take the lease that decides a split, until ctx ends.
+// takeSplitLease tries until ctx ends to take the lease that decides a network partition.
 func takeSplitLease(ctx context.Context, leases store.Lease, claim store.Claim, log *slog.Logger) membership.LeaseAnswer {
 	for {
 		held, err := leases.Acquire(ctx, claim)

@@ -15,9 +15,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlLoop runs the control plane of a member on the goroutine of run. Its other methods
-// may be called from any goroutine: they post functions to the loop, or read state that is
-// safe for concurrent use.
+// A controlLoop runs the control plane of a member on the goroutine of run. Its other methods may
+// be called from any goroutine, because they only post functions to that goroutine or read state
+// that is safe for concurrent use.
 type controlLoop struct {
 	node   *Node
 	driver *node.Driver
@@ -48,7 +48,7 @@ func (c *controlLoop) run(stop <-chan struct{}) {
 	c.loop.Run(stop, c.member.Tick, c.member.WakeAt)
 }
 
-// receive brings the control channel's messages to the loop.
+// receive passes the control channel's messages to the loop.
 func (c *controlLoop) receive() {
 	for {
 		m, err := c.link.Receive(transport.Control)
@@ -74,13 +74,13 @@ func (c *controlLoop) receive() {
 	}
 }
 
-// connState follows the control channel's connection.
+// connState handles a change of the control channel's connection to the broker.
 func (c *controlLoop) connState(s transport.State) {
 	c.loop.Post(func() { c.member.ConnState(s) })
 }
 
-// leave begins leaving in order; exit stops giving shards away, and the remaining ones
-// stay until the end.
+// leave starts leaving in order. When exit is called, the node stops giving shards away and keeps
+// the remaining ones until it ends.
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 
@@ -130,12 +130,13 @@ func (c *controlLoop) ShardsOf(kind string) uint32 {
 	return c.driver.ShardTable.Load().Type(kind).Shards()
 }
 
-// Why returns the latest reason why the kind has no home.
+// Why returns the latest reason for which the kind has no home.
 func (c *controlLoop) Why(kind string, now time.Time) string {
 	return c.member.Reasons().Said(kind, now)
 }
 
-// Waits returns the reason why calls of a kind without a home wait, as far as this member knows.
+// Waits returns the reason for which calls of a kind without a home wait, as far as this member
+// knows it.
 func (c *controlLoop) Waits(kind string, now time.Time) (why string, hosted bool) {
 	v, self := c.member.View(), c.driver.Local.Name
 	if v == nil || v.SelfStatus < membership.WeaklyUp {

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// controlSetup is the configuration of a node's control plane, made when all types have
+// controlSetup returns the configuration of the node's control plane. Call it when all types have
 // been declared.
 func controlSetup(n *Node) control.Setup {
 	return control.Setup{
@@ -30,7 +30,7 @@ func controlSetup(n *Node) control.Setup {
 	}
 }
 
-// hostSingletons starts hosting singletons.
+// hostSingletons starts hosting the singletons that were declared at the node.
 func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 	set := singlehost.NewSet(p, n.cfg.Cluster, n.driver.Local)
 	for _, h := range n.hosted() {

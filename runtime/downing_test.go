@@ -61,9 +61,9 @@ func TestDowningConfigErrors(t *testing.T) {
 		"StableAfter is 1s: want at least Membership.QuorumTimeout (5s)":   {StableAfter: time.Second},
 		"AutoDownAfter is 1s: want at least Membership.QuorumTimeout (5s)": {Strategy: membership.DowningAuto, AutoDownAfter: time.Second},
 		"MinorityDelay is -1s": {MinorityDelay: -time.Second},
-		`Strategy is "lease majority", and Config.Store is nil: set what natsstore.Open returns`: {Strategy: shard.DowningLeaseMajority},
-		`Downing is "auto" and AutoDownAfter is 0s`:                                              {Strategy: shard.DowningAuto},
-		`Downing is "static quorum" and QuorumSize 0`:                                            {Strategy: shard.DowningStaticQuorum},
+		`Strategy is "lease majority", and Config.Store is nil: set what natsstore.Open returns`: {Strategy: membership.DowningLeaseMajority},
+		`Downing is "auto" and AutoDownAfter is 0s`:                                              {Strategy: membership.DowningAuto},
+		`Downing is "static quorum" and QuorumSize 0`:                                            {Strategy: membership.DowningStaticQuorum},
 		`downing "broker" does not use a role`:                                                   {Role: "core"},
 	} {
 		c := emptyCluster(t)

@@ -356,5 +356,5 @@ func TestDurableSingletonWhoseShardIsTaken(t *testing.T) {
 // TestDurableSingletonNeedsAStore: a node without one does not host it.
 func TestDurableSingletonNeedsAStore(t *testing.T) {
 	err := vault.HostSteward(shard.New(emptyCluster(t).config("a")), func() *vault.Steward { return &vault.Steward{} })
-	require.EqualError(t, err, "host Steward: it is durable, and Config.Store is nil (set what natsstore.Open returns)")
+	require.EqualError(t, err, "host Steward: the type is durable, but Config.Store is nil (set it to the result of natsstore.Open)")
 }

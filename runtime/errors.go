@@ -15,11 +15,11 @@ var (
 	// ErrOverloaded means that a mailbox or a buffer is full; the text names the bound.
 	// Nothing ran; slow down and retry.
 	ErrOverloaded = node.ErrOverloaded
-	// ErrCircular means that a chain of calls came back to an entity already waiting in it. The
-	// call that closed the circle did not run.
+	// ErrCircular means that a chain of calls came back to an entity that already waits for an
+	// answer in this chain. The call that closed the circle did not run.
 	ErrCircular = node.ErrCircular
-	// ErrNoHost means that no member of the cluster hosts the entity's type, or that the shard's
-	// home in the table does not.
+	// ErrNoHost means that no member hosts the entity's type, or that the member named as the
+	// shard's home in the table does not host it.
 	ErrNoHost = node.ErrNoHost
 	// ErrNoMethod means that the host of the type does not know the method.
 	ErrNoMethod = node.ErrNoMethod
@@ -28,12 +28,12 @@ var (
 	// ErrActivation means that the factory, the decoding of the state or OnActivate
 	// failed.
 	ErrActivation = node.ErrActivation
-	// ErrTooLarge means that the arguments (outcome NotExecuted) or the results (Executed)
-	// exceed the broker's payload limit. The outcome is Unknown if the limit shrank after
-	// the arguments had been sent. Of a durable entity, the changes of a turn can be too large for the store, too.
-	// If they are, or if its results are too large, nothing was changed, and the outcome is NotExecuted.
+	// ErrTooLarge means that the arguments (outcome NotExecuted) or the results (Executed) exceed
+	// the broker's payload limit. The outcome is Unknown if the limit shrank after the arguments
+	// had been sent. If a turn of a durable entity has results above this limit, or changes too
+	// large for the store, nothing is changed and the outcome is NotExecuted.
 	ErrTooLarge = node.ErrTooLarge
-	// ErrNoResult means that the method ran and its results cannot be encoded.
+	// ErrNoResult means that the method ran, but its results cannot be encoded.
 	ErrNoResult = node.ErrNoResult
 	// ErrForbidden means that the caller has no right to send the call; the text names the
 	// missing right. See docs/security.md.
@@ -41,18 +41,19 @@ var (
 	// ErrBadID means that an entity id is not 1 to 1024 bytes long, is not accepted by the type's
 	// shard function, or has wrong escapes in a request to a gateway.
 	ErrBadID = node.ErrBadID
-	// ErrCommandReused means that an earlier call of the entity used the same command id with another method
-	// or other arguments: its key of [CommandID] is not unique. The call did not run. A call that a turn
-	// makes fails with it, too, if the turn runs again and makes another call than before.
+	// ErrCommandReused means that an earlier call of the entity used the same command id with
+	// another method or other arguments: its key of [CommandID] is not unique. The call did not
+	// run. A call made by a turn also fails with it if the turn is run again and then makes another
+	// call than the first time.
 	ErrCommandReused = node.ErrCommandReused
-	// ErrAnswerForgotten means that a call with the same key of [CommandID] has run (outcome Executed), but its
-	// answer is no longer kept. The call did not run a second time.
+	// ErrAnswerForgotten means that a call with the same key of [CommandID] has run (outcome
+	// Executed), but its answer is no longer kept. The call is not run a second time.
 	ErrAnswerForgotten = node.ErrAnswerForgotten
 	// ErrMismatch means that caller and host disagree about the type, for example
 	// about its number of shards.
 	ErrMismatch = node.ErrMismatch
-	// ErrLost means that the called node left the cluster without an answer, or dropped its state
-	// of a client disconnected for over a minute.
+	// ErrLost means that the called node left the cluster without answering, or that the caller is
+	// a client that was disconnected for over a minute and the node dropped the client's session.
 	ErrLost = node.ErrLost
 	// ErrClosed means that the node or connection was shut down.
 	ErrClosed = node.ErrClosed
@@ -61,21 +62,21 @@ var (
 	ErrDowned = errors.New("downed by the cluster")
 	// ErrStarted means that a type was hosted after Start, or Start was called twice.
 	ErrStarted = errors.New("already started")
-	// ErrPanic means that the method panicked. Unless its supervisor decides otherwise, the
-	// entity keeps its state, without the changes of the turn if it is durable. The instance
-	// of a singleton ends.
+	// ErrPanic means that the method panicked. Unless its supervisor decides otherwise, the entity
+	// keeps its state; the panicked turn's changes are undone if the entity is durable. A
+	// singleton's instance ends.
 	ErrPanic = node.ErrPanic
 )
 
 // An Outcome says whether a call ran.
 type Outcome int
 
-// The outcomes of a call, as package calls numbers them.
+// The outcomes of a call, with the numbers of package calls.
 const (
 	// Unknown means that the call may have run, at most once.
 	Unknown Outcome = iota
-	// NotExecuted means that the method certainly did not run and will not run, or, at a durable
-	// entity, its turn was refused and changed nothing.
+	// NotExecuted means that the method did not run and will not run, or that the turn of a durable
+	// entity was refused and changed nothing.
 	NotExecuted
 	// Executed means that the method ran to its end.
 	Executed
@@ -92,9 +93,9 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// OutcomeOf reports whether the call that returned err ran. It is always about the caller's own
-// call, not about one that its method made. The outcome of nil is Executed. For an error from
-// elsewhere than a call it is Unknown.
+// OutcomeOf reports whether the call that returned err ran. It is about the caller's own call, not
+// about a call made by the called method. The outcome of nil is Executed. The outcome of an error
+// that did not come from a call is Unknown.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Executed
@@ -129,21 +130,21 @@ func (e *CallError) Error() string {
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// An EntityError is an error that an entity's method returned, as its caller sees it, in
-// the same process or over the network. It has the error's text, and holds the errors
-// declared with //shard:error that the method's error wrapped, for errors.Is and
-// errors.As. Of other errors only the text crosses the wire.
+// An EntityError is an error that an entity's method returned, as the caller sees it in the same
+// process or over the network. It has the text of the method's error. For errors.Is and errors.As
+// it holds those errors declared with //shard:error that the method's error wrapped; of other
+// errors only the text crosses the wire.
 type EntityError struct {
 	Kind, ID, Method string // the method that returned it
 	Text             string // of the method's error, or the value of its panic
-	// Panic reports whether the method panicked. The log of the entity's node has the stack;
-	// repeated panics are logged at growing intervals.
+	// Panic reports whether the method panicked. The log of the entity's node has the stack trace.
+	// Repeated panics are logged at growing intervals.
 	Panic bool
 
 	causes []error
 }
 
-// Error returns the method's own text, preceded by the entity.
+// Error returns the entity and the text of the method's error.
 func (e *EntityError) Error() string {
 	if e.Panic {
 		return fmt.Sprintf("%s/%s.%s: panic: %s", e.Kind, clip(e.ID), e.Method, e.Text)
@@ -151,13 +152,13 @@ func (e *EntityError) Error() string {
 	return fmt.Sprintf("%s/%s.%s: %s", e.Kind, clip(e.ID), e.Method, e.Text)
 }
 
-// Unwrap returns the declared errors that the method's error held.
+// Unwrap returns the errors declared with //shard:error that the method's error wrapped.
 func (e *EntityError) Unwrap() []error { return e.causes }
 
-// Is reports ErrPanic for a panic.
+// Is reports true for ErrPanic if the method panicked.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
 
-// newCallError makes the error of a call for the engine.
+// newCallError converts a failed call of package node to a CallError.
 func newCallError(f node.CallFailure) error {
 	if f.Err == nil {
 		return &EntityError{Kind: f.Kind, ID: f.ID, Method: f.Method, Text: f.Text, Panic: f.Panic, causes: f.Causes}
@@ -165,7 +166,7 @@ func newCallError(f node.CallFailure) error {
 	return &CallError{Kind: f.Kind, ID: f.ID, Method: f.Method, Outcome: Outcome(f.Outcome), Err: f.Err}
 }
 
-// readCallError finds the error of a call in the tree of err, for the engine.
+// readCallError converts the CallError in the tree of err to package node's form, if there is one.
 func readCallError(err error) (f node.CallFailure, ok bool) {
 	var call *CallError
 	if errors.As(err, &call) {
@@ -181,7 +182,7 @@ func readCallError(err error) (f node.CallFailure, ok bool) {
 	return node.CallFailure{}, false
 }
 
-// clip shortens a text from the user, such as an id, for messages.
+// clip shortens a user's text, such as an id, for messages.
 func clip(s string) string { return bounded.ID(s) }
 
 // Causes of errors about singletons; test with errors.Is.

@@ -16,11 +16,11 @@ type EventKind int
 
 // The kinds of events.
 const (
-	// EventView has the whole cluster as the node sees it, in View. It comes first, and
-	// again after events were dropped; Missed is their number.
+	// EventView has the whole cluster as the node sees it, in View. It is the first event, and
+	// comes again after events were dropped; Missed is the number of dropped events.
 	EventView EventKind = iota
-	// The following are about Member. A status may be skipped if the member passed
-	// through it before this node saw it.
+	// The following kinds are about Member. A status is left out if the member passed through it
+	// before this node saw it.
 	EventJoined      // admitted
 	EventWeaklyUp    // serves clients although not all members agree
 	EventUp          // is a full member
@@ -31,11 +31,11 @@ const (
 	EventUnreachable // cannot be heard; see Member.Evidence
 	EventReachable   // is heard again
 	EventQuarantined // did not answer the coordinator; stays unreachable until it is downed
-	// EventLeader has the new Leader; it is zero if no member can lead.
+	// EventLeader has the new Leader, which is zero if no member can lead.
 	EventLeader
-	// EventConverged means that all members agree on the view from now on.
+	// EventConverged means that all members now agree on the view.
 	EventConverged
-	// EventDiverged means that they no longer agree; Why has the reason.
+	// EventDiverged means that the members no longer agree on the view; Why has the reason.
 	EventDiverged
 )
 
@@ -63,7 +63,7 @@ type ClusterEvent struct {
 	Missed int               // of EventView: number of events dropped since the previous one
 }
 
-// String reads like "up web-1#00c0ffee00c0ffee".
+// String returns a text such as "up web-1#00c0ffee00c0ffee".
 func (e ClusterEvent) String() string {
 	switch e.Kind {
 	case EventView:
@@ -83,18 +83,17 @@ func (e ClusterEvent) String() string {
 	return e.Kind.String() + " " + e.Member.Address.String()
 }
 
-// eventBuffer is the number of events that wait for a slow reader.
+// eventBuffer is the number of events kept for a slow reader before events are dropped.
 const eventBuffer = 256
 
-// events passes the events of the membership to their subscribers. It is safe for
-// concurrent use.
+// events passes membership events to their subscribers. It is safe for concurrent use.
 type events struct {
 	mu   sync.Mutex
 	view *membership.View // after all events that were published; nil means none yet
 	subs map[*subscription]bool
 }
 
-// subscription is one reader. Its fields are guarded by events.mu.
+// subscription is one reader of events. Its fields are guarded by events.mu.
 type subscription struct {
 	queue  []ClusterEvent
 	stale  bool // the next event is the view, because it is the first or events were dropped
@@ -125,8 +124,8 @@ func (v *events) unsubscribe(s *subscription) {
 	delete(v.subs, s)
 }
 
-// next takes the reader's next event. The view is made when it is read, so it includes all events
-// dropped before.
+// next returns the reader's next event. A view is made only when it is read, so it includes all
+// events dropped before.
 func (v *events) next(s *subscription, self transport.Address) (e ClusterEvent, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -151,7 +150,7 @@ func (v *events) empty(s *subscription) bool {
 	return !s.stale && len(s.queue) == 0
 }
 
-// publish takes the view after a step, and the events of that step.
+// publish takes the membership's view after a step, and passes on the events of that step.
 func (v *events) publish(view *membership.View, list []membership.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -187,8 +186,8 @@ func (s *subscription) add(e ClusterEvent) {
 	}
 }
 
-// clusterEvent converts an event for users; ok is false for events that only the
-// driver needs.
+// clusterEvent converts a membership event for users. ok is false for events that only the driver
+// needs.
 func clusterEvent(m membership.Event) (e ClusterEvent, ok bool) {
 	member := func(kind EventKind, m membership.Member) (ClusterEvent, bool) {
 		return ClusterEvent{Kind: kind, Member: memberOf(m, true, membership.NoEvidence)}, true
@@ -225,8 +224,8 @@ func clusterEvent(m membership.Event) (e ClusterEvent, ok bool) {
 	return ClusterEvent{}, false
 }
 
-// Cluster returns the cluster as this node sees it now. Its cost is proportional to the
-// number of members; [Node.Events] returns only changes.
+// Cluster returns the cluster as this node sees it now. Its cost is proportional to the number of
+// members; [Node.Events] yields only changes.
 func (n *Node) Cluster() ClusterView {
 	v := n.events.current()
 	if v == nil {
@@ -235,17 +234,16 @@ func (n *Node) Cluster() ClusterView {
 	return clusterView(v)
 }
 
-// Events returns the changes of the cluster as this node sees them: first an EventView,
-// then every change in order. The loop ends when ctx does, or with the last event when
-// the node has stopped (see [Node.Err] for the reason). It may begin before Start, and
-// there may be any number of loops.
+// Events returns the changes of the cluster as this node sees them: first an EventView, then every
+// change in order. The loop ends when ctx ends, or after the last event when the node has stopped
+// (see [Node.Err] for the reason). A loop may begin before Start, and any number of loops may run.
 //
 //	for e := range node.Events(ctx) {
 //		log.Println(e)
 //	}
 //
-// A reader never delays the node. If it falls more than 256 events behind, these are
-// dropped, and it continues with an EventView that has their number in Missed.
+// A reader never delays the node. If the reader is more than 256 events behind, the waiting events
+// are dropped; the loop goes on with an EventView that has their number in Missed.
 func (n *Node) Events(ctx context.Context) iter.Seq[ClusterEvent] {
 	return func(yield func(ClusterEvent) bool) {
 		s := n.events.subscribe()

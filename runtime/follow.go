@@ -20,66 +20,66 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Position says how far a follower has read the events of a type. It is text without
-// spaces, of about twenty bytes for each shard at most, and stays valid over restarts and
-// moves. The empty position is the beginning: the oldest events that are kept. Every other position
-// says of each shard behind which event it is, also of those without events: if
-// later ones are deleted before they are read, the follower gets [ErrEventsGone].
+// A Position says how far a follower has read the events of a type. It is text without spaces, of
+// at most about twenty bytes for each shard, and stays valid over restarts and moves. The empty
+// position is the beginning: the oldest events that are kept. Every other position names the last
+// event read of each shard, even of a shard without events; so if later events are deleted before
+// they are read, the follower gets [ErrEventsGone].
 type Position string
 
 // An Event is an event that an entity recorded and committed.
 type Event[E any] struct {
 	Entity string // the id, as on the wire
-	// Version is the entity's version. It grows by one with each commit, and all events of one commit share
-	// it. When the entity has ended, its next life begins with 1 again: after it has expired, or some time
-	// after [Forget]. So a version equal to the last one does not mean that an event is repeated.
+	// Version is the entity's version. It grows by one with each commit, and all events of one
+	// commit have the same version. It begins with 1 again in the next life of an entity: after the
+	// entity has expired, or some time after [Forget]. So a version equal to the last one does not
+	// prove that the event is a repetition.
 	Version uint64
 	At      time.Time // when the turn ended, by the clock of the entity's node
-	// Shard and Number name the event: numbers of a shard grow by one, without gaps. If it is not
-	// above the last number of its shard, the event is a repetition.
+	// Shard and Number identify the event. The numbers of a shard's events grow by one, without
+	// gaps, so an event whose number is not above the last one of its shard is a repetition.
 	Shard  uint32
 	Number uint64
 	Event  E
-	// Position is the position after this event. A follower that has stored it
-	// continues there.
+	// Position is the position after this event. A follower that stores it can continue behind this
+	// event.
 	Position Position
 }
 
-// Errors of following events; test with errors.Is.
+// Errors of loops that follow events; test with errors.Is.
 var (
-	// ErrEventsGone means that events were deleted before the follower had read them.
-	// Keep them longer by keep= in the directive, or give the follower a name and write
-	// keep=followed.
+	// ErrEventsGone means that events were deleted before the follower had read them. To keep
+	// events longer, set keep= in the directive, or give the follower a name and set keep=followed.
 	ErrEventsGone = errors.New("events are not kept any more")
-	// ErrPosition means that a position does not belong to this type, or that the store or a shard
-	// was restored to an earlier state, so events already read are gone or replaced. Begin anew:
-	// without a position, or under another name.
+	// ErrPosition means that the position does not belong to this type, or that the store or a
+	// shard was restored to an earlier state, so events already read are gone or replaced. Follow
+	// again without a position, or under another name.
 	ErrPosition = errors.New("the position does not fit the events of this type")
-	// ErrFollowed means that another loop has begun to follow under this name: in another
-	// process, or in this one.
+	// ErrFollowed means that another loop, in this or another process, now follows under this name.
 	ErrFollowed = errors.New("another follower has this name")
 )
 
-// An EventsOption changes how events are followed.
+// An EventsOption configures a loop that follows events.
 type EventsOption func(*eventsOptions)
 
 type eventsOptions struct{ name *string } // nil: none
 
-// FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -; with any other, an
-// empty one for example, the loop fails at once. Its position is kept in the store, about once a
-// second and when the loop ends. An event at which the loop breaks or panics does not count as
-// read. A follower of that name with an empty given position begins at the stored one.
+// FollowerName gives a follower a name of 1 to 64 letters, digits, _ and -. With any other name,
+// such as an empty one, the loop fails at once. The follower's position is written to the store
+// about once a second and when the loop ends. An event at which the loop breaks or panics does not
+// count as read. A loop that begins with the empty position continues at the position stored for
+// its name.
 //
-// Only one loop at a time can follow under a name. The new follower takes the name over. The former
-// one ends with [ErrFollowed] at its next check: about once a second, at the latest when the store
-// answers again. Until then both may get the same events. Types with keep=followed keep the events
-// that a named follower has not read.
+// Only one loop at a time can follow under a name, and a new loop takes the name over. The former
+// loop ends with [ErrFollowed] when it next checks its name: about once a second, or when the store
+// answers again. Until then both loops may get the same events. Types with keep=followed keep the
+// events that a named follower has not read.
 func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = &name }
 }
 
-// A follower waits followPause when there is nothing to read. Events are in the journal
-// about 250 ms after their commit, so they are read within a second where the store answers
+// A follower without new events waits followPause before it reads again. Events are in the journal
+// about 250 ms after their commit, so a follower gets them within a second while the store answers
 // promptly.
 const (
 	followPause  = 250 * time.Millisecond
@@ -90,7 +90,7 @@ const (
 	followWarnEach = 5 * time.Minute
 )
 
-// FollowEvents is for generated code.
+// FollowEvents is called by generated code only.
 func FollowEvents[E any](ctx context.Context, p codegen.Invoker, from Position, decode func(codegen.Decoder) (E, error), opts ...EventsOption) iter.Seq2[Event[E], error] {
 	return func(yield func(Event[E], error) bool) {
 		f, err := newFollowing(p, from, opts)
@@ -173,7 +173,7 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 	return f, nil
 }
 
-// begin finds the position at which the follower begins, and takes its name over.
+// begin finds the position at which the follower begins, and takes over the follower's name.
 func (f *following) begin(ctx context.Context) error {
 	if f.from != "" {
 		if err := f.take(f.from); err != nil {
@@ -188,7 +188,7 @@ func (f *following) begin(ctx context.Context) error {
 	return err
 }
 
-// round reads all journals once, and waits if there is nothing new.
+// round reads all journals once, and waits followPause if there are no new events.
 func (f *following) round(ctx context.Context, each func(int, durable.Recorded) (bool, error)) error {
 	all, err := f.Poll(ctx)
 	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)
@@ -233,8 +233,8 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 	}
 }
 
-// answered logs from time to time that the loop waits because the store does not answer. A store that answers
-// gives nil.
+// answered is called with the result of each read, nil if the store answered. While the store does
+// not answer, it logs from time to time that the loop waits.
 func (f *following) answered(err error) {
 	now := time.Now()
 	switch {
@@ -248,8 +248,8 @@ func (f *following) answered(err error) {
 	}
 }
 
-// save stores a named follower's position, or looks whether it still has its name. If the store does
-// not answer, a later call does it.
+// save stores a named follower's position, or, without a new position, checks whether the loop
+// still owns the name. If the store does not answer, a later call tries again.
 func (f *following) save(ctx context.Context) error {
 	if f.name == nil || time.Since(f.saved) < followSave {
 		return nil
@@ -265,7 +265,7 @@ func (f *following) save(ctx context.Context) error {
 	return err
 }
 
-// end stores the position once more, even if ctx has ended.
+// end stores the position once more when the loop ends, even if ctx has ended.
 func (f *following) end(ctx context.Context) {
 	if f.dirty {
 		f.saved = time.Time{}
@@ -273,14 +273,15 @@ func (f *following) end(ctx context.Context) {
 	}
 }
 
-// positionFormat begins every position. Those of the format before have no sums of events, and of shards
-// without events they do not say from which event on they follow these: such a shard is followed anew.
+// positionFormat is the prefix of every position. Positions with positionFormatBefore have no
+// checksums of events, and do not say from which event a shard without events is followed: such a
+// shard is followed from its beginning.
 const (
 	positionFormat       = "2."
 	positionFormatBefore = "1."
 )
 
-// position encodes the follower's position.
+// position encodes the follower's position as text.
 func (f *following) position() Position {
 	b := binary.AppendUvarint(nil, uint64(len(f.Places)))
 	for _, p := range f.Places {
@@ -290,7 +291,7 @@ func (f *following) position() Position {
 	return Position(positionFormat + f.kind + "." + base64.RawURLEncoding.EncodeToString(b))
 }
 
-// take sets the follower to a position. One that is refused changes nothing.
+// take sets the follower to position p. If p is refused, nothing is changed.
 func (f *following) take(p Position) error {
 	bad := fmt.Errorf("events of %s: %w: %q", f.kind, ErrPosition, clip(string(p)))
 	text, ok := strings.CutPrefix(string(p), positionFormat+f.kind+".")
@@ -345,6 +346,6 @@ func (f *following) take(p Position) error {
 //		return a.Balance, nil
 //	}
 //
-// The log carries a turn's events instead of the state. Clients follow the events of all
+// The store's log gets a turn's events instead of the state. Clients follow the events of all
 // entities of the type with the generated method Events.
 type Journal[E any] = codegen.Journal[E]

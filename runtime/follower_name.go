@@ -12,9 +12,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// An ownedName is a name under which a loop follows. Its record in the store has the position, and
-// the loop that owns the name: the last to take it over. Every write is a compare-and-set, so a
-// loop whose write conflicts with one of another owner has lost the name.
+// An ownedName is a name under which a loop follows events. The name's record in the store holds
+// the position and the owner: the loop that took the name over last. Every write is a
+// compare-and-set, so a loop whose write conflicts with that of another owner has lost the name.
 type ownedName struct {
 	store      store.Backend
 	kind, name string
@@ -25,7 +25,7 @@ type ownedName struct {
 	answered   func(error)    // gets the error of each attempt to reach the store
 }
 
-// newOwnedName gives a loop of this process a name.
+// newOwnedName returns a name for a loop of this process; the loop does not own it before take.
 func newOwnedName(k *node.Kind, name string, answered func(error)) *ownedName {
 	drv := k.Driver
 	return &ownedName{
@@ -34,8 +34,9 @@ func newOwnedName(k *node.Kind, name string, answered func(error)) *ownedName {
 	}
 }
 
-// take takes the name over, and returns the places for the loop to begin: with resume, the stored ones. It
-// waits until the store answers. If it does not answer the write, save takes the name over later.
+// take makes the loop the owner of the name and returns the places at which it begins: the stored
+// places if resume is set, else the given ones. It waits until the store has answered the read. If
+// the store does not answer the write, save repeats the write later.
 func (n *ownedName) take(ctx context.Context, places []durable.Place, resume bool) ([]durable.Place, error) {
 	for {
 		found, revision, err := n.load(ctx)
@@ -60,14 +61,14 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 	}
 }
 
-// load reads the record.
+// load reads the name's record.
 func (n *ownedName) load(ctx context.Context) (durablehost.Followed, store.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
 	return durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
 }
 
-// put writes the record.
+// put writes the name's record.
 func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
@@ -78,8 +79,8 @@ func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 	return err
 }
 
-// save stores the places, and reports whether the store has them. Its error means that another loop
-// has the name, or the store will never take them.
+// save stores the places, and reports whether the store has them. It returns an error if another
+// loop owns the name, or if the store will never accept the places.
 func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bool, err error) {
 	for range 2 { // the second time above the loop's own write, whose answer was lost
 		err = n.put(ctx, places)
@@ -108,8 +109,8 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 	return false, nil
 }
 
-// look returns an error if another loop has the name, or its record cannot be read. A loop that has nothing
-// to store learns it so.
+// look checks the name for a loop that has no new position to store. It returns an error if another
+// loop owns the name, or if the record cannot be read.
 func (n *ownedName) look(ctx context.Context) error {
 	found, revision, err := n.load(ctx)
 	switch {
@@ -121,9 +122,9 @@ func (n *ownedName) look(ctx context.Context) error {
 	return nil
 }
 
-// lostTo reports whether the record says that another loop has taken the name over since this one began.
-// A record that is older than the revision of the loop is out of date and says nothing. While
-// the loop's own write is not answered, the owner before it may go on to store its positions.
+// lostTo reports whether the record found says that another loop has taken the name over since this
+// loop began. A record older than the revision known to this loop says nothing. While this loop's
+// own first write is not answered, the owner before it may still store positions.
 func (n *ownedName) lostTo(found durablehost.Followed, revision store.Revision) bool {
 	return revision > n.revision && found.Owner != n.owner && (n.taken || found.Owner != n.before)
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// A HandoffMode is a way in which shards move, for [Handoff]. The numbers in the comments
-// are those of the options in the Akka Cluster specification (graceful handoff).
+// A HandoffMode is a way in which shards move, for [Handoff]. The numbers in the comments are those
+// of the options for graceful handoff in the Akka Cluster specification.
 type HandoffMode int
 
 // The ways in which shards may move.
 const (
-	// HandoffOrdered is the default: 2b, 3b and 4a. State moves with the shard. Calls
-	// that arrive while the shard is given away wait (2b). The new home holds each
-	// sender's calls until its earlier calls have arrived (3b). The old home forwards
-	// calls that still arrive there (4a). It cannot be combined with other modes.
+	// HandoffOrdered is the default: 2b, 3b and 4a. State moves with the shard. Calls that arrive
+	// while the old home gives the shard away wait (2b). The new home holds a sender's calls until
+	// that sender's earlier calls have arrived (3b). The old home forwards calls that still arrive
+	// there (4a). HandoffOrdered cannot be combined with other modes.
 	HandoffOrdered HandoffMode = iota
 	// HandoffServing makes the old home run turns until the new one is ready (2a). It is
 	// for types without state.
 	HandoffServing
-	// HandoffDropCalls makes the old home drop calls that arrive while it gives the shard
-	// away (2c): callers try again until their deadlines, and tells are lost. It excludes
+	// HandoffDropCalls makes the old home drop calls that arrive while it gives the shard away
+	// (2c): callers try again until their deadlines, and tells are lost. It cannot be combined with
 	// HandoffServing.
 	HandoffDropCalls
 	// HandoffUnordered makes the new home run calls in the order of arrival (3a). It is
@@ -47,14 +47,14 @@ func (m HandoffMode) String() string {
 	return names[m]
 }
 
-// Handoff sets how the type's shards move. Only HandoffOrdered, or HandoffServing for a
-// type without state, keeps the order of each sender's calls across a move. Default
-// HandoffOrdered. Members must agree: one that differs is refused at joining.
+// Handoff sets how the type's shards move. Only HandoffOrdered, or HandoffServing for a type
+// without state, keeps the order of each sender's calls across a move. Default HandoffOrdered. A
+// member with other modes than the cluster is refused when it joins.
 func Handoff(modes ...HandoffMode) HostOption {
 	return func(s *hostSettings) { s.Handoff, s.handoffErr = handoffOf(modes) }
 }
 
-// handoffOf combines modes, or an error if they exclude each other.
+// handoffOf combines modes. It fails if two modes exclude each other.
 func handoffOf(modes []HandoffMode) (h region.Handoff, err error) {
 	for _, m := range modes {
 		switch m {

@@ -17,26 +17,25 @@ import (
 // Health is the health of a node or a connection at one moment. Package health serves it
 // over HTTP and reports it to systemd.
 type Health struct {
-	// Live reports whether the process may go on: it is false when the node or the
-	// connection has ended, and when the node's control loop has not run for 30s. Then
-	// only a new process helps.
+	// Live reports whether the process is worth keeping: it is false when the node or the
+	// connection has ended, or when the node's control loop has not run for 30s. Then only a new
+	// process helps.
 	Live bool
-	// Ready reports whether the node is a full member that may run turns, or a member
-	// serves the connection. It is false as soon as the node begins to leave, and while
-	// the broker cannot be reached. A node that hosts durable types is not ready while
-	// the store does not answer.
+	// Ready reports, for a node, whether it is an Up member that may run turns, and for a
+	// connection, whether a member serves it. It is false as soon as the node begins to leave, and
+	// while the broker cannot be reached. A node that hosts durable types is not ready while the
+	// store does not answer.
 	Ready bool
-	// Ending reports whether the node leaves or the process stops, or has: it will not be
-	// ready again.
+	// Ending reports whether the node is leaving, or the process is stopping or has stopped: it
+	// will not be ready again.
 	Ending bool
-	// Reasons name the faults, each in a sentence without a full stop: first the reasons
-	// why Live or Ready is false, then faults elsewhere in the cluster as this process sees
-	// it, such as shards without a home. None if there are no faults.
+	// Reasons name the faults, each in a sentence without a full stop: first why Live or Ready is
+	// false, then faults elsewhere in the cluster as this process sees it, such as shards without a
+	// home. It is empty without faults.
 	Reasons []string
 }
 
-// vitals are the facts from which a process judges its health. Texts are "" if nothing is
-// wrong.
+// vitals are the facts from which a process judges its health. A text is "" if it reports no fault.
 type vitals struct {
 	ended   string // the reason why it has ended
 	ending  bool
@@ -50,13 +49,13 @@ type vitals struct {
 	notes   []string
 }
 
-// loopPatience is how long the control loop may not run before only a new process helps.
+// loopPatience is how long the control loop may stand still before Live becomes false.
 const loopPatience = 30 * time.Second
 
-// maxNotes bounds the notes of a Health.
+// maxNotes bounds the number of notes about other faults in a Health.
 const maxNotes = 10
 
-// health judges v.
+// health derives the Health from v.
 func (v vitals) health() Health {
 	if v.ended != "" {
 		return Health{Ending: true, Reasons: []string{v.ended}}
@@ -81,7 +80,7 @@ func (v vitals) health() Health {
 	return h
 }
 
-// nodeHealth is the implementation of Node.Health.
+// nodeHealth implements Node.Health.
 func nodeHealth(n *Node, now time.Time) Health {
 	n.mu.Lock()
 	state, err, leaveAt := n.state, n.err, n.leaveAt
@@ -134,10 +133,10 @@ func endText(text string, err error) string {
 	return text
 }
 
-// joinText stands for the reason why a node is not up yet.
+// joinText marks a node that is not Up yet, until nodeHealth replaces it by the reason.
 const joinText = "not up"
 
-// examine adds the knowledge of the control loop of a node that is started.
+// examine adds to v what the control loop of a started node knows.
 func examine(c *controlLoop, v *vitals, now time.Time) {
 	drv := c.driver
 	v.stuck = c.pulse.Stuck(drv.Lease.Now())
@@ -171,7 +170,7 @@ func examine(c *controlLoop, v *vitals, now time.Time) {
 	noteHomes(drv, v, c.member.Reasons(), now)
 }
 
-// noteHomes records the types with homeless shards, or with calls waiting for a home.
+// noteHomes adds a note to v for each type with homeless shards or with calls waiting for a home.
 func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.Time) {
 	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
 	names := table.Types()
@@ -202,7 +201,8 @@ func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.T
 	}
 }
 
-// homeless counts the shards of a type without a home; none if no shard ever had one.
+// homeless returns the number of a type's shards without a home, or 0 if no shard of the type ever
+// had one.
 func homeless(k *placement.TypeTable) int {
 	count := int(k.Shards())
 	for e := range k.All() {
@@ -213,7 +213,8 @@ func homeless(k *placement.TypeTable) int {
 	return count
 }
 
-// away is how long one of the process's channels has had no connection to the broker.
+// away returns for how long one of the process's channels has been without a connection to the
+// broker.
 func away(drv *node.Driver, now time.Time) time.Duration {
 	channels := []transport.Channel{transport.Control}
 	for lane := range drv.Config.Lanes {
@@ -233,7 +234,7 @@ func askStore(n *Node) error {
 	return err
 }
 
-// connHealth is the implementation of Conn.Health.
+// connHealth implements Conn.Health.
 func connHealth(c *Conn, now time.Time) Health {
 	v := vitals{away: away(c.driver, now)}
 	select {

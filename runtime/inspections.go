@@ -21,8 +21,8 @@ import (
 // inspections carries out the requests of operators at a node.
 type inspections struct{ node *Node }
 
-// explainTimeout bounds how long the coordinator's reason for a home is waited for. It is below
-// the time that an operator waits for an answer.
+// explainTimeout bounds the wait for the coordinator's reason for a home. It is shorter than the
+// time that an operator waits for an answer.
 const explainTimeout = 2 * time.Second
 
 // answer carries out a request. It runs outside the control loop.
@@ -51,7 +51,7 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	return a, err
 }
 
-// types returns the shards of a type, or of all if kind is "", as this node has them.
+// types returns the shards of a type that this node has, or of all types if kind is "".
 func (i inspections) types(kind string) []operator.Type {
 	table := i.node.driver.ShardTable.Load()
 	names := table.Types()
@@ -84,7 +84,8 @@ func (i inspections) types(kind string) []operator.Type {
 	return types
 }
 
-// where returns the home of an entity. If the coordinator does not answer in time, Why says so.
+// where returns the home of an entity. If the coordinator does not answer in time, Home.Why says
+// so.
 func (i inspections) where(ctx context.Context, kind, id string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -95,7 +96,7 @@ func (i inspections) where(ctx context.Context, kind, id string) (operator.Home,
 	return operator.Home{Shard: at.Shard, Node: at.Node, Epoch: at.Epoch, Why: at.Why, Since: at.Since}, err
 }
 
-// pinShard pins the shard of an entity, or withdraws the pin.
+// pinShard pins the shard of an entity to the node home, or withdraws the pin if home is "".
 func (i inspections) pinShard(ctx context.Context, e operator.Entity, home string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -113,12 +114,13 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 	return i.where(ctx, e.Kind, e.ID)
 }
 
-// balances maps the commands about rebalancing to the requests to the coordinator.
+// balances maps operators' commands about rebalancing to requests to the coordinator.
 var balances = map[operator.Command]coordinator.Wanted{
 	operator.Rebalance: coordinator.WantNow, operator.PauseRebalancing: coordinator.WantPause, operator.ResumeRebalancing: coordinator.WantResume,
 }
 
-// balance has the coordinator pause or resume rebalancing, or rebalance now, and returns its result.
+// balance asks the coordinator to pause or resume rebalancing, or to rebalance now, and returns the
+// result.
 func (i inspections) balance(ctx context.Context, r *operator.Request) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -139,7 +141,7 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 	return done.Text, nil
 }
 
-// facts returns the facts about this process.
+// facts returns what operators can read about this process.
 func (i inspections) facts() *operator.Fact {
 	n := i.node
 	health := n.Health()
@@ -176,5 +178,5 @@ func (i inspections) facts() *operator.Fact {
 	return f
 }
 
-// module is the path of this module.
+// module is the path of this Go module.
 const module = "github.com/shardgen/shardgen"

@@ -20,10 +20,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node is one member of a cluster. Create it with New, call HostX for each type that
-// it hosts, then Start (or Run), and end it with Shutdown or Close. It cannot be
-// started again. A Node is safe for concurrent use. Clients work from New on: their
-// calls wait until the node is up.
+// A Node is one member of a cluster. Create it with New, call HostX for each type that it hosts,
+// then Start (or Run), and end it with Shutdown or Close. It cannot be started again. A Node is
+// safe for concurrent use. Generated clients may use it right after New: their calls wait until the
+// node is up.
 type Node struct {
 	cfg     Config
 	log     *slog.Logger
@@ -68,8 +68,7 @@ const (
 	stateEnding
 )
 
-// New returns a node with that config. It does no I/O; Start returns the errors of the
-// config.
+// New returns a node with the given config. It does no I/O; Start returns the errors of the config.
 func New(cfg Config) *Node {
 	cfg = cfg.withDefaults()
 	n := &Node{
@@ -90,13 +89,14 @@ func New(cfg Config) *Node {
 // Name returns the node's name, unique in its cluster.
 func (n *Node) Name() string { return n.cfg.Name }
 
-// ShardInvoker is for generated code.
+// ShardInvoker is called by generated code only.
 func (n *Node) ShardInvoker(k codegen.Kind) codegen.Invoker {
 	return node.InvokerOf(n.driver.Callable(k))
 }
 
-// Host makes the node host a type. It is for generated code: call the type's HostX. After
-// Start it fails, because joining compares the types. Start returns its errors too.
+// Host makes the node host a type. Only generated code calls it: users call the type's HostX. After
+// Start it fails, because the cluster compares the types of members when a node joins. Start
+// returns Host's errors too.
 func (n *Node) Host(h codegen.Host, opts ...HostOption) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,21 +115,21 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		return fmt.Errorf("host %s: %w", h.Name, err)
 	}
 	if h.New == nil {
-		return fmt.Errorf("host %s: no factory (pass a function that returns a new one)", h.Name)
+		return fmt.Errorf("host %s: the factory is nil (pass a function that returns a new entity)", h.Name)
 	}
 	k := n.driver.Kind(h.Kind)
 	switch {
 	case k.Err != nil:
 		return fmt.Errorf("host %s: %w", h.Name, k.Err)
 	case n.options[h.Name] != nil:
-		return fmt.Errorf("host %s: hosted already (two types of one name? set name= in one's directive)", h.Name)
+		return fmt.Errorf("host %s: the name is hosted already (if two types have the name, set name= in the directive of one)", h.Name)
 	case k.Desc.Singleton != h.Singleton:
-		return fmt.Errorf("host %s: %w: it is called as a singleton and hosted as an entity, or the other way round (set name= in one's directive)", h.Name, ErrMismatch)
+		return fmt.Errorf("host %s: %w: one type of this name is a singleton, another is an entity (set name= in the directive of one)", h.Name, ErrMismatch)
 	case k.Desc.Package != h.Package:
-		return fmt.Errorf("host %s: %w: it is a type of %s and of %s (set name= in one's directive)", h.Name, ErrMismatch, k.Desc.Package, h.Package)
+		return fmt.Errorf("host %s: %w: packages %s and %s both have a type of this name (set name= in the directive of one)", h.Name, ErrMismatch, k.Desc.Package, h.Package)
 	}
 	if h.Durable && n.cfg.Store == nil {
-		return fmt.Errorf("host %s: it is durable, and Config.Store is nil (set what natsstore.Open returns)", h.Name)
+		return fmt.Errorf("host %s: the type is durable, but Config.Store is nil (set it to the result of natsstore.Open)", h.Name)
 	}
 	settings := defaultHostSettings(n.cfg)
 	if h.Singleton {
@@ -168,8 +168,7 @@ type declaredKind struct {
 	options *hostSettings
 }
 
-// declared are the types that HostX was called for, as host or as proxy, in
-// order of name.
+// declared returns the types for which HostX was called, as host or as proxy, in order of name.
 func (n *Node) declared() []declaredKind {
 	var kinds []declaredKind
 	for name, k := range *n.driver.Kinds.Load() {
@@ -181,7 +180,7 @@ func (n *Node) declared() []declaredKind {
 	return kinds
 }
 
-// strategies are the types' own placement strategies, for the coordinator.
+// strategies returns the types' own placement strategies, for the coordinator.
 func (n *Node) strategies() coordinator.Strategies {
 	all := coordinator.Strategies{}
 	for _, k := range n.declared() {
@@ -192,7 +191,7 @@ func (n *Node) strategies() coordinator.Strategies {
 	return all
 }
 
-// hosted are the hosted types in order of name.
+// hosted returns the hosted types in order of name.
 func (n *Node) hosted() []*node.Host {
 	var hosts []*node.Host
 	for _, k := range *n.driver.Kinds.Load() {
@@ -212,7 +211,7 @@ func (n *Node) hostedShard(id placement.ShardID) *node.HostedShard {
 	return k.Hosted(id.Shard)
 }
 
-// inventory returns the node's registration with a coordinator.
+// inventory returns the types and shards with which the node registers at a coordinator.
 func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	for _, h := range n.hosted() {
 		if h.Instance != nil {
@@ -265,26 +264,27 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// Shutdown leaves the cluster in order. From its call on [Node.Health] is not ready.
+// Shutdown leaves the cluster in order. As soon as it is called, [Node.Health] is not ready.
 //
-//   - The node goes on for Config.Membership.LeaveDelay.
-//   - It gives its shards and their state to others, for at most Config.Membership.LeaveTimeout.
-//   - Then the contexts of methods that still run end. A second later the node begins no turns any
-//     more, and the contexts of those that have begun meanwhile end.
+//   - The node works on as before for Config.Membership.LeaveDelay.
+//   - It gives its shards and their state to other members, for at most Config.Membership.LeaveTimeout.
+//   - Then the contexts of methods that still run end. For one more second the node begins turns;
+//     then their contexts end too.
 //   - Another second later the other members may start the entities that are still here, without
 //     volatile state.
-//   - The node waits up to 2.5s more for its methods to end and for the others to acknowledge
-//     forwarded calls. Without a bound, it waits until the store has the last changes of durable
-//     entities not taken over by another node. It says goodbye and stops, and Shutdown returns nil.
+//   - The node waits up to 2.5s more for its methods to end and for the other members to
+//     acknowledge forwarded calls. Without a bound, it waits until the store has the last changes
+//     of durable entities that no other node took over. It says goodbye and stops, and Shutdown
+//     returns nil.
 //
-// The node does not wait for methods that run on 5s after the end of their contexts. Their callers
-// get [ErrLost], and calls to durable entities are sent again. A method running on the goroutine of
-// a local caller has the caller's context, which the node does not end.
+// The node does not wait for methods that run on 5s after the end of their contexts. Callers of
+// these methods get [ErrLost], and calls to durable entities are sent again. A method that runs on
+// the goroutine of a local caller has the caller's context, which the node does not end.
 //
-// If ctx ends first, the node stops at once, and Shutdown returns the error
-// of ctx within a second, although methods, hooks or the broker may delay the end of the
-// node until [Node.Done] is closed. Calls by this node's own clients fail once it has
-// stopped. Shutdown may be called twice; the node stops at once when either ctx ends.
+// If ctx ends first, the node stops at once. Shutdown then returns the error of ctx within a
+// second; the node itself ends when [Node.Done] is closed, which methods, hooks or the broker may
+// delay. Calls by this node's own clients fail once it has stopped. Shutdown may be called twice;
+// the node stops at once when the ctx of either call ends.
 func (n *Node) Shutdown(ctx context.Context) error {
 	if !n.drainFirst(ctx) {
 		n.stop(nil)
@@ -315,14 +315,14 @@ func (n *Node) Shutdown(ctx context.Context) error {
 				n.control.exit()
 			}
 		case <-ctx.Done():
-			n.stop(fmt.Errorf("shut down node %s: %w: it had not left in order (give Shutdown more time)", n.cfg.Name, ctx.Err()))
+			n.stop(fmt.Errorf("shut down node %s: %w: the node had not left in order (give Shutdown more time)", n.cfg.Name, ctx.Err()))
 			return n.awaitEnd(ctx)
 		}
 	}
 }
 
-// drainFirst makes the node not ready and, if it was up, waits for Config.Membership.LeaveDelay after
-// the first call, until the node ends or ctx does. It reports false if the node was not
+// drainFirst makes the node not ready. If the node was up, it also waits for Config.Membership.LeaveDelay
+// after the first call, unless the node or ctx ends before. It reports false if the node was not
 // started.
 func (n *Node) drainFirst(ctx context.Context) bool {
 	n.mu.Lock()
@@ -350,12 +350,12 @@ func (n *Node) drainFirst(ctx context.Context) bool {
 	return true
 }
 
-// leaveTime bounds leaving in order.
+// leaveTime returns how long leaving in order may take.
 func (n *Node) leaveTime() time.Duration {
 	return n.cfg.Membership.LeaveDelay + n.cfg.Membership.LeaveTimeout + 10*time.Second
 }
 
-// leaveByOrder is Shutdown on an operator's command.
+// leaveByOrder calls Shutdown on an operator's command.
 func (n *Node) leaveByOrder() {
 	n.ordered.Do(func() {
 		go func() { // ends with the node, which does not wait for this goroutine
@@ -366,8 +366,8 @@ func (n *Node) leaveByOrder() {
 	})
 }
 
-// sayGoodbye ends the data plane in order, unless ctx ends first, because hooks, the
-// store or the broker may delay it. Several goroutines may call it.
+// sayGoodbye drains the data plane, and stops waiting when ctx ends, because hooks, the store or
+// the broker may delay the drain. Several goroutines may call it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
 	n.goodbye.Do(func() {
 		n.driver.Group.Go(func() {
@@ -380,13 +380,14 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("shut down node %s: %w: it has left, but had no time to finish its goodbye (give Shutdown more time)", n.cfg.Name, err)
+		return fmt.Errorf("shut down node %s: %w: the node has left, but had no time to drain (give Shutdown more time)", n.cfg.Name, err)
 	}
 	return nil
 }
 
-// drain ends the data plane in order: peers acknowledge the envelopes sent to them, arrived
-// envelopes are still handled, and every peer gets the number of the last handled one.
+// drain ends the data plane in order: peers acknowledge the envelopes sent to them, the node
+// handles envelopes that have arrived, and each peer gets the number of its last envelope that was
+// handled.
 func (n *Node) drain(ctx context.Context) {
 	n.driver.Lease.End(runner.Ending)
 	n.mu.Lock()
@@ -402,8 +403,8 @@ func (n *Node) drain(ctx context.Context) {
 }
 
 // stopEntities runs the stop hooks of entities that no other node took over, and waits until the
-// store has the changes of the hooks. At the given time the contexts of methods and tasks that still
-// run end, and turnOvertime later it does not wait for them any longer.
+// store has the hooks' changes. The contexts of methods and tasks that still run end at the time
+// over; stopEntities stops waiting for these methods turnOvertime later.
 func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 	ender := time.AfterFunc(time.Until(over), n.driver.Turning.End)
 	defer ender.Stop()
@@ -443,11 +444,10 @@ const (
 	turnOvertime = node.SettlePatience - 500*time.Millisecond
 )
 
-// endGrace is how long Shutdown waits, after its context has ended, for a node that is
-// stopping.
+// endGrace is how long Shutdown waits for a stopping node after Shutdown's own context has ended.
 const endGrace = 500 * time.Millisecond
 
-// awaitEnd waits until the node has stopped, not much longer than ctx.
+// awaitEnd waits until the node has stopped, or until endGrace after the end of ctx.
 func (n *Node) awaitEnd(ctx context.Context) error {
 	select {
 	case <-n.done:
@@ -464,12 +464,12 @@ func (n *Node) awaitEnd(ctx context.Context) error {
 	if err := n.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("shut down node %s: %w: it is stopping, delayed by methods or the broker (give Shutdown more time)", n.cfg.Name, ctx.Err())
+	return fmt.Errorf("shut down node %s: %w: the node is still stopping, delayed by methods or the broker (give Shutdown more time)", n.cfg.Name, ctx.Err())
 }
 
-// Close stops the node at once, without leaving, so that the other members detect its
-// end as a failure. It waits at most five seconds for running methods, whose contexts
-// have ended. It may be called twice.
+// Close stops the node at once without leaving, so the other members detect a failed member. It
+// ends the contexts of running methods and waits at most five seconds for the methods. It may be
+// called twice.
 func (n *Node) Close() error {
 	n.stop(nil)
 	<-n.done
@@ -479,21 +479,21 @@ func (n *Node) Close() error {
 // Done returns a channel that is closed when the node has stopped, for any reason.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err returns the reason why the node stopped: nil before that and after Shutdown or
-// Close, and [ErrDowned] if the others downed it.
+// Err returns the reason why the node stopped. It is nil while the node runs and after Shutdown or
+// Close, and [ErrDowned] if the other members downed the node.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// isUp records that the cluster has admitted the node.
+// isUp records that the cluster has admitted the node as an Up member.
 func (n *Node) isUp() { n.upOnce.Do(func() { close(n.up) }) }
 
 // left records that the cluster has removed the node.
 func (n *Node) left() { n.goneOnce.Do(func() { close(n.gone) }) }
 
-// fail ends the node because of an error. It is called on the control loop.
+// fail stops the node with an error. It is called on the control loop.
 func (n *Node) fail(err error) {
 	n.log.Error("node ends", "err", err)
 	n.stop(err)
@@ -507,7 +507,7 @@ const (
 	leastPatience = time.Second
 )
 
-// stop begins the end; done is closed when it is complete.
+// stop begins to stop the node; done is closed when the node has stopped.
 func (n *Node) stop(err error) {
 	n.end.Do(func() {
 		n.mu.Lock()
@@ -535,20 +535,19 @@ func (n *Node) stop(err error) {
 	})
 }
 
-// Health returns the node's health. It does no I/O and takes well under a millisecond.
-// Its reason about the store is the answer to a question that an earlier call began; a call
-// begins another one after 5s, or after 1s while the store does not answer.
+// Health returns the node's health. It does no I/O and takes well under a millisecond. Whether the
+// store answers is known from a question that an earlier call of Health began. A call begins a new
+// question 5s after the last one, or after 1s while the store does not answer.
 func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
 
-// Counters returns how many calls, tells, frames and shards of this node did not
-// take the usual path, by reason: "buffered", "forwarded", "retried",
-// "refused", "expired", "tell lost", "shards moved" and so on. They count from
-// New and only grow.
+// Counters returns how many calls, tells, frames and shards of this node did not take the usual
+// path, by reason, such as "buffered", "forwarded", "retried", "refused", "expired", "tell lost"
+// and "shards moved". The counts begin at New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 
-// tickClock advances the coarse clock. Every second it also has the control loop's pulse
-// measured, ends the timing of turns for which no operator asks any more, and starts a round
-// of the passivators without waiting for them.
+// tickClock advances the driver's coarse clock. Every second it also measures the delay of the
+// control loop, stops timing turns if no operator asks for the times, and starts a round of
+// passivation without waiting for its end.
 func (n *Node) tickClock() {
 	ticker := time.NewTicker(node.ClockTick)
 	defer ticker.Stop()
@@ -569,7 +568,7 @@ func (n *Node) tickClock() {
 	}
 }
 
-// startErr is the error of a node that did not become Up.
+// startErr returns the error of a node that did not become Up.
 func (n *Node) startErr() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

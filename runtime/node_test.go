@@ -153,8 +153,8 @@ func TestHostErrors(t *testing.T) {
 				return err
 			}
 			return fixture.HostAccount(n, newAccount)
-		}, "host Account: hosted already"},
-		{"no factory", func(n *shard.Node) error { return fixture.HostAccount(n, nil) }, "host Account: no factory"},
+		}, "host Account: the name is hosted already"},
+		{"no factory", func(n *shard.Node) error { return fixture.HostAccount(n, nil) }, "host Account: the factory is nil"},
 		{"idle too short", func(n *shard.Node) error {
 			return fixture.HostAccount(n, newAccount, shard.IdleAfter(time.Millisecond))
 		}, "host Account: IdleAfter(1ms): want 0 or at least 1s"},

@@ -22,18 +22,19 @@ import (
 type ShardState struct {
 	Kind  string // the entity type
 	Shard uint32 // its number in the type: of 256 shards, 256 to 511
-	// State is "active"; for a shard moving away "draining", "sent", and then "forwarding" until
-	// its callers have heard of the move; for an arriving one "preparing", then "prepared".
+	// State is "active" for a shard that stays. A shard moving away is "draining", then "sent", and
+	// then "forwarding" until its callers know of the move. An arriving shard is "preparing", then
+	// "prepared".
 	State    string
 	Entities int // in the shard, active or passivated
 	Active   int // number of these with a value in memory
 	Waiting  int // calls that wait for the shard to open
 }
 
-// LocalShards returns the shards of a type that this node holds, receives, or still forwards calls
-// for, in order; kind "" stands for all types. Calls of a shard that moved away are forwarded until
-// every node that called it here has heard of the move, has left, or has not called it here for
-// 10s. LocalShards visits every entity, so use it for tests and diagnosis only.
+// LocalShards returns the shards of a type, or of all types if kind is "", that this node holds,
+// receives, or still forwards calls for, in order. The node forwards the calls of a shard that
+// moved away until every node that called the shard here knows of the move, has left, or has not
+// called it here for 10s. LocalShards visits every entity, so use it for tests and diagnosis only.
 func (n *Node) LocalShards(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.inspectShards(kind) {
@@ -46,16 +47,16 @@ func stateOf(h coordinator.InspectedShard) ShardState {
 	return ShardState{h.Kind, h.Shard, h.State.String(), int(h.Entities), int(h.Active), int(h.Waiting)}
 }
 
-// Shards are the shards of a type, or of all, in the whole cluster.
+// Shards are the shards of a type, or of all types, in the whole cluster.
 type Shards struct {
 	Nodes map[string][]ShardState // by the name of each member that hosts types
 	// Silent are the members that did not answer in time.
 	Silent []string
 }
 
-// Shards asks every member that hosts types for its shards of a type, or of all
-// types if kind is "". When ctx ends before all have answered, it returns the answers
-// that came, the names of the other members in Silent, and the error of ctx.
+// Shards asks every member that hosts types for its shards of a type, or of all types if kind is
+// "". If ctx ends before all members have answered, it returns the answers that came, the names of
+// the silent members in Silent, and the error of ctx.
 func (n *Node) Shards(ctx context.Context, kind string) (Shards, error) {
 	c := n.control
 	stats := Shards{Nodes: map[string][]ShardState{}}
@@ -92,7 +93,7 @@ func (n *Node) Shards(ctx context.Context, kind string) (Shards, error) {
 	return stats, fmt.Errorf("ask for the cluster's shards: %w: no answer from %v (are they up? or wait longer)", err, stats.Silent)
 }
 
-// TypeNames returns the types hosted by any member that is not down, sorted.
+// TypeNames returns the types hosted by at least one member that is not down, sorted.
 func (n *Node) TypeNames() []string {
 	v := n.control.member.View()
 	if v == nil {
@@ -110,24 +111,24 @@ func (n *Node) TypeNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// A Location is the place of an entity, with the reason.
+// A Location is the home of an entity's shard, with the reason for that home.
 type Location struct {
 	Kind, ID string // of the query
 	Shard    uint32 // the number of the shard of the id: of 256 shards, 256 to 511
-	// Node is the home of the shard in this node's table, "" for none, and Epoch its
-	// epoch.
+	// Node is the shard's home in this node's table, or "" if it has none. Epoch is the epoch of
+	// that home.
 	Node  string
 	Epoch string
-	// Why is the coordinator's reason for the place, as text.
+	// Why is the coordinator's reason for the home, as text.
 	Why string
 	// Since is when the coordinator gave the shard its home, by the coordinator's clock. It is zero
-	// if the home is older than the coordinator, and if there is none.
+	// if there is no home, or if the coordinator found this home when it started.
 	Since time.Time
 }
 
-// Locate returns the place of an entity, whether or not it is active, and the reason for
-// it. The type must be known at this node: hosted, or called before. If the coordinator
-// does not answer before ctx ends, Why is empty and Locate returns the error of ctx.
+// Locate returns the home of an entity's shard, whether or not the entity is active, and the reason
+// for that home. This node must know the type: it hosts the type or has called it before. If the
+// coordinator does not answer before ctx ends, Why is empty and Locate returns the error of ctx.
 func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	at := Location{Kind: kind, ID: id}
 	fail := func(err error) (Location, error) {
@@ -162,16 +163,15 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	return at, nil
 }
 
-// PinShards pins shards of a type to nodes. For shard numbers (see the type's
-// Extractor), homes has the name of the node at which each should live; "" withdraws a
-// pin. Like other moves, these begin once the view has converged. The shards stay as
-// long as that node hosts the type; while it does not, the type's [Allocation] places
-// them.
+// PinShards pins shards of a type to nodes. The keys of homes are shard numbers (see the type's
+// Extractor); the values are the names of the nodes at which the shards should live, and ""
+// withdraws a pin. The moves begin, as other moves do, once the view has converged. A pinned shard
+// stays at its node as long as that node hosts the type; otherwise the type's [Allocation] places
+// the shard.
 //
-// PinShards returns nil when every member that hosts types has confirmed the pins.
-// They then survive a change of the coordinator and restarts of members, but not a
-// restart of all members at once. PinShards does not wait for the moves. It may be
-// called at any member.
+// PinShards returns nil when every member that hosts types has confirmed the pins. The pins then
+// survive a change of the coordinator and restarts of members, but not a restart of all members at
+// once. PinShards does not wait for the moves. It may be called at any member.
 func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]string) error {
 	fail := func(err error) error { return fmt.Errorf("place shards of %s: %w", clip(kind), err) }
 	var pins []coordinator.Pin
@@ -201,7 +201,7 @@ func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]stri
 }
 
 // Load returns the node's load. It visits every entity, which takes some milliseconds for 100,000
-// of them.
+// entities.
 func (n *Node) Load() measure.Load {
 	drv := n.driver
 	l := measure.Load{
@@ -225,8 +225,8 @@ func (n *Node) Load() measure.Load {
 	return l
 }
 
-// Measure has the meter told of appends, moves and frames of the node from now on, until stop. A node that nobody
-// measures reads no clock for it. Several meters may measure one node.
+// Measure reports appends, moves and frames of the node to m until stop is called. Without a meter
+// the node reads no clock to measure them. Several meters may measure one node.
 func (n *Node) Measure(m measure.Meter) (stop func()) {
 	appends := &durablehost.Measured{} // of nothing, without a store
 	if d := n.driver.Durable; d != nil {

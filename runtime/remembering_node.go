@@ -12,15 +12,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// rememberingNode implements the interface of package remembering for a node.
+// rememberingNode gives package remembering access to a node.
 type rememberingNode struct{ node *Node }
 
 var _ remembering.Process = rememberingNode{}
 
-// Self is the node's address.
+// Self returns the node's address.
 func (m rememberingNode) Self() transport.Address { return m.node.driver.Local.Address }
 
-// Cluster is the name of the cluster.
+// Cluster returns the name of the cluster.
 func (m rememberingNode) Cluster() string { return m.node.cfg.Cluster }
 
 // Log returns the node's logger.
@@ -32,23 +32,23 @@ func (m rememberingNode) Send(to transport.Address, msg remember.Message) {
 	m.node.control.member.Send(transport.Peer{Address: to}, wire.ControlTopic_CONTROL_TOPIC_REMEMBER, body, err)
 }
 
-// Context ends when the node stops.
+// Context returns a context that ends when the node stops.
 func (m rememberingNode) Context() context.Context { return m.node.driver.Context }
 
-// Stopped returns the error of a node that has stopped.
+// Stopped returns the error of a stopped node, and nil while the node runs.
 func (m rememberingNode) Stopped() error { return m.node.driver.ErrClosed() }
 
 // Go runs f on a goroutine that the node waits for.
 func (m rememberingNode) Go(f func()) { m.node.driver.Group.Go(f) }
 
-// MayAnswer reports whether the node may answer for its shards at this moment.
+// MayAnswer reports whether the node's lease now lets it answer for its shards.
 func (m rememberingNode) MayAnswer() bool { return m.node.driver.Lease.MayAnswer() }
 
-// WaitLease waits until the node may run turns.
+// WaitLease waits until the node's lease lets it run turns.
 func (m rememberingNode) WaitLease(ctx context.Context) error { return m.node.driver.WaitLease(ctx) }
 
-// Full returns the error for an entity whose shard remembers the maximum number of
-// entities.
+// Full returns the error for an entity that cannot be remembered, because its shard already
+// remembers the maximum number of entities.
 func (m rememberingNode) Full(err error) error {
 	return fmt.Errorf("%w: %w (raise RememberOptions.MaxPerShard, or use more shards)", ErrOverloaded, err)
 }
@@ -61,7 +61,7 @@ var rememberingReasons = [...]node.Reason{
 	remembering.StoreFailed:      node.RememberFailed,
 }
 
-// Count counts an event.
+// Count raises the counter of e, and returns its new value and whether to log the event.
 func (m rememberingNode) Count(e remembering.Counter) (n uint64, tell bool) {
 	return m.node.driver.Counts.AddSeldom(rememberingReasons[e])
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// repairs shows and replaces states of entities of a node.
+// repairs shows and replaces states of a node's entities for operators.
 type repairs struct{ node *Node }
 
-// states serves an operator's requests about the states of entities of this node. It runs
-// outside the control loop, because it may wait for their decoders.
+// states serves an operator's requests about states of entities of this node. It runs outside the
+// control loop, because it may wait for users' state decoders.
 func (p repairs) states(r *operator.Request) (found []operator.Entity, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -48,7 +48,8 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	return found, nil
 }
 
-// hostOf returns the host of a type that has shards. With state the type must have a state, too.
+// hostOf returns the host of a type that has shards. If state is set, it fails for a type without
+// state.
 func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	k := (*p.node.driver.Kinds.Load())[kind]
 	switch {
@@ -62,8 +63,8 @@ func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	return k.Host, nil
 }
 
-// one describes one entity, and shows or replaces its state. An entity with a turn under way is
-// described by that turn.
+// one describes one entity, and shows or replaces its state. If a turn of the entity is under way,
+// it describes that turn instead.
 func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error) {
 	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
 	number, err := h.Kind.ShardOf(at.ID)
@@ -78,7 +79,7 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	switch {
 	case e != nil:
 	case open && r.Command == operator.SetState:
-		return at, errors.New("a call of it is under way (try again)")
+		return at, errors.New("a call of the entity is under way (try again)")
 	case open:
 		at.Node = p.node.driver.Local.Address
 		p.sinceWhen(&at)
@@ -86,7 +87,7 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	default:
 		entry, ok := p.node.driver.ShardTable.Load().Type(at.Kind).Lookup(number)
 		if !ok || entry.Home.IsZero() || entry.Home == p.node.driver.Local.Address {
-			return at, errors.New("its shard is moving (try again)")
+			return at, errors.New("the entity's shard is moving (try again)")
 		}
 		at.Node = entry.Home
 		return at, nil
@@ -110,8 +111,8 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	return at, err
 }
 
-// take begins a turn of an entity. If one is under way each time it looks, it describes that one. It
-// reports whether the shard is open here.
+// take begins a turn of an entity. If each time it tries another turn is under way, it describes
+// that turn in at. It reports whether the entity's shard is open here.
 func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entity, open bool) {
 	drv := p.node.driver
 	for try := 1; ; try++ {
@@ -133,8 +134,8 @@ func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entit
 	}
 }
 
-// sinceWhen adds for how long the turn has been under way. Turns are timed only while operators look,
-// and this looks.
+// sinceWhen adds to at how long its turn has been under way. ReportTurns, which it calls, also
+// starts the timing of turns: turns are timed only while operators look.
 func (p repairs) sinceWhen(at *operator.Entity) {
 	report := operator.ReportTurns(&p.node.driver.Turns, node.TurnsUnderWay(p.node.hosted()), time.Now())
 	for _, r := range report.Running {
@@ -144,8 +145,8 @@ func (p repairs) sinceWhen(at *operator.Entity) {
 	}
 }
 
-// showStored returns the state of a passivated durable entity, whose turn the caller has, from the store. A
-// state that cannot be read has a reason.
+// showStored sets to the state that the store has of a passivated durable entity. The caller holds
+// the entity's turn. If the state cannot be read, to.Why has the reason.
 func (p repairs) showStored(s *node.HostedShard, e *region.Entity, to *operator.Entity) {
 	ctx, cancel := context.WithTimeout(p.node.driver.Context, explainTimeout)
 	defer cancel()

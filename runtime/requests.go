@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Raw is a call with encoded arguments: a JSON object with the arguments by their names, or the
-// protobuf message printed by shardgen contract proto. Generated clients send it by CallRaw.
+// A Raw is a call with encoded arguments: a JSON object with the arguments by name, or the protobuf
+// message that "shardgen contract proto" prints. The method CallRaw of generated clients sends it.
 type Raw = codegen.Raw
 
 // Content types of a [Raw] call.
@@ -27,21 +27,22 @@ const (
 	ContentProtobuf = codegen.ContentProtobuf
 )
 
-// Headers of an answer to a request.
+// Headers of a gateway's answer to a request.
 const (
 	headerOutcome = "Shard-Outcome" // executed, not executed or unknown
 	headerError   = "Shard-Error"   // one line; absent if the call succeeded
 	headerContent = "Content-Type"
 )
 
-// maxRequests bounds the requests that one node handles at the same time. One caller has at most half
-// of them.
+// maxRequests bounds the requests that one node's gateway handles at the same time. One caller may
+// have at most half of them.
 const maxRequests = 2048
 
-// requests are the calls that a node makes for other clients of the broker: the gateway.
+// requests is the gateway: it makes the calls that other clients of the broker request from this
+// node.
 type requests struct{ node *Node }
 
-// serve accepts calls of any client of the broker for the hosted types.
+// serve accepts requests of any client of the broker for calls to the hosted types.
 func (g requests) serve(ctx context.Context) error {
 	n := g.node
 	if !n.cfg.Gateway {
@@ -73,9 +74,9 @@ func (g requests) serve(ctx context.Context) error {
 	return nil
 }
 
-// errTooMany is the error of a request beyond maxRequests.
+// errTooMany returns the error of a request beyond maxRequests.
 func (g requests) errTooMany() error {
-	return fmt.Errorf("%w: the gateway at %s has %d requests under way, or %d of this caller (retry later, or start more members with one)", ErrOverloaded, g.node.cfg.Name, maxRequests, maxRequests/2)
+	return fmt.Errorf("%w: the gateway at %s has %d requests under way, or %d of this caller (retry later, or start more members with Config.Gateway)", ErrOverloaded, g.node.cfg.Name, maxRequests, maxRequests/2)
 }
 
 func notSent(r *transport.Request, err error) error {
@@ -98,7 +99,7 @@ func (g requests) call(k *node.Kind, r *transport.Request) {
 	g.respond(r, asJSON, body, err)
 }
 
-// understand returns the description of a request's call, and how long it may take.
+// understand returns the description of the requested call and the time that the call may take.
 func (g requests) understand(k *node.Kind, r *transport.Request) (info wire.Info, timeout time.Duration, err error) {
 	if r.IDErr != nil {
 		return info, 0, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)
@@ -118,27 +119,27 @@ func (g requests) understand(k *node.Kind, r *transport.Request) (info wire.Info
 	return info, timeout, info.Check()
 }
 
-// maxRequestTimeout is the longest time that a request may ask for, unless Config.CallTimeout is
-// longer: it has one of maxRequests places meanwhile.
+// maxRequestTimeout is the longest timeout that a request may ask for, unless Config.CallTimeout is
+// longer. It is bounded because each request takes one of maxRequests places until it ends.
 const maxRequestTimeout = time.Minute
 
-// requestTimeout reads the time that a request asks for; "" asks for the usual one.
+// requestTimeout parses the timeout asked for by a request; "" means the usual timeout.
 func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {
 	if asked == "" {
 		return usual, nil
 	}
 	d, err := time.ParseDuration(asked)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("its timeout %q is not a positive duration such as 2s", bounded.Text(asked))
+		return 0, fmt.Errorf("timeout %q is not a positive duration such as 2s", bounded.Text(asked))
 	}
 	if most := max(maxRequestTimeout, usual); d > most {
-		return 0, fmt.Errorf("its timeout %v is too long (want at most %v)", d, most)
+		return 0, fmt.Errorf("timeout %v is too long (want at most %v)", d, most)
 	}
 	return d, nil
 }
 
-// respond answers a request that has a reply subject: the outcome in a header, and an
-// error in another header and, for requests in JSON, as an object.
+// respond answers a request that has a reply subject. The outcome is in a header; an error is in
+// another header and, for requests in JSON, also in the body as an object.
 func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err error) {
 	n := g.node
 	if r.Answer == nil {
@@ -159,7 +160,7 @@ func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err er
 	}
 }
 
-// oneLine makes a text fit a header.
+// oneLine makes a text fit into a header: one line of at most 1,024 bytes.
 func oneLine(s string) string {
 	const most = 1024
 	s = strings.Map(func(r rune) rune {

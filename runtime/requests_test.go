@@ -85,7 +85,7 @@ func TestGateway(t *testing.T) {
 		{name: "long number", subject: "Account.Add.alice", body: `{"n":` + strings.Repeat("1", 2000) + `}`, outcome: "not executed", failure: "n: json: cannot unmarshal number 111", want: "error"},
 		{name: "long content type", subject: "Account.Add.alice", content: strings.Repeat("x", 2000), outcome: "not executed", failure: "… (2000 bytes)"},
 		{name: "long time-out", subject: "Account.Get.alice", timeout: strings.Repeat("x", 2000), outcome: "not executed", failure: "… (2000 bytes)", want: "error"},
-		{name: "time-out beyond the ceiling", subject: "Account.Get.alice", timeout: "61s", outcome: "not executed", failure: "its timeout 1m1s is too long (want at most 1m0s)", want: "error"},
+		{name: "time-out beyond the ceiling", subject: "Account.Get.alice", timeout: "61s", outcome: "not executed", failure: "timeout 1m1s is too long (want at most 1m0s)", want: "error"},
 		{name: "cut off", subject: "Account.Add.alice", body: `{"n":`, outcome: "not executed", failure: "unexpected end of JSON input", want: "error"},
 		{name: "arguments nobody takes", subject: "Account.Get.alice", body: `{"n":1}`, outcome: "not executed", failure: `unknown name "n"`, want: "error"},
 		{name: "bad protobuf", subject: "Account.Add.alice", content: shard.ContentProtobuf, body: "\xff", outcome: "not executed", failure: "arguments do not decode"},

@@ -18,10 +18,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Start connects and joins the cluster. It returns nil when the node is Up, and otherwise an error
-// with the reason: an invalid config or host, an unreachable broker, or a refusal by the cluster.
-// With Config.Membership.JoinByCommand it returns when the node is connected. ctx bounds starting only. A node
-// not Up when ctx ends leaves again, within 2s.
+// Start connects to the broker and joins the cluster. It returns nil when the node is Up, and
+// otherwise an error with the reason: an invalid config or host, an unreachable broker, or a
+// refusal by the cluster. With Config.Membership.JoinByCommand it returns when the node is connected. ctx
+// bounds the start only: a node that is not Up when ctx ends leaves again, within 2s.
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
 	if err == nil {
@@ -41,9 +41,9 @@ func (n *Node) Start(ctx context.Context) error {
 	return err
 }
 
-// Run calls Start, waits for ctx to end, and calls Shutdown with 10s more than
-// Config.Membership.LeaveDelay and Config.Membership.LeaveTimeout together. It returns nil after the node has left in order, and otherwise the
-// reason why it ended.
+// Run calls Start, waits for ctx to end, and calls Shutdown, which gets 10s more than
+// Config.Membership.LeaveDelay and Config.Membership.LeaveTimeout together. Run returns nil after the node has left in
+// order, and otherwise the reason why the node ended.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.Start(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -61,12 +61,12 @@ func (n *Node) Run(ctx context.Context) error {
 	return n.Shutdown(leave)
 }
 
-// takeBackTime bounds leaving in order for a node that was never Up. Such a node has no
-// shards to give away, so one or two rounds of gossip are enough.
+// takeBackTime bounds leaving in order for a node that was never Up. Such a node has no shards to
+// give away, so one or two rounds of gossip are enough for it.
 const takeBackTime = 2 * time.Second
 
-// giveUpJoining ends a node that is not Up. It informs the others first, so that they
-// need not detect its end.
+// giveUpJoining ends a node that is not Up. The node first tells the members that it leaves, so the
+// members need not detect its end.
 func (n *Node) giveUpJoining(why error) {
 	n.control.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackTime)
@@ -81,11 +81,11 @@ func (n *Node) giveUpJoining(why error) {
 	<-n.done
 }
 
-// tellAfter is after how long a start or a dial logs the reason why it still waits.
+// tellAfter is how long a start or a dial waits before it logs the reason for waiting.
 const tellAfter = 2 * time.Second
 
-// awaitUp waits until the node is Up, or can no longer become Up. It reports false when
-// ctx ended first. After a while it logs the reason.
+// awaitUp waits until the node is Up, or cannot become Up any more. It reports false if ctx ended
+// first. After tellAfter it logs the reason for waiting.
 func (n *Node) awaitUp(ctx context.Context) bool {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -119,7 +119,8 @@ func (n *Node) whyNotUp() string {
 	return "the leader has not admitted it yet (does a role lack members? see Config.Membership.MinRoleMembers)"
 }
 
-// begin connects and starts everything. After an error it may be called again.
+// begin connects to the broker and the store, and starts the node's loops. After an error it may be
+// called again.
 func (n *Node) begin(ctx context.Context) error {
 	ctx, give := context.WithCancel(ctx)
 	defer give()
@@ -177,7 +178,7 @@ func (n *Node) begin(ctx context.Context) error {
 	return nil
 }
 
-// notBegun lets the node be started again after an error, and returns the error.
+// notBegun resets the node after a failed begin, so that it can be started again, and returns err.
 func (n *Node) notBegun(err error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -188,8 +189,8 @@ func (n *Node) notBegun(err error) error {
 	return err
 }
 
-// opening enters the state in which the node connects, if it may. From then on the end
-// of the driver waits for begin.
+// opening changes the node's state to opening, or fails if the node may not connect now. After it
+// has returned nil, the driver ends only after begin has returned.
 func (n *Node) opening(give context.CancelFunc) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -215,8 +216,8 @@ func (n *Node) opening(give context.CancelFunc) error {
 	return nil
 }
 
-// checkStore compares the node's hosted types with those in the store, and checks the rights for
-// durable ones there (ADR 0014).
+// checkStore compares the node's hosted types with those recorded in the store, and checks the
+// rights that durable types need in the store (ADR 0014).
 func checkStore(ctx context.Context, n *Node) error {
 	var types []string
 	for _, h := range n.hosted() {
@@ -249,18 +250,17 @@ func checkStore(ctx context.Context, n *Node) error {
 	return nil
 }
 
-// serveTimeout bounds the message to the broker that says whether this member serves.
+// serveTimeout bounds the request that tells the broker whether this member serves clients.
 const serveTimeout = 5 * time.Second
 
-// serving records whether the broker may direct processes that have no table to this
-// member.
+// serving records whether the broker may direct clients that have no shard table to this member.
 type serving struct {
 	wished atomic.Bool
 	mu     sync.Mutex // held while the broker is informed, so that the latest value is sent last
 }
 
-// announce sends the latest value to the broker, and waits for it. It reports false if the broker
-// may not know of it yet. A broker that refuses it knows.
+// announce sends the latest value of serving to the broker and waits for the answer. It reports
+// false if the broker may not have got the value. A refusal by the broker counts as got.
 func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,14 +274,14 @@ func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.L
 	return err == nil || try.Err() == nil
 }
 
-// stopLook is the interval at which StopHosting checks whether the shards are gone.
+// stopLook is the interval at which StopHosting checks whether the shards have left.
 const stopLook = 20 * time.Millisecond
 
-// StopHosting moves all shards of a type, with their state, to other members, and takes
-// no more: until its next start this node only calls the type. It returns nil when the
-// last shard has left and no calls wait here for one. If ctx ends first, it returns the
-// error of ctx, and the shards go on leaving. Another member must host the type. It may
-// be called again, and waits again.
+// StopHosting moves all shards of a type, with their state, to other members. From then on until
+// its next start this node takes no shards of the type and only calls it. Another member must host
+// the type. StopHosting returns nil when the last shard has left and no calls wait here for a shard
+// of the type. If ctx ends first, it returns the error of ctx, and the shards go on leaving; call
+// it again to wait on.
 func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
 	c := n.control
@@ -295,7 +295,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
 		return m.Address != n.driver.Local.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
 	}):
-		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
+		return fail(errors.New("no other Up member hosts the type (start one, or shut this node down)"))
 	}
 	k.Host.Stopped.Store(true)
 	c.loop.Post(c.member.HostingChanged)
@@ -305,7 +305,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return fail(fmt.Errorf("%w: its shards are still leaving (they go on; call it again to wait)", ctx.Err()))
+			return fail(fmt.Errorf("%w: shards of the type have not left yet (they go on leaving; call StopHosting again to wait)", ctx.Err()))
 		case <-n.driver.Stop:
 			return fail(n.driver.ErrClosed())
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 )
 
-// A storeProbe asks the store whether it answers, at most every probeEvery, or every
-// probeAgainAfter while it does not, and only when somebody asks for the node's health. The zero value is ready for use. It is safe for
-// concurrent use.
+// A storeProbe checks for the node's health whether the store answers. It asks the store only when
+// somebody asks for the health, and at most every probeEvery, or every probeAgainAfter while the
+// store does not answer. The zero value is ready for use. It is safe for concurrent use.
 type storeProbe struct {
 	mu      sync.Mutex
 	running bool
@@ -21,14 +21,14 @@ type storeProbe struct {
 	err     error
 }
 
-// A question to the store may take storePatience.
+// Bounds of the questions to the store. One question may take storePatience.
 const (
 	storePatience   = 2 * time.Second
 	probeEvery      = 5 * time.Second
 	probeAgainAfter = time.Second // while it does not answer
 )
 
-// ask asks the store on a goroutine of spawn, unless that was just done.
+// ask asks the store on a goroutine of spawn, unless a question is under way or was just asked.
 func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())
 	})
 }
 
-// said returns the fault of the store; "" if it has answered.
+// said returns the fault found by the last question, or "" if the store answered it.
 func (p *storeProbe) said(now time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +70,8 @@ func tenths(d time.Duration) time.Duration {
 	return (d + tenth - 1).Truncate(tenth)
 }
 
-// identifyStore reads by which identity the store is known, and announces it: members with
-// another store are refused.
+// identifyStore reads the identity of the store, and announces it to the cluster: a member with
+// another store is refused.
 func (n *Node) identifyStore(ctx context.Context) error {
 	if n.cfg.Store == nil {
 		return nil
@@ -86,9 +86,9 @@ func (n *Node) identifyStore(ctx context.Context) error {
 	return n.control.member.Prepare(controlSetup(n))
 }
 
-// watchStore looks whether the store is still the same when its connection has come back, perhaps
-// from another server. It ends the node if it is not: what the node wrote there would be missing
-// in the store of the others.
+// watchStore checks, each time the store's connection has come back, whether it leads to the same
+// store, because it may lead to another server. If the store is another one, watchStore ends the
+// node: the other members would not find there what the node writes.
 func (n *Node) watchStore() {
 	seen := durablehost.Outages(n.cfg.Store.Shards())
 	ticker := time.NewTicker(time.Second)
@@ -110,7 +110,7 @@ func (n *Node) watchStore() {
 		case err == nil:
 			seen = outages
 		case errors.Is(err, durablehost.ErrOtherStore):
-			n.stop(fmt.Errorf("node %s: %w (let Config.Store and all its servers lead to one store; natsstore.Config.Domain names that of a leaf node's hub)", n.cfg.Name, err))
+			n.stop(fmt.Errorf("node %s: %w (Config.Store must lead to the same store at all servers; behind a leaf node, set natsstore.Config.Domain to the hub's domain)", n.cfg.Name, err))
 			return
 		}
 	}

@@ -6,16 +6,15 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/node"
 )
 
-// ErrEscalated is the error of a node that a supervisor ended because of an entity's
-// error.
+// ErrEscalated is the error of a node that a supervisor ended because of an entity's error.
 var ErrEscalated = node.ErrEscalated
 
-// Supervise sets the function to decide about an entity after a failed turn. Its argument is the
-// error that the method returned, unchanged. For a panic or runtime.Goexit it is an [*EntityError]
-// with Panic set, which is ErrPanic to errors.Is. For a failed activation it is [ErrActivation]
-// with its cause. The caller gets its answer in any case. The function is called from many
-// goroutines; if it panics, the entity resumes. Default: every entity resumes, because its state
-// has no other copy. Members may differ.
+// Supervise sets the function that decides about an entity after a failed turn. The function's
+// argument is the error that the method returned, unchanged. For a panic or runtime.Goexit the
+// argument is an [*EntityError] with Panic set, for which errors.Is(err, ErrPanic) holds. For a
+// failed activation it is [ErrActivation] with its cause. The caller gets its answer in any case.
+// The function is called from many goroutines; if it panics, the entity resumes. By default every
+// entity resumes, because its state has no other copy. Members may differ.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
 	return func(s *hostSettings) {
 		s.Decide = nil
@@ -25,10 +24,10 @@ func Supervise(decide func(err error) SupervisorAction) HostOption {
 	}
 }
 
-// RestartBackoff sets how long an entity that [Supervise] restarts waits for its next
-// turn: first, then twice as long for each further failure, at most longest. It begins
-// with first again when the entity had no failure for twice the longest. A shard that
-// moves does not wait. Default 100ms to 10s, minimum 0. Members may differ.
+// RestartBackoff sets how long an entity that [Supervise] restarts waits for its next turn: first
+// after one failure, and twice as long after each further failure, up to longest. An entity without
+// a failure for twice longest begins with first again. A shard that moves does not wait. Default
+// 100ms to 10s, minimum 0. Members may differ.
 func RestartBackoff(first, longest time.Duration) HostOption {
 	return func(s *hostSettings) { s.Backoff, s.BackoffMost = first, longest }
 }
@@ -36,15 +35,16 @@ func RestartBackoff(first, longest time.Duration) HostOption {
 // A SupervisorAction is the decision of a supervisor about an entity whose turn failed.
 type SupervisorAction int
 
-// The actions of a supervisor, as the engine numbers them.
+// The actions of a supervisor, with the numbers of package node.
 const (
 	// ActionResume keeps the entity as it is.
 	ActionResume SupervisorAction = iota
-	// ActionRestart replaces the entity by a fresh one, as the factory makes it, without its
-	// state. Calls wait for the back-off (see [RestartBackoff]).
+	// ActionRestart replaces the entity by a new value from the factory, without its state. Calls
+	// wait for the back-off (see [RestartBackoff]).
 	ActionRestart
-	// ActionStop ends the entity as [Forget] does, including its stop hook. The next call
-	// begins a new one. A remembered entity also begins anew after RememberOptions.Backoff.
+	// ActionStop ends the entity as [Forget] does, including its stop hook. The next call begins a
+	// new entity. A remembered entity is also activated again, without a call, after
+	// RememberOptions.Backoff.
 	ActionStop
 	// ActionEscalate ends the node at once, without leaving; Node.Err returns [ErrEscalated] and
 	// the cause. Use it for errors after which the process as a whole cannot be trusted.

@@ -21,43 +21,42 @@ const (
 	MemberRemoved  = membership.Removed  // no longer a member; this incarnation cannot become one again
 )
 
-// A Member is one node of the cluster as another one sees it.
+// A Member is one node of the cluster as the node with this view sees it.
 type Member struct {
 	transport.Address              // name and incarnation; String is both
 	Status            MemberStatus // its stage between joining and removal
 	// Age numbers the members in the order in which they became Up: a lower number is
 	// older. It is 0 for a member that never was Up.
 	Age int
-	// Reachable reports whether the member can be heard. If not, Evidence names the
+	// Reachable reports whether the observing members hear the member. If not, Evidence names the
 	// reason.
 	Reachable bool
 	Evidence  string
 	Roles     []string // of its Config
-	// Hosts are the entity types that it hosts, in order.
+	// Hosts are the entity types that the member hosts, in order.
 	Hosts []string
 }
 
 // A ClusterView is the cluster as one node sees it at one moment.
 type ClusterView struct {
-	// Self is the node whose view this is, and Status is its stage: zero before it was
-	// admitted, MemberRemoved once it is no longer a member.
+	// Self is the node whose view this is, and Status is its stage: zero before the cluster
+	// admitted the node, MemberRemoved once it has left the cluster.
 	Self   transport.Address
 	Status MemberStatus
-	// Founder is the node that founded the cluster. It may have left since. It distinguishes two
-	// clusters of one name.
+	// Founder is the node that founded the cluster; it may have left since. Clusters of the same
+	// name differ in it.
 	Founder transport.Address
-	// Leader admits and removes members. It is zero if no member can.
+	// Leader is the member that admits and removes others. It is zero if no member can.
 	Leader transport.Address
-	// Converged reports whether all members agree, so that the leader can act. If not,
+	// Converged reports whether all members agree on the view, so that the leader can act. If not,
 	// Why has the reason.
 	Converged bool
 	Why       string
-	// Members are ordered from the oldest to the youngest; members that never were Up
-	// come last.
+	// Members are ordered from the oldest to the youngest; members that were never Up come last.
 	Members []Member
 }
 
-// Member returns the member with an address, and reports whether there is one.
+// Member returns the member with address a, and reports whether there is one.
 func (v ClusterView) Member(a transport.Address) (Member, bool) {
 	for _, m := range v.Members {
 		if m.Address == a {

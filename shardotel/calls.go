@@ -27,9 +27,9 @@ const (
 
 // Caller returns the interceptor of callers (shard.Config.Interceptors). It opens a span of kind
 // client, or producer for a tell, and records rpc.client.call.duration, with the outcome of the
-// call ("executed", "not executed" or "unknown") as rpc.response.status_code. A tell ends when it
-// is sent. The parent of a span is in the context, or else in the call's headers, as sent by a
-// caller of the gateway.
+// call ("executed", "not executed" or "unknown") as rpc.response.status_code. The span of a tell
+// ends when the tell is sent. The parent of a span is in the context or, for calls from the
+// gateway, in the call's headers.
 func (t *Telemetry) Caller() shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		kind := trace.SpanKindClient
@@ -55,10 +55,11 @@ func (t *Telemetry) Caller() shard.Interceptor {
 }
 
 // Host returns the interceptor of a hosted type (shard.Intercept). It opens a span of kind server,
-// or consumer for a tell, as a child of the caller's span: from the call's arrival at the host to
-// the moment when its answer may leave. The span of a call from the gateway also names its caller.
-// Its children are the spans "queue" (the wait for its turn), "turn" (with the calls of the method
-// as children), and for a durable type "commit" (the answer's wait for the store).
+// or consumer for a tell, as a child of the caller's span. It lasts from the call's arrival at the
+// host to the moment when the answer may be sent. The span of a call from the gateway also names
+// the caller. The span's children are the spans "queue" (the wait for its turn), "turn" (with the
+// calls of the method as children), and for a durable type "commit" (the answer's wait for the
+// store).
 //
 // It records rpc.server.call.duration of the turn, shardgen.call.queue.duration and
 // shardgen.call.commit.duration.
@@ -72,8 +73,8 @@ func (t *Telemetry) Host() shard.Interceptor {
 	}
 }
 
-// record records how a call ended and how long it took. An error that is none of the runtime's is
-// the entity's. Status is the outcome as the caller knows it; hosts leave it empty.
+// record records how a call ended and how long it took. An error that is not of the runtime counts
+// as the entity's. status is the outcome that the caller knows; hosts leave it empty.
 func (t *Telemetry) record(ctx context.Context, durations metric.Float64Histogram, span trace.Span, call shard.Info, took time.Duration, err error, status string) {
 	e := ending{kind: call.Kind, method: call.Method, status: status, tell: call.Tell}
 	if err != nil {
@@ -89,7 +90,7 @@ func (t *Telemetry) record(ctx context.Context, durations metric.Float64Histogra
 	}
 }
 
-// An ending is what the labels of a call's metrics are made of.
+// An ending has the values from which the labels of a call's metrics are made.
 type ending struct {
 	kind, method    string
 	status, problem string // "": none
@@ -107,7 +108,8 @@ func (e ending) attributes() []attribute.KeyValue {
 	return all
 }
 
-// labels returns the labels of a call's metrics. It keeps them, because there are few.
+// labels returns the labels of a call's metrics. It caches them, because there are few different
+// ones.
 func (t *Telemetry) labels(e ending) metric.MeasurementOption {
 	if known, ok := t.known.Load(e); ok {
 		return known.(metric.MeasurementOption)
@@ -117,14 +119,14 @@ func (t *Telemetry) labels(e ending) metric.MeasurementOption {
 	return labels
 }
 
-// ofCall are the attributes of a call for metrics.
+// ofCall returns the attributes of a call for metrics.
 func ofCall(call shard.Info) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		keySystem.String("shardgen"), keyMethod.String(call.Kind + "/" + call.Method), keyType.String(call.Kind), keyTell.Bool(call.Tell),
 	}
 }
 
-// ofSpan are the attributes of a call for spans.
+// ofSpan returns the attributes of a call for spans.
 func ofSpan(call shard.Info) []attribute.KeyValue {
 	return append(ofCall(call), keyEntity.String(call.ID))
 }

@@ -6,7 +6,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A carrier is the headers that a propagator writes and reads. Their keys are in lower case.
+// A carrier has the headers that a propagator writes and reads. Their keys are in lower case.
 type carrier map[string]string
 
 // headersOf returns the headers of a call.
@@ -32,8 +32,8 @@ func (c carrier) Keys() (keys []string) {
 	return keys
 }
 
-// put returns a context whose calls carry the headers. If they do not fit beside those that are
-// there, it returns ctx.
+// put returns a context whose calls carry the headers. If the headers do not fit beside those
+// already in ctx, it returns ctx.
 func (c carrier) put(ctx context.Context) (context.Context, error) {
 	with := ctx
 	for key, value := range c {

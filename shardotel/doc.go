@@ -1,5 +1,5 @@
 // Package shardotel reports calls and the state of nodes to OpenTelemetry. It is a module of its
-// own, so that programs without it do not depend on OpenTelemetry.
+// own, so that programs that do not import it do not depend on OpenTelemetry.
 //
 //	telemetry, err := shardotel.New(shardotel.Options{})
 //	…
@@ -7,13 +7,14 @@
 //	counter.HostCounter(node, newCounter, shard.Intercept(telemetry.Host()))
 //	stop, err := telemetry.Observe(node)
 //
-// [Telemetry.Caller] is for each process that calls, a node or a [shard.Conn], and
-// [Telemetry.Host] for each hosted type. Either works without the other. The trace of a call goes
-// with it in the headers traceparent, tracestate and baggage, near and far, in tells and through
-// the gateway; a method that makes calls with its own context continues the trace. The span of a call
-// at its host has children for its wait for the turn ("queue"), its turn, and the commit of a durable type.
+// [Telemetry.Caller] is for each process that calls, a node or a [shard.Conn], and [Telemetry.Host]
+// for each hosted type. Either works without the other. The headers traceparent, tracestate and
+// baggage of a call carry its trace: within a process and over the network, in tells and through
+// the gateway. If a method makes calls with its own context, they continue the trace. The span of a
+// call at its host has children for its wait for the turn ("queue"), its turn, and the commit of a
+// durable type.
 //
-// Interceptors cost: with them calls within one process are encoded and run on another
+// Interceptors have a cost: with them, calls within one process are encoded and run on another
 // goroutine. docs/costs.md has figures. Types without [Telemetry.Host], and processes without
 // [Telemetry.Caller], pay nothing.
 //

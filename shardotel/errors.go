@@ -7,8 +7,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// causes are the values of error.type for errors of the runtime, in the order in which they are
-// looked for.
+// causes are the values of error.type for errors of the runtime. They are tried in this order.
 var causes = []struct {
 	err  error
 	name string
@@ -37,14 +36,14 @@ var causes = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// entityError is error.type of an error returned by a method, and otherMethod is rpc.method of a
-// method unknown to the host.
+// entityError is the error.type of an error that a method returned. otherMethod is the rpc.method
+// of a method that the host does not know.
 const (
 	entityError = "entity"
 	otherMethod = "_OTHER"
 )
 
-// typeOf returns error.type: one of a small fixed set.
+// typeOf returns the label error.type of an error, one value of a small fixed set.
 func typeOf(err error) string {
 	for _, c := range causes {
 		if errors.Is(err, c.err) {

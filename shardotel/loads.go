@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// loads are the instruments for a node's [measure.Load].
+// loads are the instruments that report a node's [measure.Load].
 type loads struct {
 	buffer, limit                           metric.Int64Observable
 	refused, messages, downed               metric.Int64Observable
@@ -85,7 +85,7 @@ const (
 	moveGivenUp   = "given up"
 )
 
-// each reports counts by name, with the name as a label beside others.
+// each reports counts by name. The name is a label beside other labels.
 func each(out metric.Observer, o metric.Int64Observable, counts map[string]uint64, label attribute.Key, others ...attribute.KeyValue) {
 	for name, count := range counts {
 		all := append([]attribute.KeyValue{label.String(name)}, others...)

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// measures are the instruments for a [measure.Meter].
+// measures are the instruments that report what a [measure.Meter] gets.
 type measures struct {
 	pauses  metric.Float64Histogram
 	appends metric.Float64Histogram
@@ -59,7 +59,7 @@ func (s *measures) meter() measure.Meter {
 	}
 }
 
-// storeError is error.type of an append that the store has not confirmed.
+// storeError returns the label error.type for an append that the store has not confirmed.
 func storeError(err error) string {
 	for _, known := range []struct {
 		err  error
@@ -80,13 +80,13 @@ func storeError(err error) string {
 	return "_OTHER"
 }
 
-// numbers are the bounds of the histograms of counts, and sizes those of bytes.
+// numbers and sizes are the bucket bounds of the histograms: numbers of counts, and sizes of bytes.
 var (
 	numbers = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 	sizes   = []float64{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 )
 
-// counts makes a histogram of whole numbers.
+// counts returns a histogram of whole numbers.
 func counts(m metric.Meter, name, unit, about string, bounds []float64) (metric.Int64Histogram, error) {
 	h, err := m.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(bounds...))
 	if err != nil {

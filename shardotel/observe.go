@@ -35,12 +35,12 @@ const (
 //   - shardgen.process.live and shardgen.process.ready, each 1 or 0: [shard.Health]
 //   - shardgen.events by shardgen.reason: the process's Counters, such as "buffered", "forwarded",
 //     "retried", "refused", "tell lost" and "shards moved"
-//   - of a node also its members as it sees them, its messages of the membership, and its Load:
+//   - of a node also its view of the members, its membership messages, and its Load:
 //     shards, entities, waiting calls and moves by type; from its Measure come the durations of
 //     appends to the store and of the pauses of moves, and the sizes of batches
 //
 // docs/guide/metrics.md has all names and labels. A collection visits each entity of the process,
-// which takes some milliseconds for 100,000 of them. Observe fails if the meter refuses an
+// which takes some milliseconds for 100,000 entities. Observe fails if the meter refuses an
 // instrument.
 func (t *Telemetry) Observe(p Process) (stop func() error, err error) {
 	m := &maker{meter: t.meter}
@@ -101,7 +101,7 @@ func (m *maker) counter(name, unit, about string) metric.Int64Observable {
 	return m.made(c, name, err)
 }
 
-// An observer has the instruments of one process.
+// An observer has the instruments that report one process.
 type observer struct {
 	process Process
 	node    *shard.Node // the process, if it is a node
@@ -111,7 +111,7 @@ type observer struct {
 	load                 *loads
 }
 
-// observe is called at each collection.
+// observe reports the state of the process. It is called at each collection.
 func (o *observer) observe(_ context.Context, out metric.Observer) error {
 	health := o.process.Health()
 	out.ObserveInt64(o.live, one(health.Live))
@@ -126,7 +126,7 @@ func (o *observer) observe(_ context.Context, out metric.Observer) error {
 	return nil
 }
 
-// evidences are the values of shardgen.evidence of members that are not reachable.
+// evidences are the values of shardgen.evidence, for members that are not reachable.
 var evidences = []string{"silent", "cut", "gone"}
 
 func (o *observer) observeMembers(out metric.Observer) {
@@ -145,7 +145,7 @@ func (o *observer) observeMembers(out metric.Observer) {
 	}
 }
 
-// one is 1 for true.
+// one returns 1 for true and 0 for false.
 func one(b bool) int64 {
 	if b {
 		return 1

@@ -10,10 +10,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// name is that of the tracer and the meter.
+// name is the name of the tracer and of the meter.
 const name = "github.com/shardgen/shardgen/shardotel"
 
-// Options configure a Telemetry. Fields that are nil are OpenTelemetry's global ones.
+// Options configure a Telemetry. A nil field means OpenTelemetry's global one.
 type Options struct {
 	Tracers    trace.TracerProvider
 	Meters     metric.MeterProvider
@@ -32,8 +32,8 @@ type Telemetry struct {
 	known      sync.Map // of labels by ending
 }
 
-// buckets are the bounds of the histograms in seconds. Calls within one process are shorter
-// than the smallest bucket of the semantic conventions.
+// buckets are the bounds of the histograms, in seconds. They begin below the buckets of the
+// semantic conventions, because calls within one process are shorter than the smallest of those.
 var buckets = []float64{
 	0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 }
@@ -66,7 +66,7 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// seconds makes a histogram of durations.
+// seconds returns a histogram of durations.
 func seconds(m metric.Meter, name, about string) (metric.Float64Histogram, error) {
 	h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(buckets...))
 	if err != nil {

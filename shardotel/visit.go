@@ -10,7 +10,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A visit is one call at its host.
+// A visit is one call at its host, with its spans.
 type visit struct {
 	t      *Telemetry
 	call   shard.Info
@@ -20,7 +20,7 @@ type visit struct {
 	turn   trace.Span // nil: the trace is not sampled
 }
 
-// visit begins the spans of a call whose turn begins.
+// visit begins the spans of a call when the call's turn begins.
 func (t *Telemetry) visit(ctx context.Context, call shard.Info, begin time.Time) *visit {
 	if call.Arrived.IsZero() || call.Arrived.After(begin) {
 		call.Arrived = begin
@@ -42,8 +42,8 @@ func (t *Telemetry) visit(ctx context.Context, call shard.Info, begin time.Time)
 	return v
 }
 
-// ended ends the span of the turn begun at begin, and the whole span when the store has its
-// changes.
+// ended ends the span of the turn that began at begin. The call's span ends later, when the store
+// has the turn's changes.
 func (v *visit) ended(begin time.Time, err error) {
 	now := time.Now()
 	if v.turn != nil {
@@ -55,8 +55,8 @@ func (v *visit) ended(begin time.Time, err error) {
 	}
 }
 
-// committed ends the call's spans when its answer may leave. The turn ended at that time, and failed
-// is not nil where the store may not have its changes.
+// committed ends the call's spans when its answer may be sent. The turn ended at since. failed is
+// not nil if the store may not have the turn's changes.
 func (v *visit) committed(since time.Time, failed error) {
 	now := time.Now()
 	e := ending{kind: v.call.Kind, method: v.call.Method, tell: v.call.Tell}

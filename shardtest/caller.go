@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// A Caller stands in for a cluster in unit tests of entities that call others: clients made
-// with it call plain structs of the test, on the caller's goroutine. It records the calls. It is
-// safe for concurrent use; the entities are called as the test calls them, not one at a time.
+// A Caller replaces a cluster in unit tests of entities that call other entities: clients made with
+// it call plain structs of the test, on the caller's goroutine. It records the calls. It is safe
+// for concurrent use, but it does not make an entity's calls run one at a time.
 //
 //	auctions := shardtest.NewCaller()
 //	auctions.Put("Auction", "vase", &auction.Auction{High: 50, Bidder: "bob"})
@@ -26,7 +26,7 @@ type Caller struct {
 
 var _ shard.Caller = (*Caller)(nil)
 
-// An entityKey names an entity of a test.
+// An entityKey identifies an entity of a test.
 type entityKey struct{ kind, id string }
 
 // A Call is a call that was made through a Caller.
@@ -35,7 +35,7 @@ type Call struct {
 	Tell             bool // it was one-way: nothing ran
 }
 
-// String reads like "User/ann.Deposit".
+// String returns a text such as "User/ann.Deposit".
 func (c Call) String() string {
 	if c.Tell {
 		return fmt.Sprintf("tell %s/%s.%s", c.Kind, c.ID, c.Method)
@@ -43,22 +43,22 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s/%s.%s", c.Kind, c.ID, c.Method)
 }
 
-// NewCaller returns a Caller without entities: asks fail with ErrNoHost and outcome
-// NotExecuted, and tells are only recorded.
+// NewCaller returns a Caller without entities. An ask of an entity that it does not have fails with
+// ErrNoHost and outcome NotExecuted; tells are only recorded.
 func NewCaller() *Caller {
 	return &Caller{entities: map[entityKey]any{}, failures: map[entityKey]error{}}
 }
 
-// Put makes asks of an entity run on a struct: entity must be a pointer to the struct of that
-// type. id is as on the wire; that of a singleton is "singleton".
+// Put makes asks of an entity run on entity, a pointer to a struct of the kind's type. id is the
+// wire form of the entity's id; for a singleton it is "singleton".
 func (c *Caller) Put(kind, id string, entity any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entities[entityKey{kind, id}] = entity
 }
 
-// Fail makes asks and tells to an entity fail with err, until it is called with nil. Callers
-// get err in a shard.CallError with that outcome. Nothing runs.
+// Fail makes asks and tells to an entity fail with err, until Fail is called with a nil err.
+// Callers get err in a shard.CallError with the given outcome. No method runs.
 func (c *Caller) Fail(kind, id string, outcome shard.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *Caller) Calls() []Call {
 	return slices.Clone(c.calls)
 }
 
-// note records a call and returns its entity, or an error if there is none.
+// note records a call and returns the called entity, or an error if the test has none.
 func (c *Caller) note(call Call) (entity any, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,16 +93,16 @@ func (c *Caller) note(call Call) (entity any, err error) {
 	return entity, nil
 }
 
-// ShardInvoker is for generated code.
+// ShardInvoker is called by generated code only.
 func (c *Caller) ShardInvoker(k codegen.Kind) codegen.Invoker { return &invoker{c, k} }
 
-// An invoker makes the calls of one type.
+// An invoker makes the calls to the entities of one type.
 type invoker struct {
 	caller *Caller
 	kind   codegen.Kind
 }
 
-// Begin has the generated code call the struct.
+// Begin returns a turn on the test's struct, so that generated code calls the struct directly.
 func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (codegen.Turn, error) {
 	if err := r.Err(); err != nil {
 		return codegen.Turn{}, i.Failed(r, method, false, err)
@@ -117,10 +117,11 @@ func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string, _ bo
 	return codegen.Turn{Entity: entity, Context: &turn{Context: ctx, kind: i.kind.Name, id: r.ID}}, nil
 }
 
-// Check returns nil.
+// Check returns nil, because every call can be sent.
 func (i *invoker) Check(context.Context, *codegen.Ref, string) error { return nil }
 
-// Do is called where the entity is of another type than the code was generated for.
+// Do returns an error. It is called if the entity is not of the type for which the code was
+// generated.
 func (i *invoker) Do(_ context.Context, r *codegen.Ref, method string, _ []byte) ([]byte, error) {
 	return nil, i.Failed(r, method, false, fmt.Errorf("%w: the value given to Put is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
 }
@@ -143,7 +144,7 @@ func (c *Caller) failing(kind, id string) bool {
 	return c.failures[entityKey{kind, id}] != nil
 }
 
-// Failed returns the caller's error.
+// Failed returns the caller's error for a failed call.
 func (i *invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	outcome := shard.NotExecuted
 	if ran {
@@ -152,10 +153,10 @@ func (i *invoker) Failed(r *codegen.Ref, method string, ran bool, err error) err
 	return &shard.CallError{Kind: i.kind.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
 }
 
-// Kept returns nil.
+// Refs returns nil: references are not cached.
 func (i *invoker) Refs() *codegen.RefCache { return nil }
 
-// Hash checks the id. A plain struct needs no hash.
+// Hash checks the id and returns 0, because a plain struct needs no hash.
 func (i *invoker) Hash(id string) (hash uint64, err error) { return 0, codegen.CheckID(id) }
 
 // A turn is the context of a method that runs on a struct of the test.
@@ -164,10 +165,11 @@ type turn struct {
 	kind, id string
 }
 
-// Value returns nil: a method does not see the values of its caller's context.
+// Value returns nil, because a method does not see the values of its caller's context.
 func (t *turn) Value(any) any { return nil }
 
-// End returns the method's error as callers of a cluster get it. A panic goes on.
+// End returns the method's error in the form that callers in a cluster get. It does not recover a
+// panic.
 func (t *turn) End(method string, panicked any, err error) error {
 	if panicked != nil {
 		panic(panicked)

@@ -17,11 +17,12 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// clientName is the name of the cluster's client, for faults too.
+// clientName is the name of the cluster's client, also for the methods that set faults.
 const clientName = "client"
 
-// A Cluster is some nodes in this process, with a broker, a store and a client. A method documented
-// to fail the test must be called on the test's goroutine; the others may be called on any.
+// A Cluster is a number of nodes in this process, with a broker, a store and a client. A method
+// that may fail the test, as its comment says, must be called on the test's goroutine; other
+// methods may be called on any goroutine.
 type Cluster struct {
 	t       testing.TB
 	options options
@@ -41,9 +42,9 @@ type Cluster struct {
 	paused map[string]time.Time // until when
 }
 
-// Run runs a test of a cluster in virtual time: in a bubble of testing/synctest, with the
-// cluster that [New] returns. When test has returned, the nodes are closed and Run looks for goroutines that
-// are left. As in every bubble, test must not call t.Run, t.Parallel or t.Deadline.
+// Run runs a test of a cluster in virtual time: it calls test in a bubble of testing/synctest, with
+// the cluster that [New] returns. When test has returned, Run closes the nodes and fails the test
+// if goroutines are left. As in every bubble, test must not call t.Run, t.Parallel or t.Deadline.
 func Run(t *testing.T, test func(t *testing.T, c *Cluster), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,9 +53,9 @@ func Run(t *testing.T, test func(t *testing.T, c *Cluster), opts ...Option) {
 	})
 }
 
-// New starts a cluster: in virtual time inside a bubble of testing/synctest, else in real time.
-// When the test ends, the nodes are closed, and goroutines that are left in the bubble fail the
-// test. New fails the test if a node does not start.
+// New starts a cluster: in virtual time inside a bubble of testing/synctest, otherwise in real
+// time. It fails the test if a node does not start. When the test ends, the nodes are closed, and
+// goroutines that are left in the bubble fail the test.
 func New(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
 	o := options{nodes: 3}
@@ -82,21 +83,23 @@ func New(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// Seed returns the seed.
+// Seed returns the seed of the cluster's random choices.
 func (c *Cluster) Seed() uint64 { return c.seed }
 
-// Rand returns random numbers that the seed draws, for the test's goroutine.
+// Rand returns a source of random numbers with the cluster's seed. Only the test's goroutine may
+// use it.
 func (c *Cluster) Rand() *rand.Rand { return c.random }
 
-// Broker returns the broker, for faults that Cluster has no method for. Its path from Any to
-// Any has the delays of [Latency].
+// Broker returns the broker, for faults without a method of Cluster. The delays of [Latency] are
+// set on its path from Any to Any.
 func (c *Cluster) Broker() *memory.Broker { return c.broker }
 
-// Store returns the server of the store, for its faults. Each process has a client of its own.
+// Store returns the server of the store, for its faults. Each process has its own client of the
+// server.
 func (c *Cluster) Store() *memorystore.Server { return c.store }
 
-// Client returns a connection from outside, which it makes at the first call; its name is
-// "client". It follows events, too. Client fails the test if no member serves it.
+// Client returns a connection from a process that is not a member, named "client". The first call
+// makes it. It can also follow events. Client fails the test if no member serves the connection.
 func (c *Cluster) Client() *shard.Conn {
 	c.t.Helper()
 	if c.client != nil {
@@ -112,7 +115,7 @@ func (c *Cluster) Client() *shard.Conn {
 	return conn
 }
 
-// Node returns the node of that name, in its latest life. It fails the test if there was none.
+// Node returns the node of that name, as it was started last. It fails the test if there was none.
 func (c *Cluster) Node(name string) *shard.Node {
 	c.t.Helper()
 	p := c.process(name)
@@ -128,7 +131,7 @@ func (c *Cluster) process(name string) *process {
 	return c.nodes[name]
 }
 
-// storeOf returns the store's client of a process; nil if there was none of that name.
+// storeOf returns the store's client of a process, or nil if there was no process of that name.
 func (c *Cluster) storeOf(name string) *memorystore.Client {
 	if name == clientName {
 		return c.reads
@@ -139,7 +142,7 @@ func (c *Cluster) storeOf(name string) *memorystore.Client {
 	return nil
 }
 
-// Running returns the names of the nodes that have been started and have not ended, in order.
+// Running returns the names of the running nodes, in order.
 func (c *Cluster) Running() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +156,8 @@ func (c *Cluster) Running() []string {
 	return names
 }
 
-// Start starts a new or ended node and waits until it is Up. It fails the test if the node runs
-// already or does not become Up.
+// Start starts a new node, or one that has ended, and waits until it is Up. It fails the test if
+// the node already runs or does not become Up.
 func (c *Cluster) Start(name string) {
 	c.t.Helper()
 	ctx, cancel := bounded(c.t)
@@ -178,7 +181,7 @@ func (c *Cluster) start(ctx context.Context, name string) error {
 	c.mu.Lock()
 	if c.nodes[name].running() {
 		c.mu.Unlock()
-		return fmt.Errorf("start node %s: it runs (Restart ends it first)", name)
+		return fmt.Errorf("start node %s: the node already runs (use Restart)", name)
 	}
 	c.nodes[name] = p
 	c.mu.Unlock()
@@ -201,9 +204,9 @@ func (c *Cluster) config(name string, s *memorystore.Client) shard.Config {
 	return cfg
 }
 
-// Kill ends a node like SIGKILL: nothing unsent or unstored gets out, and the others notice its
-// end. Methods that run at the node see the end of their contexts; Kill waits for them, at most
-// five seconds. It does nothing to a node that has ended.
+// Kill ends a node like SIGKILL: nothing more is sent or stored, and the other nodes detect its
+// end. The contexts of methods that run at the node end; Kill waits for these methods, at most five
+// seconds. It does nothing if the node has ended.
 func (c *Cluster) Kill(name string) {
 	p := c.process(name)
 	if !p.running() {
@@ -214,7 +217,7 @@ func (c *Cluster) Kill(name string) {
 	_ = p.node.Close() // it is always nil
 }
 
-// Shutdown has a node leave in order. It fails the test if that is not possible.
+// Shutdown makes a node leave in order. It fails the test if the node cannot.
 func (c *Cluster) Shutdown(name string) {
 	c.t.Helper()
 	ctx, cancel := bounded(c.t)
@@ -224,7 +227,7 @@ func (c *Cluster) Shutdown(name string) {
 	}
 }
 
-// Restart kills a node, if it runs, and starts it again under its name. It fails the test if
+// Restart kills a node, if it runs, and starts it again under the same name. It fails the test if
 // the node does not become Up.
 func (c *Cluster) Restart(name string) {
 	c.t.Helper()
@@ -232,9 +235,10 @@ func (c *Cluster) Restart(name string) {
 	c.Start(name)
 }
 
-// Pause has a node stand still for d, seen from outside: its messages, those to it, and its
-// operations of the store arrive afterwards. Its own clock goes on. Pause returns at once.
-// Overlapping pauses of one node end with the last one. Mend ends them all.
+// Pause makes a node stand still for d, as other processes see it: messages from and to the node,
+// and its operations of the store, arrive only afterwards. The node's own clock goes on. Pause
+// returns at once. If pauses of a node overlap, the node goes on after the last. Mend ends all
+// pauses.
 func (c *Cluster) Pause(name string, d time.Duration) {
 	c.broker.Hold(memory.Path{From: name, To: memory.Any})
 	c.broker.Hold(memory.Path{From: memory.Any, To: name})
@@ -254,7 +258,7 @@ func (c *Cluster) Pause(name string, d time.Duration) {
 	})
 }
 
-// pauseLeft returns how long a node's pause goes on; 0 or less means that it has none.
+// pauseLeft returns how much longer a node's pause lasts; 0 or less means that the node has none.
 func (c *Cluster) pauseLeft(name string) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,14 +277,15 @@ func (c *Cluster) resume(name string) {
 	c.broker.Release(memory.Path{From: memory.Any, To: name})
 }
 
-// Cut loses all messages between two processes, both ways, until Mend. The client's name is
-// "client".
+// Cut makes messages between two processes be lost in both directions, until Mend. The client's
+// name is "client".
 func (c *Cluster) Cut(a, b string) {
 	c.broker.Cut(memory.Path{From: a, To: b})
 	c.broker.Cut(memory.Path{From: b, To: a})
 }
 
-// Isolate cuts a node off from everybody, itself and the store included, until Mend.
+// Isolate cuts a node off from all processes, from the store, and from messages to itself, until
+// Mend.
 func (c *Cluster) Isolate(name string) {
 	c.broker.Cut(memory.Path{From: name, To: memory.Any})
 	c.broker.Cut(memory.Path{From: memory.Any, To: name})
@@ -289,7 +294,7 @@ func (c *Cluster) Isolate(name string) {
 	}
 }
 
-// Partition cuts the named processes off from all others, which keep the store, until Mend.
+// Partition cuts the named processes off from all other processes and from the store, until Mend.
 func (c *Cluster) Partition(names ...string) {
 	inside := map[string]bool{}
 	for _, name := range names {
@@ -318,7 +323,7 @@ func (c *Cluster) Mend() {
 	}
 }
 
-// join ends an isolation of a node, and its pause.
+// join ends the isolation and the pause of a node.
 func (c *Cluster) join(name string) {
 	c.resume(name)
 	c.broker.Mend(memory.Path{From: name, To: memory.Any})
@@ -328,7 +333,7 @@ func (c *Cluster) join(name string) {
 	}
 }
 
-// processes returns the names of all nodes that were ever started, and the client's.
+// processes returns the names of all nodes that were ever started, and of the client.
 func (c *Cluster) processes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -339,9 +344,9 @@ func (c *Cluster) processes() []string {
 	return names
 }
 
-// Home returns the name of the node where an entity lives, of which kind is the type's name.
-// Shards get homes when an entity of their type is first called. Home waits while the entity
-// has none, or one that has ended, and fails the test after ten minutes.
+// Home returns the name of the node where an entity lives; kind is the name of its type. The shards
+// of a type get homes when an entity of the type is first called. Home waits while the entity has
+// no home, or a home that has ended. It fails the test after ten minutes.
 func (c *Cluster) Home(kind, id string) (name string) {
 	c.t.Helper()
 	await(c.t, fmt.Sprintf("%s/%s has a home", kind, id), func() (err error) {
@@ -351,8 +356,8 @@ func (c *Cluster) Home(kind, id string) (name string) {
 	return name
 }
 
-// Move moves the shard of an entity to a node, and waits until the entity lives there. The
-// shard stays there as long as the node runs. Move fails the test after ten minutes.
+// Move moves the shard of an entity to a node, and waits until the entity lives there. The shard
+// stays as long as that node runs. Move fails the test after ten minutes.
 func (c *Cluster) Move(kind, id, node string) {
 	c.t.Helper()
 	ctx, cancel := bounded(c.t)
@@ -371,12 +376,12 @@ func (c *Cluster) Move(kind, id, node string) {
 			}
 		}
 		now, err := locate(c, kind, id)
-		return errors.Join(err, fmt.Errorf("it lives at %q: %s", now.Node, now.Why))
+		return errors.Join(err, fmt.Errorf("the entity lives at %q: %s", now.Node, now.Why))
 	})
 }
 
-// Advance lets d pass. In virtual time it then waits until nothing can happen any more before
-// more time passes; the nodes go on meanwhile, so a day takes over a minute of real time.
+// Advance lets d pass. In virtual time it then waits until every goroutine waits for more time to
+// pass. The nodes go on meanwhile, so a day takes over a minute of real time.
 func (c *Cluster) Advance(d time.Duration) {
 	time.Sleep(d)
 	if c.virtual {
@@ -384,8 +389,8 @@ func (c *Cluster) Advance(d time.Duration) {
 	}
 }
 
-// Until waits until done returns true, which it asks every 10 ms. It fails the test, naming the
-// condition, after ten minutes.
+// Until calls done every 10 ms until it returns true. After ten minutes it fails the test, and
+// names the condition as what.
 func (c *Cluster) Until(what string, done func() bool) {
 	c.t.Helper()
 	why := fmt.Errorf("condition not met after %v", patience)
@@ -397,8 +402,8 @@ func (c *Cluster) Until(what string, done func() bool) {
 	})
 }
 
-// Settle waits until all running nodes are Up and agree about it, and no shard has been moving
-// for a second. It fails the test after ten minutes, with the reason.
+// Settle waits until all running nodes are Up and agree on that, and no shard has moved for a
+// second. After ten minutes it fails the test, with the reason.
 func (c *Cluster) Settle() {
 	c.t.Helper()
 	moves, since := uint64(0), time.Time{}
@@ -414,11 +419,11 @@ func (c *Cluster) Settle() {
 	})
 }
 
-// Storm has faults happen for d, which the seed draws: those named, or all there are. It takes
-// fewer than half of the nodes away at one time, or one where there are at most two. The test's log
-// has each fault. Storm returns when all faults have ended and all nodes that ran before run again.
-// Run callers in goroutines of the test for them to meet the faults. It fails the test if a node
-// does not become Up.
+// Storm makes faults happen for d. The seed draws them, from the kinds in faults or from all kinds.
+// At any time fewer than half of the nodes are away, or at most one node in a cluster of one or
+// two. The test's log has each fault. Storm returns when all faults have ended and all nodes that
+// ran before run again. Run callers in goroutines of the test, so that their calls meet the faults.
+// Storm fails the test if a node does not become Up.
 func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	c.t.Helper()
 	if len(faults) == 0 {
@@ -450,7 +455,7 @@ func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	}
 }
 
-// end closes everything, and looks for goroutines that are left.
+// end closes all processes of the cluster, and fails the test if goroutines are left.
 func (c *Cluster) end() {
 	c.t.Helper()
 	defer c.log.close()
@@ -469,13 +474,13 @@ func (c *Cluster) end() {
 	}
 }
 
-// A process is one life of a node.
+// A process is one start of a node.
 type process struct {
 	node  *shard.Node
 	store *memorystore.Client
 }
 
-// running reports whether the node has not ended. P may be nil.
+// running reports whether the node has not ended. p may be nil.
 func (p *process) running() bool {
 	if p == nil {
 		return false
@@ -502,8 +507,8 @@ func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 	return at, err
 }
 
-// home returns the node at which the entity's shard is active. If no node or several have it, home
-// returns the home in the table of the first node that answers.
+// home returns the node at which the entity's shard is active. If no node or several nodes have it
+// active, home returns the home in the table of the first node that answers.
 func home(c *Cluster, kind, id string) (string, error) {
 	at, err := locate(c, kind, id)
 	if err != nil {
@@ -540,7 +545,8 @@ func bounded(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), patience)
 }
 
-// await waits until done returns nil, and fails the test with its last error.
+// await calls done until it returns nil. When the patience is over, it fails the test with done's
+// last error.
 func await(t testing.TB, what string, done func() error) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(look) {

@@ -8,10 +8,11 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A History records calls, with their order in time and their outcomes. A check then decides
-// whether they could have run one after another: each at most once, and each answered one exactly
-// once. Checkers of linearizability, such as porcupine, take its operations. I describes a call and
-// O its results. The zero History is empty and ready. It is safe for concurrent use.
+// A History records calls, with their order in time and their outcomes. A checker of
+// linearizability, such as porcupine, takes its operations and decides whether the calls could have
+// run one after another: each call at most once, and each answered call exactly once. I describes a
+// call and O its results. The zero History is empty and ready for use. It is safe for concurrent
+// use.
 type History[I, O any] struct {
 	mu         sync.Mutex
 	clock      int64
@@ -23,13 +24,14 @@ type Operation[I, O any] struct {
 	In  I
 	Out O     // of a call without an error
 	Err error // the caller's
-	// Begin and End number the begins and ends of all calls of the history: a call that ended
-	// before another began has the lower ones. End is 0 for a call that has not ended.
+	// Begin and End number the begins and ends of all calls of the history, in the order of time.
+	// So if a call ended before another began, its End is below the other's Begin. End is 0 for a
+	// call that has not ended.
 	Begin, End int64
 }
 
-// Outcome reports whether the call ran. A call that has not ended, or with an error from elsewhere,
-// has an unknown outcome.
+// Outcome reports whether the call ran. It is unknown for a call that has not ended, or whose error
+// is not that of a call.
 func (o Operation[I, O]) Outcome() shard.Outcome {
 	var own *shard.CallError
 	var entity *shard.EntityError
@@ -42,7 +44,7 @@ func (o Operation[I, O]) Outcome() shard.Outcome {
 	return shard.Unknown
 }
 
-// Call makes a call and records it. It returns the results of call.
+// Call makes a call, records it, and returns its results.
 func (h *History[I, O]) Call(in I, call func() (O, error)) (O, error) {
 	h.mu.Lock()
 	h.clock++
@@ -65,7 +67,7 @@ func (h *History[I, O]) Operations() []Operation[I, O] {
 	return slices.Clone(h.operations)
 }
 
-// Count returns how many calls had each outcome.
+// Count returns the number of calls with each outcome.
 func (h *History[I, O]) Count() map[shard.Outcome]int {
 	count := map[shard.Outcome]int{}
 	for _, o := range h.Operations() {

@@ -12,11 +12,11 @@ import (
 // leakPatience is how long, in virtual time, goroutines may take to end after the test.
 const leakPatience = 30 * time.Second
 
-// bubbleOf finds the bubble in the first line of a goroutine's stack.
+// bubbleOf matches the name of the bubble in the first line of a goroutine's stack.
 var bubbleOf = regexp.MustCompile(`^goroutine \d+ \[.*(synctest bubble \d+)`)
 
-// leaked returns the stacks of the goroutines in this bubble, this one and the one that
-// runs the bubble aside. It waits until there are none, at most leakPatience.
+// leaked returns the stacks of the goroutines in this bubble, except this goroutine and the one
+// that runs the bubble. It waits until there are none, at most leakPatience.
 func leaked() (left []string) {
 	for end := time.Now().Add(leakPatience); ; time.Sleep(time.Second) {
 		synctest.Wait()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A testLog writes the nodes' logs to the test's output, with the time since the test began.
-// What comes after the test is dropped.
+// A testLog writes the nodes' logs to the test's output, with the time since the test began. Lines
+// written after the test are dropped.
 type testLog struct {
 	begin  time.Time
 	mu     sync.Mutex

@@ -24,35 +24,35 @@ type options struct {
 	least, most time.Duration
 }
 
-// Nodes sets the number of nodes started by New. They are named n1, n2 and so on in the order of
-// their age. Default 3; 0 starts none.
+// Nodes sets the number of nodes that New starts. They are named n1, n2 and so on, from the oldest
+// to the youngest. Default 3; 0 starts none.
 func Nodes(n int) Option { return func(o *options) { o.nodes = n } }
 
-// Host adds a function that is called for each node before it starts, and calls HostX for the
-// types under test. There may be any number of them.
+// Host adds a function that is called for each node before the node starts. It should call HostX
+// for the types under test. The option may be given several times.
 func Host(host func(*shard.Node) error) Option {
 	return func(o *options) { o.host = append(o.host, host) }
 }
 
-// Config adds a function that changes each config before its use: of the nodes, and of the client, named
-// "client". Name, Transport and Store are set already: each process has a client of the cluster's store of
-// its own, the client to follow events.
+// Config adds a function that changes the config of each node, and of the client named "client",
+// before its use. Name, Transport and Store are already set. Each process has its own client of the
+// cluster's store; that of the client is for following events.
 func Config(tune func(*shard.Config)) Option {
 	return func(o *options) { o.tune = append(o.tune, tune) }
 }
 
-// Seed sets the seed. Default: the environment variable SHARDTEST_SEED, and a random one
-// without it.
+// Seed sets the seed. Default: the environment variable SHARDTEST_SEED or, if it is not set, a
+// random seed.
 func Seed(seed uint64) Option { return func(o *options) { o.seed = &seed } }
 
-// Latency sets how long each message is on its way, from least to most; the seed draws how
-// long. Messages between two processes keep their order. Default: messages arrive at once, so
-// that a call through three nodes takes no virtual time, and nothing happens in its middle.
+// Latency sets how long each message is on its way: a duration from least to most that the seed
+// draws. Messages between two processes keep their order. Default: messages arrive at once. Then a
+// call through three nodes takes no virtual time, so no fault can happen in its middle.
 func Latency(least, most time.Duration) Option {
 	return func(o *options) { o.least, o.most = least, most }
 }
 
-// theSeed returns the seed of the option, of the environment, or a random one.
+// theSeed returns the seed of the option, else of the environment, else a random one.
 func (o *options) theSeed() (uint64, error) {
 	text := os.Getenv(SeedVariable)
 	switch {

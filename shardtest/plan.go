@@ -10,7 +10,7 @@ import (
 // A Fault is a kind of fault that a storm may have.
 type Fault int
 
-// The faults of a storm.
+// The kinds of faults in a storm.
 const (
 	Kills         Fault = iota // a node is killed, and started again
 	Departures                 // a node leaves in order, and is started again
@@ -28,7 +28,7 @@ var faultNames = [...]string{"kill", "departure", "pause", "cut", "isolation", "
 // String names the fault.
 func (f Fault) String() string { return faultNames[f] }
 
-// allFaults are those of a storm that names none.
+// allFaults are the kinds used by a storm that names none.
 var allFaults = []Fault{Kills, Departures, Pauses, Cuts, Isolations, Losses, Moves, BrokerOutages, StoreOutages}
 
 // A step is one fault of a storm.
@@ -70,7 +70,7 @@ func plan(r *rand.Rand, names []string, d time.Duration, faults []Fault) (steps 
 	return slices.Clip(steps)
 }
 
-// away reports whether the node is out of the others' reach during the fault.
+// away reports whether other nodes cannot reach the node during the fault.
 func (f Fault) away() bool {
 	return f == Kills || f == Departures || f == Pauses || f == Isolations
 }

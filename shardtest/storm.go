@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// A storm is a number of faults under way.
+// A storm runs the faults of one call of [Cluster.Storm].
 type storm struct {
 	cluster *Cluster
 	begin   time.Time
@@ -28,8 +28,8 @@ func (s *storm) note(err error) {
 	}
 }
 
-// take reserves a node, and reports false if it is reserved already. With limited, it also refuses
-// when as many nodes are away as may be away at one time.
+// take reserves a node for a fault, and reports false if the node is already reserved. If limited
+// is set, it also refuses while the largest allowed number of nodes is away.
 func (s *storm) take(name string, limited bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *storm) giveBack(name string) {
 	delete(s.away, name)
 }
 
-// revive starts the nodes again that the others have removed.
+// revive starts the nodes again that the other members have removed.
 func (s *storm) revive(ctx context.Context) {
 	for _, name := range s.names {
 		if !s.cluster.process(name).running() && s.take(name, false) {
@@ -58,7 +58,7 @@ func (s *storm) revive(ctx context.Context) {
 	}
 }
 
-// run does one step, from its begin to its end.
+// run runs one fault, from its begin to its end.
 func (s *storm) run(ctx context.Context, at step) error {
 	c, all := s.cluster, memory.Path{From: memory.Any, To: memory.Any}
 	switch at.fault {
@@ -100,11 +100,10 @@ func (s *storm) run(ctx context.Context, at step) error {
 	return nil
 }
 
-// retry is the time between two attempts to start a node, and bounds an order to move a shard.
+// retry is the pause between two attempts to start a node, and bounds a request to move a shard.
 const retry = 2 * time.Second
 
-// again starts a node that has ended. It tries again where the faults of the storm prevent
-// the start.
+// again starts a node that has ended. It tries again if faults of the storm prevent the start.
 func (s *storm) again(ctx context.Context, name string) error {
 	for {
 		err := s.cluster.start(ctx, name)
@@ -115,8 +114,8 @@ func (s *storm) again(ctx context.Context, name string) error {
 	}
 }
 
-// move requests another home for one of the shards that the nodes have. A storm may end
-// before the request is confirmed.
+// move requests another home for one of the nodes' shards. The storm may end before the request is
+// confirmed.
 func (s *storm) move(ctx context.Context, at step) {
 	node := s.cluster.process(at.node)
 	if !node.running() {

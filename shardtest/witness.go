@@ -9,10 +9,10 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A Witness watches the turns of entities at all nodes of a test. It fails the test when two turns
-// of one entity run at once, wherever they run, and counts turns. A turn whose context has ended
-// may still run beside the next one, as the method of a killed node does in a test: a method
-// must not go on then, and the Witness does not count it as running.
+// A Witness watches the turns of entities at all nodes of a test. It counts turns, and fails the
+// test when two turns of one entity run at the same time, at one node or at two. A turn whose
+// context has ended is not counted as running, because in a test a killed node's method may still
+// run beside the entity's next turn. Such a method must do nothing more.
 //
 //	w := shardtest.NewWitness(t)
 //	host := func(n *shard.Node) error { return counter.HostCounter(n, newCounter, w.Watch()) }
@@ -25,29 +25,29 @@ type Witness struct {
 	turns   map[entityKey]int
 }
 
-// watched is a turn that has begun.
+// watched is a turn that has begun and not ended.
 type watched struct {
 	ctx    context.Context
 	method string
 }
 
-// NewWitness returns a Witness that has seen nothing.
+// NewWitness returns a Witness that has seen no turns.
 func NewWitness(t testing.TB) *Witness {
 	return &Witness{t: t, running: map[entityKey][]*watched{}, turns: map[entityKey]int{}}
 }
 
-// Watch returns the option of HostX that shows the turns of the type to w. With it, calls within one
-// process are encoded and run on another goroutine ([shard.Intercept]).
+// Watch returns the option of HostX by which w watches the turns of the type. With it, calls within
+// one process are encoded and run on another goroutine ([shard.Intercept]).
 func (w *Witness) Watch() shard.HostOption { return shard.Intercept(w.intercept) }
 
-// Turns returns how many turns the entity has begun, at all nodes, since NewWitness.
+// Turns returns how many turns of the entity have begun, at all nodes, since NewWitness.
 func (w *Witness) Turns(kind, id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.turns[entityKey{kind, id}]
 }
 
-// intercept is around each turn.
+// intercept is the interceptor that w adds around each turn.
 func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 	turn, of := &watched{ctx, call.Method}, entityKey{call.Kind, call.ID}
 	if other := w.begin(of, turn); other != "" {
@@ -57,7 +57,8 @@ func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(cont
 	return next(ctx)
 }
 
-// begin notes that a turn has begun. It returns the method of another one that runs, or "".
+// begin records that a turn has begun. It returns the method of another turn of the entity that
+// runs, or "".
 func (w *Witness) begin(of entityKey, turn *watched) (other string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +70,7 @@ func (w *Witness) begin(of entityKey, turn *watched) (other string) {
 	return other
 }
 
-// end notes that a turn has ended.
+// end records that a turn has ended.
 func (w *Witness) end(of entityKey, turn *watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,22 +9,22 @@ import (
 var (
 	// ErrNotFound: there is no record under the key.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: the record, the head or the log is not as expected; nothing was
-	// written. Read again and decide anew.
+	// ErrConflict: the revision or position of the record, head or log is not the expected one;
+	// nothing was written. Read again and decide again.
 	ErrConflict = errors.New("conflict: the revision or position has changed (read and decide again)")
-	// ErrBusy: the store refused the write because of others under way. It was not
-	// and will not be applied; try the same again.
-	ErrBusy = errors.New("store busy: not applied (try the same again)")
-	// ErrGone: the log does not have the requested appends: they were trimmed, or the
-	// store has lost them.
+	// ErrBusy: the store refused the write because other writes were under way. The write was not
+	// and will not be applied; try the same write again.
+	ErrBusy = errors.New("store busy: write not applied (try the same write again)")
+	// ErrGone: the log does not have the requested appends, because they were trimmed, or the store
+	// has lost them.
 	ErrGone = errors.New("gone: the log was trimmed, or the store lost a part of it")
-	// ErrUnavailable: the store cannot be reached, and nothing was or will be written. Try
-	// again later. If it is also [fs.ErrPermission], the user lacks the right that the error
-	// names, and trying again does not help until it is granted.
+	// ErrUnavailable: the store cannot be reached, and nothing was or will be written. Try again
+	// later. If errors.Is also matches [fs.ErrPermission], the user lacks the right that the error
+	// names, and trying again is useless until the right is granted.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrUncertain: the store did not answer. The write was applied, or not, or may
-	// be applied yet. See the package's doc for the remedy.
-	ErrUncertain = errors.New("outcome uncertain: it may have been applied (read, or try the same again)")
+	// ErrUncertain: the store did not answer. The write was applied, was not applied, or may still
+	// be applied. See the package's doc for the remedy.
+	ErrUncertain = errors.New("outcome uncertain: the write may have been applied (read, or try the same write again)")
 	// ErrTooLarge: the value exceeds MaxValue, MaxAppend, or the store's own limit;
 	// nothing was written. A [*TooLargeError] has the sizes.
 	ErrTooLarge = errors.New("value too large")
@@ -34,18 +34,18 @@ var (
 	ErrBadClaim = errors.New("bad claim")
 	// ErrHeld: another holder has the lease.
 	ErrHeld = errors.New("lease is held")
-	// ErrLost: the lease is not held any more. Stop what it guards.
+	// ErrLost: the lease is not held any more. Stop what the lease guards.
 	ErrLost = errors.New("lease lost")
 )
 
-// A TooLargeError has the sizes. It is ErrTooLarge to errors.Is.
+// A TooLargeError has the value's size and the limit. errors.Is matches it with ErrTooLarge.
 type TooLargeError struct {
 	Size  int    // bytes, of the value or append
 	Limit int    // bytes that the store takes
 	Hint  string // the setting that raises the limit; may be empty
 }
 
-// Error names both sizes.
+// Error returns a text with both sizes.
 func (e *TooLargeError) Error() string {
 	text := fmt.Sprintf("%v: %d bytes: want at most %d", ErrTooLarge, e.Size, e.Limit)
 	if e.Hint != "" {
@@ -54,20 +54,20 @@ func (e *TooLargeError) Error() string {
 	return text
 }
 
-// Is reports ErrTooLarge.
+// Is reports true for ErrTooLarge.
 func (e *TooLargeError) Is(target error) bool { return target == ErrTooLarge }
 
 // An Error is a failed operation of a store.
 type Error struct {
-	// Op is "get", "put", "delete", "list", "acquire", "renew", "release", or of a
-	// shard "append", "read", "trim", "head", "set head", "get records", "put
-	// records", "list records". A store may have further operations.
+	// Op is the operation: "get", "put", "delete", "list", "acquire", "renew" or "release", or an
+	// operation of a shard: "append", "read", "trim", "head", "set head", "get records", "put
+	// records" or "list records". A store may have further operations.
 	Op  string
 	Key string // or the prefix, the lease's name, the shard as Type/Number
 	Err error  // wraps one of the causes above
 }
 
-// Error names the operation, the key and the cause.
+// Error returns the operation, the key and the cause.
 func (e *Error) Error() string { return fmt.Sprintf("store: %s %q: %v", e.Op, e.Key, e.Err) }
 
 // Unwrap returns the cause.

@@ -6,25 +6,23 @@ import (
 	"time"
 )
 
-// A Lease gives names to one holder at a time. All methods are safe for
-// concurrent use, try once, and return when ctx ends; their errors are of type
-// [*Error].
+// A Lease grants leases by name, each to one holder at a time. All methods are safe for concurrent
+// use, try once, and return when ctx ends; their errors are of type [*Error].
 type Lease interface {
-	// Acquire takes the lease if it has no holder, or if the claim's own holder has it,
-	// so a caller that got ErrUncertain asks again. It fails with ErrHeld, and a
-	// [*HeldError] that says when to ask again. An implementation may have to watch a
-	// lease for TTL plus Margin before it gives it to another holder, and it watches only
-	// while it is asked, so a candidate keeps asking.
+	// Acquire grants the lease if it has no holder, or if the claim's own holder has it. So a
+	// caller that got ErrUncertain calls Acquire again. If another holder has the lease, Acquire
+	// fails with ErrHeld and a [*HeldError] that says when to ask again. Keep asking: an
+	// implementation may have to watch the lease for TTL plus Margin before it grants the lease to
+	// another holder, and it watches only while it is asked.
 	//
-	// The TTL that counts against a holder is the one it claimed with.
+	// The TTL that bounds a holder's lease is the TTL of that holder's claim.
 	Acquire(ctx context.Context, c Claim) (Held, error)
-	// Renew prolongs a lease that Acquire or Renew returned. ErrLost is final:
-	// another holder has it, had it, or it ended. After any other error the lease
-	// holds until h.Until, and renewing it may be tried again.
+	// Renew extends a lease that Acquire or Renew returned. ErrLost is final: another holder has or
+	// had the lease, or the lease ended. After any other error the lease lasts until h.Until, and
+	// Renew may be called again.
 	Renew(ctx context.Context, h Held) (Held, error)
-	// Release gives the lease back, so that another may have it at once. The holder must
-	// have stopped before. Releasing a lost lease is no error. After any error the lease ends by
-	// itself.
+	// Release gives the lease back, so that another holder may have it at once. First stop what the
+	// lease guards. Releasing a lost lease is no error. After an error the lease expires.
 	Release(ctx context.Context, h Held) error
 }
 
@@ -32,15 +30,15 @@ type Lease interface {
 type Claim struct {
 	// Name of the lease; it obeys CheckKey.
 	Name string
-	// Holder tells claims apart: 1 to MaxKey bytes, never the same for two
-	// processes, nor for two starts of one. A node's name and incarnation do.
+	// Holder identifies the holder: 1 to MaxKey bytes, different for every process and for every
+	// start of a process. A node's name and incarnation together do this.
 	Holder string
-	// Over is the token of a holding to be replaced: the lease is granted under a new
-	// token before that one ends, even to another holder. Of several claims over one
-	// holding one succeeds. Zero: none.
+	// Over is the token of a holding to replace, or 0 for none. The lease is then granted under a
+	// new token before that holding ends, even to another holder. Of several claims over the same
+	// holding, one succeeds.
 	Over uint64
-	// TTL is how long the lease lasts without being renewed, at least MinTTL.
-	// Renew it every third of that. A store may ask for more.
+	// TTL is how long the lease lasts without being renewed, at least MinTTL. Renew it every third
+	// of the TTL. A store may require a longer TTL.
 	TTL time.Duration
 }
 
@@ -61,27 +59,27 @@ func (c Claim) Check() error {
 	return nil
 }
 
-// Margin returns a tenth of the TTL. A holder stops so long before the TTL, and a
-// candidate waits so long beyond it, because the rates of clocks differ.
+// Margin returns a tenth of the TTL. Because clocks run at different rates, a holder stops this
+// long before the TTL has passed, and a candidate waits this long after it.
 func Margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
-// A Held is a lease that its holder has.
+// A Held is a lease as its holder has it.
 type Held struct {
 	Claim
-	// Token is above that of any earlier holding of this name, and stays the same
-	// while the lease is renewed.
+	// Token is higher than that of any earlier holding of this name. It stays the same while the
+	// lease is renewed.
 	Token uint64
-	// Until is when the holder must have stopped if it has not renewed: when it
-	// sent the renewal, plus TTL, less Margin, on this process's monotonic clock.
+	// Until is when the holder must have stopped, unless it renews the lease before: the time at
+	// which it sent the last renewal, plus TTL, less Margin, on this process's monotonic clock.
 	Until time.Time
 }
 
-// A HeldError names the holder of the lease. errors.Is reports it as ErrHeld.
+// A HeldError names the holder of the lease. errors.Is matches it with ErrHeld.
 type HeldError struct {
 	Holder string // empty: not known
 	Token  uint64 // of its holding; 0 means not known
-	// RetryAfter is when asking again can succeed at the earliest, unless the
-	// holder releases the lease before.
+	// RetryAfter is the shortest time after which another claim can succeed, unless the holder
+	// releases the lease earlier.
 	RetryAfter time.Duration
 }
 
@@ -94,5 +92,5 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%v by %s for up to %v", ErrHeld, holder, e.RetryAfter)
 }
 
-// Is reports ErrHeld.
+// Is reports true for ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }

@@ -9,28 +9,28 @@ import (
 const (
 	// MaxType is the longest name of a type, in bytes.
 	MaxType = 256
-	// MaxShards bounds the numbers of a type's shards: they are below it.
+	// MaxShards bounds the numbers of a type's shards, which are below it.
 	MaxShards = 4096
-	// MaxAppend is the largest append, in bytes. A store may take less, which its
-	// [*TooLargeError] says.
+	// MaxAppend is the largest append, in bytes. A store may have a lower limit; its
+	// [*TooLargeError] then names that limit.
 	MaxAppend = 512 << 10
-	// MaxID is the longest key of a shard's record, in bytes: an entity's id of
-	// 1,024 bytes and 16 more by which its user tells kinds of records apart.
+	// MaxID is the longest key of a shard's record, in bytes: an entity's id of at most 1,024
+	// bytes, and 16 bytes by which the runtime separates kinds of records.
 	MaxID = 1024 + 16
-	// MaxGet is how many records one Get returns at most.
+	// MaxGet is the largest number of records that one Get returns.
 	MaxGet = 256
 )
 
-// A Shard is one shard of a type of entities. It has a head, a log, and records.
+// A Shard identifies one shard of an entity type. Each shard has a head, a log, and records.
 type Shard struct {
 	Type   string // 1 to MaxType bytes, any
 	Number int    // 0 to MaxShards-1
 }
 
-// String is Type/Number.
+// String returns Type/Number.
 func (s Shard) String() string { return fmt.Sprintf("%s/%d", s.Type, s.Number) }
 
-// Check returns an error wrapping ErrBadKey for an invalid shard.
+// Check returns an error that wraps ErrBadKey if s is not a valid shard.
 func (s Shard) Check() error {
 	if s.Type == "" || len(s.Type) > MaxType {
 		return fmt.Errorf("%w: the type's name has %d bytes: want 1 to %d", ErrBadKey, len(s.Type), MaxType)
@@ -41,37 +41,38 @@ func (s Shard) Check() error {
 	return nil
 }
 
-// A Position names one append of a log. Positions of a log grow, with gaps.
+// A Position identifies one append of a log. The positions of a log grow, with gaps.
 type Position uint64
 
 const (
-	// Start is before the first append of a log.
+	// Start is the position before the first append of a log.
 	Start Position = 0
-	// Any expects nothing of a log's last position.
+	// Any, as the expected position, matches every last position of a log.
 	Any Position = math.MaxUint64
 )
 
-// An Append is the result of one call of Append.
+// An Append is one entry of a log, as written by the method Append.
 type Append struct {
 	Position Position
 	Data     []byte // belongs to the caller
 }
 
-// A Head is the small record of a shard that refuses the writes of former homes to its records.
+// A Head is the small record that names a shard's present home. Writes of former homes to the
+// shard's records are refused because they name an earlier head.
 type Head struct {
-	// Revision of the write that made it; None: the shard has no head yet.
+	// Revision is that of the write that made this head; None means that the shard has no head yet.
 	Revision Revision
-	// Since is the position from which on the log is needed: Start, or an append of
-	// the log. Trim goes by it.
+	// Since is the position from which the log is needed: Start, or an append of the log. Trim
+	// keeps the log from there.
 	Since Position
-	// Value is the user's, at most MaxHead bytes. It belongs to the caller.
+	// Value is for the user of the store, at most MaxHead bytes. It belongs to the caller.
 	Value []byte
 }
 
 // MaxHead is the largest value of a head, in bytes.
 const MaxHead = 4 << 10
 
-// A Change is one record's part of a Put.
+// A Change is what a Put does to one record.
 type Change struct {
 	ID    string // the record's key, 1 to MaxID bytes, any
 	Value []byte // at most MaxValue bytes; an empty one deletes the record
@@ -93,7 +94,7 @@ func CheckSize(size, limit int) error {
 	return nil
 }
 
-// CheckIDs checks the ids of one Get, MaxGet at most.
+// CheckIDs checks the ids of one Get: at most MaxGet valid ones, and none twice.
 func CheckIDs(ids []string) error {
 	if len(ids) > MaxGet {
 		return fmt.Errorf("%w: %d records at once: want at most %d", ErrBadKey, len(ids), MaxGet)

@@ -10,52 +10,48 @@ import (
 const (
 	// MaxKey is the longest key, in bytes.
 	MaxKey = 256
-	// MaxValue is the largest value, in bytes. It leaves room below the payload
-	// limit that brokers start with.
+	// MaxValue is the largest value, in bytes. It is below the default payload limit of brokers.
 	MaxValue = 512 << 10
 )
 
-// A Revision names one write of a record. A store's revisions grow: a later
-// write of a key has a higher one, also when the key was deleted in between.
-// None is the revision of a record that does not exist.
+// A Revision identifies one write of a record. The revisions of a store grow: a later write of a
+// key has a higher revision, even if the key was deleted in between. None is the revision of a
+// record that does not exist.
 type Revision uint64
 
 // None is the revision of an absent record.
 const None Revision = 0
 
-// A Record is a value under a key.
+// A Record is a value stored under a key.
 type Record struct {
 	Key      string   // as CheckKey allows it; of a shard's record, its id
 	Value    []byte   // at most MaxValue bytes; belongs to the caller
 	Revision Revision // of the write that made it; None where nothing is
 }
 
-// A Store keeps small records. All methods are safe for concurrent use, try once,
-// and return when ctx ends: a write then with ErrUncertain, or ErrUnavailable if
-// nothing was sent, anything else with ErrUnavailable, wrapped with ctx's error.
-// Their errors are of type [*Error].
+// A Store keeps small records. All methods are safe for concurrent use, try once, and return when
+// ctx ends. A write then fails with ErrUncertain, or with ErrUnavailable if nothing was sent; a
+// read fails with ErrUnavailable. These errors wrap ctx's error. All errors are of type [*Error].
 type Store interface {
-	// Get returns the record under key, or ErrNotFound. Its result may be out of date,
-	// even relative to a write of which this process had the answer. Other errors:
-	// ErrUnavailable, ErrBadKey.
+	// Get returns the record under key, or ErrNotFound. The result may be out of date, even older
+	// than a write that this process has completed. Other errors: ErrUnavailable, ErrBadKey.
 	Get(ctx context.Context, key string) (Record, error)
-	// Put writes value if the key's revision is expect; None means that there must
-	// be no record. It returns the new revision. Value is not kept, and may be
-	// empty. Errors: ErrConflict, ErrUnavailable, ErrUncertain, ErrTooLarge,
-	// ErrBadKey.
+	// Put writes value if the key's revision is expect; None means that there must be no record. It
+	// returns the new revision. Put does not keep value, which may be empty. Errors: ErrConflict,
+	// ErrUnavailable, ErrUncertain, ErrTooLarge, ErrBadKey.
 	Put(ctx context.Context, key string, value []byte, expect Revision) (Revision, error)
-	// Delete removes the record if its revision is expect, which must not be None.
-	// Errors are those of Put; a record that is not there is ErrConflict.
+	// Delete removes the record if its revision is expect, which must not be None. It has the
+	// errors of Put; if there is no record, it fails with ErrConflict.
 	Delete(ctx context.Context, key string, expect Revision) error
-	// List returns the records whose keys begin with prefix, sorted by key: "" for
-	// all, else whole segments with the slash. It is no snapshot: a record that is
-	// written meanwhile may be there as it was, as it is, or be missing. Errors:
+	// List returns the records whose keys begin with prefix, sorted by key. prefix is "" for all
+	// records, or whole segments with a slash at the end. The list is no snapshot: a record that is
+	// written meanwhile may be in the list with its old or its new value, or be missing. Errors:
 	// ErrUnavailable, ErrBadKey.
 	List(ctx context.Context, prefix string) ([]Record, error)
 }
 
-// CheckKey returns an error wrapping ErrBadKey unless key has 1 to MaxKey bytes: segments
-// of A-Z a-z 0-9 _ - = joined by single slashes.
+// CheckKey returns an error that wraps ErrBadKey unless key has 1 to MaxKey bytes and consists of
+// segments of A-Z a-z 0-9 _ - = joined by single slashes.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return fmt.Errorf("%w: %d bytes: want at most %d", ErrBadKey, len(key), MaxKey)
@@ -77,7 +73,7 @@ func inKey(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '='
 }
 
-// CheckPrefix is CheckKey for List: "", or a key and a slash.
+// CheckPrefix is CheckKey for the prefix of List: "", or a key with a slash at the end.
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
@@ -89,10 +85,11 @@ func CheckPrefix(prefix string) error {
 	return CheckKey(key)
 }
 
-// A Backend is a store for everything that a cluster keeps.
+// A Backend stores everything that a cluster keeps outside its processes.
 type Backend interface {
 	Store
 	Lease
-	// Shards returns the part that keeps the state of entities, always the same.
+	// Shards returns the part of the store that keeps the state of entities. It always returns the
+	// same one.
 	Shards() Shards
 }

@@ -6,16 +6,17 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An addressedEmitter prints the addresses of entities that calls carry.
+// An addressedEmitter prints the code that routes a message by the entity id in it.
 type addressedEmitter struct{ *emitter }
 
-// addressed emits the function that calls an entity by a message with its id.
+// addressed emits the type of messages that carry an entity's id, and the functions that take such
+// a message.
 func (e addressedEmitter) addressed(n *model.Entity) {
 	if len(n.Addressed) == 0 {
 		return
 	}
 	ctx := jen.Id("ctx").Add(contextType())
-	e.comment("%s is a message with the id of the %s that it is for.", n.Message(), n.Name)
+	e.comment("%s is a message that carries the id of the %s to be called.", n.Message(), n.Name)
 	e.file.Type().Id(n.Message()).Interface(
 		jen.Id(n.AddressFunc()).Params().Add(typ(n.ID.Type)),
 		jen.Id(n.DeliverFunc()).Params(ctx.Clone(), jen.Id("r").Id(n.Ref())).Error(),
@@ -24,22 +25,22 @@ func (e addressedEmitter) addressed(n *model.Entity) {
 	message := jen.Id("m").Id(n.Message())
 	client := jen.Id("c").Op("*").Id(n.ClientType())
 	opts := jen.Id("opts").Op("...").Add(shard("CallOption"))
-	e.comment("For returns a reference to the %s whose id m has.", n.Name)
+	e.comment("For returns a reference to the %s with the id in m.", n.Name)
 	e.file.Func().Params(client.Clone()).Id("For").Params(message.Clone(), opts.Clone()).Id(n.Ref()).Block(
 		jen.Return(jen.Id("c").Dot("Ref").Call(jen.Id("m").Dot(n.AddressFunc()).Call(), jen.Id("opts").Op("..."))),
 	)
-	e.comment("Deliver calls the method that takes m, and drops its results. Call it on the reference from [%s.For] to get them.", n.ClientType())
+	e.comment("Deliver calls the method that takes m and drops its results. To get the results, call the method on the reference from [%s.For].", n.ClientType())
 	e.file.Func().Params(client.Clone()).Id("Deliver").Params(ctx.Clone(), message.Clone(), opts.Clone()).Error().Block(
 		jen.Return(jen.Id("m").Dot(n.DeliverFunc()).Call(jen.Id("ctx"), jen.Id("c").Dot("For").Call(jen.Id("m"), jen.Id("opts").Op("...")))),
 	)
 
 	extractor := jen.Id("x").Id(n.Extractor())
 	address := jen.Id("m").Dot(n.AddressFunc()).Call()
-	e.comment("EntityIDOf returns the wire form of the id of the %s that m is for.", n.Name)
+	e.comment("EntityIDOf returns the wire form of the %s id in m.", n.Name)
 	e.file.Func().Params(extractor.Clone()).Id("EntityIDOf").Params(message.Clone()).Params(jen.String(), jen.Error()).Block(
 		jen.Return(jen.Id("x").Dot("EntityID").Call(address.Clone())),
 	)
-	e.comment("ShardOf returns the number of the shard of the %s that m is for.", n.Name)
+	e.comment("ShardOf returns the shard number of the %s with the id in m.", n.Name)
 	e.file.Func().Params(extractor.Clone()).Id("ShardOf").Params(message.Clone()).Params(jen.Uint32(), jen.Error()).Block(
 		jen.Return(jen.Id("x").Dot("Shard").Call(address.Clone())),
 	)
@@ -48,7 +49,7 @@ func (e addressedEmitter) addressed(n *model.Entity) {
 	}
 }
 
-// addressedMethods emits the methods of one message.
+// addressedMethods emits the routing methods of one message type.
 func (e addressedEmitter) addressedMethods(n *model.Entity, a *model.Addressed) {
 	recv := jen.Id("m").Add(typ(a.Struct))
 	if a.Pointer {

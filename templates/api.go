@@ -41,7 +41,7 @@ func (e apiEmitter) api(n *model.Entity) {
 	)
 }
 
-// writtenParams prints the parameters with the user's own names.
+// writtenParams prints the parameters under the names in the user's source.
 func writtenParams(m *model.Method) []jen.Code {
 	params := typed(m.Params, written(m.Params))
 	if m.Variadic {
@@ -50,8 +50,8 @@ func writtenParams(m *model.Method) []jen.Code {
 	return list(append([]parameter{coded(m.Context, contextType())}, params...))
 }
 
-// writtenResults prints the results as the user wrote them, in parentheses when
-// there are several or they have names.
+// writtenResults prints the results as in the user's source, in parentheses if there are several or
+// they have names.
 func writtenResults(m *model.Method) *jen.Statement {
 	if m.Error == "" && len(m.Results) == 0 {
 		return jen.Error()
@@ -59,7 +59,7 @@ func writtenResults(m *model.Method) *jen.Statement {
 	return jen.Params(list(append(typed(m.Results, written(m.Results)), coded(m.Error, jen.Error())))...)
 }
 
-// written returns the names as the user wrote them.
+// written returns the parameters' names in the user's source.
 func written(params []model.Param) []string {
 	names := make([]string, len(params))
 	for i, p := range params {

@@ -11,7 +11,7 @@ import (
 // A clientEmitter prints the clients of entities, with their refs.
 type clientEmitter struct{ *emitter }
 
-// client emits the client, the reference and the reference for tells.
+// client emits the client, its references for calls, and its references for tells.
 func (e clientEmitter) client(n *model.Entity) {
 	f := e.file
 	if n.Singleton {
@@ -42,13 +42,13 @@ func (e clientEmitter) client(n *model.Entity) {
 	})
 
 	if n.HasTell() {
-		e.comment("Tell is like Ref, for calls without an answer.")
+		e.comment("Tell is like Ref, but its reference makes calls without an answer.")
 		f.Func().Params(recv.Clone()).Id("Tell").Params(append(slices.Clone(id), opts.Clone())...).Id(n.Tell()).BlockFunc(func(g *jen.Group) {
 			newRef(g, n, n.Tell())
 		})
 	}
 
-	e.comment("API is like Ref, but returns the interface, so that tests can pass a plain struct in its place.")
+	e.comment("API is like Ref, but returns the interface, so that tests can pass a plain struct.")
 	f.Func().Params(recv.Clone()).Id("API").Params(id...).Id(n.API()).Block(
 		jen.Return(jen.Id("c").Dot("Ref").Call(passed...)),
 	)
@@ -68,7 +68,7 @@ func (e clientEmitter) client(n *model.Entity) {
 	}
 	comment := "%s is a reference to %s %s for calls without an answer. It is made by [%s.Tell] and safe for concurrent use. Its methods return an error only if the call was not sent."
 	if !n.TellAll && slices.ContainsFunc(n.Methods, func(m *model.Method) bool { return !n.Tells(m) }) {
-		comment += " Methods with results are missing here unless the directive has tell=all."
+		comment += " It has methods with results only if the directive has tell=all."
 	}
 	e.comment(comment, n.Tell(), which, n.Name, n.ClientType())
 	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
@@ -79,7 +79,7 @@ func (e clientEmitter) client(n *model.Entity) {
 	}
 }
 
-// newRef emits the making of a reference from the id.
+// newRef emits the statement that makes a reference from the id.
 func newRef(g *jen.Group, n *model.Entity, ref string) {
 	if n.Singleton {
 		g.Return(jen.Id(ref).Values(field("ref", codegen("NewSingletonRef").Call(jen.Id("c").Dot("invoker"), jen.Id("opts").Op("...")))))
@@ -96,7 +96,7 @@ func newRef(g *jen.Group, n *model.Entity, ref string) {
 	))))
 }
 
-// idBytes prints the wire form of an id, and whether it comes with an error.
+// idBytes prints the wire form of an id, and reports whether that expression also returns an error.
 func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible bool) {
 	switch n.ID.Form {
 	case model.IDInt:
@@ -112,8 +112,8 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 	return jen.String().Call(id), false
 }
 
-// refMethod emits an ask: on the entity itself when its turn
-// could begin here, else over the wire. Of a method that can only be told it emits a tell.
+// refMethod emits a reference's method. It calls the entity directly if the turn can begin on the
+// caller's goroutine, else over the wire. For a method that can only be told it emits a tell.
 func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("r")
@@ -121,7 +121,7 @@ func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	switch {
 	case len(m.Doc) > 0:
 	case m.TellOnly:
-		e.comment("%s calls %s without waiting for it.", m.Name, e.methodLink(n, m))
+		e.comment("%s calls %s without waiting for an answer.", m.Name, e.methodLink(n, m))
 	default:
 		e.comment("%s calls %s.", m.Name, e.methodLink(n, m))
 	}
@@ -159,8 +159,8 @@ func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	})
 }
 
-// localTurn emits the call of the method itself. Arguments and results are
-// copied, and results beside an error dropped, as if they had crossed the wire.
+// localTurn emits a direct call of the entity's method. As if they crossed the wire, arguments and
+// results are copied, and results beside an error are dropped.
 func (e clientEmitter) localTurn(g *jen.Group, l *locals, m *model.Method, entity, turn string) {
 	args := []jen.Code{jen.Id(turn).Dot("Context")}
 	for i, p := range m.Params {
@@ -195,7 +195,7 @@ func (e clientEmitter) localTurn(g *jen.Group, l *locals, m *model.Method, entit
 	e.localResults(g, l, m, zeros)
 }
 
-// localResults emits the copying of the results of a method's turn.
+// localResults emits the statements that copy the results of a local turn.
 func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, zeros []jen.Code) {
 	var results []jen.Code
 	for i, r := range m.Results {
@@ -216,7 +216,7 @@ func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, ze
 	g.Return(append(results, jen.Nil())...)
 }
 
-// tellMethod emits a call without an answer.
+// tellMethod emits the method that makes a call without an answer.
 func (e clientEmitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("t")
@@ -236,8 +236,8 @@ func (e clientEmitter) tell(n *model.Entity, m *model.Method, ref string, l *loc
 	})
 }
 
-// encodedArgs emits the encoding of the arguments into a buffer, and prints that.
-// Failed is returned when one of them refuses.
+// encodedArgs emits the encoding of the arguments into a buffer, and prints that buffer. failed
+// makes the results that are returned if an argument cannot be encoded.
 func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model.Method, failed func(err jen.Code) []jen.Code) jen.Code {
 	if len(m.Params) == 0 {
 		return jen.Nil()
@@ -268,11 +268,11 @@ func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *
 	}
 }
 
-// bad prints the error of arguments or results that cannot be copied or encoded; nil
-// where err is.
+// bad prints the error for arguments or results that cannot be copied or encoded. It is nil if err
+// is nil.
 func bad(what, err string) *jen.Statement { return codegen("Bad" + what).Call(jen.Id(err)) }
 
-// encodeErrorOf prints the error of a value that cannot be put on the wire.
+// encodeErrorOf prints the error for a value that cannot be encoded.
 func encodeErrorOf(what, err string) *jen.Statement {
 	return jen.Op("&").Add(codegen("EncodeError")).Values(field("What", jen.Lit(what)), field("Err", jen.Id(err)))
 }

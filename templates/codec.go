@@ -8,23 +8,23 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A place is where a decoded value goes.
+// A place is a variable or field that gets a decoded value.
 type place struct {
 	value   *jen.Statement // v.Line
 	pointer *jen.Statement // &v.Line
 }
 
-// variable is the place of a local variable.
+// variable returns the place of a local variable.
 func variable(name string) place {
 	return place{jen.Id(name), jen.Op("&").Id(name)}
 }
 
-// selected is the place of a field.
+// selected returns the place of a field.
 func selected(of, name string) place {
 	return place{jen.Id(of).Dot(name), jen.Op("&").Id(of).Dot(name)}
 }
 
-// pointed is the place that a local variable points to.
+// pointed returns the place to which a local variable points.
 func pointed(name string) place {
 	return place{jen.Parens(jen.Op("*").Id(name)), jen.Id(name)}
 }
@@ -37,11 +37,12 @@ var helpers = map[model.Shape]string{
 
 func all(v *jen.Statement) *jen.Statement { return v.Clone().Index(jen.Op(":")) }
 
-// A codecEmitter prints the encoding and decoding of values, and asks for the functions of their types.
+// A codecEmitter prints the encoding and decoding of values, and requests the functions of their
+// types.
 type codecEmitter struct{ *emitter }
 
-// appendField prints the encoding of v as field num of the message b; zero
-// values may be left out. In is the type whose function this is for, or nil.
+// appendField prints the encoding of v as field num of the message b. Zero values may be omitted.
+// in is the type whose function is being printed, or nil.
 func (e codecEmitter) appendField(t *model.Type, b *jen.Statement, num int, v *jen.Statement, in *model.Type) *jen.Statement {
 	helper := ""
 	switch {
@@ -60,7 +61,7 @@ func (e codecEmitter) appendField(t *model.Type, b *jen.Statement, num int, v *j
 	return e.call(t, appendFunc, in, b, jen.Lit(num), v)
 }
 
-// appendElement is appendField for an element: it always makes exactly one field.
+// appendElement is appendField for an element of a list or map: it always writes exactly one field.
 func (e codecEmitter) appendElement(t *model.Type, b, num, v *jen.Statement, in *model.Type) *jen.Statement {
 	switch {
 	case t.Shape == model.ByteArray:
@@ -73,7 +74,7 @@ func (e codecEmitter) appendElement(t *model.Type, b, num, v *jen.Statement, in 
 	return e.call(t, appendElementFunc, in, b, num, v)
 }
 
-// readField prints the decoding of a field into p, the reverse of appendField.
+// readField prints the decoding of a field into p. It reverses appendField.
 func (e codecEmitter) readField(t *model.Type, d *jen.Statement, p place) *jen.Statement {
 	switch {
 	case t.Shape == model.ByteArray:
@@ -86,7 +87,7 @@ func (e codecEmitter) readField(t *model.Type, d *jen.Statement, p place) *jen.S
 	return e.call(t, readFunc, nil, d, p.pointer)
 }
 
-// readElement is the reverse of appendElement.
+// readElement prints the decoding of a field into p. It reverses appendElement.
 func (e codecEmitter) readElement(t *model.Type, d *jen.Statement, p place) *jen.Statement {
 	if t.OneField() {
 		return e.readField(t, d, p)
@@ -94,7 +95,7 @@ func (e codecEmitter) readElement(t *model.Type, d *jen.Statement, p place) *jen
 	return e.call(t, readElementFunc, nil, d, p.pointer)
 }
 
-// init prints the making of the maps in p, where there are any.
+// init prints statements that make the nil maps in p, if its type has any.
 func (e codecEmitter) init(g *jen.Group, t *model.Type, p place) {
 	switch {
 	case !t.NeedsInit:
@@ -105,7 +106,7 @@ func (e codecEmitter) init(g *jen.Group, t *model.Type, p place) {
 	}
 }
 
-// A function is one of the functions that a type may have.
+// A function is one of the functions that can be emitted for a type.
 type function struct {
 	of   *model.Type
 	what what
@@ -141,7 +142,7 @@ func (f function) name() string {
 	return f.of.CloneFunc()
 }
 
-// want prints the name of a type's function, which thereby comes to be printed too.
+// want prints the name of a type's function and requests that types emits the function.
 func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	f := function{t, w}
 	if _, known := e.functions[f]; !known {
@@ -151,8 +152,8 @@ func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	return jen.Id(f.name())
 }
 
-// call prints a call of a type's function, which thereby comes to be printed
-// too. In is the type whose function calls, or nil.
+// call prints a call of a type's function and requests that types emits the function. in is the
+// type whose function makes the call, or nil.
 func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
 	name := e.want(t, w)
 	if t.Recursive && (w == appendFunc || w == appendElementFunc || w == cloneFunc) {
@@ -168,7 +169,7 @@ func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Co
 	return name.Call(args...)
 }
 
-// types emits the requested functions of types, and those that they request in turn.
+// types emits all requested functions of types, and the functions that these request in turn.
 func (e codecEmitter) types() {
 	for len(e.wanted) > 0 {
 		f := e.wanted[0]
@@ -216,9 +217,9 @@ func (e codecEmitter) functionsComment(has map[what]bool) {
 	}{
 		{appendFunc, "append… encodes a value as field num"},
 		{readFunc, "read… decodes a field into v"},
-		{initFunc, "init… makes nil maps"},
-		{cloneFunc, "clone… returns a copy as it would arrive from another node"},
-		{knownFunc, "known… reports whether a field of a state is known"},
+		{initFunc, "init… makes the nil maps in a value"},
+		{cloneFunc, "clone… returns a copy as another node would receive it"},
+		{knownFunc, "known… reports whether this program knows a field of a state"},
 	} {
 		if has[f.what] {
 			does = append(does, f.does)
@@ -227,9 +228,9 @@ func (e codecEmitter) functionsComment(has map[what]bool) {
 	if len(does) == 0 {
 		return
 	}
-	text := "Types that are sent: " + strings.Join(does, "; ") + "."
+	text := "Functions for types that are sent or stored: " + strings.Join(does, "; ") + "."
 	if has[appendElementFunc] || has[readElementFunc] {
-		text += " …Element does so for elements of lists and maps: messages with the value in field 1."
+		text += " …Element does the same for elements of lists and maps, which are messages with the value in field 1."
 	}
 	e.comment("%s", text)
 	e.file.Line()

@@ -8,10 +8,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A dispatchEmitter prints the functions that run a call at its entity.
+// A dispatchEmitter prints the functions that decode a call and run it on its entity.
 type dispatchEmitter struct{ *emitter }
 
-// dispatch emits the functions that run one encoded call each.
+// dispatch emits one function for each method; it runs an encoded call of that method.
 func (e dispatchEmitter) dispatch(n *model.Entity) {
 	if slices.ContainsFunc(n.Methods, (*model.Method).HasDispatch) {
 		e.comment("The functions %s… run methods of %s on encoded arguments.", n.DispatchFunc(&model.Method{}), n.Name)

@@ -12,7 +12,7 @@ import (
 	abi "github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// spelt is a type as comments name it.
+// spelt returns a type's name as it is written in comments.
 func (e *emitter) spelt(x *model.Expr) string {
 	switch x.Op {
 	case model.SliceOf:
@@ -77,27 +77,28 @@ func newEmitter(pkg *model.Package) *emitter {
 	return &emitter{pkg: pkg, file: f, functions: make(map[function]jen.Code)}
 }
 
-// aliases emits other names of types whose own are names of local variables here.
+// aliases emits aliases for types whose own names are hidden by local variables of the generated
+// code.
 func (e *emitter) aliases() {
 	for _, x := range e.pkg.Aliases {
 		plain := *x
 		plain.Alias = ""
-		e.comment("%s is %s, whose own name is that of a local variable below.", x.Alias, e.spelt(&plain))
+		e.comment("%s is an alias of %s: local variables below have that name.", x.Alias, e.spelt(&plain))
 		e.file.Type().Id(x.Alias).Op("=").Add(typ(&plain))
 	}
 }
 
-// abi emits declarations that do not compile with a runtime of another ABI.
+// abi emits a declaration that does not compile if the runtime has another ABI version.
 func (e *emitter) abi() {
 	e.comment("Fails to compile if this file was generated for another version of shardgen: run go generate.")
 	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI6)))
 }
 
-// isClient reports whether the package holds the clients of another's entities.
+// isClient reports whether the file only has clients of entities of another package.
 func (e *emitter) isClient() bool { return e.pkg.Owner != "" }
 
-// entityType is the type that an entity is asserted to have: its own, or its API
-// where its own cannot be named.
+// entityType prints the type to which generated code asserts an entity: the entity's own type, or
+// its API if the own type cannot be named here.
 func (e *emitter) entityType(n *model.Entity) *jen.Statement {
 	if e.isClient() {
 		return jen.Id(n.API())
@@ -105,7 +106,7 @@ func (e *emitter) entityType(n *model.Entity) *jen.Statement {
 	return jen.Op("*").Id(n.Name)
 }
 
-// methodOf prints the method as a function of the entity.
+// methodOf prints the method expression that has the entity as its first parameter.
 func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
 	if e.isClient() {
 		return jen.Id(n.API()).Dot(m.Name)
@@ -113,7 +114,7 @@ func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
 	return jen.Parens(jen.Op("*").Id(n.Name)).Dot(m.Name)
 }
 
-// hostPath is the path of the package that hosts the entities.
+// hostPath returns the path of the package that hosts the entities.
 func (e *emitter) hostPath() string {
 	if e.isClient() {
 		return e.pkg.Owner
@@ -121,7 +122,7 @@ func (e *emitter) hostPath() string {
 	return e.pkg.Path
 }
 
-// methodLink is how comments name a method.
+// methodLink returns the doc link to a method.
 func (e *emitter) methodLink(n *model.Entity, m *model.Method) string {
 	if e.isClient() {
 		return "[" + n.API() + "." + m.Name + "]"
@@ -137,8 +138,8 @@ func (e *emitter) render() ([]byte, error) {
 	return groupImports(buf.Bytes()), nil
 }
 
-// groupImports puts the imports of the standard library into a group of their
-// own, first, where gofumpt wants them. The printer sorts all into one group.
+// groupImports puts the imports of the standard library first, in a group of their own, as gofumpt
+// requires. The printer puts all imports into one group.
 func groupImports(src []byte) []byte {
 	const begin, end = "import (\n", "\n)\n"
 	head, rest, ok := strings.Cut(string(src), begin)
@@ -167,10 +168,10 @@ func groupImports(src []byte) []byte {
 	return []byte(head + begin + groups + end + rest)
 }
 
-// commentWidth is where generated comments break.
+// commentWidth is the maximum width of generated comments, in bytes.
 const commentWidth = 80
 
-// comment writes a comment, broken into lines.
+// comment writes a comment, wrapped at commentWidth.
 func (e *emitter) comment(format string, args ...any) {
 	e.file.Line()
 	for _, line := range wrap(fmt.Sprintf(format, args...)) {
@@ -178,7 +179,7 @@ func (e *emitter) comment(format string, args ...any) {
 	}
 }
 
-// wrap breaks a text into lines of a comment.
+// wrap breaks a text into comment lines.
 func wrap(text string) []string {
 	var lines []string
 	line := "//"
@@ -192,7 +193,7 @@ func wrap(text string) []string {
 	return append(lines, line)
 }
 
-// article puts the article before a noun.
+// article returns the noun with its article, a or an.
 func article(noun string) string {
 	if strings.ContainsAny(noun[:1], "AEIOaeio") {
 		return "an " + noun
@@ -200,7 +201,7 @@ func article(noun string) string {
 	return "a " + noun
 }
 
-// newScope returns a scope in which the names of imports are taken.
+// newScope returns a scope in which the names of imported packages are taken.
 func (e *emitter) newScope() *scope {
 	s := &scope{taken: make(map[string]bool)}
 	for _, i := range e.pkg.Imports {

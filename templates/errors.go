@@ -9,7 +9,7 @@ import (
 // An errorEmitter prints the codecs of declared errors.
 type errorEmitter struct{ *emitter }
 
-// errors emits the declared errors, and the codecs of error types.
+// errors emits the function that declares the package's errors, and the codecs of error types.
 func (e errorEmitter) errors() {
 	path := jen.Lit(e.pkg.Path)
 	entries := []jen.Code{path}
@@ -29,7 +29,7 @@ func (e errorEmitter) errors() {
 	}
 	comment := "%s adds the errors of this package to s. Callers can match them with errors.Is and errors.As."
 	if len(e.pkg.ErrorImports) > 0 {
-		comment += " It adds those of the entities that are called here, too."
+		comment += " It also adds the errors of the entities that this package calls."
 	}
 	e.comment(comment, model.ErrorsFunc)
 	e.file.Func().Id(model.ErrorsFunc).Params(jen.Id("s").Op("*").Add(codegen("ErrorSet"))).BlockFunc(func(g *jen.Group) {

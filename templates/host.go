@@ -10,11 +10,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A hostEmitter prints how a node hosts entities.
+// A hostEmitter prints the functions with which a node hosts entities.
 type hostEmitter struct{ *emitter }
 
 // host emits the host function. If the clients are in another package, it also emits a check that
-// the entity has their interface.
+// the entity implements their interface.
 func (e hostEmitter) host(n *model.Entity) {
 	if n.Singleton {
 		e.comment("%s lets n host the cluster's %s. It must be called before n starts. Each activation at n calls factory, which returns an instance without state.", n.Host(), n.Name)
@@ -42,7 +42,7 @@ func (e hostEmitter) host(n *model.Entity) {
 	}
 }
 
-// glue emits the adapters of the entity's id field and hooks.
+// glue emits the functions that set the entity's id field and call its hooks.
 func (e hostEmitter) glue(n *model.Entity) {
 	if n.ID.Field != "" {
 		e.setID(n)
@@ -63,7 +63,7 @@ func (e hostEmitter) describe(n *model.Entity) {
 	)
 }
 
-// A hostField is one field of the description by which a node hosts a type.
+// A hostField is one field of a generated codegen.Host, which describes a hosted type.
 type hostField struct {
 	name  string
 	value *jen.Statement
@@ -77,14 +77,14 @@ func printed(list []hostField) []jen.Code {
 	return codes
 }
 
-// hostFields are all fields, in the order of their declaration.
+// hostFields returns all fields, in the order in which codegen.Host declares them.
 func (e hostEmitter) hostFields(n *model.Entity) []jen.Code {
 	client, own := e.clientFields(n), ownFields(n)
 	return printed(slices.Concat(client[:1], own[:1], client[1:], own[1:]))
 }
 
-// clientFields are the fields that the client's package knows: what the entity is,
-// and how its messages are run.
+// clientFields returns the fields known to the client's package: the kind, and how its methods are
+// run.
 func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	var methods []jen.Code
 	for _, m := range sortedMethods(n) {
@@ -114,8 +114,8 @@ func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	return list
 }
 
-// ownFields are the fields that the entity's own package knows: how it is made,
-// and its state.
+// ownFields returns the fields that only the entity's package knows: the factory and the functions
+// for the state.
 func ownFields(n *model.Entity) []hostField {
 	list := []hostField{{"New", codegen("Factory").Call(jen.Id("factory"))}}
 	optional := func(name, function string, have bool) {
@@ -141,7 +141,7 @@ func ownFields(n *model.Entity) []hostField {
 	return list
 }
 
-// kind emits the description in which callers and hosts must agree.
+// kind emits the codegen.Kind, in which callers and hosts must agree.
 func (e hostEmitter) kind(n *model.Entity) {
 	var names []jen.Code
 	for _, m := range sortedMethods(n) {
@@ -198,7 +198,7 @@ func sortedMethods(n *model.Entity) []*model.Method {
 	})
 }
 
-// parsedID prints an id read back from its wire form, and whether it comes with
+// parsedID prints an id parsed from its wire form, and reports whether that expression also returns
 // an error.
 func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 	t := typ(n.ID.Type)
@@ -216,9 +216,9 @@ func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 	return t.Call(jen.Id("id")), false
 }
 
-// hash emits the adapter of the user's shard function.
+// hash emits the function that hashes an id by the user's shard function.
 func (e hostEmitter) hash(n *model.Entity) {
-	e.comment("%s mixes the bits of [%s] of an id.", n.HashFunc(), n.Hash.Func)
+	e.comment("%s returns the hash of an id: the result of [%s], with mixed bits.", n.HashFunc(), n.Hash.Func)
 	e.file.Func().Id(n.HashFunc()).Params(jen.Id("id").String()).Params(jen.Uint64(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		key, fallible := parsedID(n)
 		if fallible {
@@ -230,7 +230,7 @@ func (e hostEmitter) hash(n *model.Entity) {
 	})
 }
 
-// setID emits the setter of the field tagged id.
+// setID emits the function that sets the field tagged id.
 func (e hostEmitter) setID(n *model.Entity) {
 	e.comment("%s sets the id field of %s.", n.SetIDFunc(), article(n.Name))
 	key, fallible := parsedID(n)
@@ -250,7 +250,7 @@ func (e hostEmitter) setID(n *model.Entity) {
 	})
 }
 
-// hook emits the adapter of a hook.
+// hook emits the function that calls a hook of the entity.
 func (e hostEmitter) hook(function string, n *model.Entity, method, arg, reason string) {
 	e.comment("%s calls [%s.%s].", function, n.Name, method)
 	e.file.Func().Id(function).Params(

@@ -8,16 +8,16 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A journalEmitter prints the journals of entities.
+// A journalEmitter prints the code for entities that record events.
 type journalEmitter struct{ *emitter }
 
-// followers emits the method of the client that follows events.
+// followers emits the client's method Events, which follows events.
 func (e journalEmitter) followers(n *model.Entity) {
 	if n.Journal == nil {
 		return
 	}
 	event := typ(n.Journal.Event.Type.Expr)
-	e.comment("Events returns the events of all %s entities after a position: each once, and those of one entity in order. It waits for more until ctx ends, and yields ctx's error then. It ends after its first error.", n.Name)
+	e.comment("Events yields the events of all %s entities after position from: each event once, and the events of an entity in order. It waits for further events until ctx ends; then it yields ctx's error. It ends after the first error.", n.Name)
 	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("Events").Params(
 		jen.Id("ctx").Add(contextType()), jen.Id("from").Add(shard("Position")), jen.Id("opts").Op("...").Add(shard("EventsOption")),
 	).Qual("iter", "Seq2").Types(shard("Event").Types(event.Clone()), jen.Error()).Block(
@@ -25,7 +25,7 @@ func (e journalEmitter) followers(n *model.Entity) {
 	)
 }
 
-// journal emits the glue of the entity's events.
+// journal emits the functions that encode, decode and apply the entity's events.
 func (e journalEmitter) journal(n *model.Entity) {
 	j := n.Journal
 	if j == nil {
@@ -68,7 +68,7 @@ func (e journalEmitter) journal(n *model.Entity) {
 	})
 }
 
-// events describes the journal to the node that hosts the entity.
+// events prints the codegen.Events, which describes the journal to the node that hosts the entity.
 func events(n *model.Entity) *jen.Statement {
 	j := n.Journal
 	var list []jen.Code

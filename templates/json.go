@@ -11,7 +11,8 @@ import (
 // A jsonEmitter prints the functions that convert arguments and results from and to JSON.
 type jsonEmitter struct{ *emitter }
 
-// json emits the functions for converting messages from and to JSON, and a client's call with JSON.
+// json emits the functions that convert an entity's messages from and to JSON, and the client's
+// method CallRaw.
 func (e jsonEmitter) json(n *model.Entity) {
 	if !n.JSON {
 		return
@@ -49,7 +50,7 @@ func (e jsonEmitter) json(n *model.Entity) {
 	}
 }
 
-// jsonArgs emits the reading of arguments.
+// jsonArgs emits the function that reads a method's arguments from JSON.
 func (e jsonEmitter) jsonArgs(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	b, text := l.pick("b"), l.pick("text")
@@ -73,7 +74,7 @@ func (e jsonEmitter) jsonArgs(n *model.Entity, m *model.Method) {
 	})
 }
 
-// jsonReply emits the writing of results.
+// jsonReply emits the function that writes a method's results as JSON.
 func (e jsonEmitter) jsonReply(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	d := l.pick("d")
@@ -85,8 +86,8 @@ func (e jsonEmitter) jsonReply(n *model.Entity, m *model.Method) {
 	})
 }
 
-// jsonFields prints parameters with their names in JSON: those that the user
-// gave, or their role and place.
+// jsonFields prints parameters with their names in JSON: the user's names, or else their role and
+// position.
 func jsonFields(e *emitter, params []model.Param, locals []string, role string) []jen.Code {
 	var list []jen.Code
 	for i, p := range params {

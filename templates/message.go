@@ -9,10 +9,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A messageEmitter prints the encoding of calls and the decoding of their replies.
+// A messageEmitter prints the encoding of arguments and the decoding of results.
 type messageEmitter struct{ *emitter }
 
-// messages emits the codecs of arguments that several functions encode, and of
+// messages emits the encoders of arguments that several functions need, and the decoders of
 // results.
 func (e messageEmitter) messages(n *model.Entity) {
 	for _, m := range n.Methods {
@@ -25,7 +25,7 @@ func (e messageEmitter) messages(n *model.Entity) {
 	}
 }
 
-// appendArgs emits the encoder of the arguments, each under its number.
+// appendArgs emits the encoder of a method's arguments, each under its field number.
 func (e messageEmitter) appendArgs(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	b, fallible := l.pick("b"), m.ArgsFallible()
@@ -57,7 +57,7 @@ func (e messageEmitter) appendArgs(n *model.Entity, m *model.Method) {
 	})
 }
 
-// byNumber returns the places of parameters in the order of their numbers, in
+// byNumber returns the indices of parameters in the order of their field numbers, the order in
 // which protobuf writes fields.
 func byNumber(params []model.Param) []int {
 	places := make([]int, len(params))
@@ -68,7 +68,7 @@ func byNumber(params []model.Param) []int {
 	return places
 }
 
-// decodeReply emits the decoder of the results.
+// decodeReply emits the decoder of a method's results.
 func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	d := l.pick("d")
@@ -89,7 +89,8 @@ func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 	})
 }
 
-// readFields emits the loop over the fields of one message. Those of retired numbers are known, and skipped.
+// readFields emits the loop over the fields of one message. Fields with retired numbers are skipped
+// as known fields.
 func (e messageEmitter) readFields(g *jen.Group, d, pointer *jen.Statement, numbers []int, types []*model.Type, places []place, retired []int) {
 	switch {
 	case len(types)+len(retired) == 0:

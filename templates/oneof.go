@@ -8,21 +8,20 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A oneofEmitter prints the code for interfaces with cases.
+// A oneofEmitter prints the code for interfaces marked //shard:oneof.
 type oneofEmitter struct{ *emitter }
 
-// oneofName is the runtime's name of an interface with cases.
+// oneofName prints the name by which the runtime knows an interface marked //shard:oneof.
 func oneofName(t *model.Type) jen.Code { return jen.Lit(t.Expr.Path + "." + t.Expr.Name) }
 
-// refuseNil prints the early return for a pointer to nothing in the interface.
+// refuseNil prints the early return for an interface that holds a nil pointer.
 func refuseNil(g *jen.Group, t *model.Type, c *model.Case, failed jen.Code) {
 	if c.CanBeNil() {
 		g.If(jen.Id("c").Op("==").Nil()).Block(jen.Return(failed, codegen("NoCase").Call(oneofName(t), jen.Id("c"))))
 	}
 }
 
-// append prints the encoding of an interface: a message with the one case that
-// it holds.
+// append prints the encoding of an interface value: a message with one field, the case.
 func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 	b := jen.Id("b")
 	open(g, jen.Id("num"))
@@ -46,8 +45,8 @@ func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 	done(g, t, closed())
 }
 
-// read prints the reverse of append. A message that comes twice is merged,
-// if it is the same case.
+// read prints the decoding of what append encodes. If the message comes twice with the same case,
+// the two are merged.
 func (e oneofEmitter) read(g *jen.Group, t *model.Type) {
 	enter(g, func() {
 		g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
@@ -76,17 +75,17 @@ func (e oneofEmitter) readCase(g *jen.Group, c *model.Case) {
 	g.Op("*").Id("v").Op("=").Id("c")
 }
 
-// unknown emits the placeholder of a case that the program does not know.
+// unknown emits the type that stands for a case unknown to the program.
 func (e oneofEmitter) unknown(t *model.Type) jen.Code {
 	name := t.UnknownType()
 	return jen.Line().Line().Add(
-		docLine("%s holds a case of %s in a state, if this program does not know the case. Its methods panic.", name, e.spelt(t.Expr))).
+		docLine("%s holds a case of %s that a state has and this program does not know. Its methods panic.", name, e.spelt(t.Expr))).
 		Type().Id(name).Struct(typ(t.Expr), jen.Id("kept").Add(codegen("UnknownCase"))).Line().Line().
 		Add(docLine("ShardUnknownCase returns the encoded case.")).
 		Func().Params(jen.Id("u").Id(name)).Id("ShardUnknownCase").Params().Add(codegen("UnknownCase")).Block(jen.Return(jen.Id("u").Dot("kept")))
 }
 
-// clone prints the copying of an interface's value.
+// clone prints the copying of an interface value.
 func (e oneofEmitter) clone(g *jen.Group, t *model.Type) {
 	g.Switch(jen.Id("c").Op(":=").Id("v").Assert(jen.Type())).BlockFunc(func(g *jen.Group) {
 		g.Case(jen.Nil()).Block(jen.Return(jen.Nil(), jen.Nil()))
@@ -118,7 +117,7 @@ func (e oneofEmitter) cloneCase(g *jen.Group, t *model.Type, c *model.Case) {
 	}
 }
 
-// json emits the interfaces that have cases, for JSON.
+// json emits the function that returns the cases of interfaces, for JSON.
 func (e oneofEmitter) json() {
 	if !e.jsonOneofs {
 		return
@@ -142,7 +141,7 @@ func (e oneofEmitter) json() {
 
 func isOneof(t *model.Type) bool { return t.Shape == model.Oneof }
 
-// holds reports whether t is one of the types asked for, or a value of it may hold one.
+// holds reports whether is holds for t or for a type of which a value of t may hold a value.
 func holds(t *model.Type, is func(*model.Type) bool, seen map[*model.Type]bool) bool {
 	if t == nil || seen[t] {
 		return false
@@ -164,7 +163,7 @@ func holds(t *model.Type, is func(*model.Type) bool, seen map[*model.Type]bool) 
 	return false
 }
 
-// caseFields are the cases of an interface as fields of its message.
+// caseFields returns the cases of an interface as fields of its message.
 func caseFields(t *model.Type) []model.Field {
 	var list []model.Field
 	for _, c := range t.Cases {

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A parameter is a name, which may be empty, and a type.
+// A parameter is a type with a name, which may be empty.
 type parameter struct {
 	name     string
 	expr     *model.Expr // nil for one of code
@@ -16,8 +16,7 @@ type parameter struct {
 	variadic bool
 }
 
-// list prints parameters or results. Neighbours of one type share it, as people
-// write them.
+// list prints parameters or results. Neighbours of the same type share it, as in hand-written code.
 func list(params []parameter) []jen.Code {
 	var codes []jen.Code
 	for i := 0; i < len(params); {
@@ -38,8 +37,8 @@ func list(params []parameter) []jen.Code {
 	return codes
 }
 
-// sharesType reports whether p's type may stand for q too; it is so for p itself,
-// if it has a name.
+// sharesType reports whether q has the same type as p, so that p may be printed without one.
+// sharesType(p, p) reports whether p has a name.
 func (p parameter) sharesType(q parameter) bool {
 	if p.name == "" || q.name == "" || p.variadic != q.variadic {
 		return false
@@ -60,7 +59,7 @@ func (p parameter) printed() *jen.Statement {
 	return typ(p.expr)
 }
 
-// typed pairs the types of params with names.
+// typed returns parameters with the types of params and the given names.
 func typed(params []model.Param, names []string) []parameter {
 	typed := make([]parameter, len(params))
 	for i, p := range params {
@@ -69,5 +68,6 @@ func typed(params []model.Param, names []string) []parameter {
 	return typed
 }
 
-// coded is a parameter that is the same in all generated code.
+// coded returns a parameter whose type is given as code, because it is the same in all generated
+// code.
 func coded(name string, code *jen.Statement) parameter { return parameter{name: name, code: code} }

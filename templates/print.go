@@ -58,7 +58,7 @@ func shard(name string) *jen.Statement { return jen.Qual(ShardPath, name) }
 
 func contextType() *jen.Statement { return jen.Qual(ContextPath, "Context") }
 
-// ifErr prints the early return on an error.
+// ifErr prints the early return if err is not nil.
 func ifErr(g *jen.Group, err string, results ...jen.Code) {
 	g.If(jen.Id(err).Op("!=").Nil()).Block(jen.Return(results...))
 }
@@ -68,7 +68,7 @@ func fields(pairs ...jen.Code) *jen.Statement {
 	return jen.Custom(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, pairs...)
 }
 
-// oneLine is a block in one line.
+// oneLine prints a block with one statement on one line.
 func oneLine(statement jen.Code) *jen.Statement {
 	return jen.Custom(jen.Options{Open: "{ ", Close: " }"}, statement)
 }

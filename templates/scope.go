@@ -14,7 +14,7 @@ import (
 // A scope gives out the local names of one generated function.
 type scope struct{ taken map[string]bool }
 
-// pick returns name, or name with a number where it is taken.
+// pick returns name, with a number appended if name is taken, and marks the result as taken.
 func (s *scope) pick(name string) string {
 	picked := name
 	for i := 2; !s.free(picked); i++ {
@@ -28,7 +28,8 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep returns the user's own name, or another if there is none or generated code needs it.
+// keep picks the user's own name, otherwise if there is none, or name+"Arg" if generated code needs
+// name.
 func (s *scope) keep(name, otherwise string) string {
 	switch {
 	case name == "" || name == "_":
@@ -39,7 +40,7 @@ func (s *scope) keep(name, otherwise string) string {
 	return s.pick(name + "Arg")
 }
 
-// locals are the names in a function that handles one message.
+// locals are the local names in a function that handles one method's messages.
 type locals struct {
 	*scope
 	ctx     string
@@ -48,8 +49,7 @@ type locals struct {
 	err     string
 }
 
-// messageLocals names a message's parameters and results, as the user did where
-// possible.
+// messageLocals names a method's parameters and results, by the user's names if possible.
 func (e *emitter) messageLocals(m *model.Method) *locals {
 	l := &locals{scope: e.newScope()}
 	for _, p := range slices.Concat(m.Params, m.Results) {
@@ -68,7 +68,7 @@ func (e *emitter) messageLocals(m *model.Method) *locals {
 	return l
 }
 
-// messageParams prints the parameters of a generated method.
+// messageParams prints the parameters of a generated method, with their names.
 func (l *locals) messageParams(m *model.Method) []jen.Code {
 	params := typed(m.Params, l.params)
 	if m.Variadic {
@@ -77,13 +77,13 @@ func (l *locals) messageParams(m *model.Method) []jen.Code {
 	return list(append([]parameter{coded(l.ctx, contextType())}, params...))
 }
 
-// values prints the results by name.
+// values prints the names of the results.
 func (l *locals) values() []jen.Code { return ids(l.results) }
 
-// withErr prints the results and the error by name.
+// withErr prints the names of the results and of the error.
 func (l *locals) withErr() []jen.Code { return append(l.values(), jen.Id(l.err)) }
 
-// invent makes up a parameter's name from its type.
+// invent derives a parameter's name from its type.
 func invent(t *model.Type, otherwise string) string {
 	if x := t.Expr; x.Op == model.Named && !doc.IsPredeclared(x.Name) {
 		return model.Lower(x.Name)
@@ -91,7 +91,7 @@ func invent(t *model.Type, otherwise string) string {
 	return otherwise
 }
 
-// exprNames returns the names of the user's package in a type.
+// exprNames returns the names in a type that the user's package declares.
 func exprNames(x *model.Expr) []string {
 	if x == nil {
 		return nil

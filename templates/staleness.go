@@ -11,7 +11,8 @@ import (
 // A stalenessEmitter prints the checks that fail to compile when generated code is out of date.
 type stalenessEmitter struct{ *emitter }
 
-// staleness emits declarations that stop compiling when a struct gets another field.
+// staleness emits declarations that do not compile after a field is added to a struct, until the
+// code is generated again.
 func (e stalenessEmitter) staleness() {
 	var lines []jen.Code
 	if !e.isClient() {
@@ -43,13 +44,13 @@ func (e stalenessEmitter) staleness() {
 	}
 }
 
-// asked reports whether functions of a type were printed.
+// asked reports whether an encoding, decoding or copying function of the type was emitted.
 func (e stalenessEmitter) asked(t *model.Type) bool {
 	return slices.ContainsFunc([]what{appendFunc, readFunc, cloneFunc}, func(w what) bool { return e.functions[function{t, w}] != nil })
 }
 
-// allFields returns a declaration that names all fields of an entity. For a field that must not be
-// copied it has the zero value of the field's type.
+// allFields returns a declaration that sets all fields of an entity, so that it does not compile
+// when a field is added. Fields that must not be copied, such as locks, are set to zero values.
 func (e stalenessEmitter) allFields(n *model.Entity) jen.Code {
 	var values []jen.Code
 	for _, f := range n.Own {

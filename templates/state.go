@@ -11,7 +11,7 @@ import (
 // A stateEmitter prints the encoding and decoding of state.
 type stateEmitter struct{ *emitter }
 
-// state emits the glue that moves the fields tagged state.
+// state emits the functions that encode and decode the fields tagged state.
 func (e stateEmitter) state(n *model.Entity) {
 	if len(n.State) == 0 {
 		return
@@ -23,9 +23,9 @@ func (e stateEmitter) state(n *model.Entity) {
 	}
 	self := func() *jen.Statement { return jen.Id("entity").Assert(jen.Op("*").Id(n.Name)) }
 
-	comment := "%s encodes the fields tagged state."
+	comment := "%s appends the encoded fields tagged state to b."
 	if fallible {
-		comment += " It fails with a [*codegen.EncodeError] if one cannot be encoded."
+		comment += " It fails with a [*codegen.EncodeError] if a field cannot be encoded."
 	}
 	e.comment(comment, n.AppendStateFunc())
 	e.file.Func().Id(n.AppendStateFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
@@ -78,10 +78,10 @@ func (e stateEmitter) state(n *model.Entity) {
 	e.knownState(n)
 }
 
-// readBack prints the code that reads back the value just written, as far as its types have
-// forms of their own. It takes no more than skipping the rest.
+// readBack prints code that decodes the value just encoded, but only those fields whose types may
+// have encodings of their own. Other fields are skipped.
 func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
-	g.Comment("A custom encoding may write what it cannot read: fail now, not at the next activation.")
+	g.Comment("A custom encoding may write values that it cannot read: fail now, not at the next activation.")
 	g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b").Index(jen.Id("at").Op(":")))
 	g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
 		for _, f := range formed {
@@ -108,8 +108,8 @@ func formedFields(n *model.Entity) (list []model.Field) {
 	return list
 }
 
-// decoderOf returns the name of the function that makes the decoder of an entity's state. Where
-// there may be cases that are not known, the decoder keeps them.
+// decoderOf returns the name of the function that makes the decoder of an entity's state. If the
+// state may have unknown cases of interfaces, the decoder keeps them.
 func decoderOf(n *model.Entity) string {
 	for _, f := range n.State {
 		if holds(f.Type, isOneof, make(map[*model.Type]bool)) {
@@ -119,13 +119,13 @@ func decoderOf(n *model.Entity) string {
 	return "NewDecoder"
 }
 
-// knownState emits which fields of an entity's state this program knows.
+// knownState emits the function that reports which fields of an entity's state this program knows.
 func (e stateEmitter) knownState(n *model.Entity) {
-	e.comment("%s reports which fields of the state are known. The others are kept.", n.StateFieldsFunc())
+	e.comment("%s reports whether this program knows field num of the state. Unknown fields are kept.", n.StateFieldsFunc())
 	e.file.Add(e.knownFields(n.StateFieldsFunc(), n.State, false))
 }
 
-// knownType emits which fields of a struct this program knows.
+// knownType emits the function that reports which fields of a struct this program knows.
 func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	if t.Shape == model.Oneof {
 		return e.knownFields(t.KnownFunc(), caseFields(t), true)
@@ -133,7 +133,7 @@ func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	return e.knownFields(t.KnownFunc(), t.Fields, false)
 }
 
-// knownFields emits a [codegen.Fields]. Rest reports whether fields that are not listed are known.
+// knownFields emits a [codegen.Fields]. rest is what it reports for fields that are not listed.
 func (e stateEmitter) knownFields(function string, list []model.Field, rest bool) jen.Code {
 	num := jen.Id("num")
 	if len(list) == 0 {
@@ -168,7 +168,7 @@ func (e stateEmitter) knownFields(function string, list []model.Field, rest bool
 	})
 }
 
-// isOneOf prints whether num is the number of one of the fields.
+// isOneOf prints the condition that num is the number of one of the fields.
 func isOneOf(list []model.Field) *jen.Statement {
 	var numbers []int
 	for _, f := range list {

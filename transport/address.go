@@ -9,9 +9,9 @@ import (
 // MaxNameBytes bounds cluster and node names.
 const MaxNameBytes = 64
 
-// An Address is one incarnation of a node: the name is chosen by people and
-// outlives restarts, the incarnation is random and new at each start (the
-// hostname:port:uid of the Akka Cluster specification).
+// An Address identifies one start of a node. Its name is chosen by people and stays the same over
+// restarts; its incarnation is random and new at each start (in the Akka Cluster specification:
+// hostname:port:uid).
 type Address struct {
 	Name        string
 	Incarnation uint64
@@ -20,7 +20,7 @@ type Address struct {
 // IsZero reports whether the address is unset.
 func (a Address) IsZero() bool { return a == Address{} }
 
-// Compare orders addresses by name, then incarnation; it is the same on all nodes.
+// Compare orders addresses by name, then incarnation. All nodes have the same order.
 func (a Address) Compare(b Address) int {
 	if c := strings.Compare(a.Name, b.Name); c != 0 {
 		return c
@@ -28,7 +28,7 @@ func (a Address) Compare(b Address) int {
 	return cmp.Compare(a.Incarnation, b.Incarnation)
 }
 
-// String is the name and the incarnation in hexadecimal: "web-1#00c0ffee00c0ffee".
+// String returns the name and the incarnation in hexadecimal: "web-1#00c0ffee00c0ffee".
 func (a Address) String() string {
 	if a.IsZero() {
 		return "none"
@@ -36,8 +36,8 @@ func (a Address) String() string {
 	return fmt.Sprintf("%s#%016x", a.Name, a.Incarnation)
 }
 
-// CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], the characters that
-// subjects and permissions allow. what names the text in the error.
+// CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], the characters allowed in
+// subjects and permissions. The error names the text as what.
 func CheckName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("%s name is empty: want 1 to %d of A-Z a-z 0-9 _ -", what, MaxNameBytes)

@@ -1,9 +1,8 @@
-// Package transport defines the interface between shardgen and a message broker:
-// addresses, channels with an order each, and a process's link for sending and receiving.
-// Adapters are below it (transport/nats, transport/memory); each of them passes the suite
-// in transport/conformance.
+// Package transport defines the interface between shardgen and a message broker: addresses, ordered
+// channels, and the link by which a process sends and receives. Its adapters are in the folders
+// below (transport/nats, transport/memory); each passes the suite in transport/conformance.
 //
-// A link promises little, so that every broker can keep it: a message arrives at most
-// once, in order per channel and sender while no connection breaks, or not at all. The
-// sessions of internal/driver/peers make that reliable.
+// A link makes only promises that every broker can keep: a message arrives at most once or not at
+// all, and messages of one sender on one channel keep their order while no connection breaks. The
+// sessions of internal/driver/peers make delivery reliable.
 package transport

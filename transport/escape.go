@@ -9,8 +9,8 @@ import (
 
 const hexDigits = "0123456789ABCDEF"
 
-// EscapeID writes an entity's id as one token of a subject: letters, digits, _ and - stay
-// as they are, and other bytes become =HH.
+// EscapeID writes an entity's id as one word of a subject. Letters, digits, _ and - stay as they
+// are; each other byte becomes =HH.
 func EscapeID(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -25,9 +25,9 @@ func EscapeID(id string) string {
 	return b.String()
 }
 
-// UnescapeID is the reverse of EscapeID. It refuses words that EscapeID does not write, and the
-// error names the right one. So each entity has one subject, and a permission for it cannot be
-// evaded.
+// UnescapeID reverses EscapeID. It refuses a word that EscapeID does not write, and its error names
+// the correct word. So each entity has only one subject, and a permission for that subject cannot
+// be evaded.
 func UnescapeID(word string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {

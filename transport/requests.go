@@ -5,41 +5,41 @@ import (
 	"log/slog"
 )
 
-// A Requester is a Transport that also receives requests of any client of the broker, in
-// any language.
+// A Requester is a [Transport] that also receives requests from any client of the broker, in any
+// language.
 type Requester interface {
-	// ServeRequests receives the requests for some kinds until stop is called; stop
-	// returns when no handler runs any more. Requests come to
-	// sh.<cluster>.g.<caller>.<kind>.<method>.<id>, with the id as [EscapeID] writes it, or
-	// without an id. Of the members that serve a kind one gets each request. The caller's
-	// identity is a name of 1 to 64 of [A-Za-z0-9_-], which the broker's permissions grant.
-	// Requests are answered only below _INBOX.<caller>., and others that have a reply subject
-	// are refused; the identity "any" may have each _INBOX.
+	// ServeRequests receives the requests for the given kinds until stop is called; stop returns
+	// when no handler runs any more. Requests come to sh.<cluster>.g.<caller>.<kind>.<method>.<id>,
+	// where the id is written by [EscapeID] or missing. Each request goes to one of the members
+	// that serve its kind. The caller's identity is a name of 1 to 64 of [A-Za-z0-9_-], which the
+	// broker's permissions grant. A request with a reply subject is refused unless that subject
+	// begins with _INBOX.<caller>.; the identity "any" may use any _INBOX.
 	ServeRequests(ctx context.Context, o RequestOptions) (stop func(), err error)
 }
 
-// RequestOptions select and handle requests.
+// RequestOptions say which requests to receive, and how to handle them.
 type RequestOptions struct {
 	Cluster string
 	Name    string // of this node, for the broker's list of connections
 	Kinds   []string
-	// Handle is called on a goroutine of its own for each request. At most Limit calls
-	// run at once, and for one caller at most half of that; beyond either Refuse is called instead.
+	// Handle is called for each request, on a goroutine of its own. At most Limit calls run at the
+	// same time, and at most half as many for one caller. Requests beyond either bound go to Refuse
+	// instead.
 	Handle, Refuse func(*Request)
 	Limit          int
 	Logger         *slog.Logger
 }
 
-// A Request is a call of a client without generated code.
+// A Request is a call from a client that has no generated code.
 type Request struct {
 	Caller           string // identity of the caller, as the broker grants it
 	Kind, Method, ID string
 	IDErr            error // set if the id in the subject has a wrong escape
 	ContentType      string
 	Timeout          string // as time.ParseDuration reads it; "" when not given
-	// Header has the other headers of the request, as they came.
+	// Header has those headers of the request that have no field of their own here, unchanged.
 	Header map[string][]string
 	Body   []byte
-	// Answer sends the answer; nil when none is wanted.
+	// Answer sends the answer. It is nil if the client wants none.
 	Answer func(header map[string]string, body []byte) error
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// The JSON of call. Fields are added, never changed.
+// A jsonCall is the output of call -json. Fields are added, never changed.
 type jsonCall struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"id"`
@@ -32,7 +32,7 @@ const (
 )
 
 // call calls an entity through a member with Config.Gateway. It needs the rights of a gateway's
-// caller, and none of an operator.
+// caller, but not those of an operator.
 func call(ctx context.Context, o *options, w io.Writer) error {
 	caller := cmp.Or(o.name, "any")
 	// Errors of the server are read by accepted.
@@ -53,9 +53,10 @@ type gatewayCall struct {
 	caller  string // the name by which the gateway knows this process
 }
 
-// run sends the request and waits for its answer. Before it sends the request, it asks the server
-// whether it has accepted the subscription; before it waits for the answer, whether it has accepted
-// the request. So a missing right is reported at once, with the outcome that the call has not run.
+// run sends the request and waits for its answer. Before it sends the request, it checks that the
+// server has accepted the subscription; before it waits for the answer, it checks that the server
+// has accepted the request. So a missing right is reported at once, with the outcome that the call
+// has not run.
 func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	fails := func(outcome, step string, err error) (jsonCall, error) {
 		return jsonCall{Outcome: outcome}, fmt.Errorf("call %s/%s.%s: %s: %w", g.options.kind, g.options.id, g.options.method, step, err)
@@ -80,7 +81,7 @@ func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	answer, err := answers.NextMsgWithContext(ctx)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return jsonCall{Outcome: notExecuted}, fmt.Errorf("no member with Config.Gateway hosts %s (set it at one of them)", g.options.kind)
+		return jsonCall{Outcome: notExecuted}, fmt.Errorf("no member with Config.Gateway hosts %s (set Config.Gateway at one of its hosts)", g.options.kind)
 	case err != nil:
 		return fails(unknown, "it may have run", cmp.Or(context.Cause(ctx), err))
 	}
@@ -92,7 +93,7 @@ func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	return c, nil
 }
 
-// request is the message for the gateway.
+// request returns the message for the gateway.
 func (g gatewayCall) request(ctx context.Context) *nats.Msg {
 	o := g.options
 	m := nats.NewMsg(fmt.Sprintf("sh.%s.g.%s.%s.%s.%s", o.cluster, g.caller, o.kind, o.method, transport.EscapeID(o.id)))
@@ -105,8 +106,8 @@ func (g gatewayCall) request(ctx context.Context) *nats.Msg {
 	return m
 }
 
-// accepted returns the server's refusal of what this connection has sent so far. The server answers
-// in order, so its refusal comes before its answer to the flush.
+// accepted returns the server's refusal, if any, of what this connection has sent so far. The
+// server answers in order, so a refusal comes before the answer to the flush.
 func (g gatewayCall) accepted(ctx context.Context) error {
 	if _, bounded := ctx.Deadline(); !bounded { // FlushWithContext wants one
 		var cancel context.CancelFunc
@@ -122,10 +123,11 @@ func (g gatewayCall) accepted(ctx context.Context) error {
 	return flushed
 }
 
-// flushTimeout bounds the wait for the server's answer, which takes one way to it and back.
+// flushTimeout bounds the wait for the server's answer, which takes one round trip.
 const flushTimeout = 5 * time.Second
 
-// printCall prints the results of a call, or returns why there are none. With -json it does both.
+// printCall prints the results of a call, or returns the reason why there are none. With -json it
+// also prints that reason.
 func printCall(w io.Writer, o *options, c jsonCall, err error) error {
 	if o.json {
 		c.Type, c.ID, c.Method = o.kind, o.id, o.method

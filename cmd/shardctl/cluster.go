@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// errUnhealthy makes the exit code 1 after status or doctor has printed the reasons.
+// errUnhealthy sets the exit code to 1 after status or doctor has printed the reasons.
 var errUnhealthy = errors.New("the cluster is not healthy")
 
 // status prints whether the cluster is healthy, and if not, why.
@@ -159,7 +159,7 @@ func list(words []string) string {
 	return strings.Join(words, ",")
 }
 
-// The JSON of members. Fields are added, never changed.
+// The output of members -json. Fields are added, never changed.
 type (
 	jsonView struct {
 		Cluster     string       `json:"cluster"`
@@ -170,7 +170,7 @@ type (
 		Converged   bool         `json:"converged"`
 		Why         string       `json:"why,omitempty"`
 		Members     []jsonMember `json:"members"`
-		// Singletons is empty if the version of SeenBy does not report them.
+		// Singletons is empty if the member SeenBy runs a version that does not report them.
 		Singletons []jsonSingleton `json:"singletons"`
 		Pause      *jsonPause      `json:"pause,omitempty"` // of rebalancing
 	}
@@ -222,7 +222,7 @@ func viewOf(cluster string, v admin.View) jsonView {
 	return j
 }
 
-// drainLooks is the pause between two lines of drain.
+// drainLooks is the interval of the lines that drain prints.
 const drainLooks = time.Second
 
 // drain makes a member leave, and prints how many shards it still has.
@@ -263,7 +263,8 @@ func drain(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	}
 }
 
-// The JSON of drain, one line for each look and one for the end. Fields are added, never changed.
+// A jsonDrain is one line of drain -json: one for each look, and one for the end. Fields are added,
+// never changed.
 type jsonDrain struct {
 	Cluster  string `json:"cluster"`
 	Node     string `json:"node"`
@@ -281,7 +282,7 @@ func printLeft(w io.Writer, o *options, node transport.Address, shards, entities
 	return err
 }
 
-// printDrained prints that the member has left, or returns why not.
+// printDrained prints that the member has left, or returns why it has not.
 func printDrained(w io.Writer, o *options, node transport.Address, err error) error {
 	if err == nil && o.json {
 		return printJSONLine(w, jsonDrain{Cluster: o.cluster, Node: node.String(), Result: "has left"})

@@ -54,7 +54,8 @@ func (c command) main(ctx context.Context, args []string, env func(string) strin
 	return exitCode(stderr, c.name, err, func() error { return c.do(ctx, o, stdout) })
 }
 
-// exitCode does what the arguments of a command say, unless parsing them failed with err, and prints the error.
+// exitCode runs do unless parsing the arguments failed with err. It prints the error and returns
+// the exit code.
 func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -70,8 +71,8 @@ func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	return exitOK
 }
 
-// parseAmong reads arguments, at most as many as there are places, and flags before, between and behind them. It
-// returns the number of arguments. If -h is given, it prints the usage.
+// parseAmong parses arguments into places, and flags, which may stand before, between and after the
+// arguments. It returns the number of arguments. If -h is given, it prints the usage.
 func parseAmong(f *flag.FlagSet, args []string, places []*string, stderr io.Writer, usage, about string) (given int, err error) {
 	f.SetOutput(io.Discard) // the caller prints the error
 	err = f.Parse(args)
@@ -91,7 +92,8 @@ func parseAmong(f *flag.FlagSet, args []string, places []*string, stderr io.Writ
 	return given, err
 }
 
-// parse reads the arguments, and the flags, which may stand before, between and behind them.
+// parse parses the arguments, and the flags, which may stand before, between and after the
+// arguments.
 func (c command) parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
 	var o options
 	var places []*string
@@ -105,7 +107,7 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	return &o, err
 }
 
-// flagSet has the flags of the command, which set o.
+// flagSet returns the flags of the command, which set fields of o.
 func (c command) flagSet(o *options, env func(string) string) *flag.FlagSet {
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard) // the caller prints the error
@@ -120,7 +122,7 @@ func (c command) flagSet(o *options, env func(string) string) *flag.FlagSet {
 	return f
 }
 
-// usage is the list of arguments.
+// usage returns the list of arguments as text.
 func (c command) usage() (text string) {
 	for _, a := range c.args {
 		if a.optional {
@@ -132,7 +134,7 @@ func (c command) usage() (text string) {
 	return text
 }
 
-// missing is the error for an argument that is not given.
+// missing returns the error for the first missing argument, or nil.
 func (c command) missing(o *options) error {
 	for _, a := range c.args {
 		if *a.to(o) == "" && !a.optional {
@@ -159,7 +161,7 @@ func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
 	return c.run(ctx, client, o, stdout)
 }
 
-// options are the values of flags and arguments.
+// options are the values of the flags and arguments of a command.
 type options struct {
 	connection
 	cluster   string
@@ -189,7 +191,7 @@ type options struct {
 	store     string // of doctor: its name; "" means as the members say
 }
 
-// check is the reason why the options do not fit together.
+// check returns an error if the options do not fit together.
 func (o *options) check() error {
 	switch {
 	case o.id == "" && (o.drop || o.from != "" || o.out != ""):
@@ -212,16 +214,16 @@ func (o *options) check() error {
 	return nil
 }
 
-// spanErr is why the times of events make no sense.
+// spanErr returns the reason why the times of -at, -since and -until are not valid, or nil.
 func (o *options) spanErr() error {
 	_, err := spanOf(o.at, o.begin, o.until, time.Now())
 	return err
 }
 
-// turnsKept is for how long members count turns after they were last asked.
+// turnsKept is how long members go on counting turns after the last request for the counts.
 const turnsKept = 15 * time.Second
 
-// commands are those that ask or command a cluster.
+// commands are the commands that query or command a cluster.
 var commands = []command{
 	{
 		name: "status", timeout: 10 * time.Second, run: status,

@@ -12,11 +12,11 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// completeCommand is the command that the scripts run. It is given the words of a command line up to
-// the one that is typed, and prints candidates, one a line.
+// completeCommand is the command that the scripts run. Its arguments are the words of a command
+// line up to the word being typed. It prints the candidates for that word, one a line.
 const completeCommand = "__complete"
 
-// completions are the scripts by shell.
+// completions are the completion scripts, by shell.
 var completions = map[string]string{
 	"bash": `_shardctl() {
   COMPREPLY=($(compgen -W "$(shardctl __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
@@ -30,7 +30,8 @@ compdef _shardctl shardctl
 	"fish": "complete -c shardctl -f -a '(shardctl __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'\n",
 }
 
-// completeTimeout bounds the questions for the names of members and types: a shell waits for them.
+// completeTimeout bounds the requests for the names of members and types, because the shell waits
+// for the result.
 const completeTimeout = 2 * time.Second
 
 // runCompletion prints the script for a shell.
@@ -46,7 +47,7 @@ func runCompletion(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// runComplete prints the candidates for the last word.
+// runComplete prints the candidates for the last word of words.
 func runComplete(ctx context.Context, words []string, env func(string) string, stdout io.Writer) int {
 	if len(words) == 0 {
 		words = []string{""}
@@ -60,7 +61,7 @@ func runComplete(ctx context.Context, words []string, env func(string) string, s
 	return exitOK
 }
 
-// candidates are the words that may follow others.
+// candidates returns the words that may follow the words before.
 func candidates(ctx context.Context, before []string, typed string, env func(string) string) (all []string) {
 	if len(before) == 0 {
 		all = []string{"store", "permissions", "completion", "help"}
@@ -89,7 +90,7 @@ func candidates(ctx context.Context, before []string, typed string, env func(str
 	return commands[i].candidates(ctx, before[1:], typed, env)
 }
 
-// candidates are flags of the command, or values of the argument that comes next.
+// candidates returns the command's flags, or values for its next argument.
 func (c command) candidates(ctx context.Context, before []string, typed string, env func(string) string) (all []string) {
 	var o options
 	f := c.flagSet(&o, env)
@@ -139,7 +140,7 @@ func (c command) candidates(ctx context.Context, before []string, typed string, 
 	return slices.Compact(all)
 }
 
-// methodsOf are the methods of a type, as the members that host it have them.
+// methodsOf returns the methods of a type that the members hosting it report.
 func methodsOf(ctx context.Context, client *admin.Client, kind string) (all []string) {
 	facts, err := client.Facts(ctx)
 	if err != nil {

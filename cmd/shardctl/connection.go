@@ -20,7 +20,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// A connection is where the NATS servers are and how shardctl proves who it is.
+// A connection says where the NATS servers are and how shardctl proves its identity.
 type connection struct {
 	url, creds, nkey, ca, cert, key string
 
@@ -32,10 +32,10 @@ type connection struct {
 	folder                configFolder
 }
 
-// defaultURL is that of a server on this machine.
+// defaultURL is the URL of a server on this machine.
 const defaultURL = "nats://127.0.0.1:4222"
 
-// defaultName is the operator's name without -name, as package admin has it.
+// defaultName is the operator's name without -name; it is the default of package admin.
 const defaultName = "shardctl"
 
 // flags defines the flags of a connection.
@@ -51,8 +51,8 @@ func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
 	f.StringVar(&c.key, "key", "", "`file` of the private key of -cert")
 }
 
-// complete takes from a context the values of flags that are not given, and returns the reason why
-// the flags do not fit together.
+// complete reads values of flags that are not given from a context of the nats command. It returns
+// an error if the flags do not fit together.
 func (c *connection) complete() error {
 	switch {
 	case (c.cert == "") != (c.key == ""):
@@ -74,8 +74,8 @@ func (c *connection) complete() error {
 	return checkOptional("operator", c.name)
 }
 
-// follow takes from a context the values of flags that are not given. A flag with credentials
-// replaces all credentials of the context.
+// follow copies values of flags that are not given from a context. A flag with credentials replaces
+// all credentials of the context.
 func (c *connection) follow(from natsContext) {
 	c.url, c.ca, c.tlsFirst = cmp.Or(c.url, from.URL), cmp.Or(c.ca, from.CA), from.TLSFirst
 	if c.cert == "" {
@@ -86,7 +86,8 @@ func (c *connection) follow(from natsContext) {
 	}
 }
 
-// options are the options of the connection to NATS. Files are read when they are applied.
+// options returns the options of the connection to NATS. Files are read when the options are
+// applied.
 func (c *connection) options() []nats.Option {
 	o := []nats.Option{nats.Name("shardctl")}
 	if c.creds != "" {
@@ -113,14 +114,14 @@ func (c *connection) options() []nats.Option {
 	return o
 }
 
-// dial returns an operator of a cluster.
+// dial returns a client for an operator of a cluster.
 func (c *connection) dial(ctx context.Context, cluster string) (*admin.Client, error) {
 	return admin.Dial(ctx, admin.Options{
 		Cluster: cluster, Name: c.name, Transport: natstransport.New(c.url, natstransport.ConnectOptions(c.options()...)),
 	})
 }
 
-// nkeyFile signs the server's nonce with the seed in a file.
+// nkeyFile returns an option that signs the server's nonce with the seed in a file.
 func nkeyFile(path string) nats.Option {
 	return func(o *nats.Options) error {
 		sign, err := nats.NkeyOptionFromSeed(path)
@@ -131,9 +132,9 @@ func nkeyFile(path string) nats.Option {
 	}
 }
 
-// A natsContext is the part of a context of the nats command that shardctl reads: a file
-// nats/context/NAME.json in the user's configuration folder (NATS's ADR 21). Fields for
-// JetStream and for inboxes have no meaning here.
+// A natsContext is the part of a context of the nats command that shardctl reads, from the file
+// nats/context/NAME.json in the user's configuration folder (NATS's ADR 21). shardctl ignores the
+// fields for JetStream and for inboxes.
 type natsContext struct {
 	URL      string `json:"url"`
 	Token    string `json:"token"`
@@ -149,7 +150,7 @@ type natsContext struct {
 	JWT      string `json:"user_jwt"`
 }
 
-// A configFolder is where the nats command keeps its contexts.
+// A configFolder is the folder in which the nats command keeps its contexts.
 type configFolder struct{ env func(string) string }
 
 // path returns the path of a file in the folder.
@@ -170,7 +171,7 @@ func (f configFolder) selected() string {
 	return strings.TrimSpace(string(name))
 }
 
-// read reads a context.
+// read reads the context of that name.
 func (f configFolder) read(name string) (c natsContext, err error) {
 	if name != filepath.Base(name) {
 		return c, fmt.Errorf("context %q: want the name of a context (nats context ls)", name)
@@ -195,7 +196,7 @@ func (f configFolder) read(name string) (c natsContext, err error) {
 	return c, nil
 }
 
-// expand replaces variables, and ~ at the beginning, in the name of a file.
+// expand replaces variables, and ~ at the beginning, in a file name.
 func (f configFolder) expand(file string) string {
 	if rest, home := strings.CutPrefix(file, "~/"); home {
 		file = filepath.Join(f.env("HOME"), rest)
@@ -206,15 +207,15 @@ func (f configFolder) expand(file string) string {
 // jetStreamTimeout bounds the wait for each answer of JetStream.
 const jetStreamTimeout = 3 * time.Second
 
-// A jetStream asks a server about JetStream, with the rights of the operator and of nobody else.
+// A jetStream sends requests about JetStream to a server, with only the operator's rights.
 type jetStream struct {
 	conn *nats.Conn
 	// ctx ends with the server's refusal of a subject, which no answer follows.
 	ctx context.Context
 }
 
-// dialJetStream connects to the servers. Answers come to an inbox with the operator's
-// name, which its user may hear.
+// dialJetStream connects to the servers. Answers come to an inbox that contains the operator's
+// name, to which the operator's user may subscribe.
 func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	ctx, refuse := context.WithCancelCause(ctx)
 	denied := func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -233,7 +234,7 @@ func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	return &jetStream{conn, ctx}, nil
 }
 
-// A jetStreamError is an error with which JetStream answers.
+// A jetStreamError is an error in an answer of JetStream.
 type jetStreamError struct {
 	Code        int    `json:"code"`
 	Description string `json:"description"`
@@ -243,10 +244,10 @@ func (e *jetStreamError) Error() string {
 	return fmt.Sprintf("JetStream answers: %s (%d)", e.Description, e.Code)
 }
 
-// errNoJetStream means that nobody serves JetStream's interface.
+// errNoJetStream means that no server answers on JetStream's API.
 var errNoJetStream = errors.New("JetStream is off at the servers")
 
-// ask sends a request to JetStream's interface and decodes the answer.
+// ask sends a request to JetStream's API and decodes the answer.
 func (j *jetStream) ask(verb string, request, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(j.ctx, jetStreamTimeout, fmt.Errorf("no answer within %v", jetStreamTimeout))
 	defer cancel()
@@ -276,8 +277,8 @@ func (j *jetStream) account() (a jetstream.AccountInfo, err error) {
 	return a, j.ask("INFO", nil, &a)
 }
 
-// A streamList is a page of JetStream's list of streams. In a cluster of servers, it names the streams
-// for which no server answers.
+// A streamList is a page of JetStream's list of streams. In a cluster of servers it also names the
+// streams for which no server answers.
 type streamList struct {
 	Total   int                     `json:"total"`
 	Streams []*jetstream.StreamInfo `json:"streams"`
@@ -285,7 +286,7 @@ type streamList struct {
 	Offline map[string]string       `json:"offline"` // why, by stream
 }
 
-// streams returns all streams with subjects that the pattern covers.
+// streams returns all streams whose subjects match the pattern.
 func (j *jetStream) streams(subjects string) (all streamList, err error) {
 	request := struct {
 		Offset  int    `json:"offset"`

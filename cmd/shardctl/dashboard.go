@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin/dashboard"
 )
 
-// serveDashboard serves the page until ctx ends.
+// serveDashboard serves the dashboard page until ctx ends.
 func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
@@ -43,8 +43,8 @@ func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return nil
 }
 
-// onlyLoopback refuses requests for another host than this one. They come from a page whose name was
-// bound to a loopback address (DNS rebinding).
+// onlyLoopback refuses requests whose host is not a loopback address. Such a request comes from a
+// web page of another site whose name was bound to a loopback address (DNS rebinding).
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

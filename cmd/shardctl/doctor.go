@@ -23,28 +23,29 @@ type finding struct {
 	OK    bool   `json:"ok"`
 	Text  string `json:"text"`
 	Do    string `json:"do,omitempty"` // how to mend it
-	// Skipped means that the check could not be made, and nothing is known to be wrong.
+	// Skipped means that the check could not be made, so no fault is known.
 	Skipped bool `json:"skipped,omitempty"`
 }
 
-// good is the finding that nothing is wrong.
+// good returns the finding of a check that found no fault.
 func good(check, text string) finding { return finding{Check: check, OK: true, Text: text} }
 
-// wrong is the finding of a fault; do is how to mend it.
+// wrong returns the finding of a fault; do is the remedy.
 func wrong(check, text, do string) finding { return finding{Check: check, Text: text, Do: do} }
 
-// skipped is the finding that a check could not be made; do is the remedy, and may be "".
+// skipped returns the finding of a check that could not be made; do is the remedy, or "".
 func skipped(check, text, do string) finding {
 	return finding{Check: check, OK: true, Text: text, Do: do, Skipped: true}
 }
 
-// Bounds beyond which doctor complains.
+// Bounds beyond which doctor reports a fault.
 const (
 	clockSkew  = time.Second
 	payloadMin = 1 << 20
 )
 
-// doctor checks the conditions of a healthy cluster, and names a remedy for each one not met.
+// doctor checks the conditions of a healthy cluster, and prints a remedy for each condition that is
+// not met.
 func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	var all []finding
 	v, err := c.Members(ctx)
@@ -96,7 +97,7 @@ func printFindings(w io.Writer, all []finding) error {
 	return err
 }
 
-// examine judges the answers of the members.
+// examine returns the findings from the answers of the members.
 func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admin.NodeShards) []finding {
 	h := clusterview.Judge(cluster, v, shards)
 	all := []finding{{Check: "cluster", OK: h.Healthy, Text: fmt.Sprintf("%d members, %d types, %d shards", h.Members, h.Types, h.Shards)}}
@@ -112,12 +113,12 @@ func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admi
 	return slices.Concat(all, examineHealth(answered), examineClocks(answered), examinePayload(answered), examineVersions(answered), examineContracts(answered), examineStore(answered))
 }
 
-// answering are the facts of members that have answered.
+// answering returns the facts of the members that answered.
 func answering(facts []admin.NodeFact) []admin.NodeFact {
 	return slices.DeleteFunc(slices.Clone(facts), func(f admin.NodeFact) bool { return f.Err != nil })
 }
 
-// examineInterest judges whether anybody else listens to the cluster's messages.
+// examineInterest returns the finding whether a process outside the cluster receives its messages.
 func examineInterest(eavesdropped bool, err error) finding {
 	switch {
 	case err != nil:
@@ -131,10 +132,10 @@ func examineInterest(eavesdropped bool, err error) finding {
 	return good("interest", "the broker reports it when nobody listens for a process")
 }
 
-// deniedLine is the text of a member's log line about a subject that the broker refuses to it.
+// deniedLine is the text of a member's log line about a subject that the broker refused.
 const deniedLine = "broker denied a subject"
 
-// examineRights looks for rights that the broker has refused to members, in their logs.
+// examineRights searches the members' logs for rights that the broker refused to them.
 func examineRights(lines []admin.Event, err error) []finding {
 	if err != nil {
 		return []finding{wrong("rights", err.Error(), "look at the log of that member for \""+deniedLine+"\"")}
@@ -151,7 +152,7 @@ func examineRights(lines []admin.Event, err error) []finding {
 	return fine("rights", "the broker has refused nothing to a member, as far as their logs go back", found)
 }
 
-// fine returns the findings of faults, or if there are none, the finding that nothing is wrong.
+// fine returns the findings in found or, if there are none, a finding without a fault.
 func fine(check, text string, found []finding) []finding {
 	if len(found) > 0 {
 		return found
@@ -168,8 +169,8 @@ func examineHealth(facts []admin.NodeFact) (found []finding) {
 	return fine("ready", fmt.Sprintf("all %d members that answer are ready", len(facts)), found)
 }
 
-// examineClocks compares the members' clocks with this process's: an answer was given between the
-// question and its arrival.
+// examineClocks compares the members' clocks with this process's. A member gave its answer between
+// the sending of the question and the arrival of the answer.
 func examineClocks(facts []admin.NodeFact) (found []finding) {
 	worst := time.Duration(0)
 	for _, f := range facts {
@@ -234,11 +235,11 @@ func examineStore(facts []admin.NodeFact) (found []finding) {
 	return []finding{good("store", "no member has one: durable types cannot be hosted")}
 }
 
-// nearLimit is the share of a limit of JetStream from which doctor complains.
+// nearLimit is the share of a JetStream limit from which doctor reports a fault.
 const nearLimit = 0.8
 
-// examineJetStream judges JetStream and the streams of the members' store, as far as the operator's
-// rights go.
+// examineJetStream checks JetStream and the streams of the members' store, as far as the operator's
+// rights permit.
 func examineJetStream(ctx context.Context, o *options, facts []admin.NodeFact) []finding {
 	name, replicas, stored := storeOf(facts)
 	if o.store != "" {
@@ -267,7 +268,8 @@ func examineJetStream(ctx context.Context, o *options, facts []admin.NodeFact) [
 	return append(all, examineStreams(name, replicas, list)...)
 }
 
-// storeOf is the store that members have: the name and the largest number of replicas in their configs.
+// storeOf returns the store that members use: its name, and the largest number of replicas in their
+// configs. stored is false if no member has a store.
 func storeOf(facts []admin.NodeFact) (name string, replicas int, stored bool) {
 	for _, f := range facts {
 		stored = stored || f.Store
@@ -279,7 +281,7 @@ func storeOf(facts []admin.NodeFact) (name string, replicas int, stored bool) {
 	return name, replicas, stored
 }
 
-// jetStreamWrong is the finding of a question that JetStream has not answered.
+// jetStreamWrong returns the finding for a request that JetStream did not answer.
 func jetStreamWrong(o *options, err error) finding {
 	var refused *jetStreamError
 	switch {
@@ -294,8 +296,8 @@ func jetStreamWrong(o *options, err error) finding {
 	return wrong("jetstream", err.Error(), "look at the servers: of a cluster, more than half must run, and one must have room on its disk")
 }
 
-// examineAccount compares the use of an account with its limits, which the members' streams share with
-// all others of the account.
+// examineAccount compares the use of an account with its limits. All streams of the account share
+// these limits, not only those of the members.
 func examineAccount(a jetstream.AccountInfo) (found []finding) {
 	tiers := map[string]jetstream.Tier{"": a.Tier}
 	if len(a.Tiers) > 0 {
@@ -318,13 +320,13 @@ func examineAccount(a jetstream.AccountInfo) (found []finding) {
 	return fine("jetstream", fmt.Sprintf("it answers, and the account is below its limits (%s on disk, %d streams)", size(a.Store), a.Streams), found)
 }
 
-// near reports whether a limit is nearly reached. A limit that is not above 0 is none.
+// near reports whether a limit is nearly reached. A limit of 0 or below means no limit.
 func near(used uint64, limit int64) bool {
 	return limit > 0 && float64(used) >= nearLimit*float64(limit)
 }
 
-// examineStreams judges the streams of a store. replicas is how many the members' configs ask for; 0:
-// they do not say.
+// examineStreams checks the streams of a store. replicas is the number of replicas in the members'
+// configs, or 0 if it is unknown.
 func examineStreams(store string, replicas int, list streamList) (found []finding) {
 	complain := func(do, format string, args ...any) {
 		found = append(found, wrong("streams", fmt.Sprintf(format, args...), do))
@@ -364,7 +366,7 @@ func examineStreams(store string, replicas int, list streamList) (found []findin
 	return fine("streams", fmt.Sprintf("%d of %s, with %s: all have a leader and their replicas, below their limits", len(list.Streams), store, size(bytes)), found)
 }
 
-// lagging says which replicas of a stream are missing.
+// lagging returns the replicas of a stream that are missing or behind.
 func lagging(s *jetstream.StreamInfo) (missing []string) {
 	if s.Cluster == nil {
 		return nil
@@ -383,7 +385,7 @@ func lagging(s *jetstream.StreamInfo) (missing []string) {
 	return missing
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes for people.
 func size(bytes uint64) string {
 	const units = "kMGTPE"
 	if bytes < 1000 {
@@ -396,8 +398,8 @@ func size(bytes uint64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") + " " + units[unit:unit+1] + "B"
 }
 
-// examineContracts looks for types with different programs at their hosts. It compares the hash
-// of the whole contract, and the methods.
+// examineContracts searches for types whose hosts run different programs. It compares the hash of
+// the whole contract, and the methods.
 func examineContracts(facts []admin.NodeFact) (found []finding) {
 	types := 0
 	var silent []string // hosts that report no hash
@@ -442,7 +444,7 @@ func hostsByType(facts []admin.NodeFact) map[string][]hostOf {
 	return hosts
 }
 
-// examineMethods looks for methods that some hosts of a type have and others do not.
+// examineMethods searches for methods of a type that only some of its hosts have.
 func examineMethods(kind string, hosts []hostOf) (found []finding) {
 	methods := map[string]bool{}
 	for _, h := range hosts {
@@ -465,7 +467,7 @@ func examineMethods(kind string, hosts []hostOf) (found []finding) {
 	return found
 }
 
-// groups are the nodes by hash, the largest group first.
+// groups lists the nodes by hash, the largest group first.
 func groups(hashes map[string][]string) string {
 	keys := clusterview.SortedKeys(hashes)
 	slices.SortStableFunc(keys, func(a, b string) int { return len(hashes[b]) - len(hashes[a]) })

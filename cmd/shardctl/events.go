@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// The JSON of events, one line for each. Fields are added, never changed.
+// A jsonEvent is one line of events -json. Fields are added, never changed.
 type jsonEvent struct {
 	Time  time.Time  `json:"time"`
 	Level slog.Level `json:"level"`
@@ -22,7 +22,7 @@ type jsonEvent struct {
 	Attrs string     `json:"attrs,omitempty"`
 }
 
-// eventsAgain is the pause between two questions of events -f.
+// eventsAgain is the pause between two requests of events -f.
 const eventsAgain = 500 * time.Millisecond
 
 // eventFilter decides which events are printed.
@@ -37,7 +37,7 @@ func (f eventFilter) passes(e admin.Event) bool {
 		(strings.Contains(e.Text, f.word) || strings.Contains(e.Attrs, f.word) || strings.HasPrefix(e.Node.Name, f.word))
 }
 
-// events prints the log lines of all members, and with -f goes on with those that follow.
+// events prints the log lines of all members. With -f it goes on with new lines.
 func events(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	f := eventFilter{level: o.level, word: o.grep}
 	var err error
@@ -87,7 +87,7 @@ func printEvent(w io.Writer, o *options, f eventFilter, e admin.Event) error {
 	return err
 }
 
-// printGap prints why events -f has heard nothing new.
+// printGap prints why events -f got no new lines.
 func printGap(w io.Writer, o *options, why error) error {
 	if o.json {
 		return printJSONLine(w, map[string]string{"error": why.Error()})
@@ -96,14 +96,14 @@ func printGap(w io.Writer, o *options, why error) error {
 	return err
 }
 
-// around is how far before and after the time of -at events are printed.
+// around is how long before and after the time of -at an event may be to be printed.
 const around = 2 * time.Minute
 
-// moments are the layouts of times on the command line, in the local zone unless they name one.
+// moments are the layouts of times on the command line. A time without a zone is local.
 var moments = []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", time.TimeOnly, "15:04"}
 
-// momentOf reads a time: a duration before now, as in 30m; a time of the last 24 hours, as in 02:14 or
-// 02:14:30; or one with its date.
+// momentOf parses a time: a duration before now, such as 30m; a time in the last 24 hours, such as
+// 02:14 or 02:14:30; or a time with its date.
 func momentOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		if d < 0 {
@@ -131,11 +131,11 @@ func momentOf(text string, now time.Time) (time.Time, error) {
 // A span bounds the times of printed events.
 type span struct{ from, to time.Time } // zero: without a bound
 
-// spanOf reads the flags -at, -since and -until.
+// spanOf parses the flags -at, -since and -until.
 func spanOf(at, since, until string, now time.Time) (s span, err error) {
 	if at != "" {
 		if since != "" || until != "" {
-			return s, fmt.Errorf("-at, -since and -until: give -at alone, or the others")
+			return s, fmt.Errorf("-at, -since and -until: give either -at alone, or -since and -until")
 		}
 		middle, err := momentOf(at, now)
 		return span{middle.Add(-around), middle.Add(around)}, err

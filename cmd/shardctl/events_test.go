@@ -33,7 +33,7 @@ func TestMoments(t *testing.T) {
 		require.Equal(t, within, at.has(moment), text)
 	}
 	_, err = spanOf("02:14", "1h", "", now)
-	require.ErrorContains(t, err, "give -at alone")
+	require.ErrorContains(t, err, "give either -at alone")
 	open, err := spanOf("", "1h", "", now)
 	require.NoError(t, err)
 	require.True(t, open.has(now.Add(time.Hour)), "events -f goes on")

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// top prints the busiest methods, entities, callers and nodes of some seconds, and with -f again and
-// again.
+// top prints the busiest methods, entities, callers and nodes of some seconds. With -f it prints
+// them repeatedly.
 func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	before, err := c.Turns(ctx) // the members begin to count
 	if err != nil {
@@ -38,7 +38,7 @@ func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	}
 }
 
-// longRunning is how long a turn runs before top shows it.
+// longRunning is how long a turn must have run, in seconds, for top to print it.
 const longRunning = 0.1
 
 func printTop(w io.Writer, o *options, top clusterview.Rates) error {
@@ -61,7 +61,7 @@ func printTop(w io.Writer, o *options, top clusterview.Rates) error {
 	return nil
 }
 
-// topTables are the tables of top.
+// topTables returns the tables that top prints.
 func topTables(o *options, top clusterview.Rates) []*table {
 	nodes := tableOf(o, "NODE", "TURNS/S", "RUNNING AT A TIME")
 	for _, n := range top.Nodes {
@@ -103,7 +103,7 @@ func topTables(o *options, top clusterview.Rates) []*table {
 	return append(all, running)
 }
 
-// short is a number of seconds for people.
+// short rounds a number of seconds for printing.
 func short(seconds float64) time.Duration {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -115,7 +115,7 @@ func short(seconds float64) time.Duration {
 	return d.Round(100 * time.Nanosecond)
 }
 
-// The JSON of stats. Fields are added, never changed.
+// A jsonStats is the output of stats -json. Fields are added, never changed.
 type jsonStats struct {
 	clusterview.Rates
 	Counters []jsonCounters `json:"counters"`
@@ -156,14 +156,14 @@ func stats(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return counters(ctx, c, o, w)
 }
 
-// The JSON of counters, one for each member. Fields are added, never changed.
+// A jsonCounters is the output of counters -json for one member. Fields are added, never changed.
 type jsonCounters struct {
 	Node     string            `json:"node"`
 	Counters map[string]uint64 `json:"counters"`
 	Error    string            `json:"error,omitempty"`
 }
 
-// counters prints the counters of each member, without zeros.
+// counters prints the counters of each member that are not 0.
 func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	all, err := c.Counters(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 	return nil
 }
 
-// counterRows are the counters of each member without those that are 0, and their sums.
+// counterRows returns the counters of each member that are not 0, and their sums over the members.
 func counterRows(all []admin.NodeCounters) (rows []jsonCounters, sums map[string]uint64) {
 	rows, sums = []jsonCounters{}, map[string]uint64{}
 	for _, n := range all {
@@ -203,7 +203,7 @@ func counterRows(all []admin.NodeCounters) (rows []jsonCounters, sums map[string
 	return rows, sums
 }
 
-// printCounters prints a line for each reason.
+// printCounters prints one line for each reason.
 func printCounters(w io.Writer, o *options, rows []jsonCounters, sums map[string]uint64) error {
 	t := tableOf(o, "COUNT", "REASON", "AT")
 	for _, reason := range clusterview.SortedKeys(sums) {

@@ -9,8 +9,8 @@
 //	shardctl state   -cluster shop stock tea
 //	shardctl store   list
 //
-// shardctl -h lists the commands, and shardctl COMMAND -h the flags of one. The exit code is 0 when the command
-// was carried out, 1 when it was not, and 2 when it was called wrongly.
+// shardctl -h lists the commands, and shardctl COMMAND -h the flags of one. The exit code is 0 if
+// the command was carried out, 1 if it failed, and 2 if its arguments are wrong.
 package main
 
 import (

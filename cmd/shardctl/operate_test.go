@@ -132,7 +132,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	require.Empty(t, expect("events -level error", exitOK, "", "").stdout)
 	require.Empty(t, expect("events -since 1ns", exitOK, "", "").stdout)
 	expect("events -since -1s", exitUsage, "", "-since: -1s is after now")
-	expect("events -at 02:14 -until 02:15", exitUsage, "", "give -at alone")
+	expect("events -at 02:14 -until 02:15", exitUsage, "", "give either -at alone")
 	now := time.Now()
 	expect("events -at "+now.Format(time.TimeOnly), exitOK, "coordinator: pinned Account", "")
 	require.Empty(t, expect("events -at "+now.Add(-time.Hour).Format("2006-01-02T15:04:05"), exitOK, "", "").stdout)

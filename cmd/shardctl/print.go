@@ -28,7 +28,7 @@ func stringsOf(nodes []transport.Address) (all []string) {
 	return all
 }
 
-// The JSON of a command that was carried out at a node. Fields are added, never changed.
+// A jsonDone is the output of a command that a node carried out. Fields are added, never changed.
 type jsonDone struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
@@ -55,17 +55,17 @@ func orErr(a, b error) error {
 	return b
 }
 
-// tableWidth is how wide a table is at most, in columns of a terminal.
+// tableWidth is the largest width of a table, in columns of a terminal.
 const tableWidth = 80
 
-// tableGap stands between two columns.
+// tableGap separates two columns.
 const tableGap = "  "
 
-// narrowest is how far a column is clipped at most.
+// narrowest is the smallest width to which a column is clipped.
 const narrowest = 8
 
-// A table is printed in columns, at most tableWidth wide unless it is wide: its widest columns are
-// clipped then. The first row is the header.
+// A table is printed in columns. Unless wide is set, its widest columns are clipped so that it is
+// at most tableWidth wide. The first row is the header.
 type table struct {
 	wide bool
 	rows [][]string
@@ -103,7 +103,8 @@ func (t *table) print(w io.Writer) error {
 	return err
 }
 
-// widths are those of the columns. Where the table is too wide, the widest columns give way.
+// widths returns the widths of the columns. If the table is too wide, the widest columns get
+// narrower.
 func (t *table) widths() []int {
 	widths := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
@@ -127,7 +128,8 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// clipMiddle shortens a text to width characters. It keeps both ends, which say most about a name.
+// clipMiddle shortens a text to width characters by leaving out its middle, because both ends of a
+// name say most about it.
 func clipMiddle(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width {
@@ -137,7 +139,7 @@ func clipMiddle(text string, width int) string {
 	return string(runes[:head]) + "…" + string(runes[len(runes)-(width-head-1):])
 }
 
-// textOf is an id as JSON has it: an id that is not UTF-8 is in base64.
+// textOf returns an id as printed in JSON: in base64 (binary is true) if the id is not UTF-8.
 func textOf(id string) (text string, binary bool) {
 	if utf8.ValidString(id) {
 		return id, false
@@ -145,7 +147,7 @@ func textOf(id string) (text string, binary bool) {
 	return base64.StdEncoding.EncodeToString([]byte(id)), true
 }
 
-// idOf is the reverse of textOf.
+// idOf returns the id that textOf has converted.
 func idOf(text string, binary bool) (string, error) {
 	if !binary {
 		return text, nil

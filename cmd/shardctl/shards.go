@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// The JSON of shards. Fields are added, never changed.
+// The output of shards -json. Fields are added, never changed.
 type (
 	jsonShard struct {
 		Type     string `json:"type"`
@@ -29,15 +29,15 @@ type (
 		Cluster string            `json:"cluster"`
 		Shards  []jsonShard       `json:"shards"`
 		Silent  map[string]string `json:"silent,omitempty"` // why a member did not answer
-		// Unhosted counts waiting calls of members, by type, for types without a host.
+		// Unhosted counts members' waiting calls to types that have no host, by type.
 		Unhosted map[string]int `json:"unhosted,omitempty"`
 	}
 )
 
-// noHome is the state of a shard that no member has.
+// noHome is printed as the state of a shard that no member has.
 const noHome = "no home"
 
-// shards prints the shards by type and member; for one type, each of them.
+// shards prints the number of shards by type and member or, for one type, each shard.
 func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	all, err := c.Shards(ctx, o.kind)
 	if err != nil {
@@ -75,8 +75,8 @@ func hosted(v admin.View, kind string) bool {
 	return slices.ContainsFunc(v.Members, func(m admin.Member) bool { return slices.Contains(m.Hosts, kind) })
 }
 
-// shardRows are the shards of all answers, ordered by type and number, and why members did not
-// answer. A shard that moves has a row for each of its two members.
+// shardRows returns the shards in all answers, ordered by type and number, and the reasons why
+// members did not answer. A shard that moves has a row for each of its two members.
 func shardRows(all []admin.NodeShards) (rows []jsonShard, silent map[string]string) {
 	rows, silent = []jsonShard{}, map[string]string{}
 	type id struct {
@@ -146,13 +146,13 @@ func printShards(w io.Writer, o *options, rows []jsonShard) error {
 	return t.print(w)
 }
 
-// nameOf is the name of a member in a table, without its incarnation: a table fits 80 columns.
+// nameOf returns a member's name without its incarnation, so that a table fits 80 columns.
 func nameOf(node string) string {
 	name, _, _ := strings.Cut(node, "#")
 	return cmp.Or(name, "(none)")
 }
 
-// The JSON of where. Fields are added, never changed.
+// A jsonPlace is the output of where -json. Fields are added, never changed.
 type jsonPlace struct {
 	Type  string `json:"type"`
 	ID    string `json:"id"`
@@ -160,11 +160,12 @@ type jsonPlace struct {
 	Node  string `json:"node,omitempty"`
 	Epoch string `json:"epoch,omitempty"`
 	Why   string `json:"why,omitempty"`
-	// Since is when the shard got that home; absent: before the coordinator began, or it has none.
+	// Since is when the shard got its home. It is absent if that was before the coordinator began,
+	// or if the shard has no home.
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// placeOf is the home of an entity for JSON.
+// placeOf converts the home of an entity for JSON.
 func placeOf(o *options, p admin.Place) jsonPlace {
 	j := jsonPlace{Type: o.kind, ID: o.id, Shard: p.Shard, Node: p.Node, Epoch: p.Epoch, Why: p.Why}
 	if !p.Since.IsZero() {
@@ -174,7 +175,7 @@ func placeOf(o *options, p admin.Place) jsonPlace {
 	return j
 }
 
-// where prints the home of an entity, and the reason for it.
+// where prints the home of an entity, and the reason for that home.
 func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	if o.id == "" {
 		return whereSingleton(ctx, c, o, w)
@@ -197,7 +198,7 @@ func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return err
 }
 
-// whereSingleton prints where a singleton runs, and why there.
+// whereSingleton prints where a singleton runs, and the reason.
 func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -218,7 +219,7 @@ func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return err
 }
 
-// moves prints the moves of shards under way, and those that ended lately.
+// moves prints the moves of shards that are under way, and those that ended recently.
 func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -248,7 +249,7 @@ func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return silent
 }
 
-// coordinatorSays begins the text of the coordinator's decisions.
+// coordinatorSays is the prefix of log lines with the coordinator's decisions.
 const coordinatorSays = "coordinator: "
 
 // ended are the decisions that end a move.
@@ -305,7 +306,8 @@ func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return err
 }
 
-// The JSON of rebalance, pause and resume, and of a pause elsewhere. Fields are added, never changed.
+// The output of rebalance, pause and resume with -json, and a pause in other output. Fields are
+// added, never changed.
 type (
 	jsonBalanced struct {
 		Cluster string `json:"cluster"`
@@ -317,7 +319,7 @@ type (
 	}
 )
 
-// rebalance has the coordinator look at once which shards should move.
+// rebalance makes the coordinator begin moves for balance at once.
 func rebalance(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	result, err := c.Rebalance(ctx)
 	return printBalanced(w, o, result, err)
@@ -328,7 +330,7 @@ func pause(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return printBalanced(w, o, "rebalancing is paused", c.PauseRebalancing(ctx))
 }
 
-// resume ends a pause.
+// resume ends a pause of rebalancing.
 func resume(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return printBalanced(w, o, "rebalancing is not paused", c.ResumeRebalancing(ctx))
 }
@@ -344,7 +346,7 @@ func printBalanced(w io.Writer, o *options, result string, err error) error {
 	return err
 }
 
-// pauseOf is the pause of a view for JSON; nil means there is none.
+// pauseOf returns the pause in a view for JSON, or nil if there is none.
 func pauseOf(v admin.View) *jsonPause {
 	if v.Pause.IsZero() {
 		return nil
@@ -352,7 +354,7 @@ func pauseOf(v admin.View) *jsonPause {
 	return &jsonPause{v.Pause.By, v.Pause.At.UTC()}
 }
 
-// pausedSince is a line about a pause; "" means there is none.
+// pausedSince returns a line about a pause, or "" if there is none.
 func pausedSince(p admin.Pause) string {
 	if p.IsZero() {
 		return ""

@@ -130,7 +130,8 @@ func (c storeCommand) main(ctx context.Context, args []string, env func(string) 
 	return exitCode(stderr, "store "+c.name, err, func() error { return c.do(ctx, o, stdout) })
 }
 
-// arguments are those of the command as its usage has them, with brackets around the ones that may be left out.
+// arguments returns the arguments of the command as its usage shows them, with brackets around
+// optional ones.
 func (c storeCommand) arguments() (text string) {
 	for i := c.most - 1; i >= 0; i-- {
 		text = []string{cmp.Or(c.argument, "TYPE"), "ID"}[i] + text
@@ -142,7 +143,8 @@ func (c storeCommand) arguments() (text string) {
 	return text
 }
 
-// parse reads the arguments, and the flags, which may stand before, between and behind them.
+// parse parses the arguments, and the flags, which may stand before, between and after the
+// arguments.
 func (c storeCommand) parse(args []string, env func(string) string, stderr io.Writer) (*storeOptions, error) {
 	var o storeOptions
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
@@ -192,7 +194,7 @@ func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) erro
 	return c.run(ctx, s, o, w)
 }
 
-// storeOptions are the values of flags and arguments of shardctl store.
+// storeOptions are the values of the flags and arguments of shardctl store.
 type storeOptions struct {
 	connection
 	store                 string
@@ -210,7 +212,7 @@ type storeOptions struct {
 	follower              string
 }
 
-// membersOf returns a cluster's members; none if no process of it answers.
+// membersOf returns a cluster's members, or an empty view if no process of the cluster answers.
 func membersOf(ctx context.Context, o *storeOptions, cluster string) (admin.View, error) {
 	v, err := askMembers(ctx, o, cluster)
 	switch {
@@ -239,7 +241,7 @@ func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.V
 func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
 	v, err := membersOf(ctx, o, t.Cluster)
 	if err != nil {
-		return fmt.Errorf("type %s: find out whether it is hosted: %w", kind, err)
+		return fmt.Errorf("type %s: find out whether members host the type: %w", kind, err)
 	}
 	host := ""
 	for _, m := range v.Members {
@@ -259,8 +261,9 @@ func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durableho
 	return nil
 }
 
-// notOpened is the error of a store that could not be opened. If the server has no streams of that name, the
-// error lists the stores that the user may see, because -store is more often wrong than a store is lost.
+// notOpened returns the error for a store that could not be opened. If the server has no streams of
+// the name in -store, the error lists the stores that the user may see, because a wrong -store is
+// more likely than a lost store.
 func notOpened(ctx context.Context, o *storeOptions, err error) error {
 	if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 		return err
@@ -278,7 +281,8 @@ func notOpened(ctx context.Context, o *storeOptions, err error) error {
 		o.store, o.url, strings.Join(names, ", "))
 }
 
-// storesAt returns the names of the stores at the server, and reports whether that of the options has streams.
+// storesAt returns the names of the stores at the server, and reports whether the store named by
+// -store has streams.
 func storesAt(ctx context.Context, o *storeOptions) (names []string, there bool, err error) {
 	js, err := dialJetStream(ctx, &o.connection)
 	if err != nil {

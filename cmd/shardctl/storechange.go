@@ -65,8 +65,9 @@ func storeRepair(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// checkRepair returns the shard of an entity that is to be replaced by e, or dropped. It fails if that cannot be
-// done, before anything is written: a damaged record is deleted first.
+// checkRepair returns the shard of an entity that is to be replaced by e, or dropped. It writes
+// nothing, and fails if the entity cannot be replaced or dropped. The check comes first because a
+// repair begins by deleting a damaged record.
 func checkRepair(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions, e storeops.Entity, found sought) (int, error) {
 	first, end := storeops.ShardsOf(t)
 	switch there := found.shard.Type != ""; {
@@ -88,7 +89,8 @@ func checkRepair(ctx context.Context, s *natsstore.Store, t durablehost.Type, o 
 	return found.shard.Number, storeops.CheckRepair(ctx, s, found.shard, o.id)
 }
 
-// repairShard replaces all that a shard has by its image in an export, or by its readable parts.
+// repairShard replaces all data of a shard by the shard's image in an export, or by the readable
+// parts of the data.
 func repairShard(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions, w io.Writer) error {
 	if first, end := storeops.ShardsOf(t); o.shard < first || o.shard >= end {
 		return fmt.Errorf("%s has no shard %d: want %d to %d", o.kind, o.shard, first, end-1)
@@ -116,16 +118,16 @@ func repairShard(ctx context.Context, s *natsstore.Store, t durablehost.Type, o 
 	return printLost(ctx, s, shard, w)
 }
 
-// dropDamage returns the image of a shard without its damaged parts, and prints those.
+// dropDamage returns the image of a shard without its damaged parts, and prints the damaged parts.
 func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io.Writer) (storeops.Image, error) {
 	snap, image, err := storeops.ReadAll(ctx, s, shard)
 	switch {
 	case err != nil:
 		return image, err
 	case len(snap.Problems) == 0:
-		return image, fmt.Errorf("shard %v: everything can be decoded", shard)
+		return image, fmt.Errorf("shard %v: nothing is damaged: all parts can be decoded", shard)
 	case image.Head == nil:
-		return image, fmt.Errorf("shard %v: what can be decoded is not enough for a shard (-from replaces it by an export)", shard)
+		return image, fmt.Errorf("shard %v: the readable parts do not make up a shard (replace the shard by an export: -from)", shard)
 	}
 	for _, p := range snap.Problems {
 		if _, err := fmt.Fprintf(w, "shard %v: dropped: %s: %v\n", shard, p.Place, p.Err); err != nil {
@@ -135,7 +137,7 @@ func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io
 	return image, nil
 }
 
-// imageIn returns the image of a shard in an export.
+// imageIn returns the image of a shard in the export at path.
 func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops.Image, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -147,7 +149,7 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 		switch {
 		case l.Type != shard.Type:
 		case l.ID == nil && l.Image == nil && (l.Shards != t.Shards || l.Hash != t.Hash || l.Cluster != t.Cluster):
-			return fmt.Errorf("the export has %d shards by %s in cluster %s, and the store has %d by %s in %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
+			return fmt.Errorf("the export has %d shards by %s in cluster %s, and the store has %d by %s in cluster %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
 		case l.Image != nil && l.Shard == shard.Number:
 			if whole { // several exports in one file: the last counts
 				image.Records = nil
@@ -169,8 +171,9 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 	return image, err
 }
 
-// printLost prints the named followers that have read further in a shard than its journal goes now, or other events.
-// They are left as they are, since only their owners can build anew what was made of lost events.
+// printLost prints the named followers that have read beyond the end of a shard's journal, or have
+// read other events than the journal has. It does not change them, because only their owners can
+// rebuild what was derived from lost events.
 func printLost(ctx context.Context, s store.Backend, shard store.Shard, w io.Writer) error {
 	lost, err := durablehost.LostFollowers(ctx, s, shard)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
@@ -217,7 +220,7 @@ func storeDelete(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// storeClear deletes records that the runtime keeps for a cluster, beside durable entities.
+// storeClear deletes the runtime's records of a cluster that do not belong to durable entities.
 func storeClear(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
 	cluster := o.kind // the argument
 	v, err := membersOf(ctx, o, cluster)

@@ -20,11 +20,11 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// exportFormat is the format of exported files. Import reads everything up to it.
+// exportFormat is the format of exported files. Import reads this format and all earlier ones.
 const exportFormat = 3
 
-// A line is one of an export: a type, a part of the image of one of its shards, an entity of the
-// type before it, or the closing line.
+// A line is one line of an export: a type, a part of the image of one of the type's shards, an
+// entity of the type, or the closing line.
 type line struct {
 	Format  int    `json:"format,omitempty"` // of a type's line
 	Type    string `json:"type,omitempty"`   // not of the closing line
@@ -37,8 +37,8 @@ type line struct {
 	Shard   int     `json:"shard,omitempty"`
 	Version uint64  `json:"version,omitempty"`
 	State   []byte  `json:"state,omitempty"`
-	// Since are events that are to be applied to State. They are in the image too, which alone can
-	// be imported then.
+	// Since are events that must be applied to State. The image contains these events too; if there
+	// are any, only the image can be imported.
 	Since [][]byte `json:"since,omitempty"`
 
 	StateVersion uint32 `json:"stateVersion,omitempty"` // by the type's directive; absent: 1
@@ -52,14 +52,14 @@ type line struct {
 	End *counts `json:"end,omitempty"` // of the closing line: the lines before it
 }
 
-// events is the error of a line that cannot be written by itself.
+// events returns the error for an entity's line that cannot be imported without its shard's image.
 func (l line) events() error {
-	return fmt.Errorf("%s/%s: %d events follow its state, and only the image of its shard restores events (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
+	return fmt.Errorf("%s/%s: %d events follow its state, and only the image of the shard restores events (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
 }
 
-// An image is a part of a shard's data in the store's own form: entities, ids of commands,
-// waiting tells and the journal. The lines of the shard's entities follow. Import -states writes
-// those to a shard that was used since, because an image cannot be written there.
+// An image is a part of a shard's data in the store's own form: entities, ids of commands, waiting
+// tells and the journal. The lines of the shard's entities follow the image. If the shard was used
+// since the export, an image cannot be written to it, but import -states writes those entities.
 type image struct {
 	Head    []byte        `json:"head"`
 	Records []imageRecord `json:"records,omitempty"`
@@ -71,10 +71,10 @@ type imageRecord struct {
 	Value []byte `json:"value"`
 }
 
-// imageBytes bounds the records in a line.
+// imageBytes bounds the records in one image line, in bytes.
 const imageBytes = 1 << 20
 
-// imageLines writes the lines of a shard's image, and returns their number.
+// imageLines writes the lines of a shard's image, and returns the number of lines.
 func imageLines(to *json.Encoder, kind string, shard int, whole storeops.Image) (n int, err error) {
 	for records := whole.Records; whole.Head != nil; {
 		part, bytes := image{Head: whole.Head}, 0
@@ -92,7 +92,7 @@ func imageLines(to *json.Encoder, kind string, shard int, whole storeops.Image) 
 	return n, nil
 }
 
-// expiry is the line's Expires as the store has it.
+// expiry returns the line's Expires in the form of the store.
 func (l line) expiry() int64 {
 	if l.Expires.IsZero() {
 		return 0
@@ -100,7 +100,7 @@ func (l line) expiry() int64 {
 	return l.Expires.UnixMilli()
 }
 
-// expiresAt is the time of an expiry in the store; zero means never.
+// expiresAt returns the time of an expiry from the store; zero means never.
 func expiresAt(expires int64) time.Time {
 	if expires == 0 {
 		return time.Time{}
@@ -108,13 +108,14 @@ func expiresAt(expires int64) time.Time {
 	return time.UnixMilli(expires).UTC()
 }
 
-// lineOf is an entity's line. JSON has no strings that are not UTF-8.
+// lineOf returns the line of an entity. A string that is not UTF-8 is written in base64, because
+// JSON cannot hold it.
 func lineOf(kind string, shard int, k durable.StoredEntity) line {
 	id, binary := textOf(k.ID)
 	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, Since: k.Since, StateVersion: k.Form, Expires: expiresAt(k.Expires)}
 }
 
-// readLines reads an export.
+// readLines reads an export and calls do for each line.
 func readLines(r io.Reader, do func(line) error) error {
 	lines := json.NewDecoder(r)
 	lines.DisallowUnknownFields()
@@ -157,7 +158,8 @@ func findEntity(r io.Reader, kind, id string) (e storeops.Entity, err error) {
 	return e, err
 }
 
-// A counts is the number of lines of each sort in an export, for which its closing line vouches.
+// A counts has the number of lines of each sort in an export. The closing line repeats these
+// numbers.
 type counts struct {
 	Types    int `json:"types"`
 	Images   int `json:"images"` // parts of images
@@ -168,12 +170,12 @@ func (c counts) String() string {
 	return fmt.Sprintf("%d types, %d parts of images and %d entities", c.Types, c.Images, c.Entities)
 }
 
-// errCut is the error of a file that is not complete.
+// errCut means that a file is not complete.
 var errCut = errors.New("the file is not complete: its closing line is missing (was the export interrupted, or is the file cut off? export again)")
 
-// checkLines reads a whole export, or several in one file, and fails unless it is complete: it ends with a
-// closing line, which has the numbers of the lines before it, and each image has all its parts and is the only one of its
-// shard. Files of format 1, without images, had no closing line.
+// checkLines reads one export, or several in one file, and fails unless each is complete: it ends
+// with a closing line that has the right numbers of lines, and each image has all its parts. Each
+// shard may have only one image. Files of format 1, which have no images, have no closing line.
 func checkLines(r io.Reader) error {
 	c := lineCheck{images: make(map[string]bool)}
 	err := readLines(r, c.line)
@@ -190,7 +192,7 @@ func checkLines(r io.Reader) error {
 	return nil
 }
 
-// A lineCheck is where checkLines stands.
+// A lineCheck is the state of checkLines.
 type lineCheck struct {
 	have   counts          // since the last closing line
 	closed bool            // the last line was a closing one
@@ -213,12 +215,12 @@ func (c *lineCheck) line(l line) error {
 	case (l.Image != nil || l.ID != nil) && l.Type != c.kind:
 		return fmt.Errorf("shard %s: the line of the type must come before", shard)
 	case l.Image != nil && c.open == "" && c.images[shard]:
-		return fmt.Errorf("a second image of shard %s (import one of the exports alone)", shard)
+		return fmt.Errorf("the file has a second image of shard %s (import each export from its own file)", shard)
 	}
 	c.closed = l.End != nil
 	switch {
 	case l.End != nil && *l.End != c.have:
-		return fmt.Errorf("the closing line counts %v, and the file has %v (export again; if you deleted lines, correct its numbers)", *l.End, c.have)
+		return fmt.Errorf("the closing line counts %v, but the file has %v (export again; if you deleted lines, correct its numbers)", *l.End, c.have)
 	case l.End != nil:
 		c.have = counts{}
 	case l.Image != nil:
@@ -277,7 +279,7 @@ func (e *exporter) export(ctx context.Context, types []natsstore.Type, w io.Writ
 	return errors.Join(e.lines.Encode(line{End: &e.counts}), buffered.Flush())
 }
 
-// kind writes the lines of a type.
+// kind writes the lines of one type.
 func (e *exporter) kind(ctx context.Context, name string) error {
 	t, err := storeops.TypeOf(ctx, e.store, name)
 	if err != nil {
@@ -297,7 +299,8 @@ func (e *exporter) kind(ctx context.Context, name string) error {
 	return eachAll(ctx, e.store, name, t, e.shard)
 }
 
-// shard writes the lines of a shard: its image, unless one entity alone is exported, and its entities.
+// shard writes the lines of a shard: its image, unless only one entity is exported, and its
+// entities.
 func (e *exporter) shard(shard store.Shard, snap durable.Snapshot, whole storeops.Image) error {
 	id := e.options.id
 	if id == "" {
@@ -394,7 +397,7 @@ func (i *importer) line(ctx context.Context, l line) error {
 	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State, Form: l.StateVersion, Expires: l.expiry()})
 }
 
-// restore writes a part of a shard's image, unless the shard is in use.
+// restore writes a part of a shard's image. It fails if the shard is in use.
 func (i *importer) restore(ctx context.Context, l line) error {
 	first := i.image != l.Shard
 	i.image = l.Shard
@@ -419,13 +422,13 @@ func (i *importer) restore(ctx context.Context, l line) error {
 	return err
 }
 
-// begin begins a type.
+// begin begins the import of a type.
 func (i *importer) begin(ctx context.Context, l line) error {
 	if err := i.close(ctx, true); err != nil {
 		return err
 	}
 	if l.Format == 0 || l.Cluster == "" || l.Shards == 0 {
-		return fmt.Errorf("type %q: the line is not one that export writes for a type", l.Type)
+		return fmt.Errorf("type %q: the line does not have the fields of an exported type", l.Type)
 	}
 	t := durablehost.Type{Cluster: l.Cluster, Shards: l.Shards, Hash: l.Hash}
 	if err := refuseHosted(ctx, i.options, l.Type, t); err != nil {
@@ -448,8 +451,8 @@ func (i *importer) begin(ctx context.Context, l line) error {
 	return nil
 }
 
-// close ends a type. Its followers get their positions if all of it was written, and all shards as images: a journal that
-// was there before has other events.
+// close ends the import of a type. Followers get their positions only if the whole type was
+// imported, and all shards as images: otherwise the journal has other events.
 func (i *importer) close(ctx context.Context, whole bool) error {
 	if i.writer == nil {
 		return nil
@@ -470,9 +473,9 @@ func (i *importer) close(ctx context.Context, whole bool) error {
 	return err
 }
 
-// replaceFile has write write a file, which takes the place of the one at path when it is complete. Until
-// then, and if write fails, that one stays as it is. Something else than a file, such as a pipe, is
-// written directly.
+// replaceFile lets write write a new file, which replaces the file at path when it is complete.
+// Until then, and if write fails, the file at path is unchanged. If path is not a regular file,
+// such as a pipe, write writes to it directly.
 func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

@@ -35,7 +35,7 @@ func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Ty
 	return nil
 }
 
-// eachAll is each with the images of the shards, too.
+// eachAll is each, but also passes the image of each shard to do.
 func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(store.Shard, durable.Snapshot, storeops.Image) error) error {
 	first, end := storeops.ShardsOf(t)
 	for n := first; n < end; n++ {
@@ -51,7 +51,7 @@ func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost
 	return nil
 }
 
-// typesOf are the types to which a command applies: all if it names none.
+// typesOf returns the types to which a command applies: the type that it names, or else all.
 func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsstore.Type, error) {
 	types, err := s.Types(ctx)
 	if err != nil || o.kind == "" {
@@ -68,7 +68,7 @@ func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsst
 	return types[i : i+1], nil
 }
 
-// A storedType is a type as list prints it.
+// A storedType is a type in the output of list.
 type storedType struct {
 	Type     string `json:"type"`
 	Cluster  string `json:"cluster"`
@@ -115,7 +115,7 @@ func storeList(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	return table.Flush()
 }
 
-// A storedEntity is an entity as list prints it.
+// A storedEntity is an entity in the output of list.
 type storedEntity struct {
 	ID      string    `json:"id"` // in base64 if Binary
 	Binary  bool      `json:"binary,omitempty"`
@@ -129,7 +129,8 @@ func bySize(a, b storedEntity) int {
 	return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID))
 }
 
-// listEntities prints the o.most largest entities of a type. It never keeps more than 2*o.most.
+// listEntities prints the o.most largest entities of a type. It keeps at most 2*o.most entities in
+// memory.
 func listEntities(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
 	t, err := storeops.TypeOf(ctx, s, o.kind)
 	if err != nil {
@@ -176,8 +177,8 @@ func listEntities(ctx context.Context, s *natsstore.Store, o *storeOptions, w io
 	return err
 }
 
-// textual is an id as storeList prints it: quoted if it is empty, or if quoting changes any of its
-// characters.
+// textual returns an id as list prints it: quoted if the id is empty, or if quoting changes any of
+// its characters.
 func textual(id string) string {
 	if quoted := strconv.Quote(id); len(quoted) != len(id)+2 || id == "" {
 		return quoted
@@ -220,7 +221,7 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	return err
 }
 
-// A sought is the result of looking for an entity.
+// A sought is the result of a search for an entity.
 type sought struct {
 	shard   store.Shard // without a type if the entity is nowhere
 	kept    durable.StoredEntity
@@ -228,7 +229,7 @@ type sought struct {
 	bytes   []byte
 }
 
-// find looks for one entity in all shards.
+// find searches all shards of a type for one entity.
 func find(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions) (found sought, err error) {
 	err = each(ctx, s, o.kind, t, func(shard store.Shard, snap durable.Snapshot) error {
 		for _, p := range snap.Problems {
@@ -246,10 +247,11 @@ func find(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeO
 	return found, err
 }
 
-// metaType is the key of a type's name in the metadata of its streams, as package natsstore writes it.
+// metaType is the metadata key under which package natsstore writes a type's name in the type's
+// streams.
 const metaType = "shardgen.type"
 
-// A storeProblem is a problem as verify prints it.
+// A storeProblem is a problem in the output of verify.
 type storeProblem struct {
 	Shard string `json:"shard,omitempty"` // "": it is of a stream
 	Place string `json:"place"`
@@ -300,7 +302,8 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// emptied returns the streams of the types that had messages and have none. No program empties a stream.
+// emptied returns the types' streams that had messages and have none now. No program of shardgen
+// empties a stream.
 func emptied(ctx context.Context, o *storeOptions) ([]storeProblem, error) {
 	js, err := dialJetStream(ctx, &o.connection)
 	if err != nil {

@@ -17,7 +17,7 @@ func newFlags(name, usage string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
-// done prints an error and makes an exit code of it.
+// done prints err, if any, and returns the exit code.
 func done(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
@@ -26,7 +26,8 @@ func done(err error, stderr io.Writer) int {
 	return exitWrong
 }
 
-// parse reads flags; done says that there is nothing more to do.
+// parse parses flags. done reports that the command has nothing more to do, and must exit with
+// code.
 func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

@@ -1,6 +1,7 @@
-// Command shardgen writes the typed clients and the glue of annotated structs.
+// Command shardgen generates typed clients, and the code that hosts entities, from annotated
+// structs.
 //
-// A user's module names it as a tool and calls it from the package of the struct:
+// A user's module requires it as a tool and runs it in the package of the struct:
 //
 //	go get -tool github.com/shardgen/shardgen/cmd/shardgen
 //
@@ -13,10 +14,10 @@
 //
 //	shardgen [-check] [-json] [-v] [-watch] [-tags list] [-version] [packages]
 //
-// Packages are patterns as of go list; without any it is the package in the working directory.
-// Beside the code it writes shard.lock, the contract: the number of each field on the wire. Commit
-// both. It exits with 1 when the source has mistakes or, with -check, when a file is not up to
-// date; with 2 when it was called wrongly.
+// Packages are patterns as for go list; the default is the package in the working directory. Beside
+// the code it writes shard.lock, the contract: the number of each field on the wire. Commit both.
+// The exit code is 1 if the source has mistakes or, with -check, if a file is not up to date, and 2
+// if the arguments are wrong.
 //
 //	shardgen contract mv|rm|retype|reset|mend|proto …
 //	                                              changes the contract, or prints it as .proto
@@ -46,10 +47,10 @@ const (
 	exitUsage = 2
 )
 
-// watchEvery is how often -watch looks for changes.
+// watchEvery is the interval at which -watch looks for changed files.
 const watchEvery = 300 * time.Millisecond
 
-// interruptGrace is how long an interrupted run may take to end by itself.
+// interruptGrace is how long an interrupted run may take to end by itself before the process exits.
 const interruptGrace = time.Second
 
 func main() {

@@ -9,14 +9,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen"
 )
 
-// A reporter prints what runs found. A run that went well is silent, as go generate
-// is, unless it is verbose.
+// A reporter prints the results of runs. Without -v it prints nothing for a run without mistakes,
+// as go generate does.
 type reporter struct {
 	stdout, stderr io.Writer
 	json, verbose  bool
 }
 
-// A finding is a mistake as editors read it, one JSON object a line.
+// A finding is a mistake in the source, in the form for editors: one JSON object a line.
 type finding struct {
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`   // from 1
@@ -27,7 +27,7 @@ type finding struct {
 	Mend     string `json:"mend,omitempty"`
 }
 
-// run prints the outcome of a run, and returns the exit code.
+// run prints the result of a run, and returns the exit code.
 func (r *reporter) run(o *gen.Outcome, err error, took time.Duration) int {
 	if err != nil {
 		r.failed(err)
@@ -64,7 +64,7 @@ func (r *reporter) failed(err error) {
 	fmt.Fprintln(r.stderr, "shardgen:", err)
 }
 
-// details prints the packages, the files and the time of a run.
+// details prints the packages, the files and the duration of a run.
 func (r *reporter) details(o *gen.Outcome, took time.Duration) {
 	for _, path := range o.Packages {
 		fmt.Fprintln(r.stderr, "package", path)

@@ -48,13 +48,13 @@ func (c *AuctionClient) Ref(id string, opts ...shard.CallOption) AuctionRef {
 	return AuctionRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *AuctionClient) Tell(id string, opts ...shard.CallOption) AuctionTell {
 	return AuctionTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *AuctionClient) API(id string) AuctionAPI {
 	return c.Ref(id)
 }
@@ -91,8 +91,8 @@ func (r AuctionRef) Highest(ctx context.Context) (bidder string, amount int64, e
 
 // AuctionTell is a reference to one Auction for calls without an answer. It is
 // made by [AuctionClient.Tell] and safe for concurrent use. Its methods return
-// an error only if the call was not sent. Methods with results are missing here
-// unless the directive has tell=all.
+// an error only if the call was not sent. It has methods with results only if
+// the directive has tell=all.
 type AuctionTell struct {
 	ref *codegen.Ref
 }
@@ -205,7 +205,7 @@ func decodeAuctionHighestReply(d codegen.Decoder) (bidder string, amount int64, 
 	return bidder, amount, d.Results()
 }
 
-// appendAuctionState encodes the fields tagged state.
+// appendAuctionState appends the encoded fields tagged state to b.
 func appendAuctionState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Auction)
 	b = codegen.AppendInt(b, 1, e.High)
@@ -232,8 +232,8 @@ func decodeAuctionState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Auction")
 }
 
-// knownAuctionState reports which fields of the state are known. The others are
-// kept.
+// knownAuctionState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownAuctionState(num int) (bool, codegen.Fields) {
 	return num == 1 || num == 2, nil
 }
@@ -279,13 +279,13 @@ func (c *UserClient) Ref(id string, opts ...shard.CallOption) UserRef {
 	return UserRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *UserClient) Tell(id string, opts ...shard.CallOption) UserTell {
 	return UserTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *UserClient) API(id string) UserAPI {
 	return c.Ref(id)
 }
@@ -341,8 +341,8 @@ func (r UserRef) Free(ctx context.Context) (result int64, err error) {
 
 // UserTell is a reference to one User for calls without an answer. It is made
 // by [UserClient.Tell] and safe for concurrent use. Its methods return an error
-// only if the call was not sent. Methods with results are missing here unless
-// the directive has tell=all.
+// only if the call was not sent. It has methods with results only if the
+// directive has tell=all.
 type UserTell struct {
 	ref *codegen.Ref
 }
@@ -499,7 +499,7 @@ func decodeUserFreeReply(d codegen.Decoder) (result int64, err error) {
 	return result, d.Results()
 }
 
-// appendUserState encodes the fields tagged state.
+// appendUserState appends the encoded fields tagged state to b.
 func appendUserState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*User)
 	b = codegen.AppendInt(b, 1, e.Money)
@@ -526,8 +526,8 @@ func decodeUserState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of User")
 }
 
-// knownUserState reports which fields of the state are known. The others are
-// kept.
+// knownUserState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownUserState(num int) (bool, codegen.Fields) {
 	return num == 1 || num == 2, nil
 }
@@ -542,8 +542,8 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v.
 
 func appendStringInt64Map(b []byte, num int, v map[string]int64) []byte {
 	for _, key := range codegen.SortedKeys(v) {

@@ -44,13 +44,13 @@ func (c *OrderClient) Ref(id OrderID, opts ...shard.CallOption) OrderRef {
 	return OrderRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *OrderClient) Tell(id OrderID, opts ...shard.CallOption) OrderTell {
 	return OrderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *OrderClient) API(id OrderID) OrderAPI {
 	return c.Ref(id)
 }
@@ -160,7 +160,7 @@ func appendOrderAddArgs(b []byte, sku SKU, n int64) []byte {
 	return codegen.AppendInt(b, 2, n)
 }
 
-// appendOrderState encodes the fields tagged state.
+// appendOrderState appends the encoded fields tagged state to b.
 func appendOrderState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Order)
 	return appendSKUInt64Map(b, 1, e.Lines), nil
@@ -182,8 +182,8 @@ func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Order")
 }
 
-// knownOrderState reports which fields of the state are known. The others are
-// kept.
+// knownOrderState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownOrderState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -221,13 +221,13 @@ func (c *StockClient) Ref(id SKU, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *StockClient) Tell(id SKU, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *StockClient) API(id SKU) StockAPI {
 	return c.Ref(id)
 }
@@ -260,8 +260,8 @@ func (r StockRef) Reserve(ctx context.Context, n int64) (left int64, err error) 
 
 // StockTell is a reference to one Stock for calls without an answer. It is made
 // by [StockClient.Tell] and safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results are missing here
-// unless the directive has tell=all.
+// error only if the call was not sent. It has methods with results only if the
+// directive has tell=all.
 type StockTell struct {
 	ref *codegen.Ref
 }
@@ -374,7 +374,7 @@ func decodeStockReserveReply(d codegen.Decoder) (left int64, err error) {
 	return left, d.Results()
 }
 
-// appendStockState encodes the fields tagged state.
+// appendStockState appends the encoded fields tagged state to b.
 func appendStockState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Stock)
 	return codegen.AppendInt(b, 1, e.Left), nil
@@ -395,8 +395,8 @@ func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Stock")
 }
 
-// knownStockState reports which fields of the state are known. The others are
-// kept.
+// knownStockState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownStockState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -410,8 +410,8 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v.
 
 func appendSKUInt64Map(b []byte, num int, v map[SKU]int64) []byte {
 	for _, key := range codegen.SortedKeys(v) {

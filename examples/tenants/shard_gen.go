@@ -50,13 +50,13 @@ func (c *FolderClient) Ref(id FolderID, opts ...shard.CallOption) FolderRef {
 	return FolderRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *FolderClient) Tell(id FolderID, opts ...shard.CallOption) FolderTell {
 	return FolderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *FolderClient) API(id FolderID) FolderAPI {
 	return c.Ref(id)
 }
@@ -269,7 +269,7 @@ func jsonFolderCopyToArgs(b, text []byte) ([]byte, error) {
 	return codegen.AppendString(b, 1, to), nil
 }
 
-// appendFolderState encodes the fields tagged state.
+// appendFolderState appends the encoded fields tagged state to b.
 func appendFolderState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Folder)
 	return codegen.AppendStrings(b, 1, e.Texts), nil
@@ -290,8 +290,8 @@ func decodeFolderState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Folder")
 }
 
-// knownFolderState reports which fields of the state are known. The others are
-// kept.
+// knownFolderState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownFolderState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }

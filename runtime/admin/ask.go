@@ -12,13 +12,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A line is the connection for questions, or the one for commands.
+// A line is a connection to the broker: one for queries, or one for commands.
 type line struct {
 	self transport.Peer
 	link transport.Link
 }
 
-// line returns the connection of a class, which it opens at the first call.
+// line returns the connection of a class. It opens the connection at the first call.
 func (c *Client) line(ctx context.Context, class identity.Class) (*line, error) {
 	c.opening.Lock()
 	defer c.opening.Unlock()
@@ -44,8 +44,7 @@ func (c *Client) line(ctx context.Context, class identity.Class) (*line, error) 
 	return l, nil
 }
 
-// reply is the response to a request: an answer, or the broker's notice that nobody
-// listens.
+// reply is the response to a request: an answer, or the broker's notice that nobody listens.
 type reply struct {
 	from   transport.Peer
 	answer operator.Answer
@@ -90,8 +89,8 @@ func (c *Client) receive(link transport.Link) {
 	}
 }
 
-// repliesKept bounds the answers to one request that wait to be read. It is twice the
-// number of processes of the largest cluster that is simulated.
+// repliesKept bounds the unread answers to one request. It is twice the number of processes in the
+// largest cluster that is simulated.
 const repliesKept = 4096
 
 func (c *Client) hand(id uint64, r reply) {
@@ -105,7 +104,7 @@ func (c *Client) hand(id uint64, r reply) {
 	}
 }
 
-// deny fails all requests that wait, because the broker refuses the messages of this process.
+// deny fails all waiting requests, because the broker refuses the messages of this process.
 func (c *Client) deny(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +116,7 @@ func (c *Client) deny(why error) {
 	}
 }
 
-// open begins a request; end forgets it.
+// open registers a request and returns its id and replies; end removes it.
 func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +131,7 @@ func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
 	}
 }
 
-// A recipient receives a request.
+// A recipient is the process, or the group of processes, that a request is sent to.
 type recipient struct {
 	to   transport.Address // zero: not one process
 	what string
@@ -176,7 +175,7 @@ const (
 	askAnother = 100 * time.Millisecond
 )
 
-// pauseOf is the time between two sendings of a request.
+// pauseOf returns the interval at which a request is sent again.
 func pauseOf(to recipient, r operator.Request) time.Duration {
 	if to == anyMember && !r.Command.ForOperators() {
 		return askAnother
@@ -184,10 +183,10 @@ func pauseOf(to recipient, r operator.Request) time.Duration {
 	return askAgain
 }
 
-var errNobody = errors.New("nobody listens there")
+var errNobody = errors.New("the broker reports no listener")
 
-// ask sends a request until it is answered. It fails with errNobody if the broker reports
-// no listener.
+// ask sends a request repeatedly until it is answered. It fails with errNobody if the broker
+// reports that nobody listens.
 func (c *Client) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 
 // Causes of a client's errors; test with errors.Is.
 var (
-	// ErrNoCluster: no process of the cluster answers. The error names the faulty part.
+	// ErrNoCluster: no process of the cluster answers. The error's text names the part at fault.
 	ErrNoCluster = errors.New("no process of this cluster answers")
 	// ErrNoMember: processes answer, but none of them is a member that is up.
 	ErrNoMember = errors.New("no member is up")
@@ -26,34 +26,34 @@ var (
 	ErrUnknownNode = operator.ErrUnknownNode
 	// ErrAmbiguous: several incarnations have that name.
 	ErrAmbiguous = operator.ErrAmbiguous
-	// ErrRefused: the process that was asked does not obey; the text says why.
+	// ErrRefused: the process does not carry out the command; the error's text has the reason.
 	ErrRefused = errors.New("refused")
 )
 
-// Options say which cluster a client speaks to. Cluster and Transport must be set.
+// Options configure a client. Cluster and Transport must be set.
 type Options struct {
-	// Cluster is its name: 1 to 64 of A-Z a-z 0-9 _ -.
+	// Cluster is the name of the cluster: 1 to 64 of A-Z a-z 0-9 _ -.
 	Cluster string
 	// Transport reaches the cluster's broker.
 	Transport transport.Transport
-	// Name is the operator's, of the same characters, as the broker's permissions grant it.
-	// Default "shardctl".
+	// Name is the operator's name, 1 to 64 of the same characters, for which the broker's
+	// permissions grant rights. Default "shardctl".
 	Name string
-	// AnswerTimeout bounds the wait for one answer. Meanwhile the request is sent again
-	// every 500ms, or every 100ms if any member can answer it, because the broker may
-	// have picked a hanging member. Default 3s; above 0.
+	// AnswerTimeout bounds the wait for one answer. Until then the request is sent again every
+	// 500ms, or every 100ms if any member can answer, because the broker may have picked a hanging
+	// member. Default 3s; above 0.
 	AnswerTimeout time.Duration
-	// Logger receives the transport's messages. Default: none.
+	// Logger receives the transport's messages. Default: they are not logged.
 	Logger *slog.Logger
 }
 
-// defaultName is the operator's name where none is given. Several operators may have one name.
+// defaultName is the default of Options.Name. Several operators may have the same name.
 const defaultName = "shardctl"
 
-// A Client asks and commands a cluster from outside. It is safe for concurrent use, and
-// must be closed. Its methods send a command again until it is answered, so a process may
-// obey one twice, which does no harm. Errors wrap one of this package's Err values where
-// one fits, otherwise the error of the transport or of ctx.
+// A Client sends queries and commands to a cluster from a process that is not a member. It is safe
+// for concurrent use, and must be closed. Its methods repeat a command until it is answered, so a
+// process may carry out a command twice, which does no harm. Errors wrap one of this package's Err
+// values if one fits, otherwise the error of the transport or of ctx.
 type Client struct {
 	cluster string
 	options Options
@@ -72,9 +72,8 @@ type Client struct {
 // answerTimeout is the default of Options.AnswerTimeout.
 const answerTimeout = 3 * time.Second
 
-// Dial connects to the broker, without a request to the cluster. ctx bounds the connecting.
-// The first command opens a second connection for commands, so an operator who only reads
-// needs no rights for it.
+// Dial connects to the broker. It sends no request to the cluster. ctx bounds the connecting. The
+// first command opens a second connection, so an operator who only reads needs no right to command.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	switch {
 	case o.Transport == nil:
@@ -93,26 +92,26 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// State returns an entity with its encoded state, unless a turn of it is under way. It needs the right of
-// an operator to command, and the member logs each look with the operator's name. The id is as on
-// the wire: the string itself, an integer in decimal, or its text.
+// State returns an entity with its encoded state, unless a turn of the entity is under way. It
+// needs an operator's right to command, and the member logs each call with the operator's name. The
+// id is in wire form: the string itself, an integer in decimal, or its text.
 func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
 }
 
-// SetState replaces the state of an inactive entity; nil drops it, and the next call
-// finds the entity fresh. A state that its node cannot read is refused, and so is one for
-// an active entity: call it instead.
+// SetState replaces the state of an inactive entity. A nil state drops the entity's state, and the
+// next call begins a fresh entity. It is refused if the entity is active (call the entity instead),
+// or if its node cannot decode the state.
 func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
 }
 
-// look is how often a command looks whether it has had its effect.
+// look is the interval at which a command checks its effect.
 const look = 200 * time.Millisecond
 
-// Join commands the process called name, which was started with Config.Membership.JoinByCommand, to
-// join through the nodes named by seeds, or through those of its own config if there are
-// none. It waits until the process is up, or until ctx ends.
+// Join commands the process called name, started with Config.Membership.JoinByCommand, to join through the
+// nodes named by seeds or, without seeds, through those of its own config. It waits until the
+// process is up, or until ctx ends.
 func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transport.Address, error) {
 	a, err := c.ask(ctx, everyProcess, operator.Request{Command: operator.Join, Node: transport.Address{Name: name}, Seeds: seeds})
 	switch {
@@ -125,7 +124,7 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 	err = c.until(ctx, func() (bool, error) {
 		a, err := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Members})
 		if errors.Is(err, errNobody) {
-			return false, fmt.Errorf("%v has ended (its log says why)", node)
+			return false, fmt.Errorf("%v has ended (see its log)", node)
 		}
 		return err == nil && a.View.Status >= membership.Up, nil
 	})
@@ -135,8 +134,8 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 	return node, nil
 }
 
-// Leave commands a member ("name" or "name#incarnation") to leave in order. It waits
-// until it is no longer a member, or until ctx ends.
+// Leave commands a member ("name" or "name#incarnation") to leave in order. It waits until the
+// cluster has removed the member, or until ctx ends.
 func (c *Client) Leave(ctx context.Context, node string) (transport.Address, error) {
 	m, _, err := c.find(ctx, "leave", node)
 	if err != nil {
@@ -144,7 +143,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 	}
 	if _, err := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, operator.Request{Command: operator.Leave, Node: m.Address}); err != nil {
 		if errors.Is(err, errNobody) {
-			err = fmt.Errorf("%w (if its process is dead, down it)", err)
+			err = fmt.Errorf("%w (if the member's process is dead: shardctl down)", err)
 		}
 		return m.Address, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}
@@ -170,9 +169,9 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 	return m.Address, nil
 }
 
-// Place pins the shard of an entity to a member, also over restarts of members: see
-// shard.Node.PinShards. An empty home withdraws the pin. The answer is the present home: the
-// shard moves later.
+// Place pins the shard of an entity to the member named home; the pin survives restarts of members
+// (see shard.Node.PinShards). An empty home withdraws the pin. Place returns the present home,
+// because the shard moves later.
 func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error) {
 	if home != "" {
 		if _, _, err := c.find(ctx, "place at", home); err != nil {
@@ -182,18 +181,18 @@ func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error
 	return c.askHost(ctx, operator.Request{Command: operator.Place, Entity: Entity{Kind: kind, ID: id}, Home: home})
 }
 
-// Rebalance has the coordinator begin moves for balance at once, also of shards whose moves were
-// given up a moment ago, and returns their number as text. It is refused while rebalancing is
-// paused, and while the members do not agree.
+// Rebalance makes the coordinator begin moves for balance at once, including shards whose moves
+// were just given up. It returns the number of moves as text. It is refused while rebalancing is
+// paused, and while the members do not agree on the view.
 func (c *Client) Rebalance(ctx context.Context) (result string, err error) {
 	return c.balance(ctx, operator.Rebalance)
 }
 
-// PauseRebalancing keeps shards from moving for balance until [Client.ResumeRebalancing], also after a
-// change of the coordinator. Moves under way end. Shards without a home still get one, members that leave
-// still give theirs away, and shards still move to the homes of [Client.Place]. It returns when all
-// members with hosted types have confirmed the pause. [View] shows it. The pause ends if all members stop
-// at once.
+// PauseRebalancing stops moves for balance until [Client.ResumeRebalancing], even if the
+// coordinator changes. Moves under way go on, shards without a home still get one, and shards still
+// move away from leaving members and to the homes of [Client.Place]. It returns when all members
+// with hosted types have confirmed the pause. [View] shows the pause. The pause ends if all members
+// stop at once.
 func (c *Client) PauseRebalancing(ctx context.Context) error {
 	_, err := c.balance(ctx, operator.PauseRebalancing)
 	return err
@@ -205,7 +204,7 @@ func (c *Client) ResumeRebalancing(ctx context.Context) error {
 	return err
 }
 
-// balance asks a member to have the coordinator do something about rebalancing.
+// balance asks a member to pass a request about rebalancing to the coordinator.
 func (c *Client) balance(ctx context.Context, what operator.Command) (string, error) {
 	a, err := c.ask(ctx, anyMember, operator.Request{Command: what})
 	if err != nil {
@@ -214,9 +213,9 @@ func (c *Client) balance(ctx context.Context, what operator.Command) (string, er
 	return a.Result, nil
 }
 
-// Down makes another member down a member ("name" or "name#incarnation"). Its
-// shards are then given to others, so its process must have stopped; the operator answers
-// for that. A member that is up and reachable is refused unless force.
+// Down makes another member down a member ("name" or "name#incarnation"). The member's shards then
+// get new homes, so the operator must make sure that its process has stopped. Without force, Down
+// refuses a member that is up and reachable.
 func (c *Client) Down(ctx context.Context, node string, force bool) (transport.Address, error) {
 	m, v, err := c.find(ctx, "down", node)
 	if err != nil {
@@ -235,7 +234,7 @@ func (c *Client) Down(ctx context.Context, node string, force bool) (transport.A
 	return m.Address, nil
 }
 
-// until repeats a check until it holds or fails.
+// until repeats a check until it reports true, fails, or ctx ends.
 func (c *Client) until(ctx context.Context, holds func() (bool, error)) error {
 	again := time.NewTicker(look)
 	defer again.Stop()

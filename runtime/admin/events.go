@@ -11,26 +11,28 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Event is a line of the logs of members. Many events of a cluster are seen by each of its
-// members.
+// An Event is a line of the logs of one or more members. Many events of a cluster are seen and
+// logged by each of its members.
 type Event struct {
 	Line
 	Node transport.Address   // the first member that has it
 	Also []transport.Address // members that have a line of the same text and attributes, at most SameWithin later
 }
 
-// SameWithin is how far apart members may have the same line for it to be one [Event].
+// SameWithin is the largest difference between the times of equal lines of several members that
+// count as one [Event].
 const SameWithin = 10 * time.Second
 
-// Events follow the logs of all members. Not safe for concurrent use.
+// Events follows the logs of all members. It is not safe for concurrent use.
 type Events struct {
 	client *Client
 	last   map[transport.Address]uint64
 }
 
-// Next returns the events since the last call, the oldest first, by the clocks of the members; at
-// first all that are kept. It asks each member, and does not wait for events. The error names a
-// member that does not answer; the events of the others are returned.
+// Next returns the events since the last call, the oldest first, by the clocks of the members. The
+// first call returns all events that members keep. It asks each member, and does not wait for
+// events. If a member does not answer, the error names it, and the events of the other members are
+// returned.
 func (e *Events) Next(ctx context.Context) ([]Event, error) {
 	v, err := e.client.Members(ctx)
 	if err != nil {
@@ -62,7 +64,7 @@ func (e *Events) Next(ctx context.Context) ([]Event, error) {
 	return merge(events), err
 }
 
-// of returns the lines of one member behind a number.
+// of returns the log lines of one member with numbers above after.
 func (e *Events) of(ctx context.Context, node transport.Address, after uint64) (all []Line, err error) {
 	for {
 		a, err := e.client.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Events, After: after})
@@ -77,7 +79,7 @@ func (e *Events) of(ctx context.Context, node transport.Address, after uint64) (
 	}
 }
 
-// merge orders events by time and joins those that several members have.
+// merge orders events by time, and joins equal events of several members.
 func merge(events []Event) []Event {
 	slices.SortFunc(events, func(a, b Event) int {
 		return cmp.Or(a.Time.Compare(b.Time), a.Node.Compare(b.Node), cmp.Compare(a.Seq, b.Seq))

@@ -15,9 +15,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Unreadable lists the entities of a type whose state their nodes could not read when
-// they were last called, in order of ids; up to 1,000 of each node. The error names
-// members that do not answer; the answers of the others are returned.
+// Unreadable lists the entities of a type whose states could not be read when they were last
+// called, in order of ids, and at most 1,000 of each node. If a member does not answer, the error
+// names it, and the answers of the other members are returned.
 func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) {
 	at, err := c.hosts(ctx, kind)
 	if err != nil {
@@ -35,17 +35,18 @@ func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) 
 	return found, err
 }
 
-// Inspect returns an entity without its state: the turn under way and the calls that wait behind it,
-// or the size of its state. Its id is as on the wire: the string itself, an integer in decimal, or its
-// text.
+// Inspect returns an entity without its state. It has the turn under way and the calls that wait
+// behind that turn, or the size of the state. The id is in wire form: the string itself, an integer
+// in decimal, or its text.
 func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
 
-// maxWay is how often a request follows an entity that moves.
+// maxWay bounds how many nodes a request visits to find an entity that moves.
 const maxWay = 4
 
-// askEntity asks the node of an entity, which any host of its type knows.
+// askEntity sends a request to the node of an entity. Any host of the entity's type knows that
+// node.
 func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, error) {
 	at, err := c.hosts(ctx, r.Entity.Kind)
 	if err != nil {
@@ -64,10 +65,10 @@ func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, err
 		}
 		home = a.Entities[0].Node
 	}
-	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
+	return Entity{}, fmt.Errorf("cluster %s: %s/%s: the entity's shard is moving (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
 }
 
-// hosts returns the members hosting a type, reachable members that are up first.
+// hosts returns the members that host a type; reachable Up members come first.
 func (c *Client) hosts(ctx context.Context, kind string) ([]transport.Address, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -95,8 +96,9 @@ func (c *Client) hosts(ctx context.Context, kind string) ([]transport.Address, e
 	return at, nil
 }
 
-// Members returns the cluster as one of its members sees it. If no member is up it fails:
-// with ErrNoMember and the names of the processes, or with ErrNoCluster if none answers.
+// Members returns the cluster as one of its members sees it. If no member is up, it fails with
+// ErrNoMember and the names of the processes that answer, or with ErrNoCluster if no process
+// answers.
 func (c *Client) Members(ctx context.Context) (View, error) {
 	a, err := c.ask(ctx, anyMember, operator.Request{Command: operator.Members})
 	if err == nil {
@@ -119,7 +121,7 @@ func (c *Client) Members(ctx context.Context) (View, error) {
 	return View{}, fmt.Errorf("cluster %s: %w: %s", c.cluster, ErrNoMember, describe(views))
 }
 
-// describe tells of processes that are no members how far they are.
+// describe returns, as text, how far processes that are not members have come in joining.
 func describe(views []View) string {
 	var waiting, others []string
 	for _, v := range views {
@@ -139,11 +141,11 @@ func describe(views []View) string {
 	return strings.Join(parts, "; ")
 }
 
-// rollCallWait is how long answers to a roll call are gathered.
+// rollCallWait is how long RollCall collects answers.
 const rollCallWait = 500 * time.Millisecond
 
-// RollCall asks every process of the cluster for its own view and collects the answers of
-// half a second, ordered by name. It fails with ErrNoCluster if nobody answers.
+// RollCall asks every process of the cluster for its own view, collects answers for half a second,
+// and returns them ordered by name. It fails with ErrNoCluster if no process answers.
 func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	id, replies, end := c.open()
 	defer end()
@@ -195,27 +197,27 @@ func (c *Client) find(ctx context.Context, op, node string) (Member, View, error
 	return m, v, nil
 }
 
-// NodeShards are the shards of types as one member sees them.
+// NodeShards are the shards of one member, by type.
 type NodeShards struct {
 	Node transport.Address
-	// Types are those that the member hosts or calls, by name.
+	// Types are the types that the member hosts or calls, by name.
 	Types []Type
-	// Err is why the member did not answer; nil means it did.
+	// Err is the reason why the member did not answer, or nil if it did.
 	Err error
 }
 
 // NodeCounters are the counters of one member since its start.
 type NodeCounters struct {
 	Node transport.Address
-	// Counters are numbers of events by reason, as shard.Node.Counters has them.
+	// Counters are the numbers of shard.Node.Counters, by reason.
 	Counters map[string]uint64
-	// Err is why the member did not answer; nil means it did.
+	// Err is the reason why the member did not answer, or nil if it did.
 	Err error
 }
 
-// Shards asks every member for its shards of a type, or of all types if kind is "". Members are
-// in order of their names. Each visits all its shards, so this is for diagnosis. It fails if no
-// member answers the question for the members.
+// Shards asks every member for its shards of a type, or of all types if kind is "". The results are
+// in order of the members' names. Each member visits all its shards, so use it for diagnosis only.
+// It fails if no member answers which members there are.
 func (c *Client) Shards(ctx context.Context, kind string) ([]NodeShards, error) {
 	answers, err := c.each(ctx, operator.Request{Command: operator.Shards, Entity: Entity{Kind: kind}})
 	var all []NodeShards
@@ -225,8 +227,8 @@ func (c *Client) Shards(ctx context.Context, kind string) ([]NodeShards, error) 
 	return all, err
 }
 
-// Counters asks every member for its counters. Members are in order of their names. It fails if
-// no member answers the question for the members.
+// Counters asks every member for its counters. The results are in order of the members' names. It
+// fails if no member answers which members there are.
 func (c *Client) Counters(ctx context.Context) ([]NodeCounters, error) {
 	answers, err := c.each(ctx, operator.Request{Command: operator.Counters})
 	var all []NodeCounters
@@ -236,26 +238,27 @@ func (c *Client) Counters(ctx context.Context) ([]NodeCounters, error) {
 	return all, err
 }
 
-// Where returns the home of an entity, whether or not it is active, with the coordinator's reason
-// for it. The id is as on the wire: the string itself, an integer in decimal, or its text.
+// Where returns the home of an entity, whether or not the entity is active, with the coordinator's
+// reason for that home. The id is in wire form: the string itself, an integer in decimal, or its
+// text.
 func (c *Client) Where(ctx context.Context, kind, id string) (Place, error) {
 	return c.askHost(ctx, operator.Request{Command: operator.Where, Entity: Entity{Kind: kind, ID: id}})
 }
 
-// NodeTurns are the most frequent turns of one member.
+// NodeTurns are the most frequent turns of one member, by method, entity and caller.
 type NodeTurns struct {
 	Node transport.Address
-	// Turns are those since the member began to count, at an earlier question. They begin at 0,
-	// and end 15s after the last question.
+	// Turns counts turns since the question that started the counting. The counting stops 15s after
+	// the last question; the next one starts it at 0.
 	Turns Turns
-	// Err is why the member did not answer; nil means it did.
+	// Err is the reason why the member did not answer, or nil if it did.
 	Err error
 }
 
-// Turns asks every member for its most frequent turns, by method, entity and caller, and for turns
-// that run. The first question begins the counting, which costs the member about a microsecond a
-// turn. Members are in order of their names. It fails if no member answers the question for the
-// members.
+// Turns asks every member for its most frequent turns, by method, entity and caller, and for the
+// turns that run. The first question starts the counting, which costs the member about a
+// microsecond for each turn. The results are in order of the members' names. It fails if no member
+// answers which members there are.
 func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
 	answers, err := c.each(ctx, operator.Request{Command: operator.Turns})
 	var all []NodeTurns
@@ -273,14 +276,15 @@ func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
 type NodeFact struct {
 	Node transport.Address
 	Fact
-	// Asked and Answered are the times of the question and the answer, by this process's clock.
+	// Asked and Answered are when the question was sent and the answer came, by this process's
+	// clock.
 	Asked, Answered time.Time
-	// Err is why the member did not answer; nil means it did.
+	// Err is the reason why the member did not answer, or nil if it did.
 	Err error
 }
 
-// Facts asks every member for its version, clock, health and limits. Members are in order of their
-// names. It fails if no member answers the question for the members.
+// Facts asks every member for its version, clock, health and limits. The results are in order of
+// the members' names. It fails if no member answers which members there are.
 func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 	asked := time.Now()
 	answers, err := c.each(ctx, operator.Request{Command: operator.Facts})
@@ -295,9 +299,10 @@ func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 	return all, err
 }
 
-// Eavesdropped reports whether a stranger to the cluster listens to the messages between its processes,
-// such as nats sub 'sh.>'. The broker then does not report the end of a process, and members notice it
-// later, by its silence. It sends a question to a process that does not exist.
+// Eavesdropped reports whether a process outside the cluster, such as nats sub 'sh.>', receives the
+// messages between the cluster's processes. The broker then does not report when a process ends,
+// and members notice the end only later, because the process is silent. Eavesdropped finds out by a
+// question to a process that does not exist.
 func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	to := recipient{to: transport.Address{Name: "nobody", Incarnation: identity.New(identity.Member)}, what: "nobody"}
 	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second question, if the first is lost
@@ -312,8 +317,8 @@ func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
 }
 
-// Moves returns the moves of shards under way, in the order of their beginning, and the coordinator's
-// member. It fails with ErrNoMember if no member knows a coordinator.
+// Moves returns the moves of shards that are under way, in the order in which they began, and the
+// member on which the coordinator runs. It fails with ErrNoMember if no member knows a coordinator.
 func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {
 		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
@@ -339,8 +344,8 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	return fail(errors.New("the coordinator moves (try again)"))
 }
 
-// maxHosts is how many members are asked about a home if the first does not answer: it may have
-// stopped a moment ago, unnoticed.
+// maxHosts is the number of members that are asked about a home if the earlier ones do not answer,
+// because a member may have stopped just before without anybody noticing.
 const maxHosts = 2
 
 // askHost asks a member that hosts the type about the home of an entity.
@@ -362,7 +367,7 @@ func (c *Client) askHost(ctx context.Context, r operator.Request) (Place, error)
 	return Place{}, err
 }
 
-// An answered is the answer of one member, or why there is none.
+// An answered is the answer of one member, or the reason why there is none.
 type answered struct {
 	node   transport.Address
 	answer operator.Answer
@@ -370,7 +375,7 @@ type answered struct {
 	err    error
 }
 
-// each asks every member that is not down, all at the same time.
+// each sends a request to every member that is not down, all at the same time.
 func (c *Client) each(ctx context.Context, r operator.Request) ([]answered, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -395,8 +400,8 @@ func (c *Client) each(ctx context.Context, r operator.Request) ([]answered, erro
 	return all, nil
 }
 
-// Events returns the events of the cluster, for [Events.Next]. Members keep the latest 2,048 lines of
-// at least level info, and as many decisions of the coordinator about single shards.
+// Events returns a reader of the cluster's events; see [Events.Next]. Members keep the latest 2,048
+// log lines of at least level Info, and 2,048 decisions of the coordinator about single shards.
 func (c *Client) Events() *Events {
 	return &Events{c, map[transport.Address]uint64{}}
 }

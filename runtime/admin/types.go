@@ -13,19 +13,19 @@ type (
 	Singleton = operator.Singleton
 	// An Entity is one entity with its encoded state.
 	Entity = operator.Entity
-	// A Type is an entity type as one member sees it.
+	// A Type is an entity type with its shards, as one member sees them.
 	Type = operator.Type
 	// A Shard is a shard as the member that holds it sees it.
 	Shard = operator.Shard
 	// A Place is the home of an entity.
 	Place = operator.Home
-	// A Pause is why no shards move for balance.
+	// A Pause is a pause of rebalancing: no shards move for balance.
 	Pause = operator.Pause
 	// A Move is a move of a shard that is under way.
 	Move = operator.Move
 	// A Fact has facts of the process of a member.
 	Fact = operator.Fact
-	// A Contract is a type as a member's program has it.
+	// A Contract is an entity type's contract in a member's program.
 	Contract = operator.Contract
 	// A Line is a line of a member's log.
 	Line = operator.Line
@@ -37,6 +37,6 @@ type (
 	BusyEntity = operator.BusyEntity
 	// A BusyCaller is a caller with many calls to an entity.
 	BusyCaller = operator.BusyCaller
-	// A RunningTurn has not ended.
+	// A RunningTurn is a turn that has not ended.
 	RunningTurn = operator.RunningTurn
 )

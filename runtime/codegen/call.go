@@ -8,57 +8,57 @@ import (
 	"unsafe"
 )
 
-// A Caller reaches entities: a node that is a member, or a connection from
-// outside. It is safe for concurrent use.
+// A Caller makes calls to entities: a node that is a member, or a connection from a process that is
+// not. It is safe for concurrent use.
 type Caller interface {
-	// ShardInvoker returns the Invoker of one kind. It never fails: the calls return
-	// the faults of the kind.
+	// ShardInvoker returns the Invoker of one kind. It never fails: if something is wrong with the
+	// kind, the calls return the error.
 	ShardInvoker(k Kind) Invoker
 }
 
 // An Invoker calls the entities of one kind for one process.
 type Invoker interface {
-	// Begin begins a turn of the entity on the caller's goroutine. The zero Turn
-	// without an error says that the call must be encoded. With noContext the method does
-	// not name its context.
+	// Begin begins a turn of the entity on the caller's goroutine. If it returns the zero Turn and
+	// no error, the call must be encoded. noContext says that the method does not use its context.
 	Begin(ctx context.Context, r *Ref, method string, noContext bool) (Turn, error)
-	// Check returns why a call cannot be sent, before anything is encoded for it.
+	// Check returns the reason why a call cannot be sent, so that the arguments need not be
+	// encoded.
 	Check(ctx context.Context, r *Ref, method string) error
-	// Do sends arguments, in a buffer of NewArgs, and waits for the encoded results.
-	// The buffer is its own from then on.
+	// Do sends encoded arguments, in a buffer from NewArgs, and waits for the encoded results. The
+	// Invoker owns the buffer from then on.
 	Do(ctx context.Context, r *Ref, method string, args []byte) ([]byte, error)
-	// Send is Do for a call without an answer. It returns why the call cannot be sent.
+	// Send is Do for a call without an answer. It returns the reason if the call cannot be sent.
 	Send(ctx context.Context, r *Ref, method string, args []byte) error
-	// Failed returns the caller's error for a call with arguments that do not encode or, after it
-	// ran, with results that do not decode.
+	// Failed makes the caller's error from err: arguments that cannot be encoded or, if ran is set,
+	// results that cannot be decoded.
 	Failed(r *Ref, method string, ran bool, err error) error
-	// Hash returns the hash of an id, by which its shard is found, or why the id is bad.
+	// Hash returns the hash of an id, from which the shard follows, or the reason why the id is
+	// invalid.
 	Hash(id string) (hash uint64, err error)
-	// Refs returns the references that may be given out again; nil for none.
+	// Refs returns the cache of references to use again, or nil for none.
 	Refs() *RefCache
 }
 
-// A Ref is one entity as its callers hold it: cheap to make and to keep, and safe for
-// concurrent use.
+// A Ref is a reference to one entity. It is cheap to make and to keep, and safe for concurrent use.
 type Ref struct {
 	Invoker Invoker
 	Hash    uint64
 	ID      string // as on the wire; 1 to 1024 bytes
-	// Near is the Invoker's own: the result of an earlier lookup. It is read and written by
+	// Near is for the Invoker only: the result of an earlier lookup. It is read and written by
 	// sync/atomic.
 	Near unsafe.Pointer
 }
 
-// RefWithOptions is the Invoker of a reference with unusual properties. Most references have none, and need no
-// memory for them.
+// RefWithOptions is the Invoker of a reference with options or an error. References without them,
+// as most are, need no memory for these.
 type RefWithOptions struct {
 	Invoker
 	Err     error // why every call fails: a bad id
 	Options CallOptions
 }
 
-// NewRef returns a reference to the entity with that id. A bad id, or err not
-// nil, makes every call fail with it.
+// NewRef returns a reference to the entity with that id. If err is not nil, every call fails with
+// it; if the id is invalid, every call fails for that reason.
 func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 	var hash uint64
 	if err == nil {
@@ -79,7 +79,7 @@ func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 	return &Ref{Invoker: by, ID: id, Hash: hash}
 }
 
-// Err is why every call fails; nil for a good id.
+// Err returns the reason why every call of the reference fails, or nil if the id is valid.
 func (r *Ref) Err() error {
 	if odd, is := r.Invoker.(*RefWithOptions); is {
 		return odd.Err
@@ -87,7 +87,7 @@ func (r *Ref) Err() error {
 	return nil
 }
 
-// Timeout is that of the reference's options; 0 means none.
+// Timeout returns the timeout of the reference's options; 0 means none.
 func (r *Ref) Timeout() time.Duration {
 	if odd, is := r.Invoker.(*RefWithOptions); is {
 		return odd.Options.Timeout
@@ -95,7 +95,7 @@ func (r *Ref) Timeout() time.Duration {
 	return 0
 }
 
-// SingletonID is the id under which a singleton's only instance is called.
+// SingletonID is the id of a singleton's only instance.
 const SingletonID = "singleton"
 
 // NewSingletonRef returns a reference to the only instance of a singleton.
@@ -105,8 +105,8 @@ func NewSingletonRef(by Invoker, opts ...CallOption) *Ref {
 
 var errZeroRef = errors.New("call through a zero reference (get one from a client's Ref)")
 
-// Begin begins a turn of the entity on the caller's goroutine, if it lives here and
-// may run. The zero Turn says that the call goes by Ask or Run, with the error.
+// Begin begins a turn of the entity on the caller's goroutine, if the entity lives here and may
+// run. If it returns the zero Turn, the call must go by Ask or Run, which also gets err.
 func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 	if r == nil {
 		return t, errZeroRef
@@ -114,9 +114,9 @@ func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 	return r.Invoker.Begin(ctx, r, method, false)
 }
 
-// BeginNoContext is Begin for a method that does not name its context. Such a turn needs no
-// memory. Its Context is only to be passed to the method, and has ended if the method uses it after
-// all.
+// BeginNoContext is Begin for a method whose context parameter has no name. Such a turn needs no
+// memory. Its Context is only for passing to the method; if the method uses it after all, it has
+// already ended.
 func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err error) {
 	if r == nil {
 		return t, errZeroRef
@@ -124,10 +124,9 @@ func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err er
 	return r.Invoker.Begin(ctx, r, method, true)
 }
 
-// Ask sends a call and returns a decoder of its results. The arguments, in a buffer of
-// NewArgs, are the reference's own from then on. Where err, from Begin, is not nil
-// nothing is sent. It, or the call's other failure, is the decoder's error: see
-// [Decoder.Results].
+// Ask sends a call and returns a decoder of its results. The arguments are in a buffer from
+// NewArgs, which Ask owns from then on. If err, from Begin, is not nil, Ask sends nothing. The
+// decoder's error is err or the error of the call: see [Decoder.Results].
 func (r *Ref) Ask(ctx context.Context, method string, args []byte, err error) Decoder {
 	results, err := r.do(ctx, method, args, err)
 	d := NewDecoder(results)
@@ -153,8 +152,8 @@ func (r *Ref) do(ctx context.Context, method string, args []byte, err error) ([]
 	return r.Invoker.Do(ctx, r, method, args)
 }
 
-// Tell sends a call without an answer. The arguments, in a buffer of NewArgs, are the
-// reference's own from then on. It returns why the call cannot be sent.
+// Tell sends a call without an answer. The arguments are in a buffer from NewArgs, which Tell owns
+// from then on. It returns the reason if the call cannot be sent.
 func (r *Ref) Tell(ctx context.Context, method string, args []byte) error {
 	if r == nil {
 		return errZeroRef
@@ -162,7 +161,7 @@ func (r *Ref) Tell(ctx context.Context, method string, args []byte) error {
 	return r.Invoker.Send(ctx, r, method, args)
 }
 
-// NotEncoded returns the caller's error of a call whose arguments do not encode.
+// NotEncoded returns the caller's error for a call whose arguments cannot be encoded.
 func (r *Ref) NotEncoded(method string, err error) error {
 	if r == nil {
 		return errZeroRef
@@ -170,29 +169,29 @@ func (r *Ref) NotEncoded(method string, err error) error {
 	return r.Invoker.Failed(r, method, false, encodeError("arguments", err))
 }
 
-// CallOptions are the settings of one reference.
+// CallOptions are the options of one reference.
 type CallOptions struct {
-	// Timeout bounds each call of the reference that has no earlier deadline.
-	// 0 means the caller's CallTimeout.
+	// Timeout bounds each call of the reference whose context has no earlier deadline. 0 means the
+	// caller's Config.CallTimeout.
 	Timeout time.Duration
-	// CommandID names the command that each call of the reference is; nil means each call is one
-	// of its own. It is for durable types. The empty name is bad, and every call fails with it.
+	// CommandID is the idempotency key of every call of the reference; nil gives each call an id of
+	// its own. It is for durable types. With an empty key every call fails.
 	CommandID *string
 }
 
-// A CallOption changes the settings of one reference.
+// A CallOption sets an option of one reference.
 type CallOption func(*CallOptions)
 
-// argsPool keeps the buffers that arguments are encoded into.
+// argsPool keeps buffers for encoded arguments.
 var argsPool = sync.Pool{New: func() any { return new(argsBuffer) }}
 
 type argsBuffer [2 << 10]byte
 
-// NewArgs is an empty buffer for the arguments of a call, to be given back by Recycle.
+// NewArgs returns an empty buffer for the arguments of a call. It goes back to the pool by Recycle.
 func NewArgs() []byte { return argsPool.Get().(*argsBuffer)[:0] }
 
-// Recycle gives the arguments of a call back, when nobody has them any more. A slice that
-// has outgrown its buffer is left to the garbage collector.
+// Recycle puts the buffer of a call's arguments back into the pool. Call it when nobody uses args
+// any more. A slice that has outgrown its buffer is left to the garbage collector.
 func Recycle(args []byte) {
 	if cap(args) == len(argsBuffer{}) {
 		argsPool.Put((*argsBuffer)(args[:cap(args)]))

@@ -11,7 +11,7 @@ import (
 // The Clone functions copy values that a local call must not share. The copies are as they would
 // have arrived from the wire.
 
-// CloneSlice copies a slice whose elements share nothing; an empty one is nil.
+// CloneSlice copies a slice whose elements hold no references. The copy of an empty slice is nil.
 func CloneSlice[S ~[]T, T any](s S) S {
 	if len(s) == 0 {
 		return nil
@@ -19,7 +19,7 @@ func CloneSlice[S ~[]T, T any](s S) S {
 	return slices.Clone(s)
 }
 
-// CloneMap copies a map whose values share nothing; a nil one is empty.
+// CloneMap copies a map whose values hold no references. The copy of a nil map is empty.
 func CloneMap[M ~map[K]V, K comparable, V any](m M) M {
 	if m == nil {
 		return M{}
@@ -27,14 +27,14 @@ func CloneMap[M ~map[K]V, K comparable, V any](m M) M {
 	return maps.Clone(m)
 }
 
-// InitMap makes the map if it is nil: off the wire a map is never nil.
+// InitMap makes the map if it is nil, because a decoded map is never nil.
 func InitMap[M ~map[K]V, K comparable, V any](m *M) {
 	if *m == nil {
 		*m = M{}
 	}
 }
 
-// ClonePointer copies the value of p, which must share nothing.
+// ClonePointer copies the value of p, which must hold no references.
 func ClonePointer[P ~*T, T any](p P) P {
 	if p == nil {
 		return nil
@@ -46,22 +46,23 @@ func ClonePointer[P ~*T, T any](p P) P {
 // CloneTime returns t in UTC without its monotonic reading.
 func CloneTime(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// CloneText copies v by its text form, so a local call sees and fails on what a remote one would.
+// CloneText copies v by its text form, so a local call gets the same value, or the same error, as a
+// remote call.
 func CloneText[T any, P textPointer[T]](v T) (T, error) {
 	return cloneOwn(&v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }
 
-// CloneBinary copies v by way of its bytes.
+// CloneBinary copies v by encoding it with MarshalBinary and decoding the bytes.
 func CloneBinary[T any, P binaryPointer[T]](v T) (T, error) {
 	return cloneOwn(&v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
-// CloneGob copies v by way of its bytes.
+// CloneGob copies v by encoding it with GobEncode and decoding the bytes.
 func CloneGob[T any, P gobPointer[T]](v T) (T, error) {
 	return cloneOwn(&v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
-// CloneProto copies a message; nil stays nil.
+// CloneProto copies a message. The copy of nil is nil.
 func CloneProto[M any, P protoPointer[M]](m P) P {
 	if m == nil {
 		return nil
@@ -69,8 +70,7 @@ func CloneProto[M any, P protoPointer[M]](m P) P {
 	return proto.Clone(m).(P)
 }
 
-// CloneProtoElement copies a message in a slice or map, where nil becomes an
-// empty message.
+// CloneProtoElement copies a message in a slice or map. The copy of nil is an empty message.
 func CloneProtoElement[M any, P protoPointer[M]](m P) P {
 	if m == nil {
 		return new(M)

@@ -34,12 +34,12 @@ import (
 // Append… leaves out a value that is zero, as protobuf does; Put… never does, for
 // elements and for targets of pointers.
 
-// signed is every signed integer type.
+// signed are the signed integer types.
 type signed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64
 }
 
-// unsigned is every unsigned integer type with a portable meaning.
+// unsigned are the unsigned integer types of a size that does not depend on the machine.
 type unsigned interface {
 	~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
@@ -56,7 +56,7 @@ func AppendInt[T signed](b []byte, num int, v T) []byte {
 	return PutInt(b, num, v)
 }
 
-// PutInt appends v as field num.
+// PutInt appends v as field num, even if v is zero.
 func PutInt[T signed](b []byte, num int, v T) []byte {
 	return protowire.AppendVarint(tag(b, num, protowire.VarintType), uint64(int64(v)))
 }
@@ -69,7 +69,7 @@ func AppendUint[T unsigned](b []byte, num int, v T) []byte {
 	return PutUint(b, num, v)
 }
 
-// PutUint appends v as field num.
+// PutUint appends v as field num, even if v is zero.
 func PutUint[T unsigned](b []byte, num int, v T) []byte {
 	return protowire.AppendVarint(tag(b, num, protowire.VarintType), uint64(v))
 }
@@ -82,12 +82,12 @@ func AppendBool[T ~bool](b []byte, num int, v T) []byte {
 	return PutBool(b, num, v)
 }
 
-// PutBool appends v as field num.
+// PutBool appends v as field num, even if v is false.
 func PutBool[T ~bool](b []byte, num int, v T) []byte {
 	return protowire.AppendVarint(tag(b, num, protowire.VarintType), protowire.EncodeBool(bool(v)))
 }
 
-// AppendFloat32 appends v as field num, unless it is zero; minus zero is not.
+// AppendFloat32 appends v as field num, unless it is zero; minus zero is appended.
 func AppendFloat32[T ~float32](b []byte, num int, v T) []byte {
 	if math.Float32bits(float32(v)) == 0 {
 		return b
@@ -95,12 +95,12 @@ func AppendFloat32[T ~float32](b []byte, num int, v T) []byte {
 	return PutFloat32(b, num, v)
 }
 
-// PutFloat32 appends v as field num.
+// PutFloat32 appends v as field num, even if v is zero.
 func PutFloat32[T ~float32](b []byte, num int, v T) []byte {
 	return protowire.AppendFixed32(tag(b, num, protowire.Fixed32Type), math.Float32bits(float32(v)))
 }
 
-// AppendFloat64 appends v as field num, unless it is zero; minus zero is not.
+// AppendFloat64 appends v as field num, unless it is zero; minus zero is appended.
 func AppendFloat64[T ~float64](b []byte, num int, v T) []byte {
 	if math.Float64bits(float64(v)) == 0 {
 		return b
@@ -108,7 +108,7 @@ func AppendFloat64[T ~float64](b []byte, num int, v T) []byte {
 	return PutFloat64(b, num, v)
 }
 
-// PutFloat64 appends v as field num.
+// PutFloat64 appends v as field num, even if v is zero.
 func PutFloat64[T ~float64](b []byte, num int, v T) []byte {
 	return protowire.AppendFixed64(tag(b, num, protowire.Fixed64Type), math.Float64bits(float64(v)))
 }
@@ -121,7 +121,7 @@ func AppendString[T ~string](b []byte, num int, v T) []byte {
 	return PutString(b, num, v)
 }
 
-// PutString appends v as field num.
+// PutString appends v as field num, even if v is empty.
 func PutString[T ~string](b []byte, num int, v T) []byte {
 	return protowire.AppendString(tag(b, num, protowire.BytesType), string(v))
 }
@@ -134,19 +134,19 @@ func AppendBytes[T ~[]byte](b []byte, num int, v T) []byte {
 	return PutBytes(b, num, v)
 }
 
-// PutBytes appends v as field num.
+// PutBytes appends v as field num, even if v is empty.
 func PutBytes[T ~[]byte](b []byte, num int, v T) []byte {
 	return protowire.AppendBytes(tag(b, num, protowire.BytesType), v)
 }
 
-// Open begins a message as field num. Its content is everything appended until [Close] with the
-// returned position.
+// Open begins a message as field num. Everything appended from now on is its content, until [Close]
+// is called with the returned position.
 func Open(b []byte, num int) ([]byte, int) {
 	b = append(tag(b, num, protowire.BytesType), 0)
 	return b, len(b)
 }
 
-// Close ends the message that began at the position.
+// Close ends the message that [Open] began at the position at.
 func Close(b []byte, at int) []byte {
 	size := uint64(len(b) - at)
 	if size < 0x80 {
@@ -162,14 +162,14 @@ func Close(b []byte, at int) []byte {
 	return b
 }
 
-// maxDecodeDepth bounds the messages within messages that a [Decoder] enters.
-// It is protobuf's own bound, and above the depth that [MaxDepth] lets a writer write.
+// maxDecodeDepth bounds how many messages within messages a [Decoder] enters. It is protobuf's own
+// bound, and higher than [MaxDepth], the bound of writers.
 const maxDecodeDepth = 10_000
 
 var errDecodeDepth = fmt.Errorf("messages nested deeper than %d", maxDecodeDepth)
 
-// A Decoder reads one message, and the messages in it, from hostile bytes. The
-// first error sticks: all that follows reads nothing, and [Decoder.Err] tells it.
+// A Decoder reads one message, and the messages in it, from bytes that need not be valid. After the
+// first error it reads nothing, and [Decoder.Err] returns that error.
 //
 //	d := codegen.NewDecoder(b)
 //	for d.Next() {
@@ -180,7 +180,7 @@ var errDecodeDepth = fmt.Errorf("messages nested deeper than %d", maxDecodeDepth
 //	}
 //	return name, d.Err("state of Stock")
 //
-// Fields that nobody reads are skipped.
+// Next skips a field that was not read.
 type Decoder struct {
 	b      []byte
 	pos    int // of the next byte
@@ -202,12 +202,13 @@ type Decoder struct {
 // memory with b.
 func NewDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b)} }
 
-// NewStateDecoder returns a decoder of a state. It keeps fields of a newer program, which
-// [NewDecoder] refuses.
+// NewStateDecoder returns a decoder of a state. It keeps unknown cases of interfaces, which the
+// decoder of [NewDecoder] refuses.
 func NewStateDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), keeps: true} }
 
 // NewEventDecoder returns a decoder of an event that is to be applied. It refuses unknown fields:
-// without them the event would give another state, and a later commit would store that state.
+// without these fields the event would give a wrong state, and a later commit would store that
+// state.
 func NewEventDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), strict: true} }
 
 // Next goes to the next field of the message and reports whether there is one.
@@ -228,10 +229,10 @@ func (d *Decoder) Next() bool {
 	return true
 }
 
-// Field is the number of the field that Next went to.
+// Field returns the number of the current field.
 func (d *Decoder) Field() int { return int(d.num) }
 
-// Enter goes into the message in the field. It returns the argument for [Decoder.Leave].
+// Enter enters the message in the current field. It returns the argument for [Decoder.Leave].
 func (d *Decoder) Enter() (outer int) {
 	outer = d.end
 	d.depth++
@@ -245,7 +246,7 @@ func (d *Decoder) Enter() (outer int) {
 	return outer
 }
 
-// Leave goes back to the message around the one entered.
+// Leave returns to the message around the one that Enter entered.
 func (d *Decoder) Leave(outer int) {
 	if d.err == nil && d.unread {
 		d.pass()
@@ -257,11 +258,11 @@ func (d *Decoder) Leave(outer int) {
 	d.end = outer
 }
 
-// Skipped reports whether any field, of the message or of those in it, was read by
-// nobody: the writer's program is newer.
+// Skipped reports whether any field, of the message or of messages in it, was not read. Then a
+// newer program wrote the message.
 func (d *Decoder) Skipped() bool { return d.passed }
 
-// Err returns nil, or a [*DecodeError] about the named value.
+// Err returns nil, or the first error as a [*DecodeError] about the value named what.
 func (d *Decoder) Err(what string) error {
 	if d.err == nil {
 		return nil
@@ -269,7 +270,7 @@ func (d *Decoder) Err(what string) error {
 	return &DecodeError{What: what, Err: d.err}
 }
 
-// Arguments returns nil, or an [*ArgumentsError] about the named arguments.
+// Arguments returns nil, or the first error as an [*ArgumentsError].
 func (d *Decoder) Arguments() error {
 	if d.err == nil {
 		return nil
@@ -277,8 +278,8 @@ func (d *Decoder) Arguments() error {
 	return &ArgumentsError{Err: d.Err("arguments")}
 }
 
-// Results returns nil, or the error of the call: its own, or one about results that cannot be
-// decoded.
+// Results returns nil or the error of a call: the call's own error, or the first error in decoding
+// its results.
 func (d *Decoder) Results() error {
 	switch {
 	case d.err == nil:
@@ -289,8 +290,8 @@ func (d *Decoder) Results() error {
 	return d.ref.Invoker.Failed(d.ref, d.method, true, d.Err("results"))
 }
 
-// ReadBack returns nil, or an [*EncodeError] about a value just written that this program cannot
-// read: a type's own encoding may write values its decoding refuses.
+// ReadBack returns nil, or an [*EncodeError] if the value just encoded cannot be decoded here: a
+// type's own encoding may write values that its decoding refuses.
 func (d *Decoder) ReadBack(what string) error {
 	if d.err == nil {
 		return nil
@@ -298,7 +299,7 @@ func (d *Decoder) ReadBack(what string) error {
 	return &EncodeError{What: what, Err: fmt.Errorf("the encoded value cannot be decoded: %w", d.err)}
 }
 
-// fail keeps the first error, with the field in which it arose.
+// fail keeps err, with the current field, as the decoder's error, unless it has one already.
 func (d *Decoder) fail(err error) {
 	if d.err != nil {
 		return
@@ -309,8 +310,8 @@ func (d *Decoder) fail(err error) {
 	d.err = err
 }
 
-// want reports whether the field is of that wire type, and fails if not: a changed type breaks the
-// contract.
+// want reports whether the current field has that wire type, and fails if not: the writer has
+// changed the field's type, which breaks the contract.
 func (d *Decoder) want(typ protowire.Type) bool {
 	if d.err != nil {
 		return false
@@ -327,7 +328,7 @@ func (d *Decoder) want(typ protowire.Type) bool {
 	return true
 }
 
-// took moves on by the n bytes of a value, or fails if n is a parse error.
+// took advances past a value of n bytes, or fails if n is a parse error.
 func (d *Decoder) took(n int) bool {
 	if n < 0 {
 		d.fail(protowire.ParseError(n))
@@ -337,17 +338,17 @@ func (d *Decoder) took(n int) bool {
 	return true
 }
 
-// Retired skips a field that this program's contract has retired. It is known, so that an event with it
-// is applied.
+// Retired skips a field that this program's contract has retired. The field counts as known, so an
+// event with it is applied.
 func (d *Decoder) Retired() {
 	if d.err == nil {
 		d.skip()
 	}
 }
 
-var errUnknownField = errors.New("it is not known here: it was added after this program was built")
+var errUnknownField = errors.New("this program does not know the field (was it built before the field was added?)")
 
-// pass skips a field that nobody has read.
+// pass skips a field that was not read.
 func (d *Decoder) pass() {
 	if d.strict {
 		d.fail(errUnknownField)
@@ -370,8 +371,8 @@ func (d *Decoder) varint() uint64 {
 	return x
 }
 
-// bytes returns the content of the field, which is part of the input. Appending to it
-// does not write to the bytes that follow.
+// bytes returns the content of the current field as part of the input. Appending to the result does
+// not overwrite the bytes after it.
 func (d *Decoder) bytes() []byte {
 	if !d.want(protowire.BytesType) {
 		return nil
@@ -445,7 +446,7 @@ func ReadString[T ~string](d *Decoder, v *T) {
 	}
 }
 
-// ReadBytes reads the field into v: a copy, nil when empty.
+// ReadBytes reads a copy of the field into v; the copy of an empty field is nil.
 func ReadBytes[T ~[]byte](d *Decoder, v *T) {
 	x := d.bytes()
 	if d.err == nil {

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// AppendTime appends t as field num, unless it is the zero time. The Unix epoch
-// is not zero; it is an empty message.
+// AppendTime appends t as field num, unless it is the zero time. The Unix epoch, which is not the
+// zero time, is an empty message.
 func AppendTime(b []byte, num int, t time.Time) []byte {
 	if t.IsZero() {
 		return b
@@ -18,7 +18,7 @@ func AppendTime(b []byte, num int, t time.Time) []byte {
 	return PutTime(b, num, t)
 }
 
-// PutTime appends t as field num, shaped as google.protobuf.Timestamp.
+// PutTime appends t as field num, in the form of google.protobuf.Timestamp.
 func PutTime(b []byte, num int, t time.Time) []byte {
 	b, at := Open(b, num)
 	b = AppendInt(b, 1, t.Unix())
@@ -26,8 +26,8 @@ func PutTime(b []byte, num int, t time.Time) []byte {
 	return Close(b, at)
 }
 
-// ReadTime reads the field into t, in UTC. As any message, one that comes twice
-// is merged, unless it was the zero time.
+// ReadTime reads the field into t, in UTC. If the field comes twice, the two messages are merged,
+// unless t was the zero time.
 func ReadTime(d *Decoder, t *time.Time) {
 	var seconds, nanos int64
 	if !t.IsZero() {
@@ -53,15 +53,15 @@ func ReadTime(d *Decoder, t *time.Time) {
 	*t = time.Unix(seconds, nanos).UTC()
 }
 
-// A textPointer is a pointer to a T that turns into text and back.
+// A textPointer is a pointer to a T that can be encoded as text and decoded.
 type textPointer[T any] interface {
 	*T
 	encoding.TextMarshaler
 	encoding.TextUnmarshaler
 }
 
-// AppendText appends v's text as field num, unless v is the zero value and its text is
-// empty or does not mean it.
+// AppendText appends v's text as field num. It leaves out the zero value if the zero value's text
+// is empty or is not decoded as the zero value.
 func AppendText[T any, P textPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	return appendOwn(b, num, &v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }
@@ -76,24 +76,24 @@ func ReadText[T any, P textPointer[T]](d *Decoder, v *T) {
 	readOwn(d, v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }
 
-// A binaryPointer is a pointer to a T that turns into bytes and back.
+// A binaryPointer is a pointer to a T that can be encoded in binary form and decoded.
 type binaryPointer[T any] interface {
 	*T
 	encoding.BinaryMarshaler
 	encoding.BinaryUnmarshaler
 }
 
-// AppendBinary appends v's bytes as field num, as [AppendText] does.
+// AppendBinary appends v's binary form as field num; see [AppendText] for the zero value.
 func AppendBinary[T any, P binaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	return appendOwn(b, num, &v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
-// PutBinary appends v's bytes as field num.
+// PutBinary appends v's binary form as field num.
 func PutBinary[T any, P binaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	return putOwn(b, num, &v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
-// ReadBinary reads the field's bytes into v.
+// ReadBinary reads the field's bytes into v by UnmarshalBinary.
 func ReadBinary[T any, P binaryPointer[T]](d *Decoder, v *T) {
 	readOwn(d, v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
@@ -105,22 +105,22 @@ type gobPointer[T any] interface {
 	GobDecode([]byte) error
 }
 
-// AppendGob appends v's bytes as field num, as [AppendText] does.
+// AppendGob appends v's gob form as field num; see [AppendText] for the zero value.
 func AppendGob[T any, P gobPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	return appendOwn(b, num, &v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
-// PutGob appends v's bytes as field num.
+// PutGob appends v's gob form as field num.
 func PutGob[T any, P gobPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	return putOwn(b, num, &v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
-// ReadGob reads the field's bytes into v.
+// ReadGob reads the field's bytes into v by GobDecode.
 func ReadGob[T any, P gobPointer[T]](d *Decoder, v *T) {
 	readOwn(d, v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
-// A protoPointer is a generated protobuf message: a pointer to an M.
+// A protoPointer is a pointer to a generated protobuf message M.
 type protoPointer[M any] interface {
 	*M
 	proto.Message
@@ -134,8 +134,8 @@ func AppendProto[M any, P protoPointer[M]](b []byte, num int, m P) ([]byte, erro
 	return PutProto(b, num, m)
 }
 
-// PutProto appends m as field num; nil is an empty message, as protobuf has it
-// for elements.
+// PutProto appends m as field num. nil is written as an empty message, as protobuf does for
+// elements of lists and maps.
 func PutProto[M any, P protoPointer[M]](b []byte, num int, m P) ([]byte, error) {
 	b, at := Open(b, num)
 	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(b, m)
@@ -145,7 +145,7 @@ func PutProto[M any, P protoPointer[M]](b []byte, num int, m P) ([]byte, error) 
 	return Close(b, at), nil
 }
 
-// ReadProto reads the field into a message, which is made if there is none yet.
+// ReadProto reads the field into *m, and makes that message if *m is nil.
 func ReadProto[M any, P protoPointer[M]](d *Decoder, m *P) {
 	data := d.bytes()
 	if d.err != nil {
@@ -161,7 +161,8 @@ func ReadProto[M any, P protoPointer[M]](d *Decoder, m *P) {
 	}
 }
 
-// holdsUnknown reports whether a message, or one in it, has fields that this program does not know.
+// holdsUnknown reports whether a message, or a message in it, has fields that this program does not
+// know.
 func holdsUnknown(m protoreflect.Message) (found bool) {
 	found = len(m.GetUnknown()) > 0
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

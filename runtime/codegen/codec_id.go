@@ -11,7 +11,7 @@ func FormatID[T signed](id T) string { return strconv.FormatInt(int64(id), 10) }
 // FormatUintID returns the wire form of an id of an unsigned integer type.
 func FormatUintID[T unsigned](id T) string { return strconv.FormatUint(uint64(id), 10) }
 
-// FormatTextID returns the wire form of an id that has MarshalText.
+// FormatTextID returns the wire form of an id whose type has MarshalText.
 func FormatTextID[T any, P textPointer[T]](id T) (string, error) {
 	text, err := P(&id).MarshalText()
 	if err != nil {
@@ -20,8 +20,8 @@ func FormatTextID[T any, P textPointer[T]](id T) (string, error) {
 	return string(text), nil
 }
 
-// ParseID is the reverse of [FormatID]. It refuses every other way to write the
-// number ("+7", "007"), or one entity would have several ids.
+// ParseID parses the result of [FormatID]. It refuses other forms of the number ("+7", "007"),
+// because an entity must have only one id.
 func ParseID[T signed](s string) (T, error) {
 	x, err := strconv.ParseInt(s, 10, 64)
 	id := T(x)
@@ -31,7 +31,7 @@ func ParseID[T signed](s string) (T, error) {
 	return id, nil
 }
 
-// ParseUintID is the reverse of [FormatUintID], as strict as [ParseID].
+// ParseUintID parses the result of [FormatUintID], as strictly as [ParseID].
 func ParseUintID[T unsigned](s string) (T, error) {
 	x, err := strconv.ParseUint(s, 10, 64)
 	id := T(x)
@@ -41,15 +41,15 @@ func ParseUintID[T unsigned](s string) (T, error) {
 	return id, nil
 }
 
-// ParseTextID is the reverse of [FormatTextID]: it refuses a text that the id
-// itself would write differently.
+// ParseTextID parses the result of [FormatTextID]. It refuses a text that is not what the id's own
+// MarshalText writes.
 func ParseTextID[T any, P textPointer[T]](s string) (T, error) {
 	var id T
 	if err := P(&id).UnmarshalText([]byte(s)); err != nil {
 		return id, fmt.Errorf("parse id: %q: %w", s, err)
 	}
 	if text, err := FormatTextID[T, P](id); err != nil || text != s {
-		return id, fmt.Errorf("parse id: %q: want the text of its MarshalText, %q", s, text)
+		return id, fmt.Errorf("parse id: %q: want the text that its MarshalText writes, %q", s, text)
 	}
 	return id, nil
 }

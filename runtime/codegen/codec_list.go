@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// AppendInts appends v packed as field num, unless it is empty.
+// AppendInts appends the numbers of v packed as field num, unless v is empty.
 func AppendInts[S ~[]T, T signed](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -22,7 +22,7 @@ func AppendInts[S ~[]T, T signed](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendUints appends v packed as field num, unless it is empty.
+// AppendUints appends the numbers of v packed as field num, unless v is empty.
 func AppendUints[S ~[]T, T unsigned](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -34,7 +34,7 @@ func AppendUints[S ~[]T, T unsigned](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendBools appends v packed as field num, unless it is empty.
+// AppendBools appends the values of v packed as field num, unless v is empty.
 func AppendBools[S ~[]T, T ~bool](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -46,7 +46,7 @@ func AppendBools[S ~[]T, T ~bool](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendFloat32s appends v packed as field num, unless it is empty.
+// AppendFloat32s appends the numbers of v packed as field num, unless v is empty.
 func AppendFloat32s[S ~[]T, T ~float32](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -58,7 +58,7 @@ func AppendFloat32s[S ~[]T, T ~float32](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendFloat64s appends v packed as field num, unless it is empty.
+// AppendFloat64s appends the numbers of v packed as field num, unless v is empty.
 func AppendFloat64s[S ~[]T, T ~float64](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -70,7 +70,7 @@ func AppendFloat64s[S ~[]T, T ~float64](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendStrings appends each of v as field num.
+// AppendStrings appends each string of v as a field num of its own.
 func AppendStrings[S ~[]T, T ~string](b []byte, num int, v S) []byte {
 	for _, e := range v {
 		b = PutString(b, num, e)
@@ -197,7 +197,7 @@ func ReadStrings[S ~[]T, T ~string](d *Decoder, v *S) {
 	}
 }
 
-// Fill copies from into the array to, which must be as long.
+// Fill copies from into the array to. It fails if their lengths differ.
 func Fill[T any](d *Decoder, to, from []T) {
 	if d.err != nil {
 		return
@@ -209,11 +209,10 @@ func Fill[T any](d *Decoder, to, from []T) {
 	copy(to, from)
 }
 
-// ReadByteArray reads the bytes of the field into the array to, which must be as
-// long.
+// ReadByteArray copies the bytes of the field into the array to. It fails if their lengths differ.
 func ReadByteArray(d *Decoder, to []byte) { Fill(d, to, d.bytes()) }
 
-// varints is how many varints packed holds: each ends in a byte without its top bit.
+// varints returns the number of varints in packed: each ends with a byte whose top bit is 0.
 func varints(packed []byte) int {
 	n := 0
 	for _, c := range packed {
@@ -224,7 +223,7 @@ func varints(packed []byte) int {
 	return n
 }
 
-// grow makes room for n more elements, and makes nothing out of none.
+// grow returns s with capacity for n more elements. A nil s stays nil if n is 0.
 func grow[S ~[]T, T any](s S, n int) S {
 	if n == 0 {
 		return s
@@ -232,8 +231,7 @@ func grow[S ~[]T, T any](s S, n int) S {
 	return slices.Grow(s, n)
 }
 
-// SortedKeys returns the keys of m in their order, so that equal maps have equal
-// bytes.
+// SortedKeys returns the keys of m in ascending order, so that equal maps have equal encodings.
 func SortedKeys[M ~map[K]V, K cmp.Ordered, V any](m M) []K {
 	if len(m) == 0 {
 		return nil
@@ -246,8 +244,8 @@ func SortedKeys[M ~map[K]V, K cmp.Ordered, V any](m M) []K {
 	return keys
 }
 
-// SortedFloats returns the entries of m in the order of their keys. No key finds the value of a NaN,
-// of which a map may have several: they come first.
+// SortedFloats yields the entries of m in ascending order of their keys. NaN keys come first; it
+// yields entries because a lookup by a NaN finds nothing.
 func SortedFloats[M ~map[K]V, K ~float32 | ~float64, V any](m M) iter.Seq2[K, V] {
 	type entry struct {
 		key   K
@@ -267,8 +265,8 @@ func SortedFloats[M ~map[K]V, K ~float32 | ~float64, V any](m M) iter.Seq2[K, V]
 	}
 }
 
-// CheckKeys returns an error where a map of so many keys has fewer distinct ones on the
-// wire: one of two values would be lost, and which is chance.
+// CheckKeys returns an error if the keys of a map have fewer distinct encoded forms than the map
+// has keys. Entries with the same encoded key would overwrite each other in random order.
 func CheckKeys(distinct, keys int) error {
 	if distinct == keys {
 		return nil

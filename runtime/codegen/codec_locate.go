@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// MaxIDBytes bounds an entity's id on the wire.
+// MaxIDBytes bounds an entity's id in its wire form, in bytes.
 const MaxIDBytes = 1024
 
 // CheckID returns an error unless id has 1 to [MaxIDBytes] bytes.
@@ -22,8 +22,8 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Locate returns the hash of an entity's id and the number of its shard, as every
-// process of every cluster finds them for this kind. It needs no cluster.
+// Locate returns the hash of an entity's id and the number of its shard. It needs no cluster: every
+// process of every cluster gets the same result for this kind.
 func Locate(k Kind, id string) (hash uint64, shard uint32, err error) {
 	if err := CheckID(id); err != nil {
 		return 0, 0, fmt.Errorf("locate %s: %w", k.Name, err)
@@ -43,17 +43,17 @@ func Locate(k Kind, id string) (hash uint64, shard uint32, err error) {
 	return hash, placement.ShardOf(hash, uint32(shards)), nil
 }
 
-// EntityShard returns only the shard of [Locate].
+// EntityShard returns the shard number that [Locate] returns.
 func EntityShard(k Kind, id string) (uint32, error) {
 	_, shard, err := Locate(k, id)
 	return shard, err
 }
 
-// MixHash spreads the result of a user's shard function over all 64 bits, because a shard
-// is a prefix of the hash: without it, the numbers below 2^57 would share the first of
-// 128 shards. Equal hashes stay equal, so types with one function keep their entities
-// in shards of one number. It is the step of SplitMix64 (Steele, Lea, Flood 2014), and the
-// name of the mixed function, "splitmix64(package.Func)", says so to members and stores.
+// MixHash spreads the result of a user's shard function over all 64 bits. This is needed because a
+// shard is a prefix of the hash: without mixing, all numbers below 2^57 would fall into the first
+// of 128 shards. Equal hashes stay equal, so types with the same function have their entities in
+// shards of the same number. The mixing is the step of SplitMix64 (Steele, Lea, Flood 2014).
+// Members and stores know the mixed function by its name, "splitmix64(package.Func)".
 func MixHash(h uint64) uint64 {
 	h += 0x9e3779b97f4a7c15
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9

@@ -17,7 +17,7 @@ import (
 //   - A value that this would turn into the zero value is refused, unless the zero value
 //     has the same form: then the type itself does not tell them apart.
 
-// ownMethods are the methods of a type's own form.
+// ownMethods are the methods of one of a type's own encodings.
 type ownMethods[T any, P ~*T] struct {
 	form  string // textForm, binaryForm or gobForm
 	write func(P) ([]byte, error)
@@ -30,7 +30,7 @@ const (
 	gobForm    = "gob form"
 )
 
-// ownZero says how the zero value of a type is encoded.
+// ownZero describes how the zero value of a type with its own encoding is encoded.
 type ownZero struct {
 	written    bool // by its own form; else as nothing
 	empty      bool // its own form is empty
@@ -42,10 +42,10 @@ type ownKey struct {
 	form string
 }
 
-// ownZeros has the ownZero of each type that was encoded so far, by its ownKey.
+// ownZeros caches the ownZero of each type, by its ownKey.
 var ownZeros sync.Map
 
-// zero finds out how the zero value travels, by trying.
+// zero returns the ownZero of T. At first use it finds out by encoding and decoding the zero value.
 func (m ownMethods[T, P]) zero() ownZero {
 	key := ownKey{reflect.TypeFor[T](), m.form}
 	if known, ok := ownZeros.Load(key); ok {
@@ -79,7 +79,7 @@ func (m ownMethods[T, P]) tryZero() (z ownZero) {
 
 func isZero[T any](v *T) bool { return reflect.ValueOf(v).Elem().IsZero() }
 
-// encode returns v's own form. Absent reports that v is written as nothing.
+// encode returns v's own form. absent means that v is to be written as no field.
 func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 	if !isZero(v) {
 		if data, err = m.write(v); err != nil || len(data) > 0 {
@@ -100,7 +100,7 @@ func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 	return data, false, err
 }
 
-// decode reads the result of encode into v, of which nothing remains.
+// decode decodes data, a result of encode, into v. It overwrites all of v.
 func (m ownMethods[T, P]) decode(v *T, data []byte) error {
 	*v = *new(T)
 	if len(data) == 0 && !m.zero().readsEmpty {

@@ -2,19 +2,19 @@ package codegen
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Fields reports which fields of a message this program knows. Inside is the tree of the message in
-// field num, if the field holds a single one (a struct, or a pointer to one): its unknown fields
-// are kept too. It is nil for every other field.
+// Fields reports whether this program knows field num of a message. inside is not nil if the field
+// holds one message (a struct, or a pointer to one): it is the Fields of that message, whose
+// unknown fields are kept too.
 type Fields func(num int) (known bool, inside Fields)
 
-// UnknownFields returns the fields of the message b unknown to f, and those of the messages in it,
-// each within the fields that lead to it. It returns nil if there are none, and never shares memory
-// with b.
+// UnknownFields returns the fields of the message b that f does not know. Unknown fields of
+// messages within b are returned inside the fields that contain them. It returns nil if there are
+// none. The result does not share memory with b.
 //
-// A state that a newer program wrote has such fields. The program that reads it keeps
-// them beside the entity and writes them back with [AppendUnknown]. Unknown fields of
-// elements of slices, arrays and maps are not kept: no element is the same one once the
-// program has changed the list.
+// A state written by a newer program has such fields. The program that reads the state keeps them
+// beside the entity and writes them back with [AppendUnknown]. Unknown fields of elements of
+// slices, arrays and maps are not kept: once the program has changed the list, it is unknown to
+// which element they belong.
 func UnknownFields(b []byte, f Fields) []byte { return appendUnknown(nil, b, f) }
 
 func appendUnknown(out, b []byte, f Fields) []byte {
@@ -33,10 +33,9 @@ func appendUnknown(out, b []byte, f Fields) []byte {
 	return out
 }
 
-// AppendUnknown appends to the encoded message b the fields that [UnknownFields] kept of an earlier
-// one. Kept fields of a message that b no longer has, because a pointer became nil, are left out.
-// If a field then occurs twice, it is one message in two parts, and every reader of protobuf merges
-// them.
+// AppendUnknown appends kept, the result of [UnknownFields] for an earlier encoding, to the encoded
+// message b. It leaves out kept fields of a message that b does not have, because a pointer became
+// nil. If a message field then occurs twice, every reader of protobuf merges its two parts.
 func AppendUnknown(b, kept []byte, f Fields) []byte {
 	if len(kept) == 0 {
 		return b
@@ -68,8 +67,9 @@ func mergeUnknown(out, now, kept []byte, f Fields) []byte {
 	return out
 }
 
-// eachField calls yield for each field of the message b: with the whole field, and with its content
-// if that may be a message. The content is not nil then. It stops at bytes that are no field.
+// eachField calls yield for each field of the message b. raw is the whole field. content is its
+// content if that may be a message, and is nil otherwise. eachField stops at bytes that are not a
+// valid field.
 func eachField(b []byte, yield func(num int, raw, content []byte)) {
 	for len(b) > 0 {
 		num, typ, tag := protowire.ConsumeTag(b)

@@ -1,11 +1,10 @@
-// Package codegen is called by generated code and by nothing else: it has the
-// description of an entity type, the invoker through which its clients call it,
-// and the codec helpers. It changes only together with [ABI6].
+// Package codegen is for generated code only: it has the description of an entity type, the invoker
+// through which clients call it, and the codec helpers. It changes only together with [ABI6].
 //
-// It is below the cores (membership, region and so on) and imports none of them, so
-// that they may use its constants, such as [Moved].
+// It imports none of the cores (membership, region and so on), so the cores may use its constants,
+// such as [Moved].
 package codegen
 
-// ABI6 numbers the agreement between generated code and this package. Generated code
-// names it, so that it does not compile with a runtime of another ABI.
+// ABI6 is the version of the interface between generated code and this package. Generated code
+// refers to it by name, so it does not compile with a runtime of another version.
 const ABI6 = 6

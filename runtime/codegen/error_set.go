@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// An ErrorSet collects the errors that callers of one package's entities can tell apart: its own,
-// and those of the packages whose clients it uses, because its entities may return the errors of
+// An ErrorSet collects the errors that callers of one package's entities can match: the package's
+// own, and those of the packages whose clients it uses, because its entities may return errors of
 // nested calls.
 type ErrorSet struct {
 	list []Error
 	seen []string // packages
 }
 
-// Errors returns the errors that a package's generated function adds to a set.
+// Errors returns the errors that add, a package's generated function, adds to a set.
 func Errors(add func(*ErrorSet)) []Error {
 	if add == nil {
 		return nil
@@ -23,10 +23,10 @@ func Errors(add func(*ErrorSet)) []Error {
 	return s.list
 }
 
-// Declare adds the errors of a package. It reports false, and adds none, if the package was there:
-// packages may be imported on many ways. The first is the entities' own package. Its errors have
-// short names on the wire, so that it may be moved; other names are prefixed with their package's
-// path.
+// Declare adds the errors of a package. It adds none and returns false if the package was added
+// before, which happens if it is imported by several others. The first package added must be the
+// entities' own. Its errors have short names on the wire, so that the package may be moved; the
+// names of other errors have their package's path as prefix.
 func (s *ErrorSet) Declare(path string, errors ...Error) bool {
 	if slices.Contains(s.seen, path) {
 		return false

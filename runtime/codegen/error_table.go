@@ -5,9 +5,9 @@ import (
 	"reflect"
 )
 
-// An Error is one that a package declares with //shard:error: a remote caller finds it in
-// a method's error, with errors.Is or errors.As, as a local one does. It comes from
-// [SentinelError], [ValueError] or [PointerError].
+// An Error is an error that a package declares with //shard:error. Remote callers, like local ones,
+// find it in a method's error with errors.Is or errors.As. It comes from [SentinelError],
+// [ValueError] or [PointerError].
 type Error struct {
 	Name string // on the wire, unique in a kind
 	// find reports whether a node of an error's tree is the error, without those that it wraps.
@@ -17,7 +17,7 @@ type Error struct {
 	revive func(content []byte, pointer bool) (error, error)
 }
 
-// SentinelError is an error with an identity, which errors.Is compares.
+// SentinelError returns the Error for an error variable, which errors.Is finds.
 func SentinelError(name string, sentinel error) Error {
 	return Error{
 		Name: name,
@@ -31,8 +31,8 @@ func SentinelError(name string, sentinel error) Error {
 	}
 }
 
-// ValueError is an error type that crosses the wire by value. One that does not encode crosses as
-// text alone.
+// ValueError returns the Error for an error type that crosses the wire by value. If a value cannot
+// be encoded, only its text crosses.
 func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error), decode func(b []byte) (T, error)) Error {
 	return Error{
 		Name: name,
@@ -60,13 +60,14 @@ func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error)
 	}
 }
 
-// same reports whether two errors are equal; errors of a type that cannot be compared are not.
+// same reports whether two errors are equal. Errors of a type that cannot be compared are never
+// equal.
 func same(a, b error) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// nodeAs is errors.As for one node of a tree. T may be a pointer to a type whose values are
-// errors: it is an error too, though the compiler cannot tell.
+// nodeAs is errors.As for one node of a tree. T may be a pointer to a type whose values are errors.
+// Such a pointer is an error too, although the type parameter does not say so.
 func nodeAs[T any](node error) (v T, ok bool) {
 	if v, ok = any(node).(T); ok {
 		return v, true
@@ -78,7 +79,7 @@ func nodeAs[T any](node error) (v T, ok bool) {
 	return v, ok && as.As(&v)
 }
 
-// nodes are the errors of err's tree, in the order in which errors.Is looks at them.
+// nodes yields the errors in err's tree, in the order in which errors.Is looks at them.
 func nodes(err error, yield func(error)) {
 	if err == nil {
 		return
@@ -94,8 +95,8 @@ func nodes(err error, yield func(error)) {
 	}
 }
 
-// PointerError is a type whose pointers are errors. Its values cross the wire. One that does not
-// encode crosses as text alone.
+// PointerError returns the Error for a type whose pointers are errors. The value behind the pointer
+// crosses the wire. If it cannot be encoded, only its text crosses.
 func PointerError[T any, P interface {
 	*T
 	error
@@ -120,19 +121,19 @@ func PointerError[T any, P interface {
 	}
 }
 
-// maxCauses bounds the encoded causes of one error.
+// maxCauses bounds the encoded causes of one error, in bytes.
 const maxCauses = 64 << 10
 
-// Fields of a cause on the wire: causes are a repeated message, field 1.
+// Field numbers of a cause on the wire. The causes are a repeated message in field 1.
 const (
 	causeName    = 1
 	causeContent = 2
 	causePointer = 3
 )
 
-// DescribeError returns the form on the wire of a method's error: its text, and the errors of the
-// table in its tree, each value once and in the order of errors.Is. More than 64 KiB of the latter
-// are left out. A user's methods that panic here are named in the text.
+// DescribeError returns the wire form of a method's error: its text, and those errors in its tree
+// that table has, each value once and in the order of errors.Is. Causes beyond 64 KiB are left out.
+// If a method of the user's errors panics here, the text says so.
 func DescribeError(table []Error, err error) (text string, causes []byte) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -164,8 +165,8 @@ func DescribeError(table []Error, err error) (text string, causes []byte) {
 	return text, causes
 }
 
-// Causes returns the errors that [DescribeError] found. Those that this program
-// does not know, or cannot decode, are left out: the text still tells of them.
+// Causes decodes the causes that [DescribeError] encoded. It leaves out causes that this program
+// does not know or cannot decode; the text of the error still mentions them.
 func Causes(table []Error, b []byte) []error {
 	var list []error
 	d := NewDecoder(b)

@@ -2,27 +2,28 @@ package codegen
 
 import "fmt"
 
-// MaxDepth bounds the nesting of a value of a recursive type: a longer chain, or
-// a circle, is an error instead of an endless encoding.
+// MaxDepth bounds the nesting of a value of a recursive type. A deeper value, or one with a cycle,
+// gives an error instead of an endless encoding.
 const MaxDepth = 1000
 
-// ErrDepth is the cause when a value of a recursive type is nested too deep.
+// ErrDepth means that a value of a recursive type is nested deeper than [MaxDepth].
 var ErrDepth = fmt.Errorf("nested deeper than %d (a cycle of pointers? use a slice for a long list)", MaxDepth)
 
-// An EncodeError says that a value cannot be put on the wire: one of its own
-// Marshal methods refused, or it is nested too deep.
+// An EncodeError means that a value cannot be encoded: a Marshal method of its type refused, or it
+// is nested too deep.
 type EncodeError struct {
 	What string // "arguments of Stock.Reserve"
 	Err  error
 }
 
-// Error reads op: subject: cause.
+// Error returns "encode", the subject and the cause.
 func (e *EncodeError) Error() string { return fmt.Sprintf("encode %s: %v", e.What, e.Err) }
 
 // Unwrap returns the cause.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
-// encodeError is err as an [*EncodeError] about the named value, unless it is one already.
+// encodeError returns err as an [*EncodeError] about the value named what, unless it already is an
+// EncodeError.
 func encodeError(what string, err error) error {
 	if e, ok := err.(*EncodeError); ok {
 		return e
@@ -30,14 +31,14 @@ func encodeError(what string, err error) error {
 	return &EncodeError{What: what, Err: err}
 }
 
-// A DecodeError says that bytes from the wire or the store break this program's contract: they are of
-// an older or newer peer with a broken contract, or foreign.
+// A DecodeError means that bytes from the wire or the store do not fit this program's contract: an
+// older or newer program with an incompatible contract wrote them, or no shardgen program did.
 type DecodeError struct {
 	What string // "arguments", or "state of Stock"
 	Err  error
 }
 
-// Error reads decode, the subject, the cause and a hint.
+// Error returns "decode", the subject, the cause and a hint.
 func (e *DecodeError) Error() string {
 	return fmt.Sprintf("decode %s: %v (do both sides run the same contract?)", e.What, e.Err)
 }
@@ -45,28 +46,27 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// An ArgumentsError is how generated code tells the runtime that the arguments of the
-// call itself do not decode, or cannot be copied: the method was not entered. The
-// runtime makes the caller's error of it. No call returns one, so an error that a
-// method got from a call of its own is never mistaken for it.
+// An ArgumentsError tells the runtime that the arguments of this call cannot be decoded or copied,
+// so the method was not entered. Generated code returns it, and the runtime makes the caller's
+// error from it. No call ever returns an ArgumentsError, so one that a method's nested call
+// returned cannot be confused with it.
 type ArgumentsError struct{ Err error }
 
 // BadArguments returns the [*ArgumentsError] of arguments that cannot be copied.
 func BadArguments(err error) error { return &ArgumentsError{encodeError("arguments", err)} }
 
-// Error is the cause's.
+// Error returns the text of the cause.
 func (e *ArgumentsError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *ArgumentsError) Unwrap() error { return e.Err }
 
-// A ResultsError is how generated code tells the runtime that the results of the call
-// itself do not encode, or cannot be copied: the method ran. Like an [ArgumentsError] it
-// never leaves the runtime.
+// A ResultsError tells the runtime that the results of this call cannot be encoded or copied; the
+// method has run. Like an [ArgumentsError] it never leaves the runtime.
 type ResultsError struct{ Err error }
 
-// BadResults returns the [*ResultsError] of results that cannot be encoded or copied;
-// nil where err is.
+// BadResults returns the [*ResultsError] of results that cannot be encoded or copied, or nil if err
+// is nil.
 func BadResults(err error) error {
 	if err == nil {
 		return nil
@@ -74,7 +74,7 @@ func BadResults(err error) error {
 	return &ResultsError{encodeError("results", err)}
 }
 
-// Error is the cause's.
+// Error returns the text of the cause.
 func (e *ResultsError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.

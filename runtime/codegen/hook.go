@@ -1,9 +1,9 @@
 package codegen
 
-// An Activation is the reason that OnActivate gets for the activation of its entity.
+// An Activation is the reason for an entity's activation, passed to OnActivate.
 type Activation int
 
-// The reasons of an activation.
+// The reasons for an activation.
 const (
 	// Fresh: the entity has no state; it is as the factory made it.
 	Fresh Activation = iota
@@ -11,8 +11,8 @@ const (
 	Reactivated
 	// Moved: its shard came from another node and brought its state.
 	Moved
-	// Recovered: it is of a durable type, and its state comes from the store. Its node
-	// or all nodes may have ended since, its shard may have moved, or it has rested.
+	// Recovered: the entity is of a durable type, and its state comes from the store. Since its
+	// last turn its node or all nodes may have ended, its shard may have moved, or it was idle.
 	Recovered
 )
 
@@ -31,18 +31,18 @@ func (a Activation) String() string {
 	return "unknown"
 }
 
-// A Passivation is the reason that OnPassivate gets for the end of its entity in memory.
+// A Passivation is the reason for an entity's end in memory, passed to OnPassivate.
 type Passivation int
 
-// The reasons of a passivation.
+// The reasons for a passivation.
 const (
-	// Idle: nobody called it for the idle time of its type, or it asked for it.
+	// Idle: the entity was not called for the idle time of its type, or it asked to be passivated.
 	Idle Passivation = iota
 	// Moving: its shard moves to another node.
 	Moving
-	// Stopping: its node shuts down and no other takes the shard.
+	// Stopping: the node shuts down and no other node takes the shard.
 	Stopping
-	// Forgotten: it was ended for good, and its state is dropped.
+	// Forgotten: the entity was ended for good, and its state is dropped.
 	Forgotten
 )
 

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// A Journal is a field of a durable entity whose methods decide and record events. The
-// events of a turn are committed together with its answer, and clients follow them. E is
-// the type of the events: a struct, or an interface with cases (shard:oneof).
+// A Journal is a field of a durable entity whose methods decide and record events. The events of a
+// turn are committed together with its answer, and clients follow them. E is the type of the
+// events: a struct, or an interface with cases (shard:oneof).
 //
-// The zero value works, also in an entity that is made by hand for a test. It belongs to
-// the goroutine that has the entity's turn.
+// The zero value works, also in an entity that is made by hand for a test. Only the goroutine that
+// runs the entity's turn may use it.
 type Journal[E any] struct {
 	recorded []recorded[E]
 	encode   func(b []byte, event E) ([]byte, error) // set by TakeEvents; nil in an entity that was made by hand
 }
 
-// A recorded is an event and its bytes, which were encoded before Apply: what Apply keeps of the event
-// may be changed by later ones.
+// A recorded is an event with its bytes. The bytes were encoded before Apply, because Apply may
+// keep parts of the event in the state, where later events may change them.
 type recorded[E any] struct {
 	event   E
 	encoded []byte
@@ -26,13 +26,14 @@ type recorded[E any] struct {
 
 var errNilEvent = errors.New("a nil event was recorded")
 
-// Record applies an event to the entity that has the journal, and keeps it as it is now for the
-// commit of the turn. Apply changes the fields tagged state as the event says, and nothing else:
-// the same events must always give the same state, because the state is made again from them. It
-// must not record events.
+// Record applies an event to the entity, which must be the one that has the journal, and keeps the
+// event's present value for the commit of the turn. Apply must change the fields tagged state as
+// the event says, and nothing else, and must not record events. The same events must always give
+// the same state, because the state is rebuilt from them.
 //
-// A turn is refused if it changes state and records no event, or records a nil event of an interface.
-// Under go test it is also refused if its events do not give the state that it leaves.
+// A turn is refused if it changes state without recording an event, or if it records a nil event of
+// an interface type. Under go test it is also refused if its events do not give the state that it
+// leaves.
 func (j *Journal[E]) Record(entity interface{ Apply(event E) }, event E) {
 	r := recorded[E]{event: event}
 	switch {
@@ -47,7 +48,8 @@ func (j *Journal[E]) Record(entity interface{ Apply(event E) }, event E) {
 	j.recorded = append(j.recorded, r)
 }
 
-// Recorded returns the events not yet committed, in order; in an entity made by hand, all of them.
+// Recorded returns the events not yet committed, in order. In an entity made by hand, these are all
+// recorded events.
 func (j *Journal[E]) Recorded() []E {
 	all := make([]E, 0, len(j.recorded))
 	for _, r := range j.recorded {
@@ -56,24 +58,24 @@ func (j *Journal[E]) Recorded() []E {
 	return all
 }
 
-// Events describe the journal of a durable type to the node that hosts it.
+// Events describes the journal of a durable type to the node that hosts it.
 type Events struct {
-	// Every is how many events may follow a state before it is written again; 0 means 1000.
+	// Every is the number of events after which the whole state is written again; 0 means 1000.
 	Every int
 	// Age, Count and Followers select the events to keep: those younger than Age, the last Count of
-	// the type, and those not yet read by a named follower. Where none is set, all are.
+	// the type, and those that a named follower has not read. If none is set, all events are kept.
 	Age       time.Duration
 	Count     uint64
 	Followers bool
-	// Take returns the events that were recorded, encoded, and forgets them. It is called for a new
-	// entity before its methods are.
+	// Take returns the recorded events, encoded, and removes them from the entity. It is called for
+	// a new entity before any of its methods.
 	Take func(entity any) ([][]byte, error)
 	// Apply decodes an event and applies it.
 	Apply func(entity any, event []byte) error
 }
 
-// TakeEvents returns the bytes of the events that were recorded, and forgets them. Later ones are encoded
-// by encode. It fails if one could not be encoded, or is nil.
+// TakeEvents returns the bytes of the recorded events and removes these from j. Events recorded
+// later are encoded by encode. It fails if an event could not be encoded or is nil.
 func TakeEvents[E any](j *Journal[E], encode func(b []byte, event E) ([]byte, error)) (all [][]byte, err error) {
 	recorded := j.recorded
 	j.recorded, j.encode = nil, encode

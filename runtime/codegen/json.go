@@ -13,26 +13,26 @@ import (
 	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
-// A JSONMethod converts one message's arguments from JSON and its results to JSON, for
-// callers without generated code. It uses reflection, unlike typed calls.
+// A JSONMethod converts the arguments of one method from JSON and its results to JSON, for callers
+// without generated code. Unlike typed calls it uses reflection.
 type JSONMethod struct {
-	// Args appends the encoded arguments of a JSON object that has them by name. It
-	// is nil if the method has no arguments.
+	// Args appends the encoded arguments to b, from text, a JSON object of the arguments by name.
+	// It is nil if the method has no arguments.
 	Args func(b, text []byte) ([]byte, error)
 	// Reply returns the JSON object of the results, by name. It is nil if the
 	// method has no results.
 	Reply func(results Decoder) ([]byte, error)
 }
 
-// A JSONField is an argument or a result by its name. Value points to it.
+// A JSONField is a named argument or result. Value points to it.
 type JSONField struct {
 	Name  string
 	Value any
 }
 
-// ReadJSON reads an object of named values. An absent value stays zero. An unknown name
-// is an error, because it is probably misspelt. Its errors are [*EncodeError], because
-// the call was not sent.
+// ReadJSON reads a JSON object of named values into fields. An absent value stays zero. An unknown
+// name is an error, because it is probably misspelt. Errors are [*EncodeError], because the call
+// has not been sent.
 func ReadJSON(text []byte, fields ...JSONField) error {
 	if err := readJSON(text, fields); err != nil {
 		return &EncodeError{What: "arguments from JSON", Err: err}
@@ -74,8 +74,8 @@ func readJSON(text []byte, fields []JSONField) error {
 	return fmt.Errorf("unknown name %q (there are: %s)", bounded.Text(slices.Min(unknown)), strings.Join(known, ", "))
 }
 
-// checkNames refuses valid JSON with a name twice in one object: readers would not agree on the
-// value.
+// checkNames refuses an object with the same name twice, because readers of JSON differ in which
+// value they take. text must be valid JSON.
 func checkNames(text []byte) error {
 	type level struct {
 		names map[string]bool // nil: of an array
@@ -115,15 +115,15 @@ func checkNames(text []byte) error {
 	}
 }
 
-// strictJSON is json.Unmarshal that refuses unknown names. A type with its own UnmarshalJSON
-// decides for itself.
+// strictJSON is json.Unmarshal that refuses unknown names. A type with its own UnmarshalJSON may
+// accept them.
 func strictJSON(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	return d.Decode(to)
 }
 
-// readValue reads a value; a protobuf message has a JSON form of its own.
+// readValue reads a value from JSON. Protobuf messages are read from their standard JSON form.
 func readValue(raw []byte, to any) error {
 	if o, ok := to.(oneofAt); ok {
 		return o.read(raw)
@@ -137,8 +137,8 @@ func readValue(raw []byte, to any) error {
 	return strictJSON(raw, to)
 }
 
-// messageAt returns the protobuf message for v, a pointer to a pointer to a message,
-// and reports whether v is one. It makes the message if the pointer is nil.
+// messageAt returns the protobuf message for v, a pointer to a pointer to a message, and makes the
+// message if that pointer is nil. It reports false if v is something else.
 func messageAt(v any) (proto.Message, bool) {
 	p, ok := v.(interface{ message() proto.Message })
 	if !ok {
@@ -147,7 +147,8 @@ func messageAt(v any) (proto.Message, bool) {
 	return p.message(), true
 }
 
-// JSONProto makes a pointer to a protobuf message usable as the Value of a [JSONField].
+// JSONProto makes a pointer to a pointer to a protobuf message usable as the Value of a
+// [JSONField].
 func JSONProto[M any, P protoPointer[M]](p *P) any { return protoAt[M, P]{p} }
 
 type protoAt[M any, P protoPointer[M]] struct{ p *P }
@@ -161,7 +162,7 @@ func (a protoAt[M, P]) message() proto.Message {
 	return *a.p
 }
 
-// WriteJSON writes an object of named values.
+// WriteJSON writes the fields as a JSON object.
 func WriteJSON(fields ...JSONField) ([]byte, error) {
 	b := []byte{'{'}
 	for i, f := range fields {

@@ -14,10 +14,10 @@ import (
 	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
-// JSONOneof makes the value that p points to a value of a [JSONField], where it may hold
-// interfaces with cases. A value of one is an object whose one member is called as the
-// case, {"Card": {…}}; a nil one is null. Known has, by a nil pointer to each interface,
-// zero values of the types that implement it, by the names of the cases.
+// JSONOneof makes p usable as the Value of a [JSONField] if the value at p may hold interfaces
+// marked //shard:oneof. Such an interface value is an object with one member, named like the case,
+// as in {"Card": {…}}; a nil interface is null. known has, by a nil pointer to each interface, zero
+// values of the types that implement it, by the names of the cases.
 func JSONOneof(p any, known map[any]map[string]any) any {
 	o := &oneofs{make(map[reflect.Type]*interfaceJSON), make(map[reflect.Type]bool)}
 	for of, cases := range known {
@@ -41,20 +41,20 @@ func (a oneofAt) read(raw []byte) error  { return a.known.read(raw, a.v) }
 func (a oneofAt) write() ([]byte, error) { return a.known.write(a.v) }
 func isNull(raw []byte) bool             { return string(bytes.TrimSpace(raw)) == "null" }
 
-// An interfaceJSON is an interface whose cases are known.
+// An interfaceJSON is an interface marked //shard:oneof, with its cases.
 type interfaceJSON struct {
 	names []string // sorted
 	types map[string]reflect.Type
 }
 
-// oneofs writes and reads values with such interfaces in them. It walks by reflection through
-// the types that may hold some, and leaves all others to encoding/json and protojson.
+// oneofs writes and reads values that may hold such interfaces. It visits the types that may hold
+// one by reflection, and leaves other types to encoding/json and protojson.
 type oneofs struct {
 	known map[reflect.Type]*interfaceJSON
 	memo  map[reflect.Type]bool // whether a type holds one
 }
 
-// holds reports whether values of t may hold a value of one of the interfaces.
+// holds reports whether a value of type t may hold one of the interfaces.
 func (o *oneofs) holds(t reflect.Type) bool {
 	h, ok := o.memo[t]
 	if !ok {
@@ -147,7 +147,7 @@ func (o *oneofs) writeCase(one *interfaceJSON, v reflect.Value) ([]byte, error) 
 	return nil, NoCase(v.Type().String(), v.Interface())
 }
 
-// entries returns the type of a map with the keys of m and with JSON as its values.
+// entries returns the map type with the keys of m and raw JSON as values.
 func entries(m reflect.Type) reflect.Type {
 	return reflect.MapOf(m.Key(), reflect.TypeFor[json.RawMessage]())
 }
@@ -164,15 +164,15 @@ func (o *oneofs) writeMap(v reflect.Value) ([]byte, error) {
 	return json.Marshal(m.Interface())
 }
 
-// A member of a struct in JSON that may hold one of the interfaces.
+// A member is a struct field, as it is named in JSON, that may hold one of the interfaces.
 type member struct {
 	name  string
 	index []int
 	omit  bool // where it is empty
 }
 
-// members returns the members of a struct that may hold one of the interfaces. rest is a struct of
-// the other fields with the same tags, and at has their indices in t.
+// members returns the fields of a struct that may hold one of the interfaces. rest is a struct type
+// of the other fields with the same tags, and at has the indices of these in t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
 	var named [][]int // embedded structs that are members themselves
@@ -246,7 +246,7 @@ func (o *oneofs) writeStruct(v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// read reads into v, which can be set.
+// read reads raw into v, which must be settable.
 func (o *oneofs) read(raw []byte, v reflect.Value) error {
 	t := v.Type()
 	if one := o.known[t]; one != nil {
@@ -377,7 +377,8 @@ func (o *oneofs) readStruct(raw []byte, v reflect.Value) error {
 	return nil
 }
 
-// settable is a field of v; embedded pointers on the way to it are made.
+// settable returns the field of v at the index. It makes nil embedded pointers on the way to the
+// field.
 func settable(v reflect.Value, index []int) reflect.Value {
 	for i, x := range index {
 		if i > 0 && v.Kind() == reflect.Pointer {

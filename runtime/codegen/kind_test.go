@@ -19,7 +19,7 @@ func TestCheckMethods(t *testing.T) {
 	}{
 		{Host{}, ""},
 		{Host{Struct: (*counted)(nil), Exported: 2}, ""},
-		{Host{Struct: (*counted)(nil), Exported: 1}, "codegen.counted has 2 exported methods and had 1"},
+		{Host{Struct: (*counted)(nil), Exported: 1}, "codegen.counted has 2 exported methods, but had 1"},
 		{Host{Struct: (*counted)(nil), Exported: 3}, "run go generate"},
 	} {
 		err := tt.host.CheckMethods()

@@ -16,18 +16,18 @@ import (
 // with such a case are refused. A state keeps it: the entity holds a value of a generated type in
 // its place, whose methods panic, and writes the case back as it came.
 
-// An UnknownCase is a case that this program does not know.
+// An UnknownCase is a case of an interface that this program does not know.
 type UnknownCase struct {
 	oneof  string
 	number int
 	field  []byte // with its tag
 }
 
-// unknownCase stands for one in an interface.
+// unknownCase is implemented by generated types that stand for an unknown case in an interface.
 type unknownCase interface{ ShardUnknownCase() UnknownCase }
 
 // UnknownCase reads the decoder's current field, which is none of the known cases of the interface
-// oneof. In a state it is kept; elsewhere it is refused.
+// oneof. In a state the case is kept; elsewhere the decoder refuses it.
 func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
 	if d.err != nil {
 		return c, false
@@ -47,11 +47,11 @@ func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
 }
 
 func (c UnknownCase) err() error {
-	return fmt.Errorf("%s: case %d is not known here: it was added after this program was built, or is gone from it", c.oneof, c.number)
+	return fmt.Errorf("%s: this program does not know case %d (was it built before the case was added, or after it was removed?)", c.oneof, c.number)
 }
 
-// AppendUnknownCase appends v, which is none of the known cases of the interface
-// oneof, if it stands for an unknown one.
+// AppendUnknownCase appends v, which is none of the known cases of the interface oneof, if v stands
+// for an unknown case, and otherwise returns the error of [NoCase].
 func AppendUnknownCase(b []byte, oneof string, v any) ([]byte, error) {
 	if u, ok := v.(unknownCase); ok {
 		if c := u.ShardUnknownCase(); c.oneof == oneof {
@@ -61,8 +61,8 @@ func AppendUnknownCase(b []byte, oneof string, v any) ([]byte, error) {
 	return b, NoCase(oneof, v)
 }
 
-// NoCase is the error about v, which is none of the known cases of the interface
-// oneof, or a nil pointer.
+// NoCase returns the error for v, which is none of the known cases of the interface oneof, or is a
+// nil pointer.
 func NoCase(oneof string, v any) error {
 	if u, ok := v.(unknownCase); ok {
 		return u.ShardUnknownCase().err()
@@ -70,5 +70,5 @@ func NoCase(oneof string, v any) error {
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.IsNil() {
 		return fmt.Errorf("%s: a nil %T (set the interface itself to nil, or point to a value)", oneof, v)
 	}
-	return fmt.Errorf("%s: %T is none of its cases (pass a value where the case is a value and a pointer where it is a pointer; if the type is new, run go generate)", oneof, v)
+	return fmt.Errorf("%s: %T is not a case of this interface (pass a value where the case is a value and a pointer where it is a pointer; if the type is new, run go generate)", oneof, v)
 }

@@ -21,15 +21,15 @@ const (
 type Raw struct {
 	Method string
 	ID     string // as on the wire; not of a singleton
-	// ContentType is ContentJSON, an object of the arguments by their names, or
-	// ContentProtobuf, the message that shardgen contract proto describes. Without
-	// one it is JSON if Body is empty, begins with "{", or is valid JSON. A few protobuf
-	// messages are valid JSON too, so give their type.
+	// ContentType is ContentJSON for a JSON object of the arguments by name, or ContentProtobuf for
+	// the message that "shardgen contract proto" prints. If it is empty, the body counts as JSON if
+	// it is empty, begins with "{", or is valid JSON. A few protobuf messages are valid JSON too,
+	// so set ContentType for protobuf.
 	ContentType string
 	Body        []byte
 }
 
-// IsJSON reports whether the body is JSON, or returns an error if its form is unknown.
+// IsJSON reports whether the body is JSON. It returns an error if the content type is unknown.
 func (r *Raw) IsJSON() (bool, error) {
 	kind, _, _ := strings.Cut(r.ContentType, ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
@@ -43,8 +43,8 @@ func (r *Raw) IsJSON() (bool, error) {
 	return false, fmt.Errorf("content type %q (want %s or %s)", bounded.Text(r.ContentType), ContentJSON, ContentProtobuf)
 }
 
-// CallRaw makes a call whose arguments are already encoded, and returns the results in
-// the same form.
+// CallRaw makes a call whose arguments are already encoded, and returns the results in the same
+// format.
 func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	id := r.ID
 	if k.Singleton {
@@ -88,7 +88,7 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	return reply, err
 }
 
-// form converts the call's JSON to its message and back, unless it is protobuf already.
+// form returns whether the call is in JSON, and if so, the conversion of its messages.
 func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 	asJSON, err = r.IsJSON()
 	switch {

@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// cachedRefs is the number of places of a RefCache, a power of two. They take 16 KiB.
+// cachedRefs is the number of references that a RefCache can hold, a power of two. Their pointers
+// take 16 KiB.
 const cachedRefs = 1 << 11
 
-// A RefCache has references of one kind that were made lately. A caller that makes a reference for
-// each call then gets the same one again, which has found its entity already, and leaves no garbage:
-// without it a local call by id takes 2.4 times as long. The zero value is empty. It is safe for
-// concurrent use.
+// A RefCache has recently made references of one kind. Without it, a caller that makes a reference
+// for each call makes garbage and must find the entity each time: a local call by id then takes 2.4
+// times as long. The zero value is empty. It is safe for concurrent use.
 type RefCache struct {
 	places [cachedRefs]atomic.Pointer[Ref]
 }
 
-// get returns a reference to an id with that hash, without options.
+// get returns a reference without options to the entity with that id and hash.
 func (c *RefCache) get(by Invoker, id string, hash uint64) *Ref {
 	p := &c.places[hash%cachedRefs]
 	if r := p.Load(); r != nil && r.Hash == hash && r.ID == id && r.Invoker == by {

@@ -2,8 +2,8 @@ package codegen
 
 import "context"
 
-// A Turn is a local entity's turn on its caller's goroutine, for one call. Zero: there
-// is none, and the call goes encoded. Generated code uses it so:
+// A Turn is the turn of one call on the caller's goroutine, at an entity in the same process. The
+// zero Turn means that the call must be encoded. Generated code uses it like this:
 //
 //	turn, err := r.ref.Begin(ctx, "Reserve")
 //	if e, ok := turn.Entity.(*Stock); ok {
@@ -19,20 +19,20 @@ type Turn struct {
 
 // An ender ends a turn.
 type ender interface {
-	// End ends the turn of the method: panicked is its panic value, err its error. It
-	// returns the error that the caller gets.
+	// End ends the turn of the method. panicked is the value of the method's panic, and err its
+	// error. End returns the error for the caller.
 	End(method string, panicked any, err error) error
 }
 
-// End ends the turn of a method. It must be deferred directly, for it recovers a
-// panic of the method and turns it into the caller's error.
+// End ends the turn of a method. It must be deferred directly, because it recovers a panic of the
+// method and turns the panic into the caller's error.
 func (t Turn) End(method string, err *error) {
 	panicked := recover()
 	*err = t.Context.(ender).End(method, panicked, *err)
 }
 
-// Result returns a method's results, without the value where there is an error: over the
-// wire none would arrive.
+// Result returns a method's results, but the zero value if there is an error, because a remote call
+// would not return a value then.
 func Result[T any](v T, err error) (T, error) {
 	if err != nil {
 		var none T

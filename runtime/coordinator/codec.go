@@ -14,11 +14,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding, which every message names. Fields that are added
-// do not change it: readers skip unknown fields.
+// format is the version of the encoding; every message carries it. Added fields do not change it,
+// because readers skip unknown fields.
 const format = 1
 
-// Encode makes bytes of a message, per internal/wire/coordinator.proto.
+// Encode encodes a message as defined in internal/wire/coordinator.proto.
 func Encode(m Message) ([]byte, error) {
 	w := &wire.CoordinatorMessage{Format: format}
 	switch m := m.(type) {
@@ -88,9 +88,9 @@ func Encode(m Message) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads the output of Encode. Bytes that are no message of this format, or an
-// impossible one, give an error and never a panic. The result is safe to use without
-// further checks of form.
+// Decode decodes the result of Encode. For bytes that are not a message of this format, or a
+// message with impossible values, it returns an error and never panics. The form of a decoded
+// message needs no further check.
 func Decode(b []byte) (Message, error) {
 	var w wire.CoordinatorMessage
 	if err := proto.Unmarshal(b, &w); err != nil {
@@ -106,7 +106,7 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// A reader turns parts of a message into Go values and keeps the first error.
+// A reader converts parts of a message to Go values and keeps the first error.
 type reader struct{ err error }
 
 func fromWire(w *wire.CoordinatorMessage) (Message, error) {
@@ -172,7 +172,7 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 	case *wire.CoordinatorMessage_PauseKept:
 		m = PauseKept{r.term(b.PauseKept.GetTerm()), r.pause(b.PauseKept.GetPause()).Seq}
 	default:
-		return nil, errors.New("no body that this version knows")
+		return nil, errors.New("no body of a kind known to this version (a newer release sent it?)")
 	}
 	return m, r.err
 }
@@ -201,7 +201,7 @@ func (r *reader) version(v *wire.PlacementVersion) placement.Version {
 	return placement.Version{Term: r.term(v.GetTerm()), Seq: v.GetSeq()}
 }
 
-// anyVersion also reads the version of the empty table.
+// anyVersion reads the version of a table, which may be the empty one.
 func (r *reader) anyVersion(v *wire.PlacementVersion) placement.Version {
 	if v.GetTerm().GetNumber() == 0 && v.GetTerm().GetIncarnation() == 0 && v.GetSeq() == 0 {
 		return placement.Version{}
@@ -255,7 +255,7 @@ func moveToWire(t placement.Term, s placement.ShardID, e placement.Epoch) *wire.
 	return &wire.CoordinatorMove{Term: termToWire(t), Kind: s.Kind, Shard: s.Shard, Epoch: uint64(e)}
 }
 
-// nanosOf is a time as nanoseconds after 1970; 0 for the zero time.
+// nanosOf returns a time in nanoseconds since 1970, or 0 for the zero time.
 func nanosOf(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
@@ -316,7 +316,7 @@ func (r *reader) balance(w *wire.CoordinatorBalance) Balance {
 	return b
 }
 
-// operator reads the name of an operator; "" where there is none.
+// operator reads the name of an operator; "" means that there is none.
 func (r *reader) operator(name string) string {
 	if name == "" {
 		return ""
@@ -405,8 +405,8 @@ func (r *reader) table(w *wire.CoordinatorTable) Table {
 	return t
 }
 
-// runs appends the entries of one type. A few bytes can name many shards, so the
-// sum is bounded before memory is taken.
+// runs appends the entries of one type. A few bytes can name many shards, so their sum is checked
+// before memory is allocated.
 func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes []transport.Address) []placement.Entry {
 	n := len(w.GetSkip())
 	if len(w.GetLength()) != n || len(w.GetHome()) != n || len(w.GetEpoch()) != n {
@@ -444,8 +444,8 @@ func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes 
 	return entries
 }
 
-// registerToWire groups a node's shards by type, state and peer: most are active, and
-// then a shard costs three bytes.
+// registerToWire groups a node's shards by type, state and peer. Most shards are active, and such a
+// shard takes three bytes.
 func registerToWire(m Register) *wire.CoordinatorRegister {
 	w := &wire.CoordinatorRegister{Term: termToWire(m.Term), Node: addressToWire(m.Node), Seq: m.Seq}
 	for _, k := range m.Types {
@@ -481,10 +481,10 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	return w
 }
 
-// maxParts bounds the parts of one difference.
+// maxParts bounds the parts into which one difference is split.
 const maxParts = 1 << 10
 
-// tableToWire writes entries as runs of one home and one epoch.
+// tableToWire writes entries as runs with the same home and epoch.
 func tableToWire(t Table) *wire.CoordinatorTable {
 	w := &wire.CoordinatorTable{
 		From: versionToWire(t.From), To: versionToWire(t.To), Full: t.Full, Part: t.Part, Parts: t.Parts,
@@ -520,7 +520,7 @@ func tableToWire(t Table) *wire.CoordinatorTable {
 	return w
 }
 
-// pinsToWire names each node once: a pin costs some three bytes then.
+// pinsToWire writes the name of each node once, so a pin takes about three bytes.
 func pinsToWire(p Pins) *wire.CoordinatorPins {
 	w := &wire.CoordinatorPins{Kind: p.Type, Seq: uint64(p.Seq)}
 	places := map[string]uint32{"": 0}

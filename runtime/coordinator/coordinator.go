@@ -12,38 +12,38 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Config are a coordinator's settings. Zero values mean the defaults.
+// Config has a coordinator's settings. Zero values mean the defaults.
 type Config struct {
-	// Self is the node that the coordinator runs on.
+	// Self is the node on which the coordinator runs.
 	Self transport.Address
-	// Term is this coordinator's term, above every earlier one's.
+	// Term is this coordinator's term, which must be above every earlier one.
 	Term placement.Term
-	// Anew means that another cluster may have had the shards since the last coordinator of this
-	// one: there were terms unknown here. Known shards get a new epoch at their homes, so that
-	// these claim them again from the store.
+	// Anew means that terms were used that this cluster does not know: another cluster may have had
+	// the shards since this cluster's last coordinator. So known shards get new epochs at their
+	// homes, which then claim the shards again from the store.
 	Anew bool
-	// MinMembers is how many Up members that host something there must be before
-	// a type is allocated for the first time. Default 1.
+	// MinMembers is the number of Up members with hosted types that must exist before a type is
+	// allocated for the first time. Default 1.
 	MinMembers int
-	// MaxMoves bounds the moves under way for balance, of each type that says
-	// nothing else. Default 3.
+	// MaxMoves bounds how many shards of a type move for balance at the same time, unless the
+	// type's own Tuning sets a bound. Default 3.
 	MaxMoves int
-	// MaxLeaveMoves bounds the moves under way from leaving members, which come on
-	// top. Default 32.
+	// MaxLeaveMoves bounds how many shards move away from leaving members at the same time, beside
+	// moves for balance. Default 32.
 	MaxLeaveMoves int
-	// RebalanceInterval is how long a shard whose move for balance was cancelled
-	// stays where it is. Default 10s.
+	// RebalanceInterval is how long a shard stays at its home after its move for balance was
+	// cancelled. Default 10s.
 	RebalanceInterval time.Duration
-	// ResendInterval is the time between two sendings of a message whose effect
-	// does not show. Default 500ms.
+	// ResendInterval is the interval at which a message is sent again until its effect shows.
+	// Default 500ms.
 	ResendInterval time.Duration
-	// StatusInterval is the time between two TableStatus to all. Default 1s.
+	// StatusInterval is the interval of the TableStatus sent to all members. Default 1s.
 	StatusInterval time.Duration
-	// Strategy places shards of types that name none. Default
+	// Strategy places shards of types that name no strategy. Default
 	// placement.LeastShards{Threshold: 1}.
 	Strategy placement.Strategy
-	// Strategies are the user's own, for types that name them. A type that names
-	// one which this node does not know gets Strategy.
+	// Strategies are the user's own strategies, by name. A type that names a strategy unknown to
+	// this node is placed by Strategy.
 	Strategies Strategies
 }
 
@@ -72,7 +72,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate returns an error for settings that make no sense.
+// validate returns an error for invalid settings.
 func (c Config) validate() error {
 	switch {
 	case c.Self.IsZero():
@@ -87,10 +87,10 @@ func (c Config) validate() error {
 	return nil
 }
 
-// leaveRest is how long a leaving member's shard stays after a cancelled move.
+// leaveRest is how long a leaving member's shard stays there after a cancelled move.
 const leaveRest = time.Second
 
-// maxAsked bounds the types that are remembered before anybody registered them.
+// maxAsked bounds the types that calls have asked for and no member has registered yet.
 const maxAsked = 1024
 
 // maxShards bounds the shards of all types together. Each costs the coordinator
@@ -100,15 +100,15 @@ const maxShards = 1 << 20
 // An Input is an event: [View], [Receive] or [Tick].
 type Input interface{ input() }
 
-// View is the cluster as membership sees it now. It replaces the last one.
+// View is the present view of the cluster. It replaces the one before.
 type View struct {
 	Members []Member // in any order; absent members were removed
-	// Converged reports whether all members agree on this view and none is unreachable.
-	// Otherwise no shard moves for balance.
+	// Converged reports whether all members agree on this view and none is unreachable. If not, no
+	// shard moves for balance.
 	Converged bool
 }
 
-// A Member is the coordinator's view of a member.
+// A Member is one member of the cluster, with what the coordinator needs to know.
 type Member struct {
 	Address     transport.Address
 	Status      membership.Status
@@ -116,37 +116,37 @@ type Member struct {
 	Hosts       bool // it announced at joining that it hosts entities, so it registers
 }
 
-// Receive is a message that came for the coordinator.
+// Receive is a message received for the coordinator.
 type Receive struct {
 	From    transport.Address
 	Message Message
 }
 
-// Tick means that WakeAt has come, or some time has passed.
+// Tick means that WakeAt has been reached, or only that time has passed.
 type Tick struct{}
 
 func (View) input()    {}
 func (Receive) input() {}
 func (Tick) input()    {}
 
-// Output has the driver's duties, in this order.
+// Output has the actions that the driver must take, in this order.
 type Output struct {
 	Send   []Envelope
 	Events []Event
-	// WakeAt is when the next Step is due, if nothing happens before; never zero.
+	// WakeAt is when Step must be called next, if there is no other input before; never zero.
 	WakeAt time.Time
 }
 
-// An Envelope is a message to one process, or with a zero To to every member,
-// the coordinator's own node included.
+// An Envelope is a message to one process. A zero To means all members, including the coordinator's
+// own node.
 type Envelope struct {
 	To      transport.Address
 	Message Message
 }
 
-// A Coordinator decides about all shards of a cluster during one term. It is a
-// pure machine, not safe for concurrent use. See the package's doc for the
-// protocol and [Coordinator.Check] for its invariants.
+// A Coordinator decides about all shards of a cluster during one term. It is a pure machine, not
+// safe for concurrent use. The package's doc describes the protocol, and [Coordinator.Check] the
+// invariants.
 type Coordinator struct {
 	config Config
 
@@ -195,13 +195,12 @@ type Coordinator struct {
 	refused string                    // why balance was refused last, to say it once
 }
 
-// checkedPerStep bounds the cost that assertions add to a step: with more shards they
-// are checked every few steps, because checking thousands at each step takes too long.
-// Tests of this package call Check after every step.
+// checkedPerStep bounds the cost of assertions: with n shards, Step calls Check every
+// n/checkedPerStep steps, because checking thousands of shards at each step takes too long. Tests
+// of this package call Check after every step.
 const checkedPerStep = 64
 
-// New returns a coordinator that knows nothing yet. Its first Step should bring
-// the View.
+// New returns a coordinator that knows no shards. The first Step should bring the View.
 func New(c Config) (*Coordinator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -211,10 +210,11 @@ func New(c Config) (*Coordinator, error) {
 	}, nil
 }
 
-// Recovered reports whether the coordinator knows all shards and decides.
+// Recovered reports whether the coordinator has recovered: it knows all shards and decides about
+// them.
 func (c *Coordinator) Recovered() bool { return c.recovered }
 
-// Step takes one input and returns the driver's duties. Time never goes back.
+// Step handles one input and returns the actions of the driver. now must not go back.
 func (c *Coordinator) Step(now time.Time, in Input) Output {
 	c.now, c.out = now, Output{}
 	if c.superseded {
@@ -255,7 +255,7 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 	return c.out
 }
 
-// HandedDown reports whether all staying members keep the pins and the pause of rebalancing, so
+// HandedDown reports whether all staying members have the pins and the pause of rebalancing, so
 // that the next coordinator gets them. Until then the coordinator's own process must not leave.
 func (c *Coordinator) HandedDown() bool {
 	if c.superseded {
@@ -267,14 +267,14 @@ func (c *Coordinator) HandedDown() bool {
 	})
 }
 
-// keeps reports whether a member keeps the latest pins of all types, and the latest pause.
+// keeps reports whether a member has the latest pins of all types, and the latest pause.
 func (c *Coordinator) keeps(m *member) bool {
 	return m.register != nil && m.kept[""] >= c.pause.Seq && !slices.ContainsFunc(c.names, func(name string) bool {
 		return m.kept[name] < c.types[name].pins.Seq
 	})
 }
 
-// settle brings the shards to where they belong, as far as this moment allows.
+// settle begins all moves and allocations that are due and possible now.
 func (c *Coordinator) settle() {
 	if c.reap {
 		c.reap, c.plan = false, true
@@ -317,9 +317,9 @@ func (c *Coordinator) wakeAt() time.Time {
 	return at
 }
 
-// onReceive dispatches a message. One of a later term ends this coordinator. One of an earlier
-// term is refused, and its sender learns this term from the periodic status. Anybody may ask for
-// the table, for a home, or why a shard is where it is; other messages from non-members are
+// onReceive dispatches a message. A message of a later term ends this coordinator. A message of an
+// earlier term is refused; its sender learns this term from the periodic status. Any process may
+// ask for the table, for a home, or why a shard is where it is; other messages from non-members are
 // refused.
 func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	term := m.term()
@@ -372,29 +372,29 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	}
 }
 
-// send puts a message to a process into the output; to all members if to is zero.
+// send adds a message to the output: to one process, or to all members if to is zero.
 func (c *Coordinator) send(to transport.Address, m Message) {
 	c.out.Send = append(c.out.Send, Envelope{to, m})
 }
 
-// event puts an event into the output.
+// event adds an event to the output.
 func (c *Coordinator) event(e Event) { c.out.Events = append(c.out.Events, e) }
 
-// refuse reports a message that is not taken.
+// refuse reports a refused message.
 func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
 }
 
 // Check tests the invariants of the coordinator between two steps:
 //
-//  1. the table shows the coordinator's belief of each shard's home and epoch;
-//  2. no epoch in the table is above the highest given out for the shard, and
+//  1. the table shows each shard's home and epoch as the coordinator knows them;
+//  2. no epoch in the table is above the highest assigned to the shard, and
 //     none belongs to a later term;
 //  3. a home lives, from recovery on;
 //  4. a move is of a shard with a home, between two nodes, away from the home, under
-//     an epoch above the home's and not above the highest given out; the old
-//     home lives, and so does the new one unless the old one is being asked;
-//  5. every move is on its shard and on the list, and will be looked at again
+//     an epoch above the home's and not above the highest assigned; the old
+//     home lives, and so does the new home unless the old one is being asked;
+//  5. every move is in its shard and in the list, and will be checked again
 //     within the resend interval;
 //  6. before recovery there is no table, no move and no home.
 func (c *Coordinator) Check() error {

@@ -1,14 +1,13 @@
-// Package coordinator decides about the home of each shard, for all entity types of a cluster, as a
-// pure core.
+// Package coordinator chooses the home of each shard, for all entity types of a cluster, as a pure
+// state machine.
 //
-// One [Coordinator] runs in a cluster, on its oldest Up or Leaving member (by
-// runtime/singleton), and decides during one [placement.Term]. It writes the
-// table; every process follows it with a [Follower]. The steady path of calls
-// never asks the coordinator. All messages are idempotent and sent again until
-// their effect shows, so the control channel may lose, repeat and reorder.
+// One [Coordinator] runs in a cluster, on its oldest Up or Leaving member (by runtime/singleton),
+// and decides during one [placement.Term]. It writes the table; every process follows it with a
+// [Follower]. The steady path of calls never asks the coordinator. All messages are idempotent and
+// sent again until their effect shows, so the control channel may lose, repeat and reorder.
 //
-// A coordinator must not be started twice within one term, because it would give out
-// epochs again. A node whose coordinator ends by a bug ends with it.
+// A coordinator must not be started twice within one term, because it would assign the same epochs
+// twice. So a node whose coordinator ends by a bug ends with it.
 //
 // # Recovery
 //
@@ -19,9 +18,9 @@
 // at joining has registered or is Down. There is no timeout, because downing decides about silent
 // members. Known shards keep working meanwhile.
 //
-// Then it decides shard by shard. The claim with the highest epoch decides (for a move,
-// the move's epoch); lower claims are outdated, and their nodes give the shard up when
-// they see the table. For a move from N1 to N2 at epoch m:
+// Then it decides shard by shard. The claim with the highest epoch decides (for a move, the move's
+// epoch); lower claims are outdated, and their nodes give the shard up when they see the table. For
+// a move from N1 to N2 at epoch m:
 //
 //	row  claims of the highest epoch                  decision
 //	1    a live node is active                        it is the home, under that epoch
@@ -35,12 +34,12 @@
 //	7    all its claimants are gone                   allocate anew, above all
 //	8    nobody claims it                             allocate when it is asked for
 //
-// With Config.Anew a home of row 1 or 4 keeps the shard under a new epoch, because another
-// cluster that uses the same store may have claimed it.
+// With Config.Anew a home of row 1 or 4 keeps the shard under a new epoch, because another cluster
+// that uses the same store may have claimed it.
 //
-// N1 claims a shard that it forwards for only until the table shows the move and its
-// callers have flushed. Without that claim, N2 decides alone: by row 1, or by row 6 if it
-// has not opened yet; and when N2 is gone, row 8 holds.
+// N1 claims a shard that it forwards for only until the table shows the move and its callers have
+// flushed. Without that claim, N2 decides alone: by row 1, or by row 6 if it has not opened yet;
+// and when N2 is gone, row 8 holds.
 //
 // # Allocation
 //
@@ -50,19 +49,19 @@
 // given to others in the step that learns of it.
 //
 // The [placement.Strategy] of a type, by the name that its hosts registered last, decides where its
-// shards go. A type has its own bound of moves and its own minimum of hosts. Members may
-// differ in these, so that a change can be rolled out.
+// shards go. A type has its own bound of moves and its own minimum of hosts. Members may differ in
+// these, so that a change can be rolled out.
 //
-// Pins ([SetPins], [Pins]) come before the strategy: a shard that is pinned to a node moves
-// there as soon as that node hosts the type and the view has converged, and is not offered
-// to the strategy. The coordinator sends all pins of a type together, numbered like epochs,
-// to all members that registered, until they confirm that they keep them. Only then is
-// the request answered. Members register with their pins, and the next coordinator
-// goes on with the highest number.
+// Pins ([SetPins], [Pins]) come before the strategy: a shard that is pinned to a node moves there
+// as soon as that node hosts the type and the view has converged, and is not offered to the
+// strategy. The coordinator sends all pins of a type together, numbered like epochs, to all members
+// that registered, until they confirm that they keep them. Only then is the request answered.
+// Members register with their pins, and the next coordinator goes on with the highest number.
 //
-// [Balance] pauses the strategy's moves, ends the pause, or asks for a plan at once. The coordinator
-// sends the pause to all members until they keep it, as it does with pins, and members register with
-// it. During a pause shards without a home get one, and move by pins and away from members that leave.
+// [Balance] pauses the strategy's moves, ends the pause, or asks for a plan at once. The
+// coordinator sends the pause to all members until they keep it, as it does with pins, and members
+// register with it. During a pause shards without a home get one, and move by pins and away from
+// members that leave.
 //
 // # Moves
 //
@@ -81,22 +80,22 @@
 //	                 MoveCancel to N1; MoveStatus(forwarding)         lost: allocated anew
 //	both are gone                                                     lost: allocated anew
 //
-// An older MoveStatus does not show whether N1 has sent Open, so N1 is asked, and its
-// answer is a promise. The same holds for N2 before N1 resumes: N2 must drop the prepared
-// shard first. Otherwise it would be adopted, and answered calls undone, if N1 resumed,
-// ran on and was lost.
+// If N2 is gone, an older MoveStatus does not show whether N1 has sent Open, so N1 is asked, and
+// its answer is a promise. If N1 gives up, N2 must drop the prepared shard before N1 resumes.
+// Otherwise, if N1 resumed, answered calls and was lost, N2's prepared state would be adopted, and
+// the answered calls undone.
 //
-// Shards move away from members that leave (32 at once by default), whether or
-// not the view has converged; and for balance (3 at once), only while it has.
-// The next begins when one ends. A shard whose move was cancelled is not moved again for a
-// while. If no other member can take a leaving member's shards, they stay.
+// By default up to 32 shards at once move away from leaving members, whether or not the view has
+// converged, and up to 3 at once move for balance, only while it has converged. When a move ends,
+// the next begins. A shard whose move was cancelled is not moved again for a while. If no other
+// member can take a leaving member's shards, they stay.
 //
 // # Following
 //
-// All messages from coordinators go through [Follower.Step]. It refuses terms
-// that are over, keeps the table whole (differences, parts, gaps), and says when
-// to register. Per shard the process then obeys as the documentation of [Table] says. It
-// follows from the order of placement.Version that an envelope's epoch is outdated if it
-// is above the shard's epoch in the receiver's table but of a lower term than the table's:
-// the envelope is answered like an older one, not kept.
+// All messages from coordinators go through [Follower.Step]. It refuses ended terms, assembles the
+// table from differences and parts, asks for missing ones, and says when to register. For each
+// shard the process then acts as the documentation of [Table] says. An envelope's epoch may be
+// above the shard's epoch in the receiver's table but of a lower term than the table. By the order
+// of placement.Version such an epoch is outdated: the envelope is answered like one with a lower
+// epoch, not kept.
 package coordinator

@@ -12,7 +12,7 @@ import (
 // An EventKind is the kind of an [Event].
 type EventKind uint8
 
-// The kinds of events of a coordinator.
+// The kinds of a coordinator's events.
 const (
 	Waiting          EventKind = iota + 1 // recovery waits for members (Reason)
 	Recovered                             // everybody registered; Count shards were known
@@ -46,7 +46,7 @@ var eventNames = [...]string{
 	RebalancePaused: "rebalancing paused", RebalanceResumed: "rebalancing resumed", RebalanceAsked: "rebalancing asked for",
 }
 
-// String names the kind.
+// String returns the name of the kind.
 func (k EventKind) String() string {
 	if int(k) < len(eventNames) && eventNames[k] != "" {
 		return eventNames[k]
@@ -54,8 +54,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// An Event is something to log, to count or to show. Its field What
-// decides which others are set.
+// An Event is something to log, to count or to show. Its field What decides which other fields are
+// set.
 type Event struct {
 	What   EventKind
 	Shard  placement.ShardID // the type alone where Shard.Shard is 0
@@ -66,7 +66,7 @@ type Event struct {
 	Reason string
 }
 
-// String is one line for people.
+// String returns the event as one line of text.
 func (e Event) String() string {
 	text := e.What.String()
 	if subject := e.Subject(); subject != "" {
@@ -78,7 +78,7 @@ func (e Event) String() string {
 	return text
 }
 
-// Subject is String without the kind of the event and the reason.
+// Subject returns the text of String without the event's kind and reason.
 func (e Event) Subject() string {
 	var words []string
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
@@ -102,7 +102,7 @@ func (e Event) Subject() string {
 	return strings.Join(words, " ")
 }
 
-// chosenBy says why a shard without a home was given the home to.
+// chosenBy returns the reason why a shard without a home gets the home to.
 func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	by := k.place.String()
 	if k.pins.at(s.id.Shard) == to.Name {
@@ -114,7 +114,7 @@ func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	return s.why + " and given a new home by " + by
 }
 
-// explain tells people where a shard is and why, and since when it has that home.
+// explain returns, for operators, where a shard is and why, and since when it has that home.
 func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Time) {
 	k, s := c.types[id.Kind], c.shard(id)
 	switch {
@@ -150,7 +150,7 @@ func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Tim
 	return b.String(), since
 }
 
-// progress is how far a move is, for people.
+// progress describes how far a move is, for operators.
 func (m *move) progress() string {
 	if m.state == 0 {
 		return m.phase.String()
@@ -158,7 +158,7 @@ func (m *move) progress() string {
 	return fmt.Sprintf("%v, %v at the old home", m.phase, m.state)
 }
 
-// A Moving is a move of a shard that is under way.
+// A Moving is a move that is under way, as operators see it.
 type Moving struct {
 	Shard    placement.ShardID
 	From, To transport.Address
@@ -168,7 +168,7 @@ type Moving struct {
 	Began    time.Time // as this coordinator knows
 }
 
-// Moves returns the moves that are under way, in the order of their begin.
+// Moves returns the moves that are under way, in the order in which they began.
 func (c *Coordinator) Moves() []Moving {
 	var all []Moving
 	for _, m := range c.moves {

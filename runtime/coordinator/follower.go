@@ -12,9 +12,9 @@ import (
 // requestInterval is the time between two requests for the same missing table.
 const requestInterval = 200 * time.Millisecond
 
-// A Follower is any process's side of the table protocol: it keeps the table, asks for
-// lost differences, promises and refuses terms, and says when to register. It is a pure
-// machine, not safe for concurrent use.
+// A Follower is the side of the table protocol that every process has: it keeps the table, asks for
+// lost differences, obeys the highest term and refuses lower ones, and says when to register. It is
+// a pure machine, not safe for concurrent use.
 type Follower struct {
 	hosts       bool
 	term        placement.Term    // the highest heard of: everything below is refused
@@ -30,51 +30,51 @@ type Follower struct {
 	pause       Pause             // the latest
 }
 
-// NewFollower returns a follower with the empty table. One that hosts
-// registers with every coordinator.
+// NewFollower returns a follower with the empty table. If hosts is set, it registers with every
+// coordinator.
 func NewFollower(hosts bool) *Follower {
 	return &Follower{hosts: hosts, seq: 1}
 }
 
-// Followed has the driver's duties after a step of a [Follower], in this order.
+// Followed has the actions that the driver must take after a step of a [Follower], in this order.
 type Followed struct {
-	// Refused means that the message is of an ended term. It is to be ignored.
+	// Refused means that the message is of an ended term and must be ignored.
 	Refused bool
 	// Table is the new table, if there is one.
 	Table *placement.Table
-	// Register asks for the result of [Follower.Register] to be sent to Coordinator, at once
-	// and with the shards that the node holds at this moment.
+	// Register means that the driver must send the result of [Follower.Register] to Coordinator, at
+	// once and with the shards that the node holds at this moment.
 	Register bool
-	// Send is for the coordinator, whose address is Coordinator.
+	// Send has messages to the coordinator at address Coordinator.
 	Send        []Message
 	Coordinator transport.Address
-	// WakeAt is when the next Step is due if nothing happens before; zero means never.
+	// WakeAt is when Step must be called next, if there is no other input before; zero means never.
 	WakeAt time.Time
 }
 
-// Table is the current table; nil until the first one came.
+// Table returns the present table, or nil until the first one has come.
 func (f *Follower) Table() *placement.Table { return f.table }
 
-// Term is the highest term heard of, which is the one promised to.
+// Term returns the highest term known, the one that this process obeys.
 func (f *Follower) Term() placement.Term { return f.term }
 
-// Coordinator is the term's coordinator; zero before any was heard.
+// Coordinator returns the coordinator of the term, or zero if none is known yet.
 func (f *Follower) Coordinator() transport.Address { return f.coordinator }
 
-// Changed says that the node has something new to register: its types changed
-// or, before the first table of the term has come, a shard of its own got
-// further in a move. Call it after every such change; Step follows.
+// Changed notes that the node has something new to register: its types have changed or, before the
+// first table of the term has come, a move of one of its shards has progressed. Call it after every
+// such change, and then Step.
 func (f *Follower) Changed() {
 	f.seq++
 	f.registered = false
 	f.registerAt = time.Time{}
 }
 
-// Unsettled reports whether the term's first table has not arrived, so that the
-// coordinator relies on registrations.
+// Unsettled reports whether the term's first table has not yet arrived, so the coordinator still
+// depends on registrations.
 func (f *Follower) Unsettled() bool { return f.table.Version().Term != f.term }
 
-// Register is the message to register with now.
+// Register returns the message by which the node registers now.
 func (f *Follower) Register(self transport.Address, kinds []TypeInfo, held []HeldShard) Register {
 	r := Register{Term: f.term, Node: self, Seq: f.seq, Types: kinds, Shards: held, Pause: f.pause}
 	for _, kind := range slices.Sorted(maps.Keys(f.pins)) {
@@ -83,13 +83,13 @@ func (f *Follower) Register(self transport.Address, kinds []TypeInfo, held []Hel
 	return r
 }
 
-// Pins are the latest pins of the type that this process was told to keep.
+// Pins returns the latest pins of the type that this process was asked to keep.
 func (f *Follower) Pins(kind string) Pins { return f.pins[kind] }
 
-// Pause is the latest pause of rebalancing that this process was told to keep.
+// Pause returns the latest pause of rebalancing that this process was asked to keep.
 func (f *Follower) Pause() Pause { return f.pause }
 
-// keepPause keeps a pause of rebalancing, or its end, for the next coordinator.
+// keepPause stores a pause of rebalancing, or its end, for the next coordinator.
 func (f *Follower) keepPause(p Paused, out *Followed) {
 	if p.Seq > f.pause.Seq {
 		f.pause = p.Pause
@@ -97,7 +97,7 @@ func (f *Follower) keepPause(p Paused, out *Followed) {
 	out.Send = append(out.Send, PauseKept{p.Term, f.pause.Seq})
 }
 
-// keep keeps pins for the next coordinator.
+// keep stores pins for the next coordinator.
 func (f *Follower) keep(p KeepPins, out *Followed) {
 	if p.Seq > f.pins[p.Type].Seq {
 		if f.pins == nil {
@@ -108,9 +108,9 @@ func (f *Follower) keep(p KeepPins, out *Followed) {
 	out.Send = append(out.Send, PinsKept{p.Term, p.Type, f.pins[p.Type].Seq})
 }
 
-// Step takes a message that came from a coordinator, or nil when only time has
-// passed. Every message from a coordinator goes through Step first, also those
-// about moves: unless the result is Refused they then go to the shard.
+// Step handles a message from a coordinator, or the passing of time if m is nil. Call it with every
+// message from a coordinator first, even those about moves: unless the result is Refused, pass
+// those on to the shard.
 func (f *Follower) Step(now time.Time, from transport.Address, m Message) Followed {
 	var out Followed
 	if m != nil {
@@ -156,7 +156,7 @@ func (f *Follower) hear(v placement.Version) {
 	}
 }
 
-// behind reports whether there is a later table than f's.
+// behind reports whether a table later than f's exists.
 func (f *Follower) behind() bool {
 	return f.latest.Seq > 0 && f.latest.Compare(f.table.Version()) > 0
 }
@@ -165,8 +165,8 @@ func (f *Follower) mustRegister() bool {
 	return f.hosts && !f.registered && f.term != (placement.Term{})
 }
 
-// collect applies a difference once all its parts are there. One that does not fit is dropped: the
-// next request brings a fitting one.
+// collect applies a difference once all its parts have arrived. It drops a difference that does not
+// start at f's table, because the next request gets a fitting one.
 func (f *Follower) collect(t Table, out *Followed) {
 	if t.To.Compare(f.table.Version()) <= 0 || t.Part >= t.Parts {
 		return
@@ -194,7 +194,7 @@ func (f *Follower) collect(t Table, out *Followed) {
 	}
 }
 
-// request asks for the latest table when f has an older one.
+// request asks for the latest table if f has an older one.
 func (f *Follower) request(now time.Time, out *Followed) {
 	if f.behind() && !now.Before(f.requestAt) {
 		f.requestAt = now.Add(requestInterval)

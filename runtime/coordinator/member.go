@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A member is one process of the cluster. One that has registered and was removed is kept until
-// recovery ends, because its reports about its moves still count.
+// A member is one process of the cluster. A member that registered and was removed is kept until
+// recovery ends, because its reports about moves still count.
 type member struct {
 	Member
 	present  bool      // in the last view
@@ -26,13 +26,13 @@ func (m *member) alive() bool { return m.present && m.Status != membership.Down 
 // awaited reports whether recovery has to wait for the member.
 func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
 
-// home reports whether the member may be given shards of the type.
+// home reports whether the member may get shards of the type.
 func (m *member) home(kind string) bool {
 	return m.present && m.Status == membership.Up && !m.Unreachable && m.hosts[kind]
 }
 
-// knows reports whether the member registered the type and agreed about it: hosting
-// it or, with shards that it still has, not any more.
+// knows reports whether the member has registered the type in agreement with the cluster: it hosts
+// the type or, if it has stopped hosting, still has shards of it.
 func (m *member) knows(kind string) bool {
 	_, ok := m.hosts[kind]
 	return ok
@@ -43,7 +43,7 @@ func (c *Coordinator) alive(a transport.Address) bool {
 	return m != nil && m.alive()
 }
 
-// forget drops a member for good.
+// forget removes a member from the coordinator's state.
 func (c *Coordinator) forget(a transport.Address) {
 	delete(c.members, a)
 	if i, ok := slices.BinarySearchFunc(c.order, a, transport.Address.Compare); ok {
@@ -51,7 +51,7 @@ func (c *Coordinator) forget(a transport.Address) {
 	}
 }
 
-// unreachable names the members that stand in the way of convergence.
+// unreachable returns the names of the members that prevent convergence.
 func (c *Coordinator) unreachable() string {
 	var names []string
 	for _, a := range c.order {
@@ -65,8 +65,8 @@ func (c *Coordinator) unreachable() string {
 	return " (" + strings.Join(names, ", ") + " unreachable)"
 }
 
-// onView takes the new view in. Newcomers are told of the term at once, so that
-// they register before they are Up.
+// onView handles a new view. It sends the term to new members at once, so that they register before
+// they are Up.
 func (c *Coordinator) onView(v View) {
 	c.view = v
 	for _, a := range c.order {
@@ -105,8 +105,8 @@ func (c *Coordinator) onView(v View) {
 	c.reap = true
 }
 
-// onRegister takes a node's hosted types and, before recovery, the shards that it holds.
-// After recovery its claims count only where nothing else is known.
+// onRegister handles a node's hosted types and, before recovery, the shards that the node holds.
+// After recovery it uses the claims only for shards without other information.
 func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	if r.Node != from {
 		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))

@@ -11,19 +11,19 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Message travels between the coordinator and the processes of the cluster,
-// on the control channel, which may lose, repeat and reorder. Every message is
-// idempotent and sent again until its effect shows.
+// A Message travels between the coordinator and the processes of the cluster on the control
+// channel, which may lose, repeat and reorder messages. So every message is idempotent, and is sent
+// again until its effect shows.
 type Message interface {
 	// term is the coordinator's term that the message belongs to. A node that promised a
 	// higher term refuses it. It is zero for messages that any coordinator may answer.
 	term() placement.Term
 }
 
-// maxTypeBytes bounds the name of a type on the wire.
+// maxTypeBytes bounds the name of a type on the wire, in bytes.
 const maxTypeBytes = 256
 
-// A KindInfo is a node's description of one entity type.
+// A TypeInfo is a node's description of one entity type.
 type TypeInfo struct {
 	Name     string
 	Package  string // import path of the struct
@@ -33,41 +33,41 @@ type TypeInfo struct {
 	Tuning
 }
 
-// MaxTuning bounds the numbers of a [Tuning].
+// MaxTuning bounds each number of a [Tuning].
 const MaxTuning = 1 << 20
 
-// Tuning has the operators' settings for the placement of one type. Members may differ
-// while a change is rolled out: the last registration counts.
+// Tuning has the operators' settings for the placement of one type. Members may differ during a
+// rollout: the last registration counts.
 type Tuning struct {
 	Allocation string // name of the strategy; "" means the coordinator's default
 	MaxMoves   uint32 // moves for balance at once; 0 means the coordinator's default
 	MinHosts   uint32 // members that host it before it is first allocated; 0 means one
 }
 
-// A HeldState is how far a shard is at the node that reports it.
+// A HeldState is the stage of a move that a shard has reached at the reporting node.
 type HeldState uint8
 
-// The states of a shard at a node. Active to Forwarding are the old home's,
-// Preparing and Prepared the new one's.
+// The states of a shard at a node. Active to Forwarding are states at the old home, Preparing and
+// Prepared at the new one.
 const (
 	// Active: calls run here, and no move has begun.
 	Active HeldState = iota + 1
-	// Draining: a move has begun. No more turns start and running ones end, or will
-	// when barriers have opened or the new home is ready.
+	// Draining: a move has begun. No turns start. The running ones end, or will end when barriers
+	// have opened or the new home is ready.
 	Draining
-	// Sent: the state went out with Init, and no answer has come.
+	// Sent: Init was sent with the state, and no answer has come.
 	Sent
-	// Forwarding: Ready came and Open went out. From here on the shard lives at
-	// the new home, or is lost with it.
+	// Forwarding: Ready has come and Open was sent. From now on the shard lives at the new home, or
+	// is lost with it.
 	Forwarding
-	// Preparing: Init has begun to arrive, and Ready did not go out.
+	// Preparing: Init has begun to arrive, and Ready was not sent.
 	Preparing
-	// Prepared: Ready went out, and nothing runs until Open comes or the
-	// coordinator says that this node is the home.
+	// Prepared: Ready was sent. No turn runs until Open comes or the coordinator says that this
+	// node is the home.
 	Prepared
 )
 
-// String names the state.
+// String returns the name of the state.
 func (s HeldState) String() string {
 	switch s {
 	case Active:
@@ -86,26 +86,25 @@ func (s HeldState) String() string {
 	return "unknown"
 }
 
-// target reports whether the state is one of a new home that is not open yet.
+// target reports whether the state is that of a new home whose shard is not open yet.
 func (s HeldState) target() bool { return s == Preparing || s == Prepared }
 
 // A HeldShard is one shard as a node reports it in [Register].
 type HeldShard struct {
 	placement.ShardID
 	State HeldState
-	// Epoch is the one under which the node is the shard's home, or was before
-	// the move began. 0 for Preparing and Prepared, and it may be 0 for Forwarding.
+	// Epoch is the epoch under which the node is the shard's home, or was the home before the move.
+	// It is 0 for Preparing and Prepared, and may be 0 for Forwarding.
 	Epoch placement.Epoch
-	// Move is the epoch of the move that the shard is in, as MoveBegin or Init
-	// named it, and Peer its other side. Both are zero for Active.
+	// Move is the epoch of the shard's move, from MoveBegin or Init, and Peer is the other node of
+	// the move. Both are zero for Active.
 	Move placement.Epoch
 	Peer transport.Address
 }
 
-// Register is sent by a member to a coordinator of a higher term than it knew, and again
-// when its types change, every 500 ms until [Registered] arrives. By sending it the node
-// promises to refuse everything of a lower term from then on; so the promise comes first,
-// and Shards is read after it.
+// Register is sent by a member to a coordinator of a higher term than it knew, and when its types
+// change, every 500 ms until [Registered] arrives. With it the member promises to refuse messages
+// of lower terms, so the member must begin to refuse them before it reads Shards.
 //
 // Members that host nothing need not register.
 type Register struct {
@@ -118,15 +117,15 @@ type Register struct {
 	Pause  Pause  // that it keeps
 }
 
-// Registered answers [Register], with the Seq that it carried.
+// Registered answers [Register], and repeats its Seq.
 type Registered struct {
 	Term placement.Term
 	Seq  uint64
 }
 
-// TableStatus says which table is the current one: to every member, every second and at
-// once when the coordinator starts. A process with an older one asks with [TableRequest];
-// a member that has not registered with this term does so.
+// TableStatus announces the version of the current table to every member, every second and as soon
+// as the coordinator starts. A process with an older table sends [TableRequest]. A member that has
+// not registered in this term sends [Register].
 type TableStatus struct {
 	Version placement.Version
 }
@@ -137,36 +136,36 @@ type TableRequest struct {
 }
 
 // Table is one part of a difference, or of a whole table. All parts of one difference have the same
-// From, To and Full, and only together are they applied ([Follower] does so). It is an order: a
-// node named as the home of a shard under a new epoch opens it with the state prepared for a lower
-// epoch, or goes on with its own (after a cancelled move), or starts empty. But a shard that it has
-// given away under a higher epoch since it registered stays away, as MoveDone will report. If
-// another home has a higher epoch than its own, a node gives up the shard, prepared or active,
-// unless it is forwarding to that home: then it goes on forwarding.
+// From, To and Full, and are applied only together ([Follower] does so).
+//
+// A node obeys the table. If it is named as a shard's home under a new epoch, it opens the shard:
+// with the state prepared for a lower epoch, with its own state (after a cancelled move), or empty.
+// But it does not open a shard that it has given away under a higher epoch since it registered;
+// MoveDone will report that move. If another home has a higher epoch than the node's own, the node
+// gives the shard up, prepared or active. If it is forwarding to that home, it goes on forwarding.
 type Table struct {
 	placement.Diff
 	Part, Parts uint32 // 0 to Parts-1
 }
 
-// Ask tells the coordinator that calls wait for a shard of a type without a
-// home. It is sent every 500 ms until the table shows one. The whole type is
-// allocated at once.
+// Ask tells the coordinator that calls wait for a shard of a type without a home. It is sent every
+// 500 ms until the table shows a home. The coordinator allocates all shards of the type at once.
 type Ask struct {
 	Type string
 	Have placement.Version // the asker's table, for it may only be late
 }
 
-// NoHome answers [Ask] when no home can be given yet. Calls go on waiting;
-// Reason is the text of their error when their time is over.
+// NoHome answers [Ask] if no home can be assigned yet. The calls go on waiting; Reason is the text
+// of their error when they time out.
 type NoHome struct {
 	Term   placement.Term
 	Type   string
 	Reason string
 }
 
-// MoveBegin tells the old home to give a shard away. It is sent every 500 ms
-// while the move lasts; each is answered by [MoveStatus]. The old home ignores
-// it unless it is the home under From: then it has not seen the table yet.
+// MoveBegin asks the old home to give a shard away. It is sent every 500 ms while the move lasts,
+// and each is answered by [MoveStatus]. A node that is not the home under epoch From ignores it,
+// because that node has not got the table yet.
 type MoveBegin struct {
 	Term placement.Term
 	placement.ShardID
@@ -175,8 +174,8 @@ type MoveBegin struct {
 	Epoch placement.Epoch // of the move, and of the new home when it opens
 }
 
-// MoveStatus is the old home's answer to [MoveBegin], and to [MoveCancel] when
-// Open has gone out already (Forwarding).
+// MoveStatus is the old home's answer to [MoveBegin], and to [MoveCancel] if Open was already sent
+// (Forwarding).
 type MoveStatus struct {
 	Term placement.Term
 	placement.ShardID
@@ -184,19 +183,18 @@ type MoveStatus struct {
 	State HeldState
 }
 
-// MoveDone is the new home's word that it is open. It is sent every 500 ms
-// until the table shows the shard under this epoch or a higher one.
+// MoveDone says that the new home is open. The new home sends it every 500 ms until the table shows
+// the shard under this epoch or a higher one.
 type MoveDone struct {
 	Term placement.Term
 	placement.ShardID
 	Epoch placement.Epoch
 }
 
-// MoveAborted is the old home's word that it gives the move up: a turn outlasts
-// the bound, or the new home does not answer. It is a promise never to send
-// Open for this epoch, so it cannot follow Ready. It is sent every 500 ms until
-// the table shows the shard under a higher epoch; until then the shard runs
-// nowhere and calls wait.
+// MoveAborted says that the old home gives the move up: a turn lasts longer than the bound, or the
+// new home does not answer. The old home promises never to send Open for this epoch, so it must not
+// send MoveAborted after it has got Ready. It sends MoveAborted every 500 ms until the table shows
+// the shard under a higher epoch. Until then the shard runs nowhere and its calls wait.
 type MoveAborted struct {
 	Term placement.Term
 	placement.ShardID
@@ -204,24 +202,22 @@ type MoveAborted struct {
 	Reason string
 }
 
-// MoveCancel asks one side of a move whose other side gave up or is gone to end
-// it, every 500 ms until it answers or is removed.
+// MoveCancel asks one side of a move to end the move, because the other side gave up or is gone. It
+// is sent every 500 ms until that side answers or is removed.
 //
-// The new home answers [MoveCancelled] when it was not open: it dropped the prepared
-// shard and refuses Init and Open of this epoch for good. It answers [MoveDone] when it
-// is open.
+// The new home answers [MoveCancelled] if it is not open: it has dropped the prepared shard and
+// refuses Init and Open of this epoch for good. If it is open, it answers [MoveDone].
 //
-// The old home answers [MoveCancelled] when it has not sent Open and never will
-// for this epoch, or MoveStatus with Forwarding when it has. It does not resume
-// before the table says so.
+// The old home answers [MoveCancelled] if it has not sent Open and never will for this epoch, or
+// MoveStatus with Forwarding if it has. It does not resume before the table names it again.
 type MoveCancel struct {
 	Term placement.Term
 	placement.ShardID
 	Epoch placement.Epoch
 }
 
-// MoveCancelled answers [MoveCancel]. A node that never heard of the move answers the
-// same, and remembers it.
+// MoveCancelled answers [MoveCancel]. A node that does not know the move gives the same answer, and
+// remembers the cancellation.
 type MoveCancelled struct {
 	Term placement.Term
 	placement.ShardID
@@ -234,44 +230,44 @@ type Pin struct {
 	Node  string // "": anywhere, as the strategy says
 }
 
-// Pins are all pins of the shards of one type. Every registered member keeps the latest,
-// so that they outlive the coordinator.
+// Pins are all pins of one type's shards. Every registered member keeps the latest pins, so that
+// they outlive the coordinator.
 type Pins struct {
 	Type string
 	Seq  placement.Epoch // of the latest change: the coordinator's term and a counter
 	Pins []Pin           // in order of shard, none for anywhere
 }
 
-// SetPins asks to change pins, from any member, every 500 ms until [PinsSet]
-// comes. ID tells requests of one asker apart.
+// SetPins is sent by any member to change pins, every 500 ms until [PinsSet] comes. ID
+// distinguishes the requests of one member.
 type SetPins struct {
 	ID   uint64
 	Type string
 	Pins []Pin
 }
 
-// PinsSet answers [SetPins]: every member that hosts types keeps the pins, or they
-// were refused for a reason.
+// PinsSet answers [SetPins]: either every member that hosts types keeps the pins, or they were
+// refused for the given reason.
 type PinsSet struct {
 	Term   placement.Term
 	ID     uint64
 	Reason string
 }
 
-// KeepPins tells a member which pins to keep, every 500 ms until [PinsKept].
+// KeepPins is sent to a member that must keep pins, every 500 ms until [PinsKept] comes.
 type KeepPins struct {
 	Term placement.Term
 	Pins
 }
 
-// PinsKept answers [KeepPins].
+// PinsKept answers [KeepPins]: the member keeps the pins.
 type PinsKept struct {
 	Term placement.Term
 	Type string
 	Seq  placement.Epoch
 }
 
-// Explain asks where a shard is and why, for people. Anybody may ask.
+// Explain asks, for operators, where a shard is and why. Any process may send it.
 type Explain struct {
 	ID uint64 // tells questions of one asker apart
 	placement.ShardID
@@ -282,23 +278,24 @@ type Explained struct {
 	Term placement.Term
 	ID   uint64
 	Text string
-	// Since is when the shard got the home that it has; zero means before the term, or it has none.
+	// Since is when the shard got its present home. It is zero if that was before this term, or if
+	// the shard has no home.
 	Since time.Time
 }
 
-// Inspect asks a member for a description of its shards, for people.
+// Inspect asks a member to describe its shards, for operators.
 type Inspect struct {
 	ID   uint64 // tells questions of one asker apart
 	Type string // "": all types
 }
 
-// Inspected answers [Inspect]: the shards that the member holds, in order.
+// Inspected answers [Inspect] with the shards that the member holds, in order.
 type Inspected struct {
 	ID     uint64
 	Shards []InspectedShard
 }
 
-// An InspectedShard is one shard as the member that holds it sees it.
+// An InspectedShard describes one shard, as the member that holds it sees it.
 type InspectedShard struct {
 	placement.ShardID
 	State    HeldState
@@ -334,7 +331,7 @@ func (TableRequest) term() placement.Term { return placement.Term{} }
 func (Ask) term() placement.Term          { return placement.Term{} }
 func (Balance) term() placement.Term      { return placement.Term{} }
 
-// sound reports whether the fields of a node's claim go together.
+// sound reports whether the fields of a node's claim are consistent.
 func (o HeldShard) sound(node transport.Address) bool {
 	switch {
 	case o.State == Active:
@@ -349,7 +346,7 @@ func (o HeldShard) sound(node transport.Address) bool {
 	return (o.State == Draining || o.State == Sent) && o.Epoch > 0 && o.Epoch < o.Move
 }
 
-// change applies pins to those there are.
+// change applies changes of pins to p.
 func (p *Pins) change(kind string, changes []Pin) {
 	p.Type = kind
 	all := slices.Clone(p.Pins)
@@ -367,7 +364,7 @@ func (p *Pins) change(kind string, changes []Pin) {
 	p.Pins = all
 }
 
-// at is the node that the shard should live at; "" if it is not pinned.
+// at returns the node to which the shard is pinned, or "" if it is not pinned.
 func (p *Pins) at(shard uint32) string {
 	i, found := slices.BinarySearchFunc(p.Pins, shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
 	if !found {
@@ -376,11 +373,11 @@ func (p *Pins) at(shard uint32) string {
 	return p.Pins[i].Node
 }
 
-// nameOf is a message's type for people.
+// nameOf returns the name of a message's type, for people.
 func nameOf(m Message) string { return strings.TrimPrefix(fmt.Sprintf("%T", m), "coordinator.") }
 
-// A Pause says whether rebalancing is paused. Every member keeps the latest, so that it outlives
-// the coordinator.
+// A Pause says whether rebalancing is paused. Every member keeps the latest Pause, so that it
+// outlives the coordinator.
 type Pause struct {
 	Seq placement.Epoch // of the latest change: the coordinator's term and a counter; 0 means nobody ever paused
 	On  bool
@@ -388,7 +385,7 @@ type Pause struct {
 	At  time.Time // of that change, by the coordinator's clock
 }
 
-// String is the pause for people.
+// String describes the pause for people.
 func (p Pause) String() string {
 	if !p.On {
 		return "rebalancing is not paused"
@@ -396,34 +393,34 @@ func (p Pause) String() string {
 	return fmt.Sprintf("rebalancing is paused by %s since %s", p.By, p.At.UTC().Format(time.RFC3339))
 }
 
-// A Wanted is what a [Balance] asks for.
+// A Wanted is the request in a [Balance].
 type Wanted uint8
 
 // The requests about rebalancing.
 const (
-	// WantPause stops moves for balance. Those under way end, and so do moves away from members that
-	// leave, moves by pins, and the allocation of shards without a home.
+	// WantPause stops moves for balance. Moves under way go on, and so do moves away from leaving
+	// members, moves by pins, and the allocation of shards without a home.
 	WantPause Wanted = iota + 1
 	// WantResume ends a pause.
 	WantResume
-	// WantNow makes the coordinator plan moves at once, also of shards whose moves were given up a
-	// moment ago.
+	// WantNow makes the coordinator plan moves at once, including shards whose moves were just
+	// given up.
 	WantNow
 )
 
 // Known reports whether this version knows the request.
 func (w Wanted) Known() bool { return WantPause <= w && w <= WantNow }
 
-// Balance asks to pause rebalancing, to resume it, or to rebalance now, from any member, every
-// 500 ms until [Balanced] comes. ID tells requests of one asker apart.
+// Balance is sent by any member to pause or resume rebalancing, or to rebalance now, every 500 ms
+// until [Balanced] comes. ID distinguishes the requests of one member.
 type Balance struct {
 	ID   uint64
 	Want Wanted
 	By   string // the operator
 }
 
-// Balanced answers [Balance]: it was refused for a reason, or is done. A pause and its end are done
-// when every registered member keeps them.
+// Balanced answers [Balance]: the request was refused for the given reason, or is done. A pause, or
+// its end, is done when every registered member keeps it.
 type Balanced struct {
 	Term    placement.Term
 	ID      uint64
@@ -431,13 +428,13 @@ type Balanced struct {
 	Text    string // the result, for people
 }
 
-// Paused tells a member which pause to keep, every 500 ms until [PauseKept].
+// Paused is sent to a member that must keep a pause, every 500 ms until [PauseKept] comes.
 type Paused struct {
 	Term placement.Term
 	Pause
 }
 
-// PauseKept answers [Paused].
+// PauseKept answers [Paused]: the member keeps the pause.
 type PauseKept struct {
 	Term placement.Term
 	Seq  placement.Epoch

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A phase is how far a move is, seen from the coordinator.
+// A phase is the stage of a move, as the coordinator sees it.
 type phase uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	ended
 )
 
-// phases has the legal changes of a phase.
+// phases is the table of legal changes of phase.
 var phases = map[phase][]phase{
 	moving:    {askingNew, askingOld, ended},
 	askingNew: {ended},
@@ -48,7 +48,7 @@ func (p phase) String() string {
 	return "unknown"
 }
 
-// A cause is why a shard moves; each has its own bound.
+// A cause is the reason why a shard moves. Moves of each cause have their own bound.
 type cause uint8
 
 const (
@@ -56,7 +56,7 @@ const (
 	leaving
 )
 
-// A move is one shard on its way between two homes.
+// A move is one move of a shard from its home to another node.
 type move struct {
 	shard    *shard
 	from, to transport.Address
@@ -76,7 +76,7 @@ func (m *move) become(p phase) {
 	m.phase = p
 }
 
-// count is how many moves of a cause are under way.
+// count returns the number of moves for this cause that are under way.
 func (c *Coordinator) count(why cause) int {
 	n := 0
 	for _, m := range c.moves {
@@ -87,7 +87,7 @@ func (c *Coordinator) count(why cause) int {
 	return n
 }
 
-// countOf is how many shards of a type move for balance.
+// countOf returns the number of a type's shards that move for balance.
 func (c *Coordinator) countOf(kind string) int {
 	n := 0
 	for _, m := range c.moves {
@@ -98,7 +98,7 @@ func (c *Coordinator) countOf(kind string) int {
 	return n
 }
 
-// begin starts a move. The message goes out in the same step.
+// begin starts a move. Its first message is sent in the same step.
 func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
 	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now}
 	s.move = m
@@ -106,7 +106,7 @@ func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
 	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch})
 }
 
-// end takes the move off the list.
+// end removes the move from the list.
 func (c *Coordinator) end(m *move) {
 	m.become(ended)
 	m.shard.move = nil
@@ -114,7 +114,7 @@ func (c *Coordinator) end(m *move) {
 	c.plan = true
 }
 
-// commit ends the move with the shard at its new home.
+// commit ends the move with the shard at the new home.
 func (c *Coordinator) commit(m *move) {
 	c.end(m)
 	c.set(m.shard, m.to, m.epoch)
@@ -122,8 +122,8 @@ func (c *Coordinator) commit(m *move) {
 	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.epoch})
 }
 
-// resume ends the move with the shard at its old home, under an epoch above the
-// move's, so that nothing of the move counts any more.
+// resume ends the move with the shard at its old home, under an epoch above the move's, so that
+// messages of the move are outdated.
 func (c *Coordinator) resume(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, m.from)
@@ -139,8 +139,8 @@ func (c *Coordinator) resume(m *move, why string) {
 	c.event(Event{What: MoveResumed, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
-// promote ends the move with the shard at its new home, by the coordinator's word:
-// the old home is gone. The new one goes on with the prepared shard.
+// promote ends the move with the shard at the new home, because the old home is gone. The new home
+// opens the shard that it has prepared.
 func (c *Coordinator) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)
@@ -148,7 +148,7 @@ func (c *Coordinator) promote(m *move) {
 	c.event(Event{What: MovePromoted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: "the old home is gone"})
 }
 
-// lose ends the move with the shard without a home.
+// lose ends the move and leaves the shard without a home.
 func (c *Coordinator) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
@@ -156,7 +156,7 @@ func (c *Coordinator) lose(m *move, why string) {
 	c.event(Event{What: HomeLost, Shard: m.shard.id, Node: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
-// reapMoves decides about moves one of whose sides is gone.
+// reapMoves ends or cancels the moves that have lost their old or their new home.
 func (c *Coordinator) reapMoves() {
 	for _, m := range slices.Clone(c.moves) {
 		from, to := c.alive(m.from), c.alive(m.to)
@@ -176,8 +176,7 @@ func (c *Coordinator) reapMoves() {
 	}
 }
 
-// reapShards takes shards from homes that are gone. Allocation follows in the
-// same step.
+// reapShards takes shards away from homes that are gone. They are allocated again in the same step.
 func (c *Coordinator) reapShards() {
 	lost := map[transport.Address]int{}
 	for _, name := range c.names {
@@ -197,7 +196,7 @@ func (c *Coordinator) reapShards() {
 	}
 }
 
-// resendMoves sends again the request that each move waits for, when it is due.
+// resendMoves sends each move's unanswered request again when it is due.
 func (c *Coordinator) resendMoves() {
 	for _, m := range c.moves {
 		if c.now.Before(m.resendAt) {
@@ -217,7 +216,7 @@ func (c *Coordinator) resendMoves() {
 	}
 }
 
-// moveOf finds the move that a message speaks of; nil when it is over.
+// moveOf returns the move that a message names, or nil if that move has ended.
 func (c *Coordinator) moveOf(id placement.ShardID, e placement.Epoch) *move {
 	s := c.shard(id)
 	if s == nil || s.move == nil || s.move.epoch != e {
@@ -237,8 +236,8 @@ func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
 	}
 }
 
-// onMoveDone commits, in any phase: the node that is open is the home. A MoveDone of a
-// move that is over needs no answer: the table informs the sender.
+// onMoveDone commits the move in any phase, because the node that is open is the home. A MoveDone
+// for an ended move needs no answer: the table informs the sender.
 func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	if m := c.moveOf(r.ShardID, r.Epoch); m != nil && from == m.to {
 		c.commit(m)
@@ -247,9 +246,9 @@ func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	c.send(from, TableStatus{c.version()})
 }
 
-// onMoveAborted asks the new home to forget the move. The old home promised not to send
-// Open, so nothing can run at the new one any more; but its prepared state would be
-// adopted, and undo answered calls, if the old home resumed and died.
+// onMoveAborted asks the new home to drop the move. The old home has promised not to send Open, so
+// nothing can run at the new home. But if the old home resumed, answered calls and died, the new
+// home's prepared state would be adopted, and the answered calls undone.
 func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	switch {
@@ -276,7 +275,7 @@ func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
 	}
 }
 
-// causeOf says why a shard moves or moved.
+// causeOf describes why a shard moves or moved.
 func (c *Coordinator) causeOf(m *move) string {
 	k := c.types[m.shard.id.Kind]
 	switch {
@@ -288,10 +287,10 @@ func (c *Coordinator) causeOf(m *move) string {
 	return "by " + k.place.String()
 }
 
-// Owing returns the other reachable members, by address, owing this coordinator an answer that
-// needs no waiting: a registration, or the state of a move to be cancelled. They are asked again
-// and again, and shards have no home while one of them owes an answer. The driver decides about a
-// member that owes one for long.
+// Owing returns the reachable members, by address and without this node, that owe this coordinator
+// an answer which needs no waiting: a registration, or the state of a move to be cancelled. The
+// coordinator asks them repeatedly, and shards have no home while one of them owes an answer. The
+// driver decides about a member that owes one for long.
 func (c *Coordinator) Owing() []transport.Address {
 	var nodes []transport.Address
 	owes := func(a transport.Address) {

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// onAsk remembers that a type is wanted. A process that asks for a type that has homes
-// already has an old table.
+// onAsk notes that calls need a type. If the type's shards already have homes, the asking process
+// has an old table, and is sent the latest.
 func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	k := c.types[a.Type]
 	switch {
@@ -37,7 +37,7 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	}
 }
 
-// whyNot returns the reason why shards of the type cannot be allocated now; "" when they can.
+// whyNot returns the reason why shards of the type cannot be allocated now, or "" if they can.
 func (c *Coordinator) whyNot(k *entityType) string {
 	up, homes := 0, 0
 	for _, a := range c.order {
@@ -60,7 +60,7 @@ func (c *Coordinator) whyNot(k *entityType) string {
 	return ""
 }
 
-// allocate gives a home to every shard of a wanted type that has none.
+// allocate gives a home to every shard without one, of the types that calls need.
 func (c *Coordinator) allocate() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -85,7 +85,7 @@ func (c *Coordinator) allocate() {
 	}
 }
 
-// choose asks the strategy for a home and counts the shard there.
+// choose asks the strategy for a home and adds the shard to that home's load.
 func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) transport.Address {
 	k := c.types[id.Kind]
 	to, pinned := k.pinned(id.Shard, homes)
@@ -106,9 +106,9 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 	return transport.Address{}
 }
 
-// emptyLeaving begins to move shards away from members that are on their way
-// out, or that ceased to host the type. This is no rebalance: it needs no
-// convergence, for a leaving member waits for it.
+// emptyLeaving begins to move shards away from members that leave or that have stopped hosting the
+// type. It does not wait for convergence, unlike rebalancing, because a leaving member waits for
+// these moves.
 func (c *Coordinator) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
@@ -135,7 +135,7 @@ func (c *Coordinator) emptyLeaving() {
 	}
 }
 
-// mustGo reports whether the shard should leave a home that still lives.
+// mustGo reports whether the shard should leave its home, although that home lives.
 func (c *Coordinator) mustGo(s *shard) bool {
 	m := c.members[s.home]
 	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
@@ -144,9 +144,9 @@ func (c *Coordinator) mustGo(s *shard) bool {
 	return m.Status != membership.Up || !m.hosts[s.id.Kind]
 }
 
-// rebalance begins to move shards to members that have fewer, if all agree on the members,
-// because the coordinator of half a cluster must not move a shard. While rebalancing is paused,
-// only pins move shards.
+// rebalance begins to move shards to members that have fewer. It does so only if all members agree
+// on the view, because the coordinator of half a cluster must not move a shard. While rebalancing
+// is paused, only pins move shards.
 func (c *Coordinator) rebalance() {
 	refused, begun := "", 0
 	for _, name := range c.names {
@@ -188,8 +188,8 @@ func (c *Coordinator) rebalance() {
 	c.looked(begun, c.count(balancing), refused)
 }
 
-// allowed reports whether a strategy may ask for the transfer: of a shard that it was
-// offered, to another of the homes, and once.
+// allowed reports whether a strategy may propose the transfer: it must be of a shard that the
+// strategy was offered, to another one of the homes, and not proposed before.
 func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {
@@ -202,7 +202,8 @@ func allowed(homes []placement.Load, t placement.Transfer) bool {
 	return known && movable
 }
 
-// nextRest is when the first resting shard may move again; zero when none rests.
+// nextRest returns when the first shard that rests after a cancelled move may move again, or zero
+// if none rests.
 func (c *Coordinator) nextRest() time.Time {
 	var at time.Time
 	if c.planAt.IsZero() {
@@ -219,7 +220,7 @@ func (c *Coordinator) nextRest() time.Time {
 	return at
 }
 
-// moveLimit is how many shards of the type may move at once for balance.
+// moveLimit returns how many shards of the type may move for balance at the same time.
 func (c *Coordinator) moveLimit(k *entityType) int {
 	if k.info.MaxMoves > 0 {
 		return int(k.info.MaxMoves)
@@ -227,8 +228,8 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 	return c.config.MaxMoves
 }
 
-// homes returns the members that may be given shards of the type, with their load, in
-// order of address, and the moves that pins ask for, in order of the present home.
+// homes returns the members that may get shards of the type, with their loads, ordered by address,
+// and the moves that pins require, ordered by the present home.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {
@@ -266,8 +267,8 @@ type pinMove struct {
 	placement.Transfer
 }
 
-// fulfil returns the transfers of the first moves, at most limit. It counts them in
-// homes, for the strategy that comes after.
+// fulfil returns the transfers of the first moves, at most limit. It adds them to the loads in
+// homes, which the strategy gets afterwards.
 func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
 	for _, m := range moves[:min(limit, len(moves))] {
 		transfers = append(transfers, m.Transfer)
@@ -283,7 +284,7 @@ func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []pla
 	return transfers
 }
 
-// countTotals counts every node's shards of all types, once for each plan.
+// countTotals counts the shards of all types at every node. It is called once for each plan.
 func (c *Coordinator) countTotals() {
 	c.totals = map[transport.Address]int{}
 	for _, name := range c.names {

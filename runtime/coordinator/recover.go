@@ -16,7 +16,7 @@ type claim struct {
 	HeldShard
 }
 
-// rank orders claims: the highest epoch that a claim names decides.
+// rank orders claims, by the highest epoch that a claim names.
 func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }
 
 // recover ends recovery once every node that may hold shards has registered.
@@ -63,8 +63,9 @@ func (c *Coordinator) recover() {
 	}
 }
 
-// adopt takes the claims of a node registered after recovery, for otherwise unknown shards. Such a
-// node was no member when this coordinator began, so it has only the shards that it was given.
+// adopt uses the claims of a node that registered after recovery, for shards about which nothing
+// else is known. Such a node was not a member when this coordinator began, so it has only shards
+// that it was given since.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {
@@ -75,8 +76,7 @@ func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	c.resolve(fresh)
 }
 
-// resolve decides the home of each claimed shard, and returns the number of those
-// shards.
+// resolve decides the home of each claimed shard, and returns the number of claimed shards.
 func (c *Coordinator) resolve(all []claim) int {
 	slices.SortStableFunc(all, func(a, b claim) int { return a.ShardID.Compare(b.ShardID) })
 	n := 0
@@ -97,7 +97,8 @@ func (c *Coordinator) resolve(all []claim) int {
 	return n
 }
 
-// resolveShard decides by the rows in the package's doc, whose numbers are in the comments.
+// resolveShard decides the home of a shard by the table in the package's doc. Comments name the
+// row.
 func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())
@@ -165,8 +166,8 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	c.event(Event{What: MoveRestored, Shard: s.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.phase.String()})
 }
 
-// contest reports nodes that took themselves for the home and lost to a higher epoch, for example
-// after a partition healed by hand. They give up when they see the table.
+// contest reports nodes that claimed to be the home and lost to a claim with a higher epoch, for
+// example after an operator healed a partition. They give the shard up when they get the table.
 func (c *Coordinator) contest(s *shard, claims []claim) {
 	for _, o := range claims {
 		if o.State == Active && o.node != s.home {

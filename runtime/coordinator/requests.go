@@ -11,10 +11,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxAnswered bounds the requests that are remembered to be answered again.
+// maxAnswered bounds the finished requests that are remembered, so that a repeated request gets the
+// same answer.
 const maxAnswered = 128
 
-// A request is a [SetPins] or a [Balance], under way or done.
+// A request is a [SetPins] or a [Balance] that is under way or done.
 type request struct {
 	from   transport.Address
 	id     uint64
@@ -24,8 +25,7 @@ type request struct {
 	answer Message         // nil while it is under way
 }
 
-// CheckPins returns an error for pins that cannot be told to others. Pins are
-// in order of shard.
+// CheckPins returns an error if pins, ordered by shard, are not valid in a message.
 func CheckPins(kind string, pins []Pin) error {
 	if kind == "" || len(kind) > maxTypeBytes {
 		return fmt.Errorf("check pins: type name of %d bytes: want 1 to %d", len(kind), maxTypeBytes)
@@ -44,11 +44,11 @@ func CheckPins(kind string, pins []Pin) error {
 	return nil
 }
 
-// Pause returns the pause of rebalancing as the coordinator knows it.
+// Pause returns the latest pause of rebalancing known to the coordinator.
 func (c *Coordinator) Pause() Pause { return c.pause }
 
-// repeated answers a request that is known again, if it is done. It also reports true before
-// recovery: the asker asks again.
+// repeated reports whether a request came before, and answers it again if it is done. It also
+// returns true before recovery, because the member will send the request again.
 func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	for _, r := range c.requests {
 		if r.from == from && r.id == id {
@@ -61,14 +61,14 @@ func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	return !c.recovered
 }
 
-// accept remembers a request that has made its change, and has the change spread.
+// accept remembers a request whose change was made, and begins to send the change to the members.
 func (c *Coordinator) accept(r *request) {
 	c.requests = append(c.requests, r)
 	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
 	c.spread()
 }
 
-// onSetPins changes pins at once, and answers when every registered member keeps them.
+// onSetPins changes pins at once. It is answered when every registered member keeps them.
 func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 	if c.repeated(from, p.ID) {
 		return
@@ -91,7 +91,7 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 	c.accept(&request{from: from, id: p.ID, kind: p.Type, seq: k.pins.Seq})
 }
 
-// describePins lists the first pins, for people.
+// describePins returns a text with the first pins, for people.
 func describePins(pins []Pin) string {
 	const most = 8
 	var words []string
@@ -104,8 +104,8 @@ func describePins(pins []Pin) string {
 	return strings.Join(words, " ")
 }
 
-// onBalance changes the pause at once, and answers when every registered member keeps the change. A
-// request to rebalance is answered by looked, in the same step.
+// onBalance changes the pause at once, and is answered when every registered member keeps the
+// change. A request to rebalance now is answered by looked, in the same step.
 func (c *Coordinator) onBalance(from transport.Address, b Balance) {
 	if c.repeated(from, b.ID) {
 		return
@@ -129,7 +129,8 @@ func (c *Coordinator) onBalance(from transport.Address, b Balance) {
 	c.accept(&request{from: from, id: b.ID, now: b.Want == WantNow, seq: c.pause.Seq})
 }
 
-// wake lets shards move again whose last move was given up, and plans again.
+// wake lets shards whose last move was given up move again at once, and makes the coordinator plan
+// again.
 func (c *Coordinator) wake() {
 	c.plan = true
 	for _, name := range c.names {
@@ -139,8 +140,8 @@ func (c *Coordinator) wake() {
 	}
 }
 
-// looked answers requests to rebalance, once it was decided which shards move. refused is the
-// reason for which none does, or "".
+// looked answers the requests to rebalance now, after the decision which shards move. refused is
+// the reason why none moves, or "".
 func (c *Coordinator) looked(begun, underWay int, refused string) {
 	for _, r := range c.requests {
 		if r.answer != nil || !r.now {
@@ -157,14 +158,15 @@ func (c *Coordinator) looked(begun, underWay int, refused string) {
 	}
 }
 
-// finish answers a request, and remembers the answer.
+// finish answers a request, and remembers the answer for repetitions.
 func (c *Coordinator) finish(r *request, with Message) {
 	r.answer = with
 	c.send(r.from, with)
 }
 
-// learnKept takes the pins and the pause that a member kept when it registered. The latest change
-// counts. A pause of a later term is of another cluster, and could not be changed in this one.
+// learnKept takes over the pins and the pause that a registering member has kept. The latest change
+// counts. A pause of a later term is not taken, because it is of another cluster and could not be
+// changed in this one.
 func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	m.kept = map[string]placement.Epoch{"": pause.Seq}
 	for _, p := range pins {
@@ -181,15 +183,15 @@ func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	c.keepAt = c.now
 }
 
-// onKept notes that a member keeps the pins of a type, or the pause if kind is "".
+// onKept notes that a member now keeps the pins of a type, or the pause if kind is "".
 func (c *Coordinator) onKept(from transport.Address, kind string, seq placement.Epoch) {
 	m := c.members[from]
 	m.kept[kind] = max(m.kept[kind], seq)
 	c.answerKept()
 }
 
-// spread sends pins to every registered member and the pause to every member, also one that hosts
-// nothing, every resend interval until it keeps them.
+// spread sends pins to every registered member, and the pause to every member, even one without
+// hosted types, every resend interval until the member keeps them.
 func (c *Coordinator) spread() {
 	c.keepAt = time.Time{}
 	for _, a := range c.order {
@@ -212,7 +214,7 @@ func (c *Coordinator) spread() {
 }
 
 // answerKept answers the requests whose change every registered member keeps. The next coordinator
-// waits for these members, so it learns of the change before it decides anything.
+// waits for these members to register, so it knows the change before it decides anything.
 func (c *Coordinator) answerKept() {
 	for _, r := range c.requests {
 		if r.answer != nil || r.now || slices.ContainsFunc(c.order, func(a transport.Address) bool {

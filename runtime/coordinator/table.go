@@ -17,10 +17,10 @@ const (
 	maxPartEntries = 50_000
 )
 
-// Table is the current table; nil before recovery.
+// Table returns the current table, or nil before recovery.
 func (c *Coordinator) Table() *placement.Table { return c.table }
 
-// version is that of the current table, or number 0 of this term before recovery.
+// version returns the version of the current table, or number 0 of this term before recovery.
 func (c *Coordinator) version() placement.Version {
 	if c.table == nil {
 		return placement.Version{Term: c.config.Term}
@@ -28,7 +28,7 @@ func (c *Coordinator) version() placement.Version {
 	return c.table.Version()
 }
 
-// set gives the shard a home under an epoch that was given out before.
+// set gives the shard a home under an epoch that was already assigned.
 func (c *Coordinator) set(s *shard, home transport.Address, e placement.Epoch) {
 	if s.home != home {
 		s.since = c.now
@@ -37,12 +37,12 @@ func (c *Coordinator) set(s *shard, home transport.Address, e placement.Epoch) {
 	c.changed = append(c.changed, s.id)
 }
 
-// give gives the shard a home under a new epoch; a zero home leaves the
-// shard without one, and the former home without the right to it.
+// give gives the shard a home under a new epoch. A zero home leaves the shard without one, and
+// takes the shard from its former home.
 func (c *Coordinator) give(s *shard, home transport.Address) { c.set(s, home, c.nextEpoch(s)) }
 
-// publish makes the next table from the changes of this step and sends the difference to
-// every member. The first table is sent even if it is empty: it says that this term has
+// publish makes the next table from the changes of this step and sends the difference to every
+// member. The first table is sent even if it is empty, because it announces that the term has
 // begun.
 func (c *Coordinator) publish() {
 	first := c.table == nil
@@ -73,8 +73,9 @@ func (c *Coordinator) publish() {
 	}
 }
 
-// onTableRequest answers with the difference, or with the whole table when the asker's is
-// of another term or too old. Before recovery there is none: all members get the first one.
+// onTableRequest answers with the difference, or with the whole table if the asker's table is of
+// another term or too old. Before recovery it does not answer, because all members will get the
+// first table.
 func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	if c.table == nil {
 		return
@@ -94,8 +95,8 @@ func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	}
 }
 
-// announce tells all members the current version now and then, and those that
-// recovery waits for more often.
+// announce sends the current version to all members at intervals, and more often to the members for
+// which recovery waits.
 func (c *Coordinator) announce() {
 	if !c.now.Before(c.statusAt) {
 		c.statusAt = c.now.Add(c.config.StatusInterval)
@@ -114,8 +115,8 @@ func (c *Coordinator) announce() {
 	}
 }
 
-// Answer answers a [TableRequest] of a process with an older table: with all of the own one. It
-// returns nil when the asker's table is not older. Gateways serve outside clients so.
+// Answer answers a [TableRequest] for a member that serves clients: with the whole of table t, or
+// with nil if the client's table is not older than t.
 func Answer(t *placement.Table, r TableRequest) []Table {
 	if t == nil || r.Have.Compare(t.Version()) >= 0 {
 		return nil
@@ -123,7 +124,7 @@ func Answer(t *placement.Table, r TableRequest) []Table {
 	return Split(t.Full())
 }
 
-// Split makes messages of a difference, each small enough to be sent.
+// Split splits a difference into messages that are each small enough to be sent.
 func Split(d placement.Diff) []Table {
 	parts := max(1, (len(d.Entries)+maxPartEntries-1)/maxPartEntries)
 	tables := make([]Table, 0, parts)
@@ -138,7 +139,7 @@ func Split(d placement.Diff) []Table {
 	return tables
 }
 
-// join puts the parts of one difference together again.
+// join joins the parts of one difference.
 func join(parts []Table) placement.Diff {
 	slices.SortFunc(parts, func(a, b Table) int { return cmp.Compare(a.Part, b.Part) })
 	d := parts[0].Diff

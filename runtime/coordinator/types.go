@@ -33,7 +33,7 @@ type shard struct {
 	since time.Time // when it came there; zero means before this term
 }
 
-// homeless counts the shards without a home.
+// homeless returns the number of shards without a home.
 func (k *entityType) homeless() int {
 	n := 0
 	for i := range k.shards {
@@ -44,7 +44,7 @@ func (k *entityType) homeless() int {
 	return n
 }
 
-// pinned returns the home that a pin names for the shard, if it is one of homes.
+// pinned returns the home to which the shard is pinned, if that node is in homes.
 func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
 	name := k.pins.at(shard)
 	if name == "" {
@@ -58,7 +58,7 @@ func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Add
 	return transport.Address{}, false
 }
 
-// goesTo is where the shard will be when its move has ended.
+// goesTo returns where the shard will be when its move has ended.
 func (s *shard) goesTo() transport.Address {
 	if s.move != nil {
 		return s.move.to
@@ -66,7 +66,7 @@ func (s *shard) goesTo() transport.Address {
 	return s.home
 }
 
-// shard is the one with that id, or nil if its type has no such shard or is not known.
+// shard returns the shard with that id, or nil if its type is unknown or has no such shard.
 func (c *Coordinator) shard(id placement.ShardID) *shard {
 	k := c.types[id.Kind]
 	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {
@@ -75,7 +75,7 @@ func (c *Coordinator) shard(id placement.ShardID) *shard {
 	return &k.shards[id.Shard-k.info.Shards]
 }
 
-// addType starts to know a type.
+// addType adds a type to those that the coordinator knows.
 func (c *Coordinator) addType(info TypeInfo) *entityType {
 	k := &entityType{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
 	for i := range k.shards {
@@ -90,8 +90,8 @@ func (c *Coordinator) addType(info TypeInfo) *entityType {
 	return k
 }
 
-// learn compares a node's description of a type with the known one. A node that
-// only calls the type does not make it known.
+// learn compares a node's description of a type with the cluster's, and adds a new type. A node
+// that only calls a type does not add it.
 func (c *Coordinator) learn(info TypeInfo) error {
 	k := c.types[info.Name]
 	if k == nil {
@@ -121,7 +121,7 @@ func (c *Coordinator) learn(info TypeInfo) error {
 	return nil
 }
 
-// tune takes settings for a type.
+// tune applies a registration's settings to a type.
 func (c *Coordinator) tune(k *entityType, t Tuning) {
 	k.info.Tuning = t
 	place, ok := c.config.Strategies.find(t.Allocation, c.config.Strategy)
@@ -134,7 +134,7 @@ func (c *Coordinator) tune(k *entityType, t Tuning) {
 	k.place = place
 }
 
-// nextEpoch gives out a new epoch for the shard.
+// nextEpoch returns a new epoch for the shard.
 func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {
 	e := s.last.Next(c.config.Term.Number)
 	if e == 0 {
@@ -149,11 +149,11 @@ func describe(k TypeInfo) string {
 	return fmt.Sprintf("%s with %d shards by %s", k.Package, k.Shards, k.HashName)
 }
 
-// Strategies finds a strategy by its name: the user's own, then those of package
+// Strategies are a user's own strategies by name. Lookups also find the strategies of package
 // placement.
 type Strategies map[string]placement.Strategy
 
-// find returns fallback with ok false when nobody knows the name.
+// find returns the strategy of that name, or fallback with ok false if there is none.
 func (s Strategies) find(name string, fallback placement.Strategy) (_ placement.Strategy, ok bool) {
 	if name == "" {
 		return fallback, true
@@ -167,7 +167,7 @@ func (s Strategies) find(name string, fallback placement.Strategy) (_ placement.
 	return fallback, false
 }
 
-// CheckStrategyName returns an error for a name that cannot be told to others.
+// CheckStrategyName returns an error for a name that is not valid in a message.
 func CheckStrategyName(name string) error {
 	if name == "" || len(name) > maxTypeBytes || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
 		return fmt.Errorf("check strategy name %.40q: want 1 to %d bytes of text", name, maxTypeBytes)

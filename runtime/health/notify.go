@@ -48,10 +48,10 @@ func Notify(ctx context.Context, check func() shard.Health) error {
 	return nil
 }
 
-// look is how often the health is looked at, at least.
+// look is the longest time between two checks of the health.
 const look = 500 * time.Millisecond
 
-// watchdog returns the WatchdogSec of this process's unit; 0 means none.
+// watchdog returns the WatchdogSec of this process's systemd unit; 0 means none.
 func watchdog() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0
@@ -72,7 +72,7 @@ type notifier struct {
 	status   string        // the last one sent
 }
 
-// run reports until the node begins to end, or ctx ends.
+// run reports the health until the node begins to end, or ctx ends.
 func (n *notifier) run(ctx context.Context) error {
 	every := look
 	if n.watchdog > 0 {
@@ -98,7 +98,7 @@ func (n *notifier) run(ctx context.Context) error {
 	}
 }
 
-// news is what to send about h.
+// news returns the messages to send for h, one a line, or "" for none.
 func (n *notifier) news(h shard.Health) string {
 	var lines []string
 	if h.Ready && !n.ready {

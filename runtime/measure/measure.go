@@ -1,64 +1,67 @@
-// Package measure describes the load of a node. Node.Load returns how much of everything there is; after Node.Measure
-// a [Meter] gets durations and sizes as they happen. Module shardotel makes OpenTelemetry's metrics of both.
+// Package measure describes the load of a node. Node.Load returns how much of each kind of load
+// there is. After Node.Measure a [Meter] also gets durations and sizes as they occur. Module
+// shardotel turns both into OpenTelemetry metrics.
 package measure
 
 import "time"
 
-// Load is the room that entities and calls take at a node at one moment, with counts of their events
+// Load is the memory that entities and calls take at a node at one moment, with counts of events
 // since shard.New. Node.Load returns it.
 type Load struct {
-	// Types are those that the node hosts or has clients of, in order of name.
+	// Types has the types that the node hosts or has clients of, in order of name.
 	Types []Type
-	// BufferBytes is how many bytes the calls take that wait at the node for a home, for a shard
+	// BufferBytes is the size in bytes of the calls that wait at the node for a home, for a shard
 	// to open, or for a turn. BufferLimit is Config.Limits.BufferBytes.
 	BufferBytes, BufferLimit int64
-	// Refused are the calls that the node has refused, by cause: "overloaded", "circular",
-	// "moved", "dropped" and so on. Their sum is the counter "refused" of Node.Counters.
+	// Refused counts the calls that the node has refused, by cause: "overloaded", "circular",
+	// "moved", "dropped" and so on. The sum is the counter "refused" of Node.Counters.
 	Refused map[string]uint64
-	// Sent and Received are the messages of the membership, by kind: "heartbeat", "gossip",
-	// "status" and so on. A message to all members counts once.
+	// Sent and Received count membership messages, by kind: "heartbeat", "gossip", "status" and so
+	// on. A message to all members counts once.
 	Sent, Received map[string]uint64
 	// Downed counts the members seen downed, by the strongest evidence against them: "gone",
 	// "cut", "silent", or "none" for a member downed by an operator.
 	Downed map[string]uint64
 }
 
-// Type is the [Load] of one entity type. Its counts are since shard.New, and the rest is of the moment.
+// Type is the [Load] of one entity type. Its counts begin at shard.New; other fields are values of
+// the moment.
 type Type struct {
 	Kind string
-	// Shards are those that the node holds, receives, or still forwards calls for, by state,
-	// with the names of shard.ShardState.
+	// Shards counts the shards that the node holds, receives, or still forwards calls for, by the
+	// states of shard.ShardState.
 	Shards map[string]int
-	// Homeless are the shards that have no home in the node's table; 0 before the type has a
-	// table.
+	// Homeless is the number of shards that have no home in the node's table. It is 0 until the
+	// table has the type.
 	Homeless         int
 	Entities, Active int // as in shard.ShardState
-	// Held counts calls of this process waiting at their sender because their shard has no
-	// home or moves. Opening counts calls waiting here for a shard to open, and Queued calls
-	// waiting here for a turn of their entity. Opening and Queued take WaitingBytes.
+	// Held counts this process's own calls that wait because their shard has no home or moves.
+	// Opening counts calls that wait here for a shard to open, and Queued counts calls that wait
+	// here for a turn of their entity. WaitingBytes is the size of the Opening and Queued calls.
 	Held, Opening, Queued int
 	WaitingBytes          int64
-	// Activations and Passivations count by the names of shard.Activation and shard.Passivation.
+	// Activations and Passivations count by reason, with the names of shard.Activation and
+	// shard.Passivation.
 	Activations, Passivations map[string]uint64
-	// PassivatedBytes is the sum of the encoded states of all entities when they were
+	// PassivatedBytes is the sum of the sizes of encoded states, each measured when its entity was
 	// passivated.
 	PassivatedBytes uint64
-	// MovesBegun counts the moves of shards away from the node. MovesCommitted of them were
-	// confirmed by the new home, and MovesGivenUp were not. The rest are under way.
+	// MovesBegun counts the moves of shards away from the node. The new home confirmed
+	// MovesCommitted of them and did not confirm MovesGivenUp. The other moves are under way.
 	MovesBegun, MovesCommitted, MovesGivenUp uint64
 }
 
-// A Meter is told of durations and sizes of which a node keeps no sum, from Node.Measure on. Functions
-// that are nil are not called. The others are called by several goroutines at once, some of which
-// have locks: they must not block, and must not call the node.
+// A Meter gets durations and sizes that a node does not sum up itself, after Node.Measure. A nil
+// function is not called. The functions are called by several goroutines at once, some of which
+// hold locks, so they must not block and must not call the node.
 type Meter struct {
-	// StoreAppend is called when an append of a shard of a durable type to its log has ended.
+	// StoreAppend is called when an append to the log of a durable type's shard has ended.
 	StoreAppend func(Append)
-	// MoveEnded is called when the move of a shard away from the node has ended: committed, the
-	// new home has it, or the move was given up. Pause is how long the node began no turns of new
-	// calls in the shard.
+	// MoveEnded is called when the move of a shard away from the node has ended. committed reports
+	// whether the new home has the shard; otherwise the move was given up. pause is how long the
+	// node began no turns for new calls in the shard.
 	MoveEnded func(kind string, committed bool, pause time.Duration)
-	// FrameSent is called for each frame with calls, answers and other envelopes that went to the
+	// FrameSent is called for each frame of calls, answers and other envelopes that was sent to the
 	// broker.
 	FrameSent func(envelopes, bytes int)
 }

@@ -23,8 +23,8 @@ type Leader struct {
 	since time.Time
 }
 
-// runLeader does the leader's duties if they are this node's. Each is a new
-// version that the others must see before the next, except where there are none.
+// runLeader does the leader's duties if this node is the leader. Each round makes a new version of
+// the gossiped state, which the other members, if there are any, must have seen before the next.
 func (l *Leader) runLeader() {
 	for {
 		l.voters.Note()
@@ -46,7 +46,7 @@ func (l *Leader) runLeader() {
 	}
 }
 
-// lead does one round of duties and reports whether it changed anything.
+// lead does one round of the leader's duties and reports whether it changed the gossiped state.
 func (l *Leader) lead() bool {
 	if !l.since.IsZero() {
 		return l.leadWeakly()
@@ -96,7 +96,7 @@ func (l *Leader) lead() bool {
 	return true
 }
 
-// apply makes one new version with all due changes, and informs the removed nodes.
+// apply makes one new version with all due changes, and informs the removed nodes of their removal.
 func (l *Leader) apply(moved, removed []gossip.Member) {
 	l.Change(func(g *gossip.State) {
 		for _, r := range moved {
@@ -118,8 +118,8 @@ func (l *Leader) apply(moved, removed []gossip.Member) {
 	}
 }
 
-// doubled reports whether a member not up yet has the name of a preceding one, because two members
-// admitted the two at the same time.
+// doubled reports whether r, a member that was not up yet, has the name of a preceding member. This
+// happens if two members admitted the two nodes at the same time.
 func (l *Leader) doubled(r gossip.Member) bool {
 	return slices.ContainsFunc(l.Gossip.Named(r.Name), func(o gossip.Member) bool {
 		if o.Address == r.Address || o.Status == gossip.Down {
@@ -129,9 +129,10 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
-// differing returns the members not up yet that differ from a preceding one in settings that must
-// be equal (Config.Differ): their admitting members did not know of each other's joiner. Members
-// that were up come first, then this node, then serving members, then the others by incarnation.
+// differing returns the members not up yet that differ from a preceding member in settings that
+// must be equal (Config.Differ). Such members were admitted at the same time, by members that did
+// not know of each other's joiner. The order of precedence is: members that were up, this node,
+// serving members, then the others by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
 		return nil
@@ -168,8 +169,8 @@ func (l *Leader) differing() (nodes []transport.Address) {
 	return nodes
 }
 
-// enough reports whether joining members may become Up: always once one was Up, and
-// before that when the configured number of members have joined.
+// enough reports whether joining members may become Up: always if a member has ever been Up, and
+// otherwise when the configured number of members have joined.
 func (l *Leader) enough() bool {
 	if l.Gossip.UpCounter > 0 {
 		return true
@@ -188,7 +189,7 @@ func (l *Leader) enough() bool {
 	})
 }
 
-// leadWeakly makes joining members weakly up when the view has not converged for long.
+// leadWeakly makes joining members weakly up if the view has not converged for long.
 func (l *Leader) leadWeakly() bool {
 	if l.Config.WeaklyUpAfter == 0 || l.Local().Joining == 0 || !l.enough() || l.Gossip.UpCounter == 0 {
 		return false

@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Machine is one node's membership. It is not safe for concurrent use; its results are.
-// See [Machine.Check] for its invariants.
+// A Machine is one node's membership. It is not safe for concurrent use, but the values that it
+// returns are. See [Machine.Check] for its invariants.
 type Machine struct {
 	node        *core.Node
 	echo        detector.Echo
@@ -103,8 +103,7 @@ func New(config core.Config) (*Machine, error) {
 	return m, nil
 }
 
-// Step handles one input. Now is monotonic: a time before the last one counts as the
-// last one.
+// Step handles one input. A now before the last one counts as the last one.
 func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	m.node.Out = core.Output{Lease: m.lease.Until}
 	if m.node.Phase == core.Ended {
@@ -130,17 +129,18 @@ func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	return m.node.Out
 }
 
-// View returns the cluster as it is now. It is cheap.
+// View returns the present view of the cluster. It is cheap.
 func (m *Machine) View() *core.View { return m.node.Shown }
 
-// Lease returns the time until which turns may start here and answers may leave: the
-// time the last returned echo was sent plus SelfHeartbeatTimeout, or when a majority was heard
-// plus QuorumTimeout, whichever is first. The zero time means without end: there is no
-// other member. A node that is not a member, or no longer one, gets a time in the past.
+// Lease returns the time until which turns may start here and answers may be sent. It is the
+// earlier of two times: SelfHeartbeatTimeout after the sending of the last echo that came back, and
+// QuorumTimeout after the last contact with a majority. The zero time means without end, because
+// there is no other member. For a node that is not a member, or was removed, it is a time in the
+// past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
-// advance advances the clock. A step long after the requested time proves that this process stood
-// still.
+// advance advances the clock. If the step comes long after the requested time, this process has
+// stood still in between.
 func (m *Machine) advance(now time.Time) {
 	if m.node.Now.IsZero() || now.After(m.node.Now) {
 		m.node.Now = now
@@ -188,7 +188,7 @@ func (m *Machine) take(in core.Input) {
 	}
 }
 
-// run does the work that is due. Each part sets the time at which it is due again.
+// run does the work of each part that is due. Each part sets the time at which it is due again.
 func (m *Machine) run() {
 	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
 		m.joiner.RunJoining()
@@ -214,7 +214,7 @@ func (m *Machine) run() {
 	m.votes.RunVotes()
 }
 
-// onReceive dispatches messages. It answers messages from a Down or removed node with Removal, so
+// onReceive dispatches messages. It answers a message from a Down or removed node with Removal, so
 // that the node stops.
 func (m *Machine) onReceive(in core.Receive) {
 	if m.node.Phase == core.Idle || in.Message == nil {
@@ -279,7 +279,7 @@ func (m *Machine) onReceive(in core.Receive) {
 	m.broadcaster.LeaderSpoke(in.From)
 }
 
-// outcast reports whether the node is Down or removed, and informs the node.
+// outcast reports whether the node is Down or removed. If so, it sends the node Removal.
 func (m *Machine) outcast(node transport.Address) bool {
 	tomb, removed := m.node.Gossip.Tombstone(node)
 	if r, ok := m.node.Gossip.Member(node); !removed && (!ok || r.Status != gossip.Down) {
@@ -290,8 +290,8 @@ func (m *Machine) outcast(node transport.Address) bool {
 	return true
 }
 
-// clearEvidence drops all of this node's evidence against others, because the cause may
-// have been its own connection, or a pause of its process.
+// clearEvidence drops all of this node's evidence against other members, because the cause may have
+// been this node's own connection, or a pause of its process.
 func (m *Machine) clearEvidence(opened bool) {
 	m.peers.DropEvidence(opened)
 	m.collectors.Forgive()
@@ -304,7 +304,7 @@ func (m *Machine) clearEvidence(opened bool) {
 	}
 }
 
-// onUnreachable handles the broker's report that no process listens for a peer.
+// onUnreachable handles the broker's report that no process listens at a peer's address.
 func (m *Machine) onUnreachable(in core.Unreachable) {
 	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
 		m.joiner.OnGone(in.Peer, in.Server == m.node.Conn.Server)
@@ -314,9 +314,9 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	}
 }
 
-// onConnState handles a change of the connection. It drops all evidence, because that
-// came through the old connection, and through a new one others may be unreachable for
-// a moment.
+// onConnState handles a change of this node's connection. It drops all evidence: the evidence came
+// through the old connection, and after a reconnection other members may be unreachable for a
+// moment.
 func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.node.Conn.Connected || m.node.Conn.Server != in.Server)
 	m.node.Conn, m.node.Mark = in, message.MarkOf(in.Server)
@@ -330,7 +330,7 @@ func (m *Machine) onConnState(in core.ConnState) {
 	m.clearEvidence(true)
 }
 
-// onEcho handles the return of an echo.
+// onEcho handles an echo that came back to this node.
 func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	if m.node.Phase != core.Joined || from != m.node.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
 		return
@@ -342,7 +342,7 @@ func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	m.echo.EchoReturned(msg.Seq)
 }
 
-// noteEntry begins the membership of a node that has just entered the gossiped state.
+// noteEntry begins this node's membership when the node has just entered the gossiped state.
 func (m *Machine) noteEntry() {
 	if m.node.Phase != core.Joined || m.entered {
 		return
@@ -353,7 +353,7 @@ func (m *Machine) noteEntry() {
 	m.company.Last = m.node.Now
 }
 
-// sweep forgets nodes that are no longer members.
+// sweep drops what is kept about nodes that are not members any more.
 func (m *Machine) sweep() {
 	if now := m.node.Local().Summary; m.swept != now {
 		m.swept = now
@@ -362,7 +362,8 @@ func (m *Machine) sweep() {
 	}
 }
 
-// onRemoval handles the removal of this incarnation by others. It cannot come back.
+// onRemoval handles the report that other members removed this incarnation, which can never come
+// back.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target != message.TargetOf(m.node.Config.Self) {
 		m.node.Refuse(core.RefusedTarget)
@@ -374,9 +375,8 @@ func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	m.node.EndRemoved(msg.Left, from, from.Name+" says that this node was downed and removed")
 }
 
-// State returns the gossiped state of a member, or nil before it is one. It never
-// changes, so two equal pointers are the same state. It is for simulations and tests;
-// use the [View] otherwise.
+// State returns the gossiped state, or nil before this node is a member. A state never changes, so
+// equal pointers mean equal states. It is for simulations and tests; other callers use the [View].
 func (m *Machine) State() *gossip.State {
 	if m.node.Phase != core.Joined {
 		return nil
@@ -419,8 +419,8 @@ func (m *Machine) Check() error {
 	return nil
 }
 
-// onLeave makes the member Leaving at once; the leader does the rest. A node that is
-// not a member yet has nothing to wait for.
+// onLeave makes the member Leaving at once; the leader does the rest. A node that is not a member
+// yet stops at once.
 func (m *Machine) onLeave() {
 	switch m.node.Phase {
 	case core.Idle, core.Searching, core.Asking:
@@ -434,7 +434,7 @@ func (m *Machine) onLeave() {
 	}
 }
 
-// runLeaving informs the leader that nothing is left to hand off.
+// runLeaving informs the leader that this node has nothing left to hand off.
 func (m *Machine) runLeaving() {
 	if r := m.node.Self(); r.Status == gossip.Leaving && m.exitReady && !r.ExitReady {
 		r.ExitReady = true
@@ -442,8 +442,8 @@ func (m *Machine) runLeaving() {
 	}
 }
 
-// Preform makes an idle machine a member of a preformed cluster, instead of [Start],
-// without events.
+// Preform makes an idle machine a member of a given cluster, without joining and without events. It
+// replaces [Start].
 func (m *Machine) Preform(now time.Time, g *gossip.State) {
 	if m.node.Phase != core.Idle {
 		invariant.Failf("preform a machine that has been started")
@@ -458,10 +458,10 @@ func (m *Machine) Preform(now time.Time, g *gossip.State) {
 	m.lease.RenewLease()
 }
 
-// onUndeliverable quarantines a member. It never comes back from unreachable, because it
-// would not know what it has missed. The mark travels with the gossiped state, so all
-// hold it unreachable, and the downing strategy decides about it. A member that learns
-// of its quarantine stops by itself, and another incarnation may join.
+// onUndeliverable quarantines a member that has lost messages. Such a member would not know what it
+// has missed, so it stays unreachable for good: the mark is part of the gossiped state, and the
+// downing strategy decides about the member. A member that learns of its own quarantine stops, and
+// another incarnation of it may join.
 func (m *Machine) onUndeliverable(node transport.Address) {
 	if m.node.Phase != core.Joined || node == m.node.Config.Self {
 		return

@@ -7,27 +7,27 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
 )
 
-// A Message travels between nodes on the control channel, which may lose, repeat and
-// reorder messages. [Encode] and [Decode] turn it into bytes and back.
+// A Message travels between nodes on the control channel, which may lose, repeat and reorder
+// messages. [Encode] and [Decode] convert messages to bytes and back.
 type Message = message.Message
 
-// ErrUnknown is the error of [Decode] for a message of a kind, or with a value, that
-// only a later release knows. It is skipped.
+// ErrUnknown is the error of [Decode] for a message whose kind, or one of whose values, only a
+// later release knows. The receiver skips the message.
 var ErrUnknown = message.ErrUnknown
 
 // Encode returns the bytes of a message.
 func Encode(m Message) ([]byte, error) { return message.Encode(m) }
 
-// Decode reads the bytes that Encode wrote. They may come from any process: a decoded
-// message is well formed, but its content need not be true.
+// Decode decodes the result of Encode. The bytes may come from any process: a decoded message is
+// well formed, but its content may be untrue.
 func Decode(b []byte) (Message, error) { return message.Decode(b) }
 
-// A Member is one node as the gossiped state describes it: its Address, Status, Roles,
-// age (UpNumber) and Meta, and for a Down member how it came to be downed and whether it
-// is Fenced.
+// A Member is one node in the gossiped state: its Address, Status, Roles, age (UpNumber) and Meta.
+// For a Down member it also says how the member was downed and whether it is Fenced.
 type Member = gossip.Member
 
-// A MemberView is a [Member], whether it is Reachable, and the Evidence against it.
+// A MemberView is a [Member] with Reachable, whether it can be reached, and the Evidence against
+// it.
 type MemberView = gossip.MemberView
 
 // A KeyValue is one entry of a member's Meta or Compat list.
@@ -36,8 +36,8 @@ type KeyValue = gossip.KeyValue
 // A Status is a stage in the life of a member. A later stage has a higher value.
 type Status = gossip.Status
 
-// The statuses. A member joins, is Up (WeaklyUp before that, if the view does not
-// converge), leaves, exits and is removed. Any but a removed one may become Down.
+// The statuses. A member joins, is Up, leaves, exits and is removed. If the view does not converge,
+// it is WeaklyUp before Up. Any member may become Down until it is removed.
 const (
 	NoStatus = gossip.NoStatus // not a member, or not yet
 	Joining  = gossip.Joining  // admitted; waits for the leader
@@ -49,8 +49,8 @@ const (
 	Removed  = gossip.Removed  // no longer a member; this incarnation cannot become one again
 )
 
-// Evidence is the reason why an observer cannot reach a member. A higher value is
-// stronger.
+// Evidence is the reason why an observer cannot reach a member. Stronger evidence has a higher
+// value.
 type Evidence = gossip.Evidence
 
 // The kinds of evidence.
@@ -61,78 +61,78 @@ const (
 	EvidenceGone   = gossip.EvidenceGone   // the observer's own server has lost it
 )
 
-// A Detection is the number of observers that make a member unreachable.
+// A Detection sets how many observers must miss a member until it counts as unreachable.
 type Detection = gossip.Detection
 
-// The kinds of detection.
+// The values of Detection.
 const (
 	DetectionManyEdges      = gossip.DetectionManyEdges      // more accusing observers than other ones
 	DetectionSingleObserver = gossip.DetectionSingleObserver // one observer that accuses, as in the Akka Cluster specification
 )
 
-// A Downing names the strategy by which unreachable members are judged.
+// A Downing names the strategy that decides which unreachable members are downed.
 type Downing = splitbrain.Downing
 
-// The strategies. All but the first two go by reachability alone: they are those of
-// Akka's split brain resolver, and do not ask the broker which members are gone.
+// The strategies. DowningBroker asks the broker which members are gone. All strategies after the
+// first two are those of Akka's split brain resolver and use reachability alone.
 const (
-	// DowningBroker at once downs a member that is gone, and any other
-	// unreachable member by keep-majority.
+	// DowningBroker downs a member that is gone at once, and other unreachable members by
+	// keep-majority.
 	DowningBroker = splitbrain.DowningBroker
 	// DowningManual leaves downing to an operator.
 	DowningManual = splitbrain.DowningManual
-	// DowningAuto lets the leader down every member that was unreachable for
-	// AutoDownAfter. It is not safe: in a partition every side goes on as a cluster of
-	// its own.
+	// DowningAuto lets the leader down every member that has been unreachable for AutoDownAfter. It
+	// is not safe: in a partition every side goes on as a cluster of its own.
 	DowningAuto = splitbrain.DowningAuto
 	// DowningStaticQuorum lets the side with at least QuorumSize members go on.
 	DowningStaticQuorum = splitbrain.DowningStaticQuorum
-	// DowningKeepMajority lets the side with more than half of the members go on, and of
-	// two halves the one with the oldest.
+	// DowningKeepMajority lets the side with more than half of the members go on. Of two equal
+	// halves, the half with the oldest member goes on.
 	DowningKeepMajority = splitbrain.DowningKeepMajority
-	// DowningKeepOldest lets the side with the oldest member go on, however small,
-	// unless the oldest is alone and KeepOldestAlone is not set.
+	// DowningKeepOldest lets the side with the oldest member go on, however small. But if the
+	// oldest is alone and KeepOldestAlone is not set, the other side goes on.
 	DowningKeepOldest = splitbrain.DowningKeepOldest
-	// DowningAll makes all members stop when any is unreachable.
+	// DowningAll makes all members stop if any member is unreachable.
 	DowningAll = splitbrain.DowningAll
-	// DowningLeaseMajority keeps the side that takes a lease in a common store. The driver must
-	// carry out [Output.TakeLease].
+	// DowningLeaseMajority lets the side that takes a lease in a common store go on. The driver
+	// must carry out [Output.TakeLease].
 	DowningLeaseMajority = splitbrain.DowningLeaseMajority
 )
 
-// Config are a machine's settings. Zero values mean the defaults; negative ones are
-// refused. Self must be set.
+// Config has a machine's settings. Zero values mean the defaults; negative values are refused. Self
+// must be set.
 type Config = core.Config
 
-// A RoleMinimum asks for a number of members with a role.
+// A RoleMinimum is the number of members with a role that must have joined before members become
+// Up.
 type RoleMinimum = core.RoleMinimum
 
-// A View is the cluster as one node sees it at one moment: its members by age and by
-// address, the leader, and whether the view has converged. It never changes.
+// A View is the cluster as one node sees it at one moment: its members by age and by address, the
+// leader, and whether the view has converged. A View never changes.
 type View = core.View
 
-// Output is the driver's work after a step: send messages, publish events, keep to the
-// lease, and call Step again at WakeAt.
+// Output has the driver's work after a step: send messages, publish events, obey the lease, and
+// call Step again at WakeAt.
 type Output = core.Output
 
 // An Envelope is a message to one node, or to all nodes of the cluster.
 type Envelope = core.Envelope
 
-// A LeaseRequest asks the driver to take the lease that decides splits, and to answer
+// A LeaseRequest asks the driver to take the lease that decides a network partition, and to answer
 // with [LeaseAnswer].
 type LeaseRequest = core.LeaseRequest
 
-// A Founding is the store's record of who founded the cluster.
+// A Founding is the store's record of the node that founded the cluster.
 type Founding = core.Founding
 
-// A FoundingRequest asks the driver to read or write that record, and to answer with
+// A FoundingRequest asks the driver to read or write the Founding record, and to answer with
 // [FoundingAnswer].
 type FoundingRequest = core.FoundingRequest
 
 // A Refusal is the reason why a message was not obeyed.
 type Refusal = core.Refusal
 
-// The refusals that drivers distinguish; [Refusals] returns all.
+// Refusals that drivers distinguish; [Refusals] returns all.
 const (
 	NotRefused       = core.NotRefused
 	RefusedMalformed = core.RefusedMalformed
@@ -164,8 +164,8 @@ type (
 	Shutdown       = core.Shutdown       // the node abandons the cluster
 )
 
-// An Event is a change of the view, in the order in which it was seen. A new subscriber
-// starts with the current [View].
+// An Event is a change of the view. Events come in the order in which this node saw the changes. A
+// new subscriber starts with the current [View].
 type Event = core.Event
 
 // Events about members.

@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// An Epoch numbers the homes of one shard: the term of the coordinator that
-// decided in the upper 32 bits, a counter in the lower ones. It travels on every
-// envelope, and the higher epoch wins wherever two claims meet. 0 is no epoch.
+// An Epoch numbers the homes of one shard. Its upper 32 bits are the term of the coordinator that
+// chose the home, its lower 32 bits a counter. Every envelope carries it, and of two homes that
+// claim a shard the one with the higher epoch is right. 0 means no epoch.
 type Epoch uint64
 
-// MakeEpoch puts an epoch together.
+// MakeEpoch returns the epoch with the given term and counter.
 func MakeEpoch(term, counter uint32) Epoch { return Epoch(term)<<32 | Epoch(counter) }
 
-// Term is the number of the coordinator's term that decided this epoch.
+// Term returns the term of the coordinator that chose the home.
 func (e Epoch) Term() uint32 { return uint32(e >> 32) }
 
-// Counter counts the decisions about the shard within the term, from 1.
+// Counter returns the number of the decision about the shard within the term, from 1.
 func (e Epoch) Counter() uint32 { return uint32(e) }
 
-// Next returns the lowest epoch above e that a coordinator of term may assign. It is 0 when there
-// is none: the term is older than e, or its counter is used up.
+// Next returns the lowest epoch above e that a coordinator of that term may assign. It returns 0 if
+// there is none: the term is below that of e, or the counter is used up.
 func (e Epoch) Next(term uint32) Epoch {
 	next := max(e+1, MakeEpoch(term, 1))
 	if next.Term() != term {
@@ -29,14 +29,13 @@ func (e Epoch) Next(term uint32) Epoch {
 	return next
 }
 
-// String is "term.counter".
+// String returns "term.counter".
 func (e Epoch) String() string { return fmt.Sprintf("%d.%d", e.Term(), e.Counter()) }
 
-// A Term is one coordinator's time in office. Without a store its number is the
-// coordinator's age number in the cluster (later oldest members are younger, so
-// it grows); with a store it is a counter raised by compare-and-set. Two
-// coordinators of one number, in two halves of a cluster, are ordered by
-// incarnation. The zero Term is before all others.
+// A Term is one coordinator's time in office. With a store its number is a counter raised by
+// compare-and-set. Without a store the number is the coordinator's age number in the cluster, which
+// grows because each later oldest member is younger. Coordinators with the same number, in two
+// halves of a split cluster, are ordered by incarnation. The zero Term is before all others.
 type Term struct {
 	Number      uint32
 	Incarnation uint64
@@ -50,11 +49,11 @@ func (t Term) Compare(u Term) int {
 	return cmp.Compare(t.Incarnation, u.Incarnation)
 }
 
-// String is the number, then the incarnation in hexadecimal: "3#00c0ffee00c0ffee".
+// String returns the number and the incarnation in hexadecimal: "3#00c0ffee00c0ffee".
 func (t Term) String() string { return fmt.Sprintf("%d#%016x", t.Number, t.Incarnation) }
 
-// A Version orders all tables of a cluster: by the coordinator's term, then by
-// the number of the change within it. The zero Version is that of the empty table.
+// A Version orders all tables of a cluster: by the coordinator's term, then by the number of the
+// change within that term. The empty table has the zero Version.
 type Version struct {
 	Term Term
 	Seq  uint64
@@ -68,5 +67,5 @@ func (v Version) Compare(w Version) int {
 	return cmp.Compare(v.Seq, w.Seq)
 }
 
-// String is the term and the number: "3#00c0ffee00c0ffee/17".
+// String returns the term and the number: "3#00c0ffee00c0ffee/17".
 func (v Version) String() string { return fmt.Sprintf("%v/%d", v.Term, v.Seq) }

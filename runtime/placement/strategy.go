@@ -10,21 +10,21 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Strategy decides where shards of a type go. It must be a pure function of
-// its arguments. Homes are the members that may be given shards of the type: Up,
-// reachable and hosting it, in order of address, never empty.
+// A Strategy chooses the homes of a type's shards. It must be a pure function of its arguments.
+// homes are the members that may get shards of the type: they are Up, reachable and host the type.
+// They are ordered by address, and there is at least one.
 type Strategy interface {
-	// Allocate returns the home for a shard without one, or with a leaving one. A zero address
-	// leaves the shard where it is, or without a home until something changes.
+	// Allocate returns a home for a shard that has none, or whose home is leaving. A zero address
+	// leaves the shard at its home, or without one until something changes.
 	Allocate(s ShardID, homes []Load) transport.Address
 	// Rebalance returns at most limit Movable shards of the type to move elsewhere.
 	Rebalance(kind string, homes []Load, limit int) []Transfer
-	// String names the strategy with its settings, as "least-shards(1)". Members announce
-	// their strategy to the coordinator by this name.
+	// String returns the strategy's name with its settings, such as "least-shards(1)". Members
+	// announce their strategy to the coordinator by this name.
 	String() string
 }
 
-// Load is the number of shards of one member, as it will be when all moves under way have ended.
+// Load is the number of shards that one member will have when all moves under way have ended.
 type Load struct {
 	Node    transport.Address
 	Shards  int      // of the type
@@ -38,8 +38,8 @@ type Transfer struct {
 	To    transport.Address
 }
 
-// ParseStrategy returns the strategy of this package with that name; "" is LeastShards{}. ok is
-// false for others.
+// ParseStrategy returns the strategy of this package with that name; "" means LeastShards{}. ok is
+// false if there is none.
 func ParseStrategy(name string) (s Strategy, ok bool) {
 	if name == "" {
 		return LeastShards{}, true
@@ -54,19 +54,19 @@ func ParseStrategy(name string) (s Strategy, ok bool) {
 	return nil, false
 }
 
-// LeastShards gives each shard to the member with the fewest of its type; the
-// fewest of all types, then the address, decide between equals.
+// LeastShards gives each shard to the member with the fewest shards of its type. Among equals it
+// takes the member with the fewest shards of all types, then the lowest address.
 type LeastShards struct {
-	// Threshold is the difference between the members with the most and the fewest
-	// shards of a type from which on, if it is greater, shards move. Default 1,
-	// which is the most even; minimum 1.
+	// Threshold is the largest difference, between the members with the most and the fewest shards
+	// of a type, at which no shard is moved. Default 1, which gives the most even distribution;
+	// minimum 1.
 	Threshold int
 }
 
 // String implements [Strategy].
 func (l LeastShards) String() string { return fmt.Sprintf("least-shards(%d)", max(l.Threshold, 1)) }
 
-// lighter orders loads, the best home first.
+// lighter orders loads, the best home for another shard first.
 func lighter(a, b Load) int {
 	return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(a.Total, b.Total), a.Node.Compare(b.Node))
 }
@@ -76,8 +76,8 @@ func (l LeastShards) Allocate(_ ShardID, homes []Load) transport.Address {
 	return slices.MinFunc(homes, lighter).Node
 }
 
-// Rebalance implements [Strategy]. It takes the lowest shards of the fullest
-// member, as long as that narrows the difference.
+// Rebalance implements [Strategy]. It moves the lowest shards of the member with the most, as long
+// as that member exceeds the one with the fewest by more than Threshold.
 func (l LeastShards) Rebalance(_ string, homes []Load, limit int) []Transfer {
 	homes = slices.Clone(homes)
 	var moves []Transfer
@@ -93,7 +93,7 @@ func (l LeastShards) Rebalance(_ string, homes []Load, limit int) []Transfer {
 	return moves
 }
 
-// transfer counts the first movable shard of from at to.
+// transfer updates homes for a move of the first movable shard from one member to another.
 func transfer(homes []Load, from, to Load) {
 	for i := range homes {
 		switch homes[i].Node {
@@ -107,10 +107,10 @@ func transfer(homes []Load, from, to Load) {
 }
 
 // ConsistentHash chooses each shard's member by a hash of the shard's number and the member's name.
-// So shards with equal numbers live together, of all types; a member returning under its name gets
-// the same shards; and a joining or leaving member moves only its own share, 1/n of all. It is less
-// even than LeastShards: with 256 shards on 3 members some have a fifth more than others. The
-// choice is rendezvous hashing (Thaler and Ravishankar, 1998).
+// So shards of all types with equal numbers have the same home; a member that returns under its
+// name gets the same shards; and a joining or leaving member moves only its own share, 1/n of all
+// shards. It is less even than LeastShards: with 256 shards on 3 members, some members have a fifth
+// more than others. It is rendezvous hashing (Thaler and Ravishankar, 1998).
 type ConsistentHash struct{}
 
 // String implements [Strategy].
@@ -123,13 +123,14 @@ func (ConsistentHash) Allocate(s ShardID, homes []Load) transport.Address {
 	}).Node
 }
 
-// weight is how much a shard wants to live at a member.
+// weight returns the hash of a shard's number and a member's name. The member with the highest
+// weight gets the shard.
 func weight(shard uint32, a transport.Address) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d@%s", shard, a.Name))
 }
 
-// Rebalance implements [Strategy]: each misplaced shard moves to its home, the lowest
-// shards first.
+// Rebalance implements [Strategy]. It moves misplaced shards to their homes, the lowest shards
+// first.
 func (c ConsistentHash) Rebalance(kind string, homes []Load, limit int) []Transfer {
 	var moves []Transfer
 	for _, h := range homes {

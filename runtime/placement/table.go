@@ -10,33 +10,33 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGone bounds the removed addresses that a table remembers. Askers hold calls to a
-// node that was just removed, so the latest are enough.
+// maxGone bounds the removed addresses that a table remembers. Callers hold calls only to nodes
+// that were just removed, so the latest addresses are enough.
 const maxGone = 64
 
-// A Table is one version of the list of all shards and their homes. It never changes, so
-// that it can be shared and read without a lock; [Table.Apply] makes the next one and
-// shares its unchanged parts. nil is the empty table.
+// A Table is one version of the list of all shards and their homes. It never changes, so it can be
+// shared and read without a lock. [Table.Apply] returns the next version, which shares the
+// unchanged parts. nil is the empty table.
 type Table struct {
 	version Version
 	kinds   map[string]*TypeTable
 	gone    []transport.Address // latest last
 }
 
-// A TypeTable is the part of a table that belongs to one entity type. nil has no entries.
+// A TypeTable is the part of a table for one entity type. nil has no entries.
 type TypeTable struct {
 	name   string
 	shards uint32
 	slots  []slot // slots[i] belongs to shard shards+i
 }
 
-// A slot without an epoch was never given to anybody.
+// A slot is the entry of one shard. Without an epoch, the shard has never had a home.
 type slot struct {
 	home  transport.Address
 	epoch Epoch
 }
 
-// Version tells which table this is.
+// Version returns the table's version.
 func (t *Table) Version() Version {
 	if t == nil {
 		return Version{}
@@ -44,7 +44,7 @@ func (t *Table) Version() Version {
 	return t.version
 }
 
-// Type is the part of one entity type; nil when the table knows nothing of it.
+// Type returns the part of one entity type, or nil if the table does not have the type.
 func (t *Table) Type(name string) *TypeTable {
 	if t == nil {
 		return nil
@@ -52,10 +52,10 @@ func (t *Table) Type(name string) *TypeTable {
 	return t.kinds[name]
 }
 
-// Lookup is the entry of one shard. ok is false when the table has none.
+// Lookup returns the entry of one shard. ok is false if the table has none.
 func (t *Table) Lookup(s ShardID) (e Entry, ok bool) { return t.Type(s.Kind).Lookup(s.Shard) }
 
-// Types are the names of the types in the table, sorted.
+// Types returns the names of the types in the table, sorted.
 func (t *Table) Types() []string {
 	if t == nil {
 		return nil
@@ -63,7 +63,7 @@ func (t *Table) Types() []string {
 	return slices.Sorted(maps.Keys(t.kinds))
 }
 
-// All are the entries in order of type and number.
+// All yields the entries, ordered by type and number.
 func (t *Table) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for _, name := range t.Types() {
@@ -76,7 +76,7 @@ func (t *Table) All() iter.Seq[Entry] {
 	}
 }
 
-// Len counts the entries.
+// Len returns the number of entries.
 func (t *Table) Len() int {
 	n := 0
 	for range t.All() {
@@ -85,9 +85,8 @@ func (t *Table) Len() int {
 	return n
 }
 
-// Gone are the latest addresses that were removed from the cluster while they
-// stood in a table or hosted shards, oldest first, at most 64. The caller must
-// not change them.
+// Gone returns the latest addresses, oldest first and at most 64, that were removed from the
+// cluster while a table named them or they hosted shards. The caller must not change the slice.
 func (t *Table) Gone() []transport.Address {
 	if t == nil {
 		return nil
@@ -95,10 +94,10 @@ func (t *Table) Gone() []transport.Address {
 	return t.gone
 }
 
-// Name is the type's name.
+// Name returns the type's name.
 func (k *TypeTable) Name() string { return k.name }
 
-// Shards is how many shards the type has; 0 for nil.
+// Shards returns the number of shards of the type, or 0 for nil.
 func (k *TypeTable) Shards() uint32 {
 	if k == nil {
 		return 0
@@ -106,7 +105,7 @@ func (k *TypeTable) Shards() uint32 {
 	return k.shards
 }
 
-// Lookup is the entry of the shard with that number. It costs one index.
+// Lookup returns the entry of the shard with that number. It costs one slice index.
 func (k *TypeTable) Lookup(shard uint32) (e Entry, ok bool) {
 	if k == nil || shard < k.shards || shard-k.shards >= uint32(len(k.slots)) {
 		return Entry{}, false
@@ -118,7 +117,7 @@ func (k *TypeTable) Lookup(shard uint32) (e Entry, ok bool) {
 	return Entry{ShardID{k.name, shard}, s.home, s.epoch}, true
 }
 
-// All are the type's entries in order of number.
+// All yields the type's entries, ordered by number.
 func (k *TypeTable) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		if k == nil {
@@ -132,8 +131,8 @@ func (k *TypeTable) All() iter.Seq[Entry] {
 	}
 }
 
-// A Diff leads from one table to a later one. With Full set it is the whole
-// table To, and From is not read.
+// A Diff is the difference from table From to the later table To. With Full set it is the whole
+// table To, and From is not used.
 type Diff struct {
 	From, To Version
 	Full     bool
@@ -141,17 +140,17 @@ type Diff struct {
 	Gone     []transport.Address // in addition to those of From
 }
 
-// Empty reports whether the two tables differ in nothing but their version.
+// Empty reports whether the two tables differ only in their versions.
 func (d Diff) Empty() bool { return !d.Full && len(d.Entries) == 0 && len(d.Gone) == 0 }
 
-// Full is the whole table as a Diff.
+// Full returns the whole table as a Diff.
 func (t *Table) Full() Diff {
 	return Diff{To: t.Version(), Full: true, Entries: slices.Collect(t.All()), Gone: slices.Clone(t.Gone())}
 }
 
-// Diff returns the difference from t to a later table of the same term. Tables of
-// different terms have nothing in common that could be relied on: the result is
-// full then, and so it is where an entry of t is missing in to.
+// Diff returns the difference from t to a later table. The result is a full table if the terms
+// differ, because tables of different terms need not have entries in common, or if an entry of t is
+// missing in to.
 func (t *Table) Diff(to *Table) Diff {
 	if t.Version().Term != to.Version().Term {
 		return to.Full()
@@ -181,7 +180,7 @@ func (t *Table) Diff(to *Table) Diff {
 	return d
 }
 
-// within reports whether every entry of k has one in other.
+// within reports whether other has an entry for every entry of k.
 func (k *TypeTable) within(other *TypeTable) bool {
 	if k == other {
 		return true
@@ -197,14 +196,14 @@ func (k *TypeTable) within(other *TypeTable) bool {
 	return true
 }
 
-// errGap is the error of a difference that starts at another table than the reader's.
+// errGap means that a difference does not start at the reader's version of the table.
 var errGap = errors.New("a difference is missing")
 
-// Apply makes the table that d leads to. It fails, and t stays right, when d does not
-// start at t's version, does not lead forward, or holds an impossible entry.
+// Apply returns the table to which d leads. It fails, and leaves t unchanged, if d does not start
+// at t's version, does not lead to a later one, or has an invalid entry.
 func (t *Table) Apply(d Diff) (*Table, error) {
 	if !d.Full && d.From != t.Version() {
-		return nil, fmt.Errorf("apply table: %w: it starts at %v, have %v (request the table anew)", errGap, d.From, t.Version())
+		return nil, fmt.Errorf("apply table: %w: it starts at %v, have %v (request the whole table)", errGap, d.From, t.Version())
 	}
 	if d.To.Compare(t.Version()) <= 0 {
 		return nil, fmt.Errorf("apply table %v: not later than %v", d.To, t.Version())
@@ -227,7 +226,8 @@ func (t *Table) Apply(d Diff) (*Table, error) {
 	return next, nil
 }
 
-// put sets one entry, copying the type's slots before the first change.
+// put sets one entry. It copies the type's slots before their first change, and notes that in
+// fresh.
 func (t *Table) put(e Entry, fresh map[string]bool) error {
 	if err := e.check(); err != nil {
 		return err

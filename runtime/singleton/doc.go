@@ -1,12 +1,11 @@
 // Package singleton keeps one instance of a service on the oldest member of a cluster, as pure
-// cores: the cluster singleton of Akka. The shard coordinator runs on it, and so do users'
+// state machines: the cluster singleton of Akka. It runs the shard coordinator and users'
 // singletons.
 //
 // # The manager
 //
-// Every node that may run the instance has a [Manager]. The instance belongs to the oldest
-// member that is Up or Leaving (with the role, if there is one). A member that becomes Exiting
-// hands off:
+// Every node that may run the instance has a [Manager]. The instance belongs to the oldest member
+// that is Up or Leaving (with the role, if there is one). A member that becomes Exiting hands off:
 //
 //	old: Oldest --Exiting--> WasOldest --HandOverToMe--> HandingOver --stopped--> End
 //	new: Younger --oldest--> BecomingOldest --HandOverDone or removed--> Oldest
@@ -14,58 +13,58 @@
 //	old → new  TakeOverFromMe      until HandOverToMe comes
 //	new → old  HandOverToMe        until HandOverDone comes, or old is removed
 //	old → new  HandOverInProgress  the instance is stopping
-//	old → new  HandOverDone        it has stopped, and never starts again there
+//	old → new  HandOverDone        the instance has stopped, and never starts again at old
 //
-// Users' singletons hand off at Leaving already ([Config].HandoffAt), like shards: a member
-// exits only when it has nothing left to give. The coordinator stays until Exiting, because it
-// has to empty the leaving member; its terms allow that an exiting member is removed before it
-// has stopped.
+// Users' singletons hand off at Leaving already ([Config].HandoffAt), like shards: a member exits
+// only when it has nothing left to give. The coordinator stays until Exiting, because it has to
+// move shards away from the leaving member. That member may be removed before its coordinator has
+// stopped: the coordinators' terms are ordered.
 //
-// A member that leaves while it becomes the oldest may already have been handed the state. It
-// says HandOverDone only when the older members have said it, or are removed. State that has come
-// goes on to the next oldest as from any oldest, but no instance begins in between:
+// A member that leaves while it becomes the oldest may already have received the state. It passes
+// the state on to the next oldest without starting an instance, and sends HandOverDone only when
+// all older members have sent it or are removed:
 //
 //	BecomingOldest --Leaving--> Relaying --HandOverToMe--> HandingOver --sent--> End
 //
 // A leaving member keeps its instance while another one is Up or joining. When there is none
-// ([Manager.Alone]), the driver sends Quit, and volatile state ends.
+// ([Manager.Alone]), the driver sends Quit, the instance stops, and volatile state is lost.
 //
-// A manager starts the instance only when every member that is older than itself has said
-// HandOverDone or is removed from the view, since RemovalMargin if one is set. It asks all of them,
-// because any of them may have been the oldest in between. So it acts only on the latest view, and
-// finishes one change of the oldest before it looks at the next. It also asks Down members, and
-// waits for them: only their answer, or their removal after convergence and fencing, proves that
-// they stopped.
+// A manager starts the instance only when every older member has sent HandOverDone, or has been
+// removed from the view for RemovalMargin. It asks all older members, because any of them may have
+// been the oldest in between. It acts only on the latest view, and finishes one change of the
+// oldest before it begins the next. It also asks Down members and waits for them: only their
+// answer, or their removal after convergence and fencing, proves that they stopped.
 //
-// HandOverToMe is sent only to members that the sender saw leaving or Down. Its receiver obeys once
-// its own view shows it leaving, which is final, and never starts an instance afterwards. Before
-// that it does not answer: the sender may belong to the other half of a split cluster, and have
-// downed it there, and that half may be the losing one. Nor does it obey a sender that it sees as
-// Down, or not at all.
+// HandOverToMe is sent only to members that the sender saw leaving or Down. The receiver obeys once
+// its own view shows the receiver leaving, which is final, and never starts an instance afterwards.
+// Before that it does not answer: the sender may be in the other half of a split cluster, which
+// downed the receiver but may itself lose. For the same reason the receiver does not obey a sender
+// that is Down or missing in its view.
 //
 // An instance that stops by itself is started again after a doubling pause. (The coordinator is the
 // exception: package coordinator says why its driver ends the node instead.)
 //
 // # The lease
 //
-// With [Config].Lease the instance runs only under a lease, so there is one even if two halves of a
-// cluster each believe to be the whole:
+// With [Config].Lease the instance runs only under a lease, so there is at most one even if each
+// half of a split cluster believes that it is the whole cluster:
 //
 //	alone --AcquireLease--> AcquiringLease --LeaseAcquired--> Oldest
 //	Oldest --LeaseLost--> LosingLease --stopped--> AcquiringLease
 //	HandingOver --stopped--> ReleaseLease --LeaseReleased--> HandOverDone, End
 //
-// The lease is given back only when the instance has stopped, and HandOverDone is sent after
-// that. The lease of a node that crashes lasts until it ends by itself.
+// The lease is given back only when the instance has stopped, and HandOverDone is sent after that.
+// After a crash of the node, its lease lasts until it expires.
 //
 // # The proxy
 //
 // Every calling process has a [Proxy] to find the singleton:
 //
 //	proxy → oldest  Identify    every Interval while the instance is not found
-//	oldest → proxy  Identity    it runs here under this epoch, or the reason why it does not
+//	oldest → proxy  Identity    the instance runs here with this epoch, or why it does not
 //	oldest → all    Identity    unasked, when an instance begins
 //
-// A client asks a member, its guide. The guide's own proxy searches for both, and the guide also
-// reports changes. Calls wait in package stream, within a bound; the oldest is dropped first.
+// A client asks a member, its guide. The guide's own proxy then searches for the client too, and
+// the guide reports changes to the client. Waiting calls are kept by package stream, within a
+// bound; beyond it the oldest call is dropped.
 package singleton

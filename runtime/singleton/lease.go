@@ -2,7 +2,7 @@ package singleton
 
 import "time"
 
-// leaseState is the manager's knowledge of its lease.
+// leaseState is what the manager knows about its lease.
 type leaseState struct {
 	held      bool      // LeaseAcquired came, and neither LeaseLost nor ReleaseLease followed
 	asking    bool      // AcquireLease went out and was not answered
@@ -10,9 +10,9 @@ type leaseState struct {
 	askAt     time.Time // no AcquireLease before
 }
 
-// onLease handles the outcome of a request about the lease. The lease is held from before
-// the instance starts until after it has stopped: it is released when the instance has
-// ended, and if it is lost before, the instance is stopped.
+// onLease handles the result of a lease request, or the loss of the lease. The manager holds the
+// lease from before the instance starts until after the instance has stopped. If the lease is lost
+// earlier, the manager stops the instance.
 func (m *Manager) onLease(in Input) {
 	l := &m.lease
 	switch in := in.(type) {
@@ -48,12 +48,12 @@ func (m *Manager) onLease(in Input) {
 	}
 }
 
-// maxLeaseRest bounds how long the manager waits before it asks again for a lease that
-// another node holds, because the holder may release it early.
+// maxLeaseRest bounds the pause before the manager asks again for a lease that another node holds.
+// It is short because the holder may release the lease early.
 const maxLeaseRest = 2 * time.Second
 
-// askLease asks for the lease when it is due. It waits while an earlier lease is still
-// being released, so that the two requests cannot cross.
+// askLease asks for the lease when a request is due. It waits while an earlier lease is being
+// released, so that the two requests cannot overtake each other.
 func (m *Manager) askLease() {
 	l := &m.lease
 	if m.state != AcquiringLease || l.held || l.asking || l.releasing || m.now.Before(l.askAt) {
@@ -63,7 +63,7 @@ func (m *Manager) askLease() {
 	m.out.AcquireLease = true
 }
 
-// releaseLease releases the lease. It reports false if there is none.
+// releaseLease releases the lease. It reports false if the manager has none.
 func (m *Manager) releaseLease() bool {
 	if !m.lease.held {
 		return false

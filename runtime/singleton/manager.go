@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Manager decides on one node whether the singleton's instance runs there. It
-// is a pure machine, not safe for concurrent use.
+// A Manager decides on one node whether the singleton's instance runs on that node. It is a pure
+// machine, not safe for concurrent use.
 type Manager struct {
 	config   Config
 	now      time.Time
@@ -45,7 +45,7 @@ type Manager struct {
 	why       string // the reason why the instance does not run
 }
 
-// An older is an older member, with the time at which it disappeared.
+// An older is a member older than this node, with the time at which it was removed.
 type older struct {
 	removed time.Time // zero: it is in the view
 }
@@ -65,23 +65,23 @@ func New(c Config) (*Manager, error) {
 // State returns the manager's state.
 func (m *Manager) State() State { return m.state }
 
-// Oldest returns the oldest Up or Leaving member, where the instance runs or soon will; zero if
-// there is none. With HandoffAt Leaving it is the oldest that is Up.
+// Oldest returns the oldest Up or Leaving member, where the instance runs or soon will, or zero if
+// there is none. With HandoffAt Leaving it returns the oldest Up member.
 func (m *Manager) Oldest() transport.Address { return m.oldest }
 
-// Alone reports whether no other member can take the instance, now or when it comes Up.
+// Alone reports whether no other member can take the instance, now or once that member is Up.
 func (m *Manager) Alone() bool { return !m.heirs && m.oldest.IsZero() }
 
 // Running reports whether the instance runs here, or is being started or stopped.
 func (m *Manager) Running() bool { return m.running }
 
-// Holds reports whether this node still has a part of the instance: it runs, pauses or
-// stops, its lease is being released, or this node relays its state.
+// Holds reports whether this node still has to do with the instance: the instance runs, pauses or
+// stops here, its lease is being released, or this node relays its state.
 func (m *Manager) Holds() bool {
 	return m.state == Oldest || m.state == LosingLease || m.state == WasOldest || m.state == Relaying || m.state == HandingOver
 }
 
-// Why returns the reason why the instance does not run here, as text, or "" if it does.
+// Why returns the reason why the instance does not run here, as text, or "" if it runs.
 func (m *Manager) Why() string {
 	switch m.state {
 	case BecomingOldest:
@@ -104,7 +104,7 @@ func (m *Manager) Why() string {
 	return fmt.Sprintf("%s is %v", m.config.Self.Name, m.state)
 }
 
-// Step takes one input and returns the resulting actions. Time never goes back.
+// Step handles one input and returns the resulting actions. now must not go back.
 func (m *Manager) Step(now time.Time, in Input) Output {
 	m.now, m.out = now, Output{}
 	switch in := in.(type) {
@@ -144,9 +144,9 @@ func (m *Manager) Step(now time.Time, in Input) Output {
 //
 //  1. the instance runs in Oldest, WasOldest, LosingLease and HandingOver only,
 //     and in WasOldest always; in Relaying, running means that its state is kept;
-//  2. in Oldest it runs, or a restart is set;
-//  3. in Oldest no older member is left that may run it;
-//  4. in LosingLease StopInstance has gone out and was not answered;
+//  2. in Oldest the instance runs, or a restart is scheduled;
+//  3. in Oldest no older member is left that may run the instance;
+//  4. in LosingLease StopInstance was sent and not yet answered;
 //  5. with Config.Lease the instance runs in Oldest and WasOldest only while the
 //     lease is held, and the lease is not given back before it has stopped.
 func (m *Manager) Check() error {
@@ -157,7 +157,7 @@ func (m *Manager) Check() error {
 	case m.state == Oldest && m.running == !m.restart.IsZero():
 		return fmt.Errorf("invariant 2: running is %v, restart at %v", m.running, m.restart)
 	case m.state == Oldest && len(m.order) > 0:
-		return fmt.Errorf("invariant 3: %v may run it too", m.order)
+		return fmt.Errorf("invariant 3: %v may also run the instance", m.order)
 	case m.state == LosingLease && !m.stopping:
 		return fmt.Errorf("invariant 4: nothing is stopping")
 	case m.config.Lease && !held && (m.state == Oldest || m.state == WasOldest):
@@ -215,7 +215,7 @@ func (m *Manager) wakeAt() time.Time {
 	return at
 }
 
-// onView handles a new view: it determines the oldest member, and the older members
+// onView handles a new view of the cluster: it determines the oldest member, and the older members
 // that may still run the instance.
 func (m *Manager) onView(v View) {
 	m.seen = true
@@ -230,9 +230,9 @@ func (m *Manager) onView(v View) {
 	m.trackOlder(v)
 }
 
-// trackOlder records older members of any status: the instance may run on each of them,
-// because each may have been the oldest once. A member is dropped only when it is
-// removed or has confirmed that it runs nothing.
+// trackOlder records the members older than this node, whatever their status: each may have been
+// the oldest once and may still run the instance. A member is dropped only when it is removed or
+// has confirmed that it runs no instance.
 func (m *Manager) trackOlder(v View) {
 	self := m.view[m.config.Self] // until it is Up, its UpNumber is 0 and nobody is older
 	for _, o := range v.Members {
@@ -267,9 +267,9 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving reports whether this node must give the instance away; gone, whether it is no longer a
-// member, so no node will ask for the instance; and last, whether it must stop the instance even if
-// no node can take it.
+// leaving returns three facts about this node. leaving: it must give the instance away. gone: it is
+// not a member any more, so no node will ask for the instance. last: it must stop the instance even
+// if no node can take it.
 func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
 	if !ok || self.Status == membership.Down {
@@ -278,8 +278,8 @@ func (m *Manager) leaving() (leaving, gone, last bool) {
 	return self.Status >= m.config.HandoffAt, false, self.Status == membership.Exiting || m.quit
 }
 
-// advance makes the changes of state that views and time bring. It uses only the latest view, and
-// does not leave a state waiting for an answer, so there is one change of the oldest at a time.
+// advance makes the changes of state that follow from the latest view and the time. It does not
+// leave a state that waits for an answer, so changes of the oldest are handled one at a time.
 func (m *Manager) advance() {
 	if !m.seen {
 		return
@@ -334,8 +334,8 @@ func (m *Manager) advance() {
 	}
 }
 
-// advanceRelaying takes in what older members have handed over, and passes it on to a member that
-// asks for it.
+// advanceRelaying, in state Relaying, collects the state that older members have handed over, and
+// passes it on to a member that asks for it.
 func (m *Manager) advanceRelaying(gone, last bool) {
 	hopeless := gone || last && m.oldest.IsZero()
 	if !m.running {
@@ -361,8 +361,8 @@ func (m *Manager) advanceRelaying(gone, last bool) {
 	}
 }
 
-// asker returns a member that asked for the instance and can take it, preferably the oldest; zero
-// if there is none.
+// asker returns a member that asked for the instance and can take it, preferably the oldest, or
+// zero if there is none.
 func (m *Manager) asker() (to transport.Address) {
 	for _, a := range m.askers {
 		if o, known := m.view[a]; known && o.Status != membership.Down && (to.IsZero() || a == m.oldest) {
@@ -396,7 +396,7 @@ func (m *Manager) becomeOldest() {
 	m.become(BecomingOldest, m.order[0], "older members are left")
 }
 
-// proceed starts the instance, or asks for its lease first.
+// proceed starts the instance, or first asks for its lease if Config.Lease is set.
 func (m *Manager) proceed(why string) {
 	if !m.config.Lease {
 		m.start(why)
@@ -421,13 +421,14 @@ func (m *Manager) launch() {
 	m.restart = time.Time{}
 }
 
-// stop begins to hand off to a member; if to is zero, to none.
+// stop begins the handoff to a member. A zero address means that no member takes the instance.
 func (m *Manager) stop(to transport.Address, why string) {
 	m.become(HandingOver, to, why)
 	m.halt(to)
 }
 
-// halt has the instance stopped, even if it pauses, because calls wait for it.
+// halt requests that the instance stops. It does so even if the instance pauses before a restart,
+// because calls wait for it.
 func (m *Manager) halt(to transport.Address) {
 	m.stopping = true
 	m.out.StopInstance = true
@@ -438,8 +439,8 @@ func (m *Manager) halt(to transport.Address) {
 	m.successor = m.out.Successor
 }
 
-// onStopped informs the asking nodes, or plans a restart: an instance's own end must not leave the
-// cluster without one.
+// onStopped handles the end of the instance: it answers the nodes that ask for the instance, or
+// schedules a restart, because an instance that ended by itself must be replaced.
 func (m *Manager) onStopped(in InstanceStopped) {
 	if m.stopping {
 		m.running, m.stopping = false, false
@@ -471,7 +472,7 @@ func (m *Manager) onStopped(in InstanceStopped) {
 	m.event(transport.Address{}, "the instance stopped by itself")
 }
 
-// end confirms that no instance runs here and none will be started.
+// end sends the confirmation that no instance runs here and none will be started.
 func (m *Manager) end(why string) {
 	for _, a := range m.askers {
 		m.send(a, HandOverDone)
@@ -510,11 +511,11 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 	}
 }
 
-// onHandOverToMe hands off once this node's own view shows it leaving, which is final: after
-// HandOverDone it never starts an instance again. Until then it ignores the message, and the sender
-// asks again. The sender may have seen this node Down in the other half of a split cluster,
-// possibly the losing one. For the same reason it ignores a sender that it sees as Down, or does
-// not know.
+// onHandOverToMe hands off if this node's own view shows this node leaving. That status is final,
+// so after HandOverDone the node never starts an instance. Otherwise it ignores the message, and
+// the sender sends it again: the sender may have seen this node Down in the other half of a split
+// cluster, possibly the losing half. For the same reason it ignores a sender that is Down or
+// unknown in its own view.
 func (m *Manager) onHandOverToMe(from transport.Address) {
 	if m.state == End {
 		m.send(from, HandOverDone)
@@ -536,7 +537,7 @@ func (m *Manager) onHandOverToMe(from transport.Address) {
 // asks reports whether this node asks older members for the instance.
 func (m *Manager) asks() bool { return m.state == BecomingOldest || m.state == Relaying }
 
-// retry sends unanswered messages again, when they are due.
+// retry sends unanswered messages again when they are due.
 func (m *Manager) retry() {
 	if m.now.Before(m.retryAt) {
 		return
@@ -560,8 +561,8 @@ func (m *Manager) retry() {
 	m.retryAt = m.now.Add(m.config.HandoffRetry)
 }
 
-// count counts unanswered messages, and reports once that a member has not answered for
-// long.
+// count counts the unanswered messages to a member, and reports once when there are more than
+// MaxHandoffRetries.
 func (m *Manager) count(peer transport.Address) {
 	m.retries++
 	if m.retries == m.config.MaxHandoffRetries+1 {

@@ -11,18 +11,17 @@ import (
 )
 
 // A Message is sent between two managers of one singleton, between a proxy and a manager, or
-// between a client and the member that guides it. The control channel may lose, repeat and reorder it.
+// between a client and its guide. The control channel may lose, repeat and reorder messages.
 type Message struct {
 	Name string // of the singleton
 	Type MessageType
-	// Handed, in HandOverDone, announces that the state and the waiting calls
-	// follow.
+	// Handed, in HandOverDone, announces that the instance's state and its waiting calls follow.
 	Handed bool
-	// ID, in Identify, is repeated in the Identity that answers it. It is 0 in an
-	// unsolicited Identity.
+	// ID, in Identify, is repeated in the answering Identity. It is 0 in an Identity that answers
+	// no question.
 	ID uint64
-	// Instance and Epoch, in Identity, say where the instance runs. If Instance is
-	// zero, it runs nowhere yet, for the given Reason.
+	// Instance and Epoch, in Identity, name the node where the instance runs, and its epoch. A zero
+	// Instance means that it runs on no node yet, for the given Reason.
 	Instance transport.Address
 	Epoch    placement.Epoch
 	Reason   string
@@ -31,24 +30,23 @@ type Message struct {
 // A MessageType is the kind of a [Message].
 type MessageType uint8
 
-// The messages of the handoff and of the search, as in Akka's cluster
-// singleton.
+// The messages of the handoff and of the search for the instance, as in Akka's cluster singleton.
 const (
-	// HandOverToMe is sent by the oldest now, to ask an older, leaving member whether it has
-	// stopped its instance. It is sent again until HandOverDone comes or the receiver is removed.
+	// HandOverToMe is sent by the new oldest member to ask an older, leaving member whether that
+	// member has stopped its instance. It is repeated until HandOverDone comes or the receiver is
+	// removed.
 	HandOverToMe MessageType = iota + 1
-	// HandOverInProgress means that the receiver of HandOverToMe is stopping its
-	// instance.
+	// HandOverInProgress means that its sender got HandOverToMe and is stopping the instance.
 	HandOverInProgress
 	// HandOverDone means that the sender runs no instance and will never start one.
 	HandOverDone
-	// TakeOverFromMe means that the sender runs the instance and has to give it up.
-	// The receiver is the oldest in the sender's view and should ask for it.
+	// TakeOverFromMe means that the sender runs the instance and has to give it up. The receiver,
+	// which is the oldest in the sender's view, should ask for the instance.
 	TakeOverFromMe
 	// Identify means that the sender has calls for the instance and asks whether it
 	// runs at the receiver.
 	Identify
-	// Identity says where the instance runs, or why it does not run.
+	// Identity names the node where the instance runs, or the reason why it does not run.
 	Identity
 )
 
@@ -90,7 +88,7 @@ func (m Message) check() error {
 	return transport.CheckName("node", m.Instance.Name)
 }
 
-// format is the version of the encoding, which every message names.
+// format is the version of the encoding; every message carries it.
 const format = 1
 
 // Bounds of fields on the wire.
@@ -114,7 +112,7 @@ func Encode(m Message) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads what Encode wrote. Other bytes give an error and never a panic.
+// Decode decodes the result of Encode. For other bytes it returns an error and never panics.
 func Decode(b []byte) (Message, error) {
 	var w wire.SingletonMessage
 	if err := proto.Unmarshal(b, &w); err != nil {

@@ -19,44 +19,42 @@ var (
 	ErrNotSingleton = errors.New("not a singleton's turn")
 )
 
-// Options configure a user's singleton, with shard.Singleton. The zero value of each field is
-// its default. Members may differ, except in Lease.
+// Options configure a user's singleton, with shard.Singleton. The zero value of each field is its
+// default. Members may differ, except in Lease.
 //
-// To limit a singleton to members with a role, use shard.HostRole.
+// To restrict a singleton to members with a role, use shard.HostRole.
 type Options struct {
-	// Lease guards the instance by a lease in Config.Store: it runs only while its node
-	// holds the lease, which is given back when the instance has stopped. So there is at most one
-	// instance even if the cluster splits and both halves go on. While the store
-	// cannot be reached, there is none. Default false: downing and fencing alone keep the
-	// instance unique.
+	// Lease makes the instance run only while its node holds a lease in Config.Store. The lease is
+	// released when the instance has stopped. So there is at most one instance even if the cluster
+	// splits and both halves go on, and no instance while the store cannot be reached. Default
+	// false: the instance is unique by downing and fencing alone.
 	Lease bool
 	// LeaseTTL is the time after which a crashed node's lease ends. Default 20s, minimum 100ms; the
-	// store may ask for more. If the lease cannot be renewed, the instance is told to stop a tenth
-	// of this time before the lease ends.
+	// store may require more. If the lease cannot be renewed, the instance is stopped a tenth of
+	// this time before the lease ends.
 	LeaseTTL time.Duration
 	// LeaseRetry is the time between two attempts to get the lease. Default 1s
 	// (Akka's is 5s), minimum 10ms.
 	LeaseRetry time.Duration
-	// HandoffRetry is the interval of messages to a former oldest member that has not confirmed its
-	// instance's end. Default 200ms (Akka's is 1s), minimum 10ms.
+	// HandoffRetry is the interval of messages to a former oldest member that has not confirmed the
+	// end of its instance. Default 200ms (Akka's is 1s), minimum 10ms.
 	HandoffRetry time.Duration
-	// MaxHandoffRetries is the number of such messages before the log warns about a stuck handoff.
-	// The handoff is still waited for, because without the other side's confirmation or removal a
+	// MaxHandoffRetries is the number of such messages after which a stuck handoff is logged as a
+	// warning. The node goes on waiting, because without that member's confirmation or removal a
 	// second instance might run. Default 15, as in Akka, whose manager restarts then; minimum 1.
 	MaxHandoffRetries int
 	// RemovalMargin is how long the next instance waits after the removal of a former oldest member
-	// that never confirmed its instance's end. Default 0, because a member is removed only when it
-	// can run no more turns. Raise it where tasks may outlast their contexts. It must not be below
-	// 0.
+	// that never confirmed the end of its instance. Default 0, because a member is removed only
+	// when it can run no more turns; minimum 0. Raise it if tasks may outlast their contexts.
 	RemovalMargin time.Duration
-	// RestartBackoff is the pause before an instance that died is started again. It
-	// doubles with each death up to MaxRestartBackoff, and starts over after an instance
-	// has lived for StableAfter. Defaults 100ms, 10s and 30s; none below 0, and
-	// MaxRestartBackoff not below RestartBackoff.
+	// RestartBackoff is the pause before an instance that died is started again. It doubles with
+	// each death, up to MaxRestartBackoff, and is back at RestartBackoff after an instance has
+	// lived for StableAfter. Defaults 100ms, 10s and 30s. None may be below 0, nor
+	// MaxRestartBackoff below RestartBackoff.
 	RestartBackoff, MaxRestartBackoff, StableAfter time.Duration
 }
 
-// WithDefaults returns the options with the defaults in place of zero values.
+// WithDefaults returns the options with zero values replaced by the defaults.
 func (o Options) WithDefaults() Options {
 	if o.MaxHandoffRetries == 0 {
 		o.MaxHandoffRetries = 15
@@ -102,18 +100,18 @@ func (o Options) Validate() error {
 // minRetry is the least time between two messages or attempts.
 const minRetry = 10 * time.Millisecond
 
-// Config are a manager's settings. Name and Self must be set; other zero values mean
-// the defaults.
+// Config has a manager's settings. Name and Self must be set; zero values of other fields mean the
+// defaults.
 type Config struct {
 	Name string            // of the singleton, the same on all nodes; 1 to 256 bytes
 	Self transport.Address // the node that the manager runs on
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
-	// HandoffAt is the status from which a member gives the instance away: Exiting, as in Akka, or
-	// Leaving, to give it away before the member may exit. Default Exiting. An exiting member is
-	// removed as soon as all have seen it, whether or not its instance has stopped. Use Exiting
-	// only for instances that may overlap with their successor for a moment, such as coordinators,
-	// with their ordered terms, or instances with a lease.
+	// HandoffAt is the status at which a member gives the instance away: Exiting, as in Akka, or
+	// Leaving, so that the member does not exit before. Default Exiting. An exiting member is
+	// removed as soon as all members have seen it exiting, even if its instance still runs. So use
+	// Exiting only for instances that may overlap with their successor for a moment: coordinators,
+	// whose terms are ordered, or instances with a lease.
 	HandoffAt membership.Status
 	Options
 }

@@ -17,8 +17,8 @@ type ProxyConfig struct {
 	Role string
 	// HandoffAt is as in [Config].
 	HandoffAt membership.Status
-	// Interval is the time between two Identify messages while no answer has an
-	// instance. Default 100ms (Akka's is 1s).
+	// Interval is the time between two Identify messages while the instance is not found. Default
+	// 100ms (Akka's is 1s).
 	Interval time.Duration
 }
 
@@ -26,14 +26,14 @@ type ProxyConfig struct {
 // [Lost] or [Tick].
 type ProxyInput interface{ proxyInput() }
 
-// Guide is the member to ask, for a process that is not a member and so has no view.
-// The zero value means that none is known.
+// Guide names the member to ask, for a client, which has no view of its own. A zero Member means
+// that none is known.
 type Guide struct{ Member transport.Address }
 
 // Want means that a call waits because the instance's node is unknown.
 type Want struct{}
 
-// Lost reports that a process is gone, and with it any instance there.
+// Lost reports that a process has ended, and with it an instance that ran there.
 type Lost struct{ Node transport.Address }
 
 func (View) proxyInput()    {}
@@ -43,10 +43,10 @@ func (Want) proxyInput()    {}
 func (Lost) proxyInput()    {}
 func (Tick) proxyInput()    {}
 
-// ProxyOutput has the actions to be taken.
+// ProxyOutput has the actions that the driver must take.
 type ProxyOutput struct {
 	Send []Envelope
-	// Found is the node of the instance. Waiting calls go to it.
+	// Found is the node where the instance runs. The driver sends waiting calls to it.
 	Found  *Placement
 	WakeAt time.Time // of the next Step if nothing happens before; zero means none
 }
@@ -57,15 +57,15 @@ type Placement struct {
 	Epoch placement.Epoch
 }
 
-// A Proxy finds the instance of a singleton for the callers at one process: it asks the
-// oldest member again and again until it answers that the instance runs there, and
-// begins anew whenever the oldest changes, the instance's node is lost, or a call finds
-// no instance where it was. It is a pure machine, not safe for concurrent use. Calls
-// that wait are kept by package stream.
+// A Proxy finds the instance of a singleton for the callers in one process. It asks the oldest
+// member again and again until that member answers that the instance runs there. It searches again
+// when the oldest member changes, when the instance's node is lost, or when a call finds no
+// instance there. It is a pure machine, not safe for concurrent use. Package stream keeps the
+// waiting calls.
 //
-// A change of the oldest does not make the calls wait: until another one is found they
-// go to the former instance, which forwards them. Akka's proxy holds them at once,
-// because its manager does not forward.
+// When the oldest member changes, calls do not wait: until the new instance is found, they go to
+// the former one, which forwards them. Akka's proxy holds calls at once, because its manager does
+// not forward.
 type Proxy struct {
 	config ProxyConfig
 	now    time.Time
@@ -80,7 +80,7 @@ type Proxy struct {
 	why    string
 }
 
-// NewProxy returns a proxy that knows nobody.
+// NewProxy returns a proxy that knows no member yet.
 func NewProxy(c ProxyConfig) (*Proxy, error) {
 	if c.Name == "" || c.Interval < 0 {
 		return nil, fmt.Errorf("configure proxy of singleton %q: Name must be set and Interval not negative", c.Name)
@@ -94,11 +94,11 @@ func NewProxy(c ProxyConfig) (*Proxy, error) {
 	return &Proxy{config: c}, nil
 }
 
-// Found returns the node where the instance was last found; zero while it is searched
-// for and nothing is known.
+// Found returns the node where the instance was last found, or zero while the proxy searches and
+// knows none.
 func (p *Proxy) Found() Placement { return p.found }
 
-// Why returns the reason why the instance was not found, as text, or "" if it was.
+// Why returns the reason why the instance was not found, as text, or "" if it was found.
 func (p *Proxy) Why() string {
 	switch {
 	case !p.asking:
@@ -111,7 +111,7 @@ func (p *Proxy) Why() string {
 	return p.why
 }
 
-// Step takes one input and returns the resulting actions. Time never goes back.
+// Step handles one input and returns the resulting actions. now must not go back.
 func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	p.now, p.out = now, ProxyOutput{}
 	switch in := in.(type) {
@@ -141,8 +141,8 @@ func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	return p.out
 }
 
-// aim sets the node to ask from now on. A guide is asked again only while the instance
-// is searched for; the oldest member always, because it runs the instance itself.
+// aim sets the member to ask. A guide is asked again only while the instance is not found. The
+// oldest member is always asked, because it runs the instance itself.
 func (p *Proxy) aim(target transport.Address) {
 	if target == p.target {
 		return
@@ -157,7 +157,7 @@ func (p *Proxy) aim(target transport.Address) {
 	}
 }
 
-// search begins to ask, once a call has been made.
+// search begins to ask for the instance, once a call has been made.
 func (p *Proxy) search() {
 	if p.wanted && !p.asking {
 		p.asking, p.askAt = true, p.now
@@ -176,8 +176,8 @@ func (p *Proxy) ask() {
 	p.out.WakeAt = p.askAt
 }
 
-// onIdentity takes an answer to the latest question, or an unsolicited message of the
-// oldest or of a guide that the instance has started.
+// onIdentity handles the answer to the latest question, or a message without a question, by which
+// the oldest member or a guide reports that the instance has started.
 func (p *Proxy) onIdentity(from transport.Address, m Message) {
 	answer := p.asking && m.ID == p.id
 	news := p.wanted && m.ID == 0 && m.Epoch > p.found.Epoch

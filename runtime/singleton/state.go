@@ -2,7 +2,7 @@ package singleton
 
 import "fmt"
 
-// A State is the state of a manager.
+// A State is the state of a [Manager].
 type State uint8
 
 // The states of a manager.
@@ -11,25 +11,25 @@ const (
 	Start State = iota + 1
 	// Younger means that another member is the oldest.
 	Younger
-	// BecomingOldest means that this node is the oldest and waits for all older ones to confirm
-	// their end, or to be removed.
+	// BecomingOldest means that this node is the oldest and waits until each older member has
+	// confirmed its instance's end or is removed.
 	BecomingOldest
 	// AcquiringLease means that this node is the oldest, no older member is left,
 	// and it asks for the lease.
 	AcquiringLease
 	// Oldest means that the instance runs here, or pauses before a restart.
 	Oldest
-	// LosingLease means that the lease is lost and the instance is stopping. Then
-	// the lease is asked for again.
+	// LosingLease means that the lease is lost and the instance is stopping. Afterwards the manager
+	// asks for the lease again.
 	LosingLease
-	// WasOldest means that the instance runs here, this node leaves, and the new
-	// oldest has yet to ask for it.
+	// WasOldest means that the instance runs here, this node leaves, and the new oldest has not yet
+	// asked for the instance.
 	WasOldest
-	// Relaying means that this node leaves before its instance has begun, although an
-	// older member may have handed the state over to it. It waits for the word of the
-	// older members. State that comes goes on to the next oldest without an instance.
+	// Relaying means that this node leaves before its instance has begun, although an older member
+	// may have handed the state over to it. It waits for the confirmations of the older members,
+	// and passes state that comes on to the next oldest without starting an instance.
 	Relaying
-	// HandingOver means that the instance is stopping. Then the lease is released.
+	// HandingOver means that the instance is stopping. Afterwards the lease is released.
 	HandingOver
 	// End means that no instance runs here and none will be started.
 	End
@@ -49,9 +49,8 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// changes is the table of legal changes of state. BecomingOldest → Younger does
-// not occur: age does not change, and a member that is the oldest stays so until
-// it leaves.
+// changes is the table of legal changes of state. BecomingOldest → Younger is not in it: ages never
+// change, so a member that is the oldest stays the oldest until it leaves.
 var changes = map[State][]State{
 	Start:          {Younger, BecomingOldest, AcquiringLease, Oldest, End},
 	Younger:        {BecomingOldest, AcquiringLease, Oldest, End},

@@ -14,7 +14,7 @@ import (
 // [LeaseDenied], [LeaseLost], [LeaseReleased], [Quit] or [Tick].
 type Input interface{ input() }
 
-// View is the cluster as membership sees it now. It replaces the last one.
+// View is the present view of the cluster. It replaces the one before.
 type View struct{ Members []Member }
 
 // A Member has the properties of a member that managers and proxies need.
@@ -25,8 +25,8 @@ type Member struct {
 	Roles    []string
 }
 
-// candidate reports whether the instance may run on the member. A member that leaves
-// before it was ever Up has no age.
+// candidate reports whether the instance may run on the member. A member that leaves before it was
+// ever Up has no age, so it is no candidate.
 func (o Member) candidate(role string, handoffAt membership.Status) bool {
 	stays := o.Status == membership.Up || o.Status == membership.Leaving && handoffAt == membership.Exiting
 	return stays && o.UpNumber > 0 && o.has(role)
@@ -59,15 +59,15 @@ type Receive struct {
 	Message Message
 }
 
-// Arrived reports the arrival of the former instance's state, handed over to this node by From. It
-// stands for a HandOverDone that got lost before From was removed.
+// Arrived reports that this node has received the former instance's state, handed over by From. It
+// replaces a HandOverDone that was lost before From was removed.
 type Arrived struct{ From transport.Address }
 
 // InstanceStarted answers StartInstance: the instance has begun to run.
 type InstanceStarted struct{}
 
-// InstanceStopped answers StopInstance, or reports that the instance ended by itself or
-// could not be started. Nothing of it runs any more.
+// InstanceStopped answers StopInstance, or reports that the instance ended by itself or could not
+// be started. No part of the instance runs any more.
 type InstanceStopped struct {
 	// Handed reports that the instance's state and the waiting calls were sent to
 	// Output.Successor.
@@ -75,9 +75,9 @@ type InstanceStopped struct {
 	Reason string // the reason why it stopped by itself
 }
 
-// LeaseAcquired and LeaseDenied answer AcquireLease; LeaseLost reports that an acquired lease has
-// ended, or is about to; LeaseReleased answers ReleaseLease, also when releasing failed: then the
-// lease ends by itself.
+// LeaseAcquired and LeaseDenied answer AcquireLease. LeaseLost reports that the lease has ended or
+// is about to end. LeaseReleased answers ReleaseLease, even if releasing failed, because the lease
+// then expires.
 type (
 	LeaseAcquired struct{}
 	LeaseDenied   struct {
@@ -88,11 +88,11 @@ type (
 	LeaseReleased struct{}
 )
 
-// Quit means that this node is about to leave without a node to hand off to: the instance stops
-// permanently.
+// Quit means that this node leaves and no other node can take the instance, so the instance must
+// stop for good.
 type Quit struct{}
 
-// Tick means that WakeAt has been reached, or merely that time has passed.
+// Tick means that WakeAt has been reached, or only that time has passed.
 type Tick struct{}
 
 func (View) input()            {}
@@ -107,20 +107,20 @@ func (LeaseReleased) input()   {}
 func (Quit) input()            {}
 func (Tick) input()            {}
 
-// Output has the actions to be taken, in this order.
+// Output has the actions that the driver must take, in this order.
 type Output struct {
 	AcquireLease  bool            // answer with LeaseAcquired or LeaseDenied
 	StartInstance bool            // answer with InstanceStarted, or InstanceStopped
 	Epoch         placement.Epoch // of the instance to be started
-	// Predecessor, with StartInstance, is the node that announced the state and the
-	// waiting calls of the former instance; zero means none will arrive.
+	// Predecessor, with StartInstance, is the node that announced the former instance's state and
+	// waiting calls; zero means that none will arrive.
 	Predecessor transport.Address
-	// Relay, with StartInstance, keeps the state and the calls for the Successor of the next
-	// StopInstance: no instance begins.
+	// Relay, with StartInstance, means that no instance is started: the driver keeps the state and
+	// the calls for the Successor of the next StopInstance.
 	Relay        bool
 	StopInstance bool // answer with InstanceStopped when it has ended
-	// Successor, with StopInstance, is the node that takes over; zero means none is
-	// known yet.
+	// Successor, with StopInstance, is the node that takes the instance over; zero means that none
+	// is known yet.
 	Successor      transport.Address
 	SuccessorEpoch placement.Epoch // of the successor's instance
 	ReleaseLease   bool            // answer with LeaseReleased
@@ -135,7 +135,7 @@ type Envelope struct {
 	Message Message
 }
 
-// An Event is a change that is to be logged.
+// An Event is a change that the driver logs.
 type Event struct {
 	State State             // the state after it
 	Peer  transport.Address // the node that it is about; may be zero

@@ -1,7 +1,7 @@
-// Package linear checks the calls in a [shardtest.History] against a model of the entity: they
-// could have run one after another, each at most once and each answered one exactly once. It uses
-// porcupine, a checker of linearizability, and is a module of its own, so other tests do not depend
-// on porcupine.
+// Package linear checks the calls in a [shardtest.History] against a model of the entity: whether
+// they could have run one after another, each call at most once and each answered call exactly
+// once. It uses porcupine, a checker of linearizability. It is a module of its own, so that other
+// tests do not depend on porcupine.
 //
 //	var history shardtest.History[Call, int64]
 //	…
@@ -28,14 +28,14 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// Patience bounds a check, whose time may be exponential in the number of concurrent calls.
+// Patience bounds the time of a check, which may be exponential in the number of concurrent calls.
 const Patience = time.Minute
 
 // Check fails the test if the calls of the history could not have run one after another as the
-// model has it, each between its begin and its end, or if a minute is too short to find out. It then
-// writes a page that shows the calls into [testing.T.ArtifactDir].
+// model defines, each between its begin and its end, or if a minute is not enough to find out. If
+// it fails the test, it writes a page that shows the calls into [testing.T.ArtifactDir].
 //
-// It runs in real time, so a test in virtual time calls it after [shardtest.Run].
+// It runs in real time, so call it after [shardtest.Run], not in virtual time.
 func Check[I, O, S any](t testing.TB, m Model[I, O, S], history []shardtest.Operation[I, O]) {
 	t.Helper()
 	model, calls := m.porcupine(), operations(history)
@@ -53,27 +53,27 @@ func Check[I, O, S any](t testing.TB, m Model[I, O, S], history []shardtest.Oper
 	t.Fatalf("%d calls could not have run one after another; %s shows them", len(calls), page)
 }
 
-// A Model is an entity as one process without faults would have it. I describes a call, O its results
-// and S the entity's state, which begins as its zero value.
+// A Model defines how an entity behaves in one process without faults. I describes a call, O the
+// call's results, and S the entity's state, which begins as its zero value.
 type Model[I, O, S any] struct {
-	// Entity names the entity that is called. Entities are checked apart from each other, which
-	// takes much less time. Nil: all calls are of one entity.
+	// Entity returns a name for the called entity. Entities are checked separately, which takes
+	// much less time. Nil means that all calls are of one entity.
 	Entity func(in I) string
-	// Apply runs a call on a state. It returns the next state, and the call's results or the error
-	// of the entity. It must not change what state points to.
+	// Apply runs a call on a state. It returns the next state, and the call's results or the
+	// entity's error. It must not change values to which state points.
 	Apply func(state S, in I) (next S, out O, err error)
-	// Same reports whether an answer is the one of the model. Nil: reflect.DeepEqual.
+	// Same reports whether an answer equals that of the model. Nil means reflect.DeepEqual.
 	Same func(got, want O) bool
 }
 
-// answer is the output of a call as the caller saw it.
+// answer is the result of a call for its caller.
 type answer[O any] struct {
 	out    O
 	failed bool // the entity returned an error
 	none   bool // the call may not have run
 }
 
-// porcupine returns the model as the checker takes it.
+// porcupine converts the model to porcupine's form.
 func (m Model[I, O, S]) porcupine() porcupine.Model {
 	same := m.Same
 	if same == nil {
@@ -94,7 +94,7 @@ func (m Model[I, O, S]) porcupine() porcupine.Model {
 	return p
 }
 
-// partition returns the calls of each entity, in the order in which the entities were first called.
+// partition groups the calls by entity, in the order in which the entities were first called.
 func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupine.Operation) {
 	at := map[string]int{}
 	for _, op := range all {
@@ -109,9 +109,9 @@ func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupin
 	return parts
 }
 
-// operations returns the calls as the checker takes them. Those that certainly did not run are left
-// out. A call that may have run begins when it was made and returns at the end of time: it may take
-// effect at any moment after its call, or after everything observed.
+// operations converts the calls to porcupine's form. It leaves out calls that certainly did not
+// run. A call that may have run gets an end after all other calls, because it may take effect at
+// any time after it was made, or never visibly.
 func operations[I, O any](history []shardtest.Operation[I, O]) (all []porcupine.Operation) {
 	for i, op := range history {
 		p := porcupine.Operation{ClientId: i, Input: op.In, Call: op.Begin, Return: op.End}

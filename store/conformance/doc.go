@@ -1,3 +1,2 @@
-// Package conformance is the suite that every store passes. It is imported by
-// tests only.
+// Package conformance is the test suite that every store must pass. Only tests import it.
 package conformance

@@ -9,38 +9,37 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Client is one process's way to the store under test.
+// A Client is one process's connection to the store under test.
 type Client = store.Backend
 
 // A Subject is a store under test.
 type Subject struct {
-	// Bubble runs each test, synctest.Test for a store in virtual time; nil runs it
-	// as it is.
+	// Bubble runs each test: synctest.Test for a store in virtual time. Nil runs the test without a
+	// bubble.
 	Bubble func(t *testing.T, f func(*testing.T))
-	// Open returns a store with nothing in it, which cleans up after itself when
-	// the test ends.
+	// Open returns an empty store, which cleans up when the test ends.
 	Open func(t *testing.T) Harness
 }
 
-// A Harness is one store with nothing in it.
+// A Harness is one store, empty at first.
 type Harness struct {
-	// Client opens one more way to the store.
+	// Client opens another connection to the store.
 	Client func(t *testing.T) Client
-	// TTL is that of the leases in the tests: as short as the store allows.
+	// TTL is the TTL of the leases in the tests. It should be as short as the store allows.
 	TTL time.Duration
-	// Wait lets time pass.
+	// Wait lets the given time pass.
 	Wait func(time.Duration)
 
 	// The rest is tested only where the store can be brought to it.
 
-	// Held opens a client whose requests can be held up. A request sent after hold
-	// arrives only after release, possibly when its caller has gone.
+	// Held opens a client whose requests can be held up. A request sent after hold arrives only
+	// after release, even if its caller has given up by then.
 	Held func(t *testing.T) (c Client, hold, release func())
-	// Stale opens a client that reads from a replica without the writes between lag and
+	// Stale opens a client that reads from a replica which lacks the writes made between lag and
 	// catchUp.
 	Stale func(t *testing.T) (c Client, lag, catchUp func())
-	// Restart ends the store's processes and starts them again from their disks.
-	// Clients that were open stay so.
+	// Restart ends the store's processes and starts them again from their disks. Open clients stay
+	// open.
 	Restart func(t *testing.T)
 }
 
@@ -110,7 +109,7 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// wantError checks the cause, and that the error is of the promised type.
+// wantError checks that err has the cause want and is a [*store.Error].
 func wantError(t *testing.T, what string, err, want error) {
 	t.Helper()
 	var typed *store.Error
@@ -133,11 +132,11 @@ func (h Harness) claim(holder string) store.Claim {
 	return store.Claim{Name: leaseName, Holder: holder, TTL: h.TTL}
 }
 
-// patience bounds a candidate's wait for an ended lease: an implementation that watches
-// only from the first request on waits twice.
+// patience bounds a candidate's wait for a lease that has ended. It is twice the wait, because an
+// implementation may begin to watch the lease only at the first request.
 func (h Harness) patience() time.Duration { return 2*(h.TTL+store.Margin(h.TTL)) + h.TTL }
 
-// takes asks until the claim is granted, and returns how long that was.
+// takes repeats the claim until it is granted, and returns how long that took.
 func (h Harness) takes(t *testing.T, c Client, holder string) (store.Held, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -164,10 +163,10 @@ func (h Harness) wantHeld(t *testing.T, c Client, holder, by string) {
 	}
 }
 
-// heldFor is how long the caller of a request that is held up waits for the answer.
+// heldFor is how long the caller of a held-up request waits for the answer.
 const heldFor = 200 * time.Millisecond
 
-// held runs f with requests of c held up. The outcome that f gets must be in doubt.
+// held runs f while the requests of c are held up. f must get an uncertain outcome.
 func held(t *testing.T, hold func(), what string, f func(context.Context) error) {
 	t.Helper()
 	hold()

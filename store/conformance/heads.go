@@ -83,7 +83,8 @@ func testHeadLate(t *testing.T, h Harness) {
 	wantHead(t, home, shard, mine)
 }
 
-// testHeadContended lets many claim at once: one head follows the other.
+// testHeadContended lets many clients replace the head at once: each new head must follow the one
+// before.
 func testHeadContended(t *testing.T, h Harness) {
 	const claimers, each = 4, 5
 	var mu sync.Mutex

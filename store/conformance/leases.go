@@ -102,7 +102,7 @@ func testLeaseLost(t *testing.T, h Harness) {
 	wantError(t, "a renews its first holding", err, store.ErrLost)
 }
 
-// A client that did not get the answer asks again.
+// A client that did not get the answer to its claim claims again.
 func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	a := h.Client(t)
 	first := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
@@ -114,7 +114,7 @@ func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	must[store.Held](t)(a.Renew(t.Context(), second))
 }
 
-// A client that knows a holding may take over from it, once.
+// A client that knows the token of a holding may take the lease over from it, once.
 func testLeaseSucceeded(t *testing.T, h Harness) {
 	a, b, c := h.Client(t), h.Client(t), h.Client(t)
 	over := func(holder string, token uint64) store.Claim {
@@ -173,7 +173,7 @@ func testLeaseBadClaims(t *testing.T, h Harness) {
 	}
 }
 
-// testLeaseContended lets many ask at once: one gets it.
+// testLeaseContended lets many clients claim a lease at once: one client gets it.
 func testLeaseContended(t *testing.T, h Harness) {
 	const candidates = 8
 	var wg sync.WaitGroup

@@ -28,7 +28,7 @@ func appendTo(t *testing.T, c Client, sh store.Shard, expect store.Position, tex
 	}
 }
 
-// fill appends 0, 1, 2 … to an empty log and returns their positions.
+// fill appends the texts 0, 1, 2 … to an empty log and returns their positions.
 func fill(t *testing.T, c Client, sh store.Shard, count int) []store.Position {
 	t.Helper()
 	var at []store.Position
@@ -105,7 +105,7 @@ func testLogConflict(t *testing.T, h Harness) {
 	wantLog(t, a, shard, store.Start, at[2], "0", "1", "2")
 }
 
-// A claim needs no expectation, and ends the chain of the writer before it.
+// A claim expects no position, and makes later appends of the writer before it fail.
 func testLogClaimed(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	at := fill(t, zombie, shard, 2)
@@ -203,7 +203,8 @@ func testLogsOfOthersTrimmed(t *testing.T, h Harness) {
 	wantLog(t, b, late, lateAt[0], lateAt[1], "0", "1")
 }
 
-// testLogTrimmedDuringReads reads while the log is trimmed: all or an error.
+// testLogTrimmedDuringReads reads a log while it is trimmed: each read must return all appends or
+// an error.
 func testLogTrimmedDuringReads(t *testing.T, h Harness) {
 	a, b := h.Client(t), h.Client(t)
 	const appends, every = 120, 10
@@ -258,8 +259,8 @@ func atoi(b []byte) int {
 	return n
 }
 
-// testLogContended lets many writers append to one log: each append follows one
-// that its writer has seen.
+// testLogContended lets many writers append to one log: each append must follow one that its writer
+// has read.
 func testLogContended(t *testing.T, h Harness) {
 	const writers, each = 4, 8
 	var mu sync.Mutex
@@ -292,8 +293,8 @@ func testLogContended(t *testing.T, h Harness) {
 	}
 }
 
-// testAppendUncertain gives calls up at random moments and tries the same again:
-// each stands once, and each append that returned nil is there.
+// testAppendUncertain cancels appends at random moments and repeats them: each must be in the log
+// exactly once, and each append that returned nil must be there.
 func testAppendUncertain(t *testing.T, h Harness) {
 	a, judge := h.Client(t), h.Client(t)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -333,8 +334,8 @@ func testAppendUncertain(t *testing.T, h Harness) {
 	}
 }
 
-// An append that arrives late is refused after a claim. One without expectation
-// comes behind it.
+// An append that arrives after a claim is refused. One that expects no position is added behind the
+// claim.
 func testAppendLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("the store's requests cannot be held up")

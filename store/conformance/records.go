@@ -148,7 +148,7 @@ func testBadKeys(t *testing.T, h Harness) {
 	}
 }
 
-// A context that has ended before anything was sent leaves no doubt.
+// If the context has ended before anything was sent, the outcome must be certain.
 func testContextEnded(t *testing.T, h Harness) {
 	a := h.Client(t)
 	revision := must[store.Revision](t)(a.Put(t.Context(), "k", []byte("v"), store.None))
@@ -168,7 +168,7 @@ func testContextEnded(t *testing.T, h Harness) {
 	}
 }
 
-// testConcurrentCounter raises one number from many clients: none is lost.
+// testConcurrentCounter increments one number from many clients: no increment may be lost.
 func testConcurrentCounter(t *testing.T, h Harness) {
 	const clients, each = 4, 10
 	var wg sync.WaitGroup

@@ -39,7 +39,8 @@ func wantPut(t *testing.T, c Client, sh store.Shard, head store.Revision, want e
 	}
 }
 
-// wantRecords compares the records under ids, "" for none, and returns the head.
+// wantRecords compares the records under ids with values, where "" means no record, and returns the
+// head.
 func wantRecords(t *testing.T, c Client, sh store.Shard, atLeast store.Revision, pairs ...string) store.Head {
 	t.Helper()
 	var ids []string
@@ -80,7 +81,7 @@ func testRecordsOfShards(t *testing.T, h Harness) {
 	}
 }
 
-// A record is absent only together with a head that says as of when.
+// Get reports a missing record only together with the head of that moment.
 func testRecordsAbsent(t *testing.T, h Harness) {
 	a := h.Client(t)
 	if head := wantRecords(t, a, shard, store.None, "x", "", "y", ""); head.Revision != store.None {
@@ -112,7 +113,7 @@ func testRecordsUnderOldHead(t *testing.T, h Harness) {
 	wantRecords(t, zombie, shard, r, "id", "second")
 }
 
-// A write that comes late under an old head changes nothing.
+// A write with an old head's revision that arrives late changes nothing.
 func testRecordsLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("the store's requests cannot be held up")
@@ -131,8 +132,8 @@ func testRecordsLate(t *testing.T, h Harness) {
 	wantRecords(t, home, shard, second.Revision, "x", "old", "y", "old")
 }
 
-// testRecordsUnderChangingHead replaces the head while another writes records:
-// the records that are there when the head has been replaced stay.
+// testRecordsUnderChangingHead replaces the head while another client writes records: the records
+// that exist when the head has been replaced must stay.
 func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})
@@ -181,7 +182,7 @@ func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	}
 }
 
-// listed reads all pages and returns the ids.
+// listed reads all pages of List and returns the ids.
 func listed(t *testing.T, c Client, sh store.Shard) []string {
 	t.Helper()
 	var ids []string
@@ -219,7 +220,7 @@ func testRecordsListed(t *testing.T, h Harness) {
 	}
 }
 
-// Reads may be stale, but no more than they allow.
+// Reads may be stale, but not staler than the requested revision.
 func testRecordsStale(t *testing.T, h Harness) {
 	if h.Stale == nil {
 		t.Skip("the store's replicas cannot be held back")
@@ -247,7 +248,7 @@ func testRecordsStale(t *testing.T, h Harness) {
 	wantRecords(t, reader, shard, next.Revision, "x", "new", "y", "")
 }
 
-// A client that has been given a revision sees all writes up to it at every server.
+// A Get at a revision that a client was told must see all writes up to it, at every server.
 func testRecordsFresh(t *testing.T, h Harness) {
 	home, reader := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Shards have nothing to do with each other, nor types.
+// Writes to one shard do not change other shards, of the same or another type.
 func testShardsApart(t *testing.T, h Harness) {
 	a := h.Client(t)
 	shards := []store.Shard{
@@ -131,7 +131,7 @@ func testShardMisused(t *testing.T, h Harness) {
 	wantError(t, "put under None", err, store.ErrBadKey)
 }
 
-// A context that has ended before anything was sent leaves no doubt.
+// If the context has ended before anything was sent, the outcome must be certain.
 func testShardContextEnded(t *testing.T, h Harness) {
 	c := h.Client(t)
 	head := setHead(t, c, shard, store.Head{Value: []byte("old")})
@@ -196,7 +196,7 @@ func testShardOwnership(t *testing.T, h Harness) {
 	}
 }
 
-// Acknowledged writes outlive the store's processes, and so do the heads.
+// Acknowledged writes and heads survive a restart of the store's processes.
 func testShardsRestarted(t *testing.T, h Harness) {
 	if h.Restart == nil {
 		t.Skip("the store cannot be restarted")

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Client is a [store.Backend] of one process. It is safe for concurrent use.
+// A Client is a [store.Backend] for one process. It is safe for concurrent use.
 type Client struct {
 	server *Server
 	shards Shards
@@ -25,22 +25,23 @@ var _ store.Backend = (*Client)(nil)
 // Shards implements [store.Backend].
 func (c *Client) Shards() store.Shards { return &c.shards }
 
-// Fault has decide choose a fault for each operation of this client, beside the faults of
-// the server; nil ends it.
+// Fault sets the function that chooses a fault for each operation of this client, beside the faults
+// of the server. nil means no faults.
 func (c *Client) Fault(decide func(Op) Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fault = decide
 }
 
-// Cut takes the server out of this client's reach, or back into it. It leaves the client's fault.
+// Cut disconnects this client from the server, or connects it again. It does not change the
+// function set by Fault.
 func (c *Client) Cut(cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut = cut
 }
 
-// faults returns the client's fault of op, and the server's.
+// faults returns the client's fault for op, and the server's.
 func (c *Client) faults(op Op) [2]Fault {
 	var met [2]Fault
 	c.mu.Lock()
@@ -59,14 +60,14 @@ func (c *Client) faults(op Op) [2]Fault {
 	return met
 }
 
-// do is carry for operations that look at none of their faults.
+// do is carry for operations that need not know their fault.
 func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 	return c.carry(ctx, op, func(Fault) error { return apply() })
 }
 
-// carry runs apply on the server, under its lock, and makes op meet its faults, which
-// apply gets as one. If the context ends on the way there or back, the outcome of a write
-// is uncertain.
+// carry runs apply on the server, under the server's lock, and applies the faults of op: apply gets
+// them combined into one. If ctx ends on the way to the server or back, the outcome of a write is
+// uncertain.
 func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -92,9 +93,9 @@ func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) erro
 	return err
 }
 
-// meets makes one of the client's fault and the server's: times add up, and of two
-// losses the client's counts, unless the server's is LoseConnection. A server that is
-// stopped makes it LoseConnection.
+// meets combines the client's fault and the server's into one. Their times are added. Of two losses
+// the client's counts, unless the server's is LoseConnection. If the server is stopped, the loss is
+// LoseConnection.
 func (c *Client) meets(op Op) Fault {
 	met := c.faults(op)
 	one := met[0]
@@ -112,7 +113,7 @@ func (c *Client) meets(op Op) Fault {
 	return one
 }
 
-// wait is the function wait, except that it returns at once with the clock of a simulation.
+// wait waits like the function wait, but with the clock of a simulation it returns at once.
 func (c *Client) wait(ctx context.Context, d time.Duration) bool {
 	if c.server.clock != nil {
 		return true
@@ -227,7 +228,7 @@ func (c *Client) List(ctx context.Context, prefix string) ([]store.Record, error
 	return found, nil
 }
 
-// fail makes the typed error; nil stays nil.
+// fail returns err as a [*store.Error], or nil if err is nil.
 func fail(op, key string, err error) error {
 	if err == nil {
 		return nil

@@ -7,24 +7,24 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A write changes one copy of the shards. It does the same to each.
+// A write changes one copy of the shards. It must change every copy in the same way.
 type write func(*shards)
 
-// shards is one copy of what shards keep.
+// shards is one copy of all shards.
 type shards struct {
 	revision store.Revision // of the last write of a head or record
 	position store.Position // of the last append
 	all      map[store.Shard]*shard
 }
 
-// shard is one copy of what one shard keeps.
+// shard is one copy of one shard: its head, log and records.
 type shard struct {
 	head    store.Head
 	log     []store.Append
 	records map[string]store.Record
 }
 
-// of returns the shard, made when it is first asked for.
+// of returns the copy of a shard; the first call for a shard makes it.
 func (c *shards) of(s store.Shard) *shard {
 	found := c.all[s]
 	if found == nil {
@@ -43,7 +43,7 @@ func (c *shards) clone() *shards {
 	return &clone
 }
 
-// last is the position of the log's last append.
+// last returns the position of the log's last append.
 func (s *shard) last() store.Position {
 	if len(s.log) == 0 {
 		return store.Start
@@ -51,8 +51,8 @@ func (s *shard) last() store.Position {
 	return s.log[len(s.log)-1].Position
 }
 
-// between returns the appends from from to to, both included, or nil if one of the
-// two is not there.
+// between returns the appends from position from to position to, both included, or nil if the
+// append at one of these is not there.
 func (s *shard) between(from, to store.Position) []store.Append {
 	first, ok := s.index(from)
 	if from == store.Start {
@@ -77,13 +77,13 @@ func (s *shard) index(p store.Position) (int, bool) {
 	})
 }
 
-// trim removes the appends before below, but for the last.
+// trim removes the appends before position below, but keeps the last append.
 func (s *shard) trim(below store.Position) {
 	at, _ := s.index(below)
 	s.log = slices.Clone(s.log[max(min(at, len(s.log)-1), 0):])
 }
 
-// copies are those of a server with a disk and a second replica.
+// copies are the copies of the shards that a server with a disk and a second replica has.
 type copies struct {
 	leader, follower, disk *shards
 	unsynced               []write // those that the disk lacks, oldest first
@@ -96,7 +96,7 @@ func newCopies() *copies {
 	return &copies{leader: empty, follower: empty.clone(), disk: empty.clone()}
 }
 
-// write applies w, after the leader has agreed, to every copy that is not held back.
+// write applies w, which the leader has accepted, to every copy that is not held back.
 func (c *copies) write(w write) {
 	w(c.leader)
 	c.unsynced = append(c.unsynced, w)
@@ -120,7 +120,7 @@ func (c *copies) replicate() {
 	}
 }
 
-// restart reads the disk, where the last writes may be missing.
+// restart restores the shards from the disk, which may lack the last writes.
 func (c *copies) restart(lost int) {
 	for _, w := range c.unsynced[:len(c.unsynced)-min(max(lost, 0), len(c.unsynced))] {
 		w(c.disk)

@@ -1,9 +1,9 @@
-// Package memory is a store inside the process, for tests: it forgets all when
-// the process ends. A [Server] holds the records, leases and shards; each [Client]
-// is one process's way to it, and has faults of its own. The server can be stopped
-// and started from its disk, where its last writes may be missing.
+// Package memory is a store inside the process, for tests: when the process ends, all data is lost.
+// A [Server] holds the records, leases and shards. Each [Client] is one process's connection to the
+// server, and has faults of its own. The server can be stopped and started from its disk, which may
+// lack its last writes.
 //
-// Time is that of package time: in a testing/synctest bubble it is virtual. The
-// package has no goroutine, and a client without delays never waits: so a
-// simulation calls it as a plain value, with a clock of its own ([NewAt]).
+// It uses package time, so in a testing/synctest bubble its time is virtual. The package has no
+// goroutine, and a client without delays never waits, so a simulation can call it as a plain value,
+// with a clock of its own ([NewAt]).
 package memory

@@ -5,56 +5,54 @@ import (
 	"time"
 )
 
-// An Op is one operation that may be met by a fault.
+// An Op is one operation, for which a fault is chosen.
 type Op struct {
 	Name  string // as Op in store.Error
 	Key   string // as in store.Error
 	Write bool   // it changes something, renewing and releasing leases too
 }
 
-// A Fault is a failure of an operation. The zero value does nothing.
+// A Fault is a failure of an operation. The zero value means no failure.
 type Fault struct {
-	// Delay passes before the operation reaches the server. Below 0 is 0.
+	// Delay is the time until the operation reaches the server. Below 0 counts as 0.
 	Delay time.Duration
-	// Answer passes before the answer comes, after the server has done its part.
-	// Below 0 is 0.
+	// Answer is the time from the server's work to the arrival of its answer. Below 0 counts as 0.
 	Answer time.Duration
-	// Loss is the lost part.
+	// Loss is the part of the operation that is lost.
 	Loss Loss
-	// Late is how much later a write arrives that meets LoseTouch. Below 0 is 0.
+	// Late is the further delay of a write with LoseTouch. Below 0 counts as 0.
 	Late time.Duration
-	// Busy has the server refuse a write to a shard with store.ErrBusy.
+	// Busy makes the server refuse a write to a shard with store.ErrBusy.
 	Busy bool
-	// Follower has a read of a shard answered by the replica that Server.Lag holds
-	// back, if it is as new as the read asks for.
+	// Follower makes a read of a shard be answered by the replica that Server.Lag keeps behind, if
+	// that replica has the revision that the read requires.
 	Follower bool
 }
 
-// A Loss is the part of an operation that gets lost.
+// A Loss is the part of an operation that is lost.
 type Loss uint8
 
-// The losses.
+// The possible losses.
 const (
-	// LoseNothing: it is done and answered.
+	// LoseNothing: the operation is done and answered.
 	LoseNothing Loss = iota
-	// LoseConnection: nothing is sent; the answer is store.ErrUnavailable.
+	// LoseConnection: nothing is sent, and the caller gets store.ErrUnavailable.
 	LoseConnection
-	// LoseRequest: it never reaches the server, and the caller cannot tell: a
-	// write is answered by store.ErrUncertain, a read by store.ErrUnavailable.
+	// LoseRequest: the request never reaches the server, which the caller cannot know: a write
+	// fails with store.ErrUncertain, a read with store.ErrUnavailable.
 	LoseRequest
-	// LoseAnswer: it is done, and the caller is answered as by LoseRequest.
+	// LoseAnswer: the operation is done, but the caller gets the error of LoseRequest.
 	LoseAnswer
-	// LoseTouch: the caller is answered as by LoseRequest, and a write is done
-	// later, when Fault.Late has passed, unless the server stops before. A read is
-	// never done.
+	// LoseTouch: the caller gets the error of LoseRequest. A write is done later, when Fault.Late
+	// has passed, unless the server stops before. A read is never done.
 	LoseTouch
-	// LoseHalf: of a Put of a shard's records the first half of the changes is done,
-	// of anything else nothing; the caller is answered as by LoseRequest.
+	// LoseHalf: the caller gets the error of LoseRequest. Of a Put of a shard's records the first
+	// half of the changes is done; other operations are not done.
 	LoseHalf
 )
 
-// Trouble draws faults at random. Each number is the probability of a fault, 0 to 1, and
-// each duration the bound of the drawn ones. The zero value does nothing.
+// Trouble draws faults at random. Each number is the probability of a fault, 0 to 1, and each
+// duration is the upper bound of the drawn durations. The zero value draws no faults.
 type Trouble struct {
 	Cut           float64 // LoseConnection
 	RequestLost   float64 // LoseRequest
@@ -68,8 +66,8 @@ type Trouble struct {
 	Latest        time.Duration // of Fault.Late
 }
 
-// Faults returns all faults, for [Client.Fault] and [Server.Fault]. The same seed of
-// random and the same operations make the same faults.
+// Faults returns a function that draws all these faults, for [Client.Fault] and [Server.Fault].
+// Equal seeds of random and equal operations give equal faults.
 func (t Trouble) Faults(random *rand.Rand) func(Op) Fault {
 	between := func(d time.Duration) time.Duration {
 		if d <= 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// lease is the server's record of a name. It stays when nobody holds it, for
-// its token.
+// lease is the server's record of a lease. It stays when nobody holds the lease, because it keeps
+// the token.
 type lease struct {
 	holder string // empty: nobody
 	token  uint64
@@ -88,15 +88,15 @@ func (c *Client) Release(ctx context.Context, h store.Held) error {
 	}))
 }
 
-// prolong never shortens: a late request, or one with another TTL, must not end a lease
-// promised before.
+// prolong extends the lease and never shortens it: a late request, or one with another TTL, must
+// not end a lease earlier than was promised.
 func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	if ends := now.Add(ttl + store.Margin(ttl)); ends.After(l.ends) {
 		l.ends = ends
 	}
 }
 
-// heldSince counts from before the request was sent.
+// heldSince returns the lease as its holder has it. Its time begins before the request was sent.
 func heldSince(sent time.Time, claim store.Claim, token uint64) store.Held {
 	return store.Held{Claim: claim, Token: token, Until: sent.Add(claim.TTL - store.Margin(claim.TTL))}
 }

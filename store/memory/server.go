@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Server holds all that a store keeps. It is safe for concurrent use.
+// A Server holds the data of a store. It is safe for concurrent use.
 type Server struct {
 	mu       sync.Mutex
 	clock    func() time.Time // nil: package time
@@ -24,13 +24,13 @@ type Server struct {
 // New returns an empty server.
 func New() *Server { return NewAt(nil) }
 
-// NewAt returns an empty server with the clock of a simulation. Its clients never wait:
-// Fault.Delay and Fault.Answer are the simulation's to spend. Nil is package time.
+// NewAt returns an empty server with the clock of a simulation. Its clients never wait: the
+// simulation itself must let Fault.Delay and Fault.Answer pass. A nil clock means package time.
 func NewAt(clock func() time.Time) *Server {
 	return &Server{clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies()}
 }
 
-// Client opens a way to the server, without faults.
+// Client returns a connection to the server, without faults.
 func (s *Server) Client() *Client {
 	c := &Client{server: s}
 	c.shards.client = c
@@ -44,8 +44,8 @@ func (s *Server) now() time.Time {
 	return s.clock()
 }
 
-// Lag holds one of the server's two replicas so many writes to shards behind, at
-// most MaxUnsynced. Reads come to it by [Fault.Follower].
+// Lag keeps one of the server's two replicas behind by the given number of writes to shards, at
+// most MaxUnsynced. Reads with [Fault.Follower] are answered by that replica.
 func (s *Server) Lag(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *Server) Lag(writes int) {
 	s.copies.holdBack(writes)
 }
 
-// Deliver has all writes arrive that are still on their way.
+// Deliver makes all delayed writes arrive now.
 func (s *Server) Deliver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,7 @@ func (s *Server) Deliver() {
 	s.late = nil
 }
 
-// Stop ends the server: nothing reaches it until Start, and writes that were still
-// on their way are lost.
+// Stop stops the server: no request reaches it until Start, and delayed writes are lost.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,10 +74,10 @@ func (s *Server) Stop() {
 // MaxUnsynced bounds how many of the last writes Start can lose.
 const MaxUnsynced = 1024
 
-// Start starts the server again from its disk. Of the last writes to shards it has
-// lost so many, MaxUnsynced at most: 0 as after the end of the process, more as
-// after that of the machine. Revisions and positions of lost writes are given
-// again. Small records and leases are all there.
+// Start starts the server again from its disk. It has lost that many of the last writes to shards,
+// at most MaxUnsynced: 0 as after the end of a server's process, more as after the end of its
+// machine. The revisions and positions of lost writes are assigned again. Small records and leases
+// are never lost.
 func (s *Server) Start(lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,21 +88,21 @@ func (s *Server) Start(lost int) {
 	s.copies.restart(lost)
 }
 
-// Fault lets decide meet every operation of every client; nil ends it. Decide is
-// called by many goroutines, one after another, and must not use the server.
+// Fault sets the function that chooses a fault for each operation of every client; nil means no
+// faults. decide is called by many goroutines, but only one at a time, and must not use the server.
 func (s *Server) Fault(decide func(Op) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = decide
 }
 
-// A lateWrite is one that is still on its way although its caller has given up.
+// A lateWrite is a write that arrives after its caller has given up.
 type lateWrite struct {
 	due   time.Time
 	apply func() error
 }
 
-// deliver does the writes that have arrived meanwhile; s.mu is held.
+// deliver applies the delayed writes that are due; s.mu is held.
 func (s *Server) deliver() {
 	now := s.now()
 	for len(s.late) > 0 && !s.late[0].due.After(now) {
@@ -113,7 +112,7 @@ func (s *Server) deliver() {
 	}
 }
 
-// delay keeps a write for later; s.mu is held.
+// delay keeps a write until it is due; s.mu is held.
 func (s *Server) delay(after time.Duration, apply func() error) {
 	w := lateWrite{s.now().Add(max(after, 0)), apply}
 	at := len(s.late)
@@ -123,7 +122,7 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 	s.late = slices.Insert(s.late, at, w)
 }
 
-// serve runs an operation at the server, and reports whether its answer is delivered.
+// serve runs an operation at the server, and reports whether the caller gets its answer.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

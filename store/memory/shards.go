@@ -71,7 +71,7 @@ func (s *Shards) Read(ctx context.Context, sh store.Shard, from, to store.Positi
 	return found, nil
 }
 
-// Trim implements [store.Logs]. It removes all that it may.
+// Trim implements [store.Logs]. It removes all appends before h.Since, except the last.
 func (s *Shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	return s.write(ctx, opTrim, sh, func(Fault) error {
 		copies := s.client.server.copies
@@ -220,7 +220,7 @@ func (s *Shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 	return answer(found, err)
 }
 
-// write carries a write to the leader.
+// write runs a write at the server's leader.
 func (s *Shards) write(ctx context.Context, op string, sh store.Shard, apply func(Fault) error) error {
 	if err := sh.Check(); err != nil {
 		return fail(op, sh.String(), err)
@@ -233,8 +233,8 @@ func (s *Shards) write(ctx context.Context, op string, sh store.Shard, apply fun
 	}))
 }
 
-// read carries a read to a replica: look reports whether that one is new enough,
-// and if not the leader is asked.
+// read runs a read at a replica. look reports whether that replica is new enough; if not, the
+// leader is asked.
 func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(*shards) bool) error {
 	if err := sh.Check(); err != nil {
 		return fail(op, sh.String(), err)
@@ -248,7 +248,7 @@ func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(
 	}))
 }
 
-// answer drops the value of a failed operation.
+// answer replaces the value of a failed operation by the zero value.
 func answer[T any](v T, err error) (T, error) {
 	if err != nil {
 		return *new(T), err

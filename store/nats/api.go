@@ -12,10 +12,10 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// An api asks JetStream's API.
+// An api sends requests to JetStream's API.
 type api struct{ *conn }
 
-// inquire is call for requests that change nothing: it asks again while servers elect
+// inquire is call for requests that change nothing. It repeats the request while servers elect
 // leaders and do not answer.
 func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	return c.again(ctx, func(ctx context.Context) (bool, error) {
@@ -26,8 +26,8 @@ func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	})
 }
 
-// call sends a request to JetStream's API and reads the answer into v; an error in it
-// is an *apiError.
+// call sends a request to JetStream's API and decodes the answer into v. If the answer is an error,
+// call returns it as an *apiError.
 func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	var data []byte
 	if in != nil {
@@ -52,8 +52,8 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	return json.Unmarshal(got[0].Data, v)
 }
 
-// why returns the error of a request on a stream's subject on which nobody listens. Nothing was
-// applied.
+// why returns the error for a request on a stream's subject on which nobody listens. The request
+// had no effect.
 func (c *api) why(ctx context.Context, stream string) error {
 	var info streamInfo
 	err := c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
@@ -67,13 +67,12 @@ func (c *api) why(ctx context.Context, stream string) error {
 	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
 }
 
-// firstAttempt bounds the first attempt of a read, because the replica that is asked may
-// have stopped. After an attempt that took too long the next may take twice as long.
+// firstAttempt bounds the first attempt of a read, because the replica that was asked may have
+// stopped. After an attempt that was not answered in time, the next may take twice as long.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f until it is done, with pauses: the next try may reach another replica
-// than one that lags or is silent. When ctx or the time for one call ends it gives up
-// with f's last error.
+// again calls f, with pauses, until f is done, because another try may reach a replica that does
+// not lag and answers. When ctx ends or the time for one call is over, it returns f's last error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -98,7 +97,7 @@ func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err
 	}
 }
 
-// pause reports whether d has passed before ctx ended.
+// pause waits for d. It reports false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,32 +9,33 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Config says where and how a store lies. The zero value works.
+// Config configures a store. The zero value works.
 type Config struct {
-	// Name begins the names of streams and subjects: 1 to 32 of A-Z a-z 0-9 _ -, and not
-	// "sh", below which the subjects of clusters lie.
-	// Clusters that share servers have different ones. Default "shardgen".
+	// Name is the prefix of the names of streams and subjects: 1 to 32 of A-Z a-z 0-9 _ -, but not
+	// "sh", the prefix of the subjects of clusters. Clusters that share servers must have different
+	// names. Default "shardgen".
 	Name string
-	// Replicas is the number of servers with a copy of each created stream: 1 to 5. Default
-	// 1; 3 outlives one server. Streams that are there keep theirs.
+	// Replicas is the number of servers that have a copy of a stream that the store creates: 1 to
+	// 5. Default 1; with 3, the store survives the loss of one server. Existing streams keep their
+	// number.
 	Replicas int
-	// Partitions is the number of pairs of streams that the store creates for a type: 1 to
-	// 64. Default 4. A type that has its streams keeps its number.
+	// Partitions is the number of pairs of streams that the store creates for a type: 1 to 64.
+	// Default 4. A type that already has streams keeps its number.
 	Partitions int
-	// NoCreate has the absence of a stream be an error.
+	// NoCreate makes a missing stream an error.
 	NoCreate bool
-	// Domain is the JetStream domain in which the store lies: 1 to 32 of A-Z a-z 0-9 _ -. A leaf node
-	// with a JetStream of its own needs that of its hub, or it would keep a store beside the
-	// cluster's. Default "": that of the server.
+	// Domain is the JetStream domain of the store: 1 to 32 of A-Z a-z 0-9 _ -. A leaf node with its
+	// own JetStream must name the domain of its hub; otherwise it would use a store of its own
+	// beside the cluster's. Default "": the domain of the server.
 	Domain string
-	// Timeout bounds the wait for each answer of the server, beside the context that
-	// bounds the call. Default 5s, minimum 100ms.
+	// Timeout bounds the wait for each answer of the server; the context of a call may bound it
+	// further. Default 5s, minimum 100ms.
 	Timeout time.Duration
-	// ConnectOptions go to nats.go: TLS, credentials, a name. The options that the store
-	// relies on cannot be changed: no buffering while disconnected, reconnects for ever,
-	// and its own handlers for errors and disconnects.
+	// ConnectOptions are options of nats.go, such as TLS, credentials and a name. They cannot
+	// change what the store relies on: no buffering while disconnected, reconnecting for ever, and
+	// the store's own handlers for errors and disconnects.
 	ConnectOptions []nats.Option
-	// Logger is told when Open has to wait for a server. Default slog.Default().
+	// Logger logs when Open has to wait for a server. Default slog.Default().
 	Logger *slog.Logger
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A conn sends requests and brings each its answers.
+// A conn sends requests and passes each its answers.
 type conn struct {
 	nc      *nats.Conn
 	name    string // of the store
@@ -36,7 +36,7 @@ type conn struct {
 	round   int         // of the sweeps
 }
 
-// A request waits for its answer, of one message or several.
+// A request is a sent request that waits for its answer, of one message or several.
 type request struct {
 	subject string
 	many    bool // the last message has a status
@@ -47,7 +47,7 @@ type request struct {
 	round   int            // of the conn's sweeps, when it was sent; with then only
 }
 
-// end ends a request that nobody can find any more.
+// end ends a request that was removed from the waiting ones.
 func (r *request) end() {
 	if r.then != nil {
 		r.then(r)
@@ -56,23 +56,24 @@ func (r *request) end() {
 	close(r.done)
 }
 
-// errLost: the connection was lost after the request was sent.
+// errLost means that the connection was lost after the request was sent.
 var errLost = errors.New("connection to the NATS server lost before the answer (the client reconnects)")
 
-// errAway: the request was not sent.
+// errAway means that the request was not sent, because there is no connection.
 var errAway = errors.New("not connected to a NATS server (the client reconnects; is it running?)")
 
-// Options of the connection that nats.go has otherwise.
+// Options of the connection that differ from the defaults of nats.go.
 const (
 	reconnectWait = 100 * time.Millisecond
 	pingInterval  = time.Second
 	maxPingsOut   = 3
 )
 
-// openPatience bounds the wait for a server, as Config.Membership.JoinTimeout of package shard does by default.
+// openPatience bounds the wait for a server. It equals the default of Config.Membership.JoinTimeout of package
+// shard.
 const openPatience = 30 * time.Second
 
-// dial opens the connection. It waits for a server that is not there yet.
+// dial opens the connection. If no server answers yet, it waits for one.
 func dial(ctx context.Context, url string, cfg Config) (*conn, error) {
 	if err := checkURL(url); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -106,7 +107,7 @@ func absent(err error) bool {
 		errors.Is(err, io.EOF) || errors.As(err, &broken)
 }
 
-// checkURL refuses addresses that can never be those of a NATS server.
+// checkURL refuses addresses that cannot be those of NATS servers.
 func checkURL(servers string) error {
 	for _, server := range strings.Split(servers, ",") {
 		scheme, _, found := strings.Cut(strings.TrimSpace(server), "://")
@@ -117,7 +118,7 @@ func checkURL(servers string) error {
 	return nil
 }
 
-// redacted is a list of URLs without passwords.
+// redacted returns the list of URLs without passwords.
 func redacted(servers string) string {
 	all := strings.Split(servers, ",")
 	for i, server := range all {
@@ -130,7 +131,7 @@ func redacted(servers string) string {
 	return strings.Join(all, ",")
 }
 
-// apiPrefix is the beginning of the subjects of JetStream's API in a domain.
+// apiPrefix returns the prefix of the subjects of JetStream's API in a domain.
 func apiPrefix(domain string) string {
 	if domain == "" {
 		return "$JS.API."
@@ -176,10 +177,11 @@ func (c *conn) close() {
 	c.fail(nats.ErrConnectionClosed, func(*request) bool { return true })
 }
 
-// disconnected ends all requests, because the connection was lost.
+// disconnected ends all waiting requests, because the connection was lost.
 func (c *conn) disconnected() { c.fail(errLost, func(*request) bool { return true }) }
 
-// reconnected is an option that counts an outage when it is over, before the user's handler.
+// reconnected is a nats.Option that counts an outage when the connection is back, before it calls
+// the user's handler.
 func (c *conn) reconnected(o *nats.Options) error {
 	then := o.ReconnectedCB
 	o.ReconnectedCB = func(nc *nats.Conn) {
@@ -191,7 +193,7 @@ func (c *conn) reconnected(o *nats.Options) error {
 	return nil
 }
 
-// receive brings a message to its request.
+// receive passes a message to the request that it answers.
 func (c *conn) receive(m *nats.Msg) {
 	token, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, c.inbox), 36, 64)
 	if err != nil {
@@ -214,7 +216,7 @@ func (c *conn) receive(m *nats.Msg) {
 	}
 }
 
-// fail ends requests without an answer.
+// fail ends the selected requests with err.
 func (c *conn) fail(err error, which func(*request) bool) {
 	var ended []*request
 	c.mu.Lock()
@@ -231,15 +233,15 @@ func (c *conn) fail(err error, which func(*request) bool) {
 	}
 }
 
-// sweepParts is the number of sweeps in the time after which a request with then counts as
-// unanswered.
+// sweepParts is the number of sweeps within the timeout of a request that was begun with a function
+// then.
 const sweepParts = 5
 
-// errUnanswered: the timeout has passed.
+// errUnanswered means that no answer came within the timeout.
 var errUnanswered = errors.New("no answer")
 
-// begin publishes m and has then called when the request has ended, after the timeout and a
-// fifth of it at the latest.
+// begin publishes m. When the request has ended, at the latest after the timeout and a fifth of it,
+// then is called.
 func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	r := &request{subject: m.Subject, then: then}
 	c.mu.Lock()
@@ -265,7 +267,7 @@ func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	return err
 }
 
-// sweep ends the requests with then that have waited for too long.
+// sweep ends the requests with a function then that have waited longer than the timeout.
 func (c *conn) sweep() {
 	c.mu.Lock()
 	c.round++
@@ -280,7 +282,8 @@ func (c *conn) sweep() {
 	c.fail(errUnanswered, func(r *request) bool { return r.then != nil && round-r.round > sweepParts })
 }
 
-// denied ends the requests that the server did not let pass: it never answers them.
+// denied ends the requests that the server refused for lack of a right, because it never answers
+// them.
 func (c *conn) denied(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
@@ -291,12 +294,12 @@ func (c *conn) denied(err error) {
 	})
 }
 
-// grant is the remedy for a missing right.
+// grant returns the remedy for a missing right, as text.
 func grant(name string) string {
 	return fmt.Sprintf(" (grant it: shardctl permissions ROLE -store %s prints the rights of a user; ROLE is worker for a member, client for a follower of events, store for shardctl store)", name)
 }
 
-// expect makes a place for the answer of a request, and the reply subject for it.
+// expect registers a request, so that its answer is found, and returns it with its token.
 func (c *conn) expect(subject string, many bool) (r *request, token uint64) {
 	r = &request{subject: subject, many: many, done: make(chan struct{})}
 	c.mu.Lock()
@@ -314,7 +317,8 @@ func (c *conn) forget(token uint64) {
 	delete(c.waiting, token)
 }
 
-// send publishes m with a reply subject. It returns the request, which await waits for, and its token.
+// send publishes m with a reply subject. It returns the request, for await, and the request's
+// token.
 func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -328,7 +332,7 @@ func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint
 	return r, token, nil
 }
 
-// unsent is the error of a message that did not leave.
+// unsent returns the error for a message that was not sent.
 func unsent(err error) error {
 	if errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, errAway)
@@ -336,8 +340,8 @@ func unsent(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// await waits for the answer. Its error is lost, or ErrUnavailable where the request
-// certainly went nowhere.
+// await waits for the answer to a request. Its error wraps lost, or ErrUnavailable if the request
+// certainly had no effect.
 func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) ([]*nats.Msg, error) {
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
@@ -353,7 +357,7 @@ func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) 
 	return c.outcome(r, lost)
 }
 
-// outcome is what became of a request that has ended.
+// outcome returns the answer, or the error, of a request that has ended.
 func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 	switch {
 	case errors.Is(r.err, errUnanswered):
@@ -367,11 +371,11 @@ func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 }
 
 func (c *conn) unanswered(lost error) error {
-	return fmt.Errorf("%w: no answer from JetStream within %v (see the log of nats-server: it is overloaded, or its disk is full: make room and restart it)", lost, c.timeout)
+	return fmt.Errorf("%w: no answer from JetStream within %v (nats-server is overloaded or its disk is full: see its log; if the disk is full, make room and restart it)", lost, c.timeout)
 }
 
-// ask sends a request and waits for its answer, of one message or of many. If nobody listens,
-// which a 503 says, the error is errNobody.
+// ask sends a request and waits for its answer, of one message or of many. If nobody listens on the
+// subject (status 503), the error is errNobody.
 func (c *conn) ask(ctx context.Context, m *nats.Msg, many bool, lost error) ([]*nats.Msg, error) {
 	r, token, err := c.send(ctx, m, many)
 	if err != nil {
@@ -384,7 +388,7 @@ func (c *conn) ask(ctx context.Context, m *nats.Msg, many bool, lost error) ([]*
 	return got, err
 }
 
-// errNobody: no server takes messages of this subject now.
+// errNobody means that no server takes messages of this subject now.
 var errNobody = errors.New("no responders")
 
 func nobody(m *nats.Msg) bool {

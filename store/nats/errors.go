@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Codes of JetStream's errors, of nats-server's jetstream_errors_generated.go.
+// Codes of JetStream's errors, from nats-server's jetstream_errors_generated.go.
 const (
 	codeAccountResources  = 10002
 	codeNoPeers           = 10005
@@ -35,7 +35,7 @@ const (
 	codeTooManyBatchesOld = 10211
 )
 
-// An apiError is JetStream's answer to a request that it refused.
+// An apiError is JetStream's error answer to a request.
 type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
@@ -46,12 +46,12 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode)
 }
 
-// mended returns an error wrapping cause and e, with the remedy.
+// mended returns an error that wraps cause and e and names the remedy mend.
 func mended(cause error, e *apiError, mend string) error {
 	return fmt.Errorf("%w: %w (%s)", cause, e, mend)
 }
 
-// cause converts a stream's refusal of a write to the store's error.
+// cause converts a stream's refusal of a write to an error of package store.
 func (e *apiError) cause(stream string) error {
 	switch e.ErrCode {
 	case codeWrongLast:
@@ -85,7 +85,7 @@ func (e *apiError) cause(stream string) error {
 	return mended(store.ErrUncertain, e, "see the log of nats-server; if the disk is full, make room and restart it")
 }
 
-// unapplied is cause for requests that changed nothing when they are refused.
+// unapplied is cause for requests that change nothing if they are refused.
 func (e *apiError) unapplied(stream string) error {
 	if err := e.cause(stream); errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -93,12 +93,12 @@ func (e *apiError) unapplied(stream string) error {
 	return mended(store.ErrUnavailable, e, "see the log of nats-server")
 }
 
-// missing is the error of a stream that is not there and is not created.
+// missing returns the error for a stream that does not exist and must not be created.
 func missing(stream string) error {
 	return fmt.Errorf("stream %s is not there: it was deleted, or never created (restore it from a backup; to begin again without its data, delete all streams of the type)", stream)
 }
 
-// fail makes the typed error; nil stays nil.
+// fail returns err as a [*store.Error], or nil if err is nil.
 func fail(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -106,7 +106,7 @@ func fail(op, key string, err error) error {
 	return &store.Error{Op: op, Key: key, Err: err}
 }
 
-// unavailable is for errors of requests that changed nothing.
+// unavailable converts the error of a request that changed nothing.
 func unavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -114,7 +114,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// repeatableError is the error of a read, or of a request that may be made again.
+// repeatableError converts the error of a read, or of another request that may be repeated.
 func repeatableError(err error, stream string) error {
 	var refused *apiError
 	if errors.As(err, &refused) {
@@ -123,10 +123,10 @@ func repeatableError(err error, stream string) error {
 	return unavailable(err)
 }
 
-// A finalError is an error that asking again does not change.
+// A finalError is an error that repeating the request does not change.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// errNoLeader: a stream is there, and nobody takes messages for it.
-var errNoLeader = errors.New("it has no leader now (an election: try again; see nats stream cluster)")
+// errNoLeader means that a stream exists, but has no leader that takes messages.
+var errNoLeader = errors.New("the stream has no leader now (during an election: try again; see nats stream cluster)")

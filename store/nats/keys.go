@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// keys keeps small records.
+// keys implements [store.Store], for small records.
 type keys struct {
 	*writer
 	name, stream string
@@ -18,7 +18,7 @@ type keys struct {
 
 var _ store.Store = (*keys)(nil)
 
-// Get implements [store.Store]. It asks the stream's leader.
+// Get implements [store.Store]. It reads from the stream's leader.
 func (k *keys) Get(ctx context.Context, key string) (store.Record, error) {
 	const op = "get"
 	if err := store.CheckKey(key); err != nil {
@@ -54,7 +54,7 @@ func (k *keys) Put(ctx context.Context, key string, value []byte, expect store.R
 	return store.Revision(seq), nil
 }
 
-// putOverDeleted writes where a message may mark a deleted record.
+// putOverDeleted writes a record whose key may have a message that marks a deleted record.
 func (k *keys) putOverDeleted(ctx context.Context, key string, value []byte) (uint64, error) {
 	subject := keySubject(k.name, key)
 	m, err := k.leaderHas(ctx, k.stream, getRequest{LastFor: subject})
@@ -106,8 +106,8 @@ func (k *keys) List(ctx context.Context, prefix string) ([]store.Record, error) 
 	return found, nil
 }
 
-// list returns the records of a subject with a wildcard, in no order. It fails if the first
-// answering replica lacks upTo.
+// list returns the records whose subjects match filter, in no order. It fails if the first replica
+// that answers does not have sequence upTo.
 func (k *keys) list(ctx context.Context, filter string, upTo uint64) ([]store.Record, error) {
 	// Of one subject the answer says how far the replica is; the next replica to be
 	// asked is as a rule the same one.

@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// leases gives names to one holder at a time. A lease is a message that is never
-// deleted, for its token, and changes by compare-and-set. No clock of the server
-// counts: a candidate waits until it has seen the same revision for TTL plus Margin.
+// leases implements [store.Lease]. A lease is a message that is never deleted, because it keeps the
+// token, and that changes by compare-and-set. The server's clock is not used: a candidate waits
+// until it has seen the same revision for TTL plus Margin.
 type leases struct {
 	*writer
 	name, stream string
@@ -24,23 +24,23 @@ type leases struct {
 
 var _ store.Lease = (*leases)(nil)
 
-// A sighting is a revision, and when this process first saw it.
+// A sighting is a revision of a lease, with the time at which this process first saw it.
 type sighting struct {
 	revision uint64
 	since    time.Time
 }
 
-// A holding is the content of the message.
+// A holding is the content of a lease's message.
 type holding struct {
 	Holder string        `json:"holder"` // empty: nobody
 	Token  uint64        `json:"token"`
 	TTL    time.Duration `json:"ttl"`
 }
 
-// errMoved: the lease changed between the read and the write.
-var errMoved = errors.New("it changed meanwhile")
+// errMoved means that the lease changed between the read and the write.
+var errMoved = errors.New("the lease changed meanwhile")
 
-// rounds bounds how often one call reads again after others wrote.
+// rounds bounds how often one call reads the lease again after other processes wrote it.
 const rounds = 5
 
 // Acquire implements [store.Lease].
@@ -64,7 +64,7 @@ func (l *leases) Acquire(ctx context.Context, c store.Claim) (store.Held, error)
 	return store.Held{}, fail(op, c.Name, &store.HeldError{RetryAfter: c.TTL + store.Margin(c.TTL)})
 }
 
-// take tries once.
+// take tries once to take the lease.
 func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	now, revision, err := l.read(ctx, c.Name)
 	if err != nil {
@@ -86,8 +86,8 @@ func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	return l.write(ctx, c, next, revision)
 }
 
-// left is how long the holder's time lasts yet at the most. It counts from when this
-// process saw the last renewal, which its holder had sent before.
+// left returns the longest time that the holder's lease can still last. It counts from when this
+// process first saw the last renewal, which the holder had sent before.
 func (l *leases) left(name string, h holding, revision uint64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *leases) Renew(ctx context.Context, h store.Held) (store.Held, error) {
 			return store.Held{}, fail(op, h.Name, err)
 		}
 	}
-	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: others keep writing the lease", store.ErrUnavailable))
+	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: other processes keep writing the lease", store.ErrUnavailable))
 }
 
 func (l *leases) prolong(ctx context.Context, h store.Held) (store.Held, error) {
@@ -155,7 +155,8 @@ func (l *leases) Release(ctx context.Context, h store.Held) error {
 	return fail(op, h.Name, fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 }
 
-// read asks the leader; a read that is stale makes the write fail.
+// read reads the lease from the stream's leader. If the read is stale, the write that follows
+// fails.
 func (l *leases) read(ctx context.Context, name string) (holding, uint64, error) {
 	m, err := l.leaderHas(ctx, l.stream, getRequest{LastFor: leaseSubject(l.name, name)})
 	if err != nil || m == nil {
@@ -168,7 +169,7 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	return h, m.seq, nil
 }
 
-// write replaces the message of that revision. The granted time counts from before the
+// write replaces the lease's message if it has that revision. The granted time begins before the
 // request was sent.
 func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
 	data, err := json.Marshal(h)

@@ -11,24 +11,24 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxTypeToken is how long a type's name may be in the names of streams, which are
-// names of folders; a longer one goes by its hash.
+// maxTypeToken bounds a type's name in names of streams, in bytes, because the server makes folders
+// with these names. A longer name is replaced by its hash.
 const maxTypeToken = 160
 
-// long begins a token that is base64 and not escaped: no escaped one begins so.
+// long is the prefix of a token in base64. No escaped token begins with it.
 const long = "=="
 
-// plainName reports whether a byte stands for itself in names of streams.
+// plainName reports whether a byte is written unescaped in names of streams.
 func plainName(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// plainID reports whether a byte of a record's id stands for itself in a subject.
+// plainID reports whether a byte of a record's id is written unescaped in a subject.
 func plainID(c byte) bool {
 	return c > ' ' && c <= '~' && !strings.ContainsRune(`.*>="\`, rune(c))
 }
 
-// escape makes a token of s: bytes that are not plain become = and two hex digits.
+// escape makes a token of s: each byte that is not plain becomes = and two hex digits.
 func escape(s string, plain func(byte) bool) string {
 	odd := 0
 	for i := range len(s) {
@@ -51,12 +51,13 @@ func escape(s string, plain func(byte) bool) string {
 	return string(b)
 }
 
-// longEscaped is the length up to which a token stays escaped, even if base64 is shorter.
+// longEscaped is the length, in bytes, up to which a token stays escaped even if base64 would be
+// shorter.
 const longEscaped = 32
 
-// idToken is the token of a record's id: readable, unless it is long and base64 is
-// shorter. The longest id has 1,389 bytes so, and the server takes 4,096 for a whole
-// line.
+// idToken returns the token of a record's id. It is escaped, and so readable, unless it is long and
+// base64 is shorter. The longest id makes a token of 1,389 bytes; the server accepts 4,096 bytes
+// for a whole protocol line.
 func idToken(id string) string {
 	token := escape(id, plainID)
 	if len(token) > longEscaped && len(token) > len(long)+base64.RawURLEncoding.EncodedLen(len(id)) {
@@ -65,7 +66,7 @@ func idToken(id string) string {
 	return token
 }
 
-// idOf is the reverse of idToken.
+// idOf returns the id of which idToken made the token.
 func idOf(token string) (string, error) {
 	if text, ok := strings.CutPrefix(token, long); ok {
 		id, err := base64.RawURLEncoding.DecodeString(text)
@@ -90,7 +91,7 @@ func idOf(token string) (string, error) {
 	}
 }
 
-// typeToken is the token of a type's name.
+// typeToken returns the token of a type's name.
 func typeToken(name string) string {
 	token := escape(name, plainName)
 	if len(token) > maxTypeToken {
@@ -108,7 +109,7 @@ type place struct {
 	heads         string // subjects of all heads in the stream
 }
 
-// placeOf is the place of a shard of a type that has so many pairs of streams.
+// placeOf returns the place of a shard of a type with the given number of pairs of streams.
 func placeOf(name string, s store.Shard, partitions int) place {
 	token := typeToken(s.Type)
 	p := s.Number % partitions
@@ -124,7 +125,7 @@ func placeOf(name string, s store.Shard, partitions int) place {
 	}
 }
 
-// headOf is the subject of the head of a shard that lies in the same stream.
+// headOf returns the subject of the head of another shard, which must be in the same stream.
 func (p place) headOf(number int) string {
 	return strings.TrimSuffix(p.heads, "*") + strconv.Itoa(number)
 }
@@ -142,7 +143,7 @@ func streamSubjects(name, token, part string, partition int) string {
 	return fmt.Sprintf("%s.t.%s.%s.%d.>", name, token, part, partition)
 }
 
-// keysStream is the stream of small records and leases.
+// keysStream returns the name of the stream of small records and leases.
 func keysStream(name string) string { return name + "_keys" }
 
 func keySubject(name, key string) string {

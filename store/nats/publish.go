@@ -26,11 +26,11 @@ const (
 	headerDeleted     = "Shardgen-Deleted" // of the mark of a deleted record
 )
 
-// deletedFor is how long an empty message stands for a record that was deleted. It
-// is garbage: nothing is decided by its absence.
+// deletedFor is how long the server keeps the empty message of a deleted record. Nothing depends on
+// the message's presence.
 const deletedFor = "600s"
 
-// message makes one to publish; headers are pairs of name and value.
+// message returns a message to publish; headers are pairs of name and value.
 func message(subject string, data []byte, headers ...string) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if len(headers) > 0 {
@@ -44,14 +44,14 @@ func message(subject string, data []byte, headers ...string) *nats.Msg {
 
 func number[N ~uint64](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// headerRoom is more than the headers of any message take: two subjects, and less
-// than half a kilobyte of others.
+// headerRoom is more than the headers of any message take, in bytes: two subjects, and less than
+// half a kilobyte of other headers.
 const headerRoom = 4 << 10
 
 // A writer publishes to streams.
 type writer struct{ *reader }
 
-// checkPayload returns a *store.TooLargeError for data that the server would not take.
+// checkPayload returns a *store.TooLargeError for data that the server would refuse.
 func (c *writer) checkPayload(data []byte) error {
 	limit := int(c.nc.MaxPayload()) - headerRoom
 	if len(data) <= limit {
@@ -63,8 +63,8 @@ func (c *writer) checkPayload(data []byte) error {
 	}
 }
 
-// leaderless bounds how long a write waits for a stream's leader: that of a new
-// stream is known to all servers a moment after it was created.
+// leaderless bounds how long a write waits for a stream's leader. All servers know the leader of a
+// new stream a moment after its creation.
 const leaderless = 2 * time.Second
 
 // publish writes one message and returns its sequence.
@@ -85,8 +85,8 @@ func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint6
 	}
 }
 
-// publishIdle is publish for small records, whose users know no store.ErrBusy: it tries
-// again while the stream is busy.
+// publishIdle is publish for small records. It tries again while the stream is busy, because users
+// of small records do not handle store.ErrBusy.
 func (c *writer) publishIdle(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
 	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -106,8 +106,8 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	return c.written(ctx, stream, got)
 }
 
-// begin publishes one message and has then called with its sequence, or else with a function that
-// learns the outcome. It reports whether the message was sent.
+// begin publishes one message and reports whether it was sent. Afterwards it calls then: with the
+// message's sequence, or with a function that finds out the outcome.
 func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
 	err := c.conn.begin(m, func(r *request) {
 		if r.err == nil {
@@ -131,7 +131,7 @@ func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest fu
 	return err == nil
 }
 
-// written reads the acknowledgement of a published message.
+// written returns the sequence in the acknowledgement of a published message.
 func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (uint64, error) {
 	if nobody(got[0]) {
 		return 0, c.why(ctx, stream)
@@ -151,13 +151,13 @@ func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (u
 	case ack.Error != nil:
 		return 0, ack.Error.cause(stream)
 	case ack.Stream != stream:
-		return 0, fmt.Errorf("%w: stream %q took a message for %s (remove its subjects)", store.ErrUncertain, ack.Stream, stream)
+		return 0, fmt.Errorf("%w: stream %q took a message for %s (remove these subjects from that stream)", store.ErrUncertain, ack.Stream, stream)
 	}
 	return ack.Seq, nil
 }
 
-// plainAck reads the acknowledgement that almost all writes get; ok is false for
-// every other answer. An error comes before the stream's name.
+// plainAck parses the acknowledgement that almost all writes get. ok is false for every other
+// answer; in an answer with an error, the error comes before the stream's name.
 func plainAck(data []byte, stream string) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	if !ok || len(rest) <= len(stream) || string(rest[:len(stream)]) != stream {
@@ -172,13 +172,13 @@ func plainAck(data []byte, stream string) (seq uint64, ok bool) {
 	return seq, err == nil && seq != 0
 }
 
-// Bounds of a part of a Put's messages, which are under way together.
+// Bounds of one part of a Put's messages; all messages of a part are under way at the same time.
 const (
 	partMessages = 500 // an atomic batch may have 1,000
 	partBytes    = 4 << 20
 )
 
-// split splits messages into parts that are published one after another.
+// split splits messages into parts, which are published one after another.
 func split(all []*nats.Msg) (parts [][]*nats.Msg) {
 	first, bytes := 0, 0
 	for i, m := range all {
@@ -195,8 +195,8 @@ func split(all []*nats.Msg) (parts [][]*nats.Msg) {
 	return parts
 }
 
-// publishEach writes messages one by one, all under way at once, and returns the
-// highest sequence. Of several errors it returns the one that says most.
+// publishEach writes messages, all under way at the same time, and returns the highest sequence. Of
+// several errors it returns the most informative one, by graver.
 func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg) (last uint64, err error) {
 	type sent struct {
 		r     *request
@@ -219,7 +219,7 @@ func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg
 	return last, failed
 }
 
-// graver returns the one of two errors that a caller must learn of.
+// graver returns the error that is more important for the caller.
 func graver(a, b error) error {
 	for _, cause := range []error{store.ErrConflict, store.ErrUncertain} {
 		if errors.Is(a, cause) {
@@ -235,9 +235,9 @@ func graver(a, b error) error {
 	return b
 }
 
-// publishBatch writes messages as one atomic batch and returns the last sequence. On
-// streams of several replicas single messages that name one head are refused while
-// another is under way; those of a batch are not.
+// publishBatch writes messages as one atomic batch and returns the last sequence. Streams with
+// several replicas refuse single messages that expect the same head while another such message is
+// under way; they do not refuse those of one batch.
 func (c *writer) publishBatch(ctx context.Context, stream string, all []*nats.Msg) (uint64, error) {
 	if len(all) == 1 {
 		return c.publish(ctx, stream, all[0])

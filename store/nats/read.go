@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// getRequest is the request of JetStream's direct get, and in part of its message get.
+// getRequest is the request of JetStream's direct get. Message get uses some of its fields.
 type getRequest struct {
 	Seq       uint64   `json:"seq,omitempty"`
 	LastFor   string   `json:"last_by_subj,omitempty"`
@@ -29,7 +29,7 @@ const (
 	pageMessages = 1000
 )
 
-// A stored message.
+// A stored is a message stored in a stream.
 type stored struct {
 	subject string
 	seq     uint64
@@ -43,10 +43,10 @@ func (m *stored) head() store.Head {
 	return store.Head{Revision: store.Revision(m.seq), Since: store.Position(since), Value: m.data}
 }
 
-// deleted reports whether the message stands for no record.
+// deleted reports whether the message marks a deleted record.
 func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
 
-// A page is one replica's answer.
+// A page is the answer of one replica to a direct get.
 type page struct {
 	messages []stored
 	more     bool   // there are others
@@ -56,10 +56,11 @@ type page struct {
 // A reader reads streams.
 type reader struct{ *api }
 
-// errTooMany: more subjects match than one answer has.
+// errTooMany means that more subjects match than fit into one answer.
 var errTooMany = errors.New("too many results")
 
-// page asks the replicas; one answers, from its own copy, isolated from writes.
+// page reads messages by a direct get. One replica answers from its own copy; no write changes the
+// copy meanwhile.
 func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
 	got, err := c.ask(ctx, &nats.Msg{Subject: c.js + "DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
@@ -72,7 +73,7 @@ func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, e
 	return readPage(stream, got)
 }
 
-// readPage reads the messages of an answer, whose last one says how it ended.
+// readPage reads the messages of an answer. The last message says how the answer ended.
 func readPage(stream string, got []*nats.Msg) (page, error) {
 	end := got[len(got)-1]
 	switch status := end.Header.Get("Status"); status {
@@ -94,7 +95,7 @@ func readPage(stream string, got []*nats.Msg) (page, error) {
 	return p, nil
 }
 
-// leaderHas asks the stream's leader for one message; nil is none.
+// leaderHas asks the stream's leader for one message, and returns nil if there is none.
 func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*stored, error) {
 	var answer struct {
 		Message struct {
@@ -123,7 +124,7 @@ func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*s
 	return m, nil
 }
 
-// streamInfo has the properties of a stream that the store reads.
+// streamInfo has the properties of a stream that this package needs.
 type streamInfo struct {
 	Config jetstream.StreamConfig `json:"config"`
 	State  struct {
@@ -133,8 +134,8 @@ type streamInfo struct {
 	} `json:"state"`
 }
 
-// info reads a stream; found is false where there is none. While the servers elect a
-// leader for JetStream it waits.
+// info reads the properties of a stream; found is false if there is none. While the servers elect a
+// leader for JetStream, it waits.
 func (c *reader) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
 	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
 	var refused *apiError
@@ -147,7 +148,7 @@ func (c *reader) info(ctx context.Context, stream string) (info streamInfo, foun
 	return info, true, checkStream(info.Config)
 }
 
-// A logReader reads a part of a log, page by page.
+// A logReader reads a range of a log, page by page.
 type logReader struct {
 	*reader
 	place    place
@@ -156,9 +157,9 @@ type logReader struct {
 	missed   int // how often the leader did not know the last position
 }
 
-// read reads until the position that ends it. Each page of one replica is whole: it
-// is isolated from writes and purges there. A further page begins at the last append
-// of the one before, so nothing was trimmed in between.
+// read reads up to the last position of the range. Each page comes from one replica, which writes
+// and purges do not change meanwhile. A further page begins at the last append of the page before,
+// which proves that nothing was trimmed in between.
 func (r *logReader) read(ctx context.Context) error {
 	if r.to == store.Start || r.to == store.Any || r.from > r.to {
 		return r.gone()
@@ -199,8 +200,8 @@ func (r *logReader) next(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// absent explains that a replica lacks a position: it lags, or there is no such append. A
-// leader that has just been elected may lack it for a moment too.
+// absent finds out why a replica lacks a position: the replica lags, or there is no such append. A
+// leader that was just elected may also lack it for a moment.
 func (r *logReader) absent(ctx context.Context, position store.Position) (done bool, err error) {
 	m, err := r.leaderHas(ctx, r.place.logs, getRequest{Seq: uint64(position)})
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// headerStream names the stream that is to take a message.
+// headerStream names the stream that is expected to store the message.
 const headerStream = "Nats-Expected-Stream"
 
-// wordProbe ends names and subjects that are tried.
+// wordProbe is the last word of names and subjects that are only tried.
 const wordProbe = "probe"
 
-// rightsPatience bounds the wait for answers: a refusal comes at once, and JetStream
-// without a leader may not answer.
+// rightsPatience bounds the wait for answers. A refusal comes at once, but JetStream without a
+// leader may never answer.
 const rightsPatience = 2 * time.Second
 
-// A rightsCheck tries a member's rights to its store.
+// A rightsCheck checks a member's rights to its store.
 type rightsCheck struct{ *streams }
 
-// run is shards.CheckRights.
+// run implements shards.CheckRights.
 func (c rightsCheck) run(ctx context.Context, types []string) error {
 	all := probes(c.js, c.cfg.Name, types)
 	create := probeCreate(c.js, c.cfg.Name)
@@ -39,7 +39,7 @@ func (c rightsCheck) run(ctx context.Context, types []string) error {
 	return err
 }
 
-// probes are messages that need a member's rights and have no effect.
+// probes returns messages that need a member's rights and have no effect.
 func probes(js, name string, types []string) []*nats.Msg {
 	nowhere := name + "_" + wordProbe // streams of the store have other names
 	var all []*nats.Msg
@@ -53,12 +53,14 @@ func probes(js, name string, types []string) []*nats.Msg {
 		message(js+"STREAM.PURGE."+nowhere, nil))
 }
 
-// probeCreate asks for a stream with no configuration, which is refused.
+// probeCreate returns a request to create a stream without a configuration, which the server
+// refuses.
 func probeCreate(js, name string) *nats.Msg {
 	return message(js+"STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
 }
 
-// try sends messages and returns the first that the user may not send, and why.
+// try sends messages. If the user may not send one of them, it returns the first such message and
+// the reason.
 func (c rightsCheck) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why error) {
 	ctx, cancel := context.WithTimeout(ctx, min(rightsPatience, c.timeout))
 	defer cancel()
@@ -98,7 +100,7 @@ func isDenied(r *request, err error) bool {
 	}
 }
 
-// created reports whether all these types have their streams.
+// created reports whether all these types have streams.
 func (c rightsCheck) created(ctx context.Context, types []string) bool {
 	for _, kind := range types {
 		_, there, err := c.info(ctx, streamName(c.cfg.Name, typeToken(kind), partLog, 0))

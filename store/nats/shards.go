@@ -22,7 +22,7 @@ const (
 	opListRecords = "list records"
 )
 
-// shards keeps the state of entities.
+// shards implements [store.Shards], which keeps the state of entities.
 type shards struct {
 	*streams
 	trims trims
@@ -30,16 +30,16 @@ type shards struct {
 
 var _ store.Shards = (*shards)(nil)
 
-// CheckRights tries in one round trip whether the connection's user has the rights of a member that hosts
-// these durable types. It has no effect: its messages go to subjects and streams that do not exist, or
-// expect another stream. It fails with ErrUnavailable and names the right that the server refused. A server
-// that does not answer is no error.
+// CheckRights checks in one round trip whether the connection's user has the rights of a member
+// that hosts these durable types. It has no effect: its messages go to subjects and streams that do
+// not exist, or expect another stream. It fails with ErrUnavailable and names the right that the
+// server refused. It does not fail if the server does not answer.
 func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 	return fail("check rights", strings.Join(types, ","), rightsCheck{s.streams}.run(ctx, types))
 }
 
-// Outages returns how often the connection was lost and came back. After an outage the store may have lost
-// acknowledged writes, if its server ended and had not yet written them to its disk.
+// Outages returns how often the connection was lost and came back. In an outage the store may have
+// lost acknowledged writes, if its server ended before it wrote them to its disk.
 func (s *shards) Outages() uint64 { return s.outages.Load() }
 
 // Append implements [store.Logs].
@@ -63,9 +63,9 @@ func (s *shards) append(ctx context.Context, sh store.Shard, expect store.Positi
 	return s.publish(ctx, at.logs, m)
 }
 
-// BeginAppend is Append that does not wait for the answer. It reports whether the append was sent;
-// then done is called once, and must not block: with the position, or with a rest that learns
-// what became of the append.
+// BeginAppend is Append without waiting for the answer. It reports whether the append was sent. If
+// so, done is called once: with the position, or with a function rest that finds out the outcome.
+// done must not block.
 func (s *shards) BeginAppend(
 	sh store.Shard, expect store.Position, data []byte,
 	done func(store.Position, func(context.Context) (store.Position, error)),
@@ -108,7 +108,7 @@ func (s *shards) behind(atLeast store.Revision) error {
 	return fmt.Errorf("%w: no answering replica has revision %d (try again; if the servers lost it, restart the shard's home)", store.ErrUnavailable, atLeast)
 }
 
-// Head implements [store.Records]. It asks the leader.
+// Head implements [store.Records]. It reads from the leader.
 func (s *shards) Head(ctx context.Context, sh store.Shard) (store.Head, error) {
 	at, _, err := s.place(ctx, sh)
 	if err != nil {
@@ -121,8 +121,8 @@ func (s *shards) Head(ctx context.Context, sh store.Shard) (store.Head, error) {
 	return m.head(), nil
 }
 
-// Latest returns the revision of the record of a shard that was written last, as the leader has it. A Get
-// that is at least as new has no stale answer.
+// Latest returns the revision of the record of a shard that was written last, read from the leader.
+// A Get with this revision as atLeast is not stale.
 func (s *shards) Latest(ctx context.Context, sh store.Shard) (store.Revision, error) {
 	at, _, err := s.place(ctx, sh)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Store is a [store.Backend] on JetStream. Beside the methods below it has those of
+// A Store is a [store.Backend] on JetStream. Beside the methods below it has the methods of
 // [store.Store] and [store.Lease]. It is safe for concurrent use.
 type Store struct {
 	*keys
@@ -20,12 +20,12 @@ type Store struct {
 
 var _ store.Backend = (*Store)(nil)
 
-// Open connects to a server of url, which may be several with commas between, finds
-// or creates the stream of small records and leases, and returns when it answers. Where no
-// server answers, it logs that once and waits until ctx ends, at most 30 s. Where JetStream
-// does not answer yet, it waits until ctx ends. It fails with [store.ErrUnavailable], and at
-// once if the server refuses the connection or JetStream is not enabled.
-// Streams of types are looked for when they are first used.
+// Open connects to a server of url, which may have several URLs separated by commas. It finds or
+// creates the stream of small records and leases, and returns when that stream answers. If no
+// server answers, it logs that once and waits until ctx ends, at most 30 s. If JetStream does not
+// answer yet, it waits until ctx ends. Open fails with [store.ErrUnavailable], and fails at once if
+// the server refuses the connection or JetStream is not enabled. Streams of types are looked for
+// when they are first used.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -52,14 +52,15 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 // Shards implements [store.Backend].
 func (s *Store) Shards() store.Shards { return s.shards }
 
-// Layout returns Config.Name, with which the names of the store's streams begin, and Config.Replicas,
-// both with their defaults. Streams that somebody else has created may have other replicas.
+// Layout returns Config.Name, the beginning of the names of the store's streams, and
+// Config.Replicas, both with defaults applied. Streams that Open found, instead of creating them,
+// may have other numbers of replicas.
 func (s *Store) Layout() (name string, replicas int) {
 	return s.streams.cfg.Name, s.streams.cfg.Replicas
 }
 
-// Close ends the connection. Calls under way end: reads with ErrUnavailable, writes
-// with ErrUncertain. It may be called twice.
+// Close ends the connection. Calls under way fail: reads with ErrUnavailable, writes with
+// ErrUncertain. It may be called twice.
 func (s *Store) Close() { s.streams.close() }
 
 // A Type describes the streams of one type of entities.
@@ -80,10 +81,10 @@ func (s *Store) Types(ctx context.Context) ([]Type, error) {
 	return types, nil
 }
 
-// DropType deletes the streams of a type with all its entities, for ever. No node may host
-// the type, and this is not checked. It needs the permission to publish to
-// $JS.API.STREAM.DELETE of these streams. When it fails, a part may be deleted: repeat it.
-// It fails with ErrNotFound if the type has no streams.
+// DropType deletes the streams of a type with all its entities, for ever. Make sure that no node
+// hosts the type; this is not checked. It needs the permission to publish to $JS.API.STREAM.DELETE
+// of these streams. If it fails, a part may have been deleted: call it again. It fails with
+// ErrNotFound if the type has no streams.
 func (s *Store) DropType(ctx context.Context, name string) error {
 	types, err := s.streams.types(ctx)
 	if err != nil {
@@ -112,9 +113,9 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 	return nil
 }
 
-// DropLeases deletes the leases below a prefix, which ends with a slash, and returns their number.
-// Tokens of their names begin with 1 again, and a holder has lost its lease. It needs the permissions
-// of [Open] alone. It fails with ErrUnavailable and ErrBadKey.
+// DropLeases deletes the leases whose names begin with prefix, which must end with a slash, and
+// returns their number. A holder of such a lease has lost it, and tokens of these names begin with
+// 1 again. It needs only the permissions of [Open]. It fails with ErrUnavailable and ErrBadKey.
 func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error) {
 	const op = "drop leases"
 	if err := store.CheckPrefix(prefix); err != nil {
@@ -133,8 +134,8 @@ func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error
 	return done.Purged, fail(op, prefix, err)
 }
 
-// Last returns the position of the last append of a shard's log, as the stream's leader has
-// it: Start if the log is empty. Another append may have been added meanwhile.
+// Last returns the position of the last append of a shard's log, read from the stream's leader, or
+// Start if the log is empty. Further appends may have been added since.
 func (s *Store) Last(ctx context.Context, shard store.Shard) (store.Position, error) {
 	const op = "last"
 	at, _, err := s.streams.place(ctx, shard)

@@ -24,15 +24,14 @@ const (
 	format         = 1
 )
 
-// layout says into how many partitions a type is divided, and whether its streams are
-// replicated.
+// layout says into how many partitions a type is divided, and whether its streams have replicas.
 type layout struct {
 	partitions int
 	replicated bool // a write goes by way of several servers
 }
 
-// checkStream refuses a stream of another store or of a newer format, and settings that
-// lose state or forbid direct reads.
+// checkStream refuses a stream of another store or of a newer format, and a stream with settings
+// that lose state or forbid direct reads.
 func checkStream(c jetstream.StreamConfig) error {
 	written, _ := strconv.Atoi(c.Metadata[metaFormat])
 	problem := ""
@@ -59,7 +58,7 @@ func checkStream(c jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: stream %s: %s", store.ErrUnavailable, c.Name, problem)
 }
 
-// streams finds and creates the streams of the types, and that of small records and leases.
+// streams finds and creates the streams of types, and the stream of small records and leases.
 type streams struct {
 	*writer
 	cfg Config
@@ -70,7 +69,7 @@ type streams struct {
 	creating sync.Mutex        // held while streams are looked for and created
 }
 
-// stream has the settings common to all streams.
+// stream returns the settings that all streams have.
 func (s *streams) stream(name, subject string, meta map[string]string) jetstream.StreamConfig {
 	all := map[string]string{metaFormat: strconv.Itoa(format)}
 	maps.Copy(all, meta)
@@ -78,20 +77,21 @@ func (s *streams) stream(name, subject string, meta map[string]string) jetstream
 		Name: name, Subjects: []string{subject}, Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas,
 		Discard: jetstream.DiscardNew, MaxMsgsPerSubject: -1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1,
 		AllowDirect: true, DenyDelete: true, Metadata: all,
-		// Sequences of a stream that was deleted do not come again, because otherwise an old
-		// head could fit by chance. They are below 2^53, which every JSON reader keeps.
+		// A stream that is created again after its deletion gets higher sequences than before;
+		// otherwise an old head could match by chance. Sequences are below 2^53, which every JSON
+		// reader keeps exactly.
 		FirstSeq: uint64(time.Now().Unix()) << 20,
 	}
 }
 
-// recordStream is a stream of which each subject keeps its last message.
+// recordStream returns the settings of a stream that keeps the last message of each subject.
 func (s *streams) recordStream(name, subject string, meta map[string]string) jetstream.StreamConfig {
 	c := s.stream(name, subject, meta)
 	c.MaxMsgsPerSubject, c.AllowMsgTTL, c.AllowAtomicPublish = 1, true, true
 	return c
 }
 
-// create makes a stream unless another process has made it. It tries again while the servers
+// create creates a stream unless another process has created it. It tries again while the servers
 // are unavailable.
 func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -111,25 +111,25 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	}
 }
 
-// found returns the layout of a type, as the stream that is created last says it.
+// found returns the layout of a type, read from the metadata of the stream that is created last.
 func found(info streamInfo) (layout, error) {
 	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	if err != nil || partitions < 1 || partitions > maxPartitions {
-		return layout{}, fmt.Errorf("%w: stream %s: its metadata %s is %q: want a number of partitions (restore it)",
+		return layout{}, fmt.Errorf("%w: stream %s: metadata %s is %q: want a number of partitions (restore the metadata)",
 			store.ErrUnavailable, info.Config.Name, metaPartitions, info.Config.Metadata[metaPartitions])
 	}
 	return layout{partitions, info.Config.Replicas > 1}, nil
 }
 
-// placed is a shard's place, and the layout of its type. It does not change.
+// placed is a shard's place with the layout of its type. It does not change.
 type placed struct {
 	place  place
 	layout layout
 }
 
-// layoutOf finds the streams of a type, or creates them. That of the first
-// partition's log comes last and says how many there are: once it is there, another
-// that is missing was deleted.
+// layoutOf finds the streams of a type, or creates them. The stream of the first partition's log is
+// created last, and says how many partitions there are. So if it exists, another stream that is
+// missing was deleted.
 func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	s.mu.Lock()
 	known, ok := s.layouts[name]
@@ -172,7 +172,7 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	return l, nil
 }
 
-// createType creates the streams of a type that has none, or an empty part of them.
+// createType creates the streams of a type that has none, or those missing if all others are empty.
 func (s *streams) createType(ctx context.Context, name, token string) error {
 	last := streamName(s.cfg.Name, token, partLog, 0)
 	if s.cfg.NoCreate {
@@ -210,7 +210,7 @@ func (s *streams) createType(ctx context.Context, name, token string) error {
 	return nil
 }
 
-// place is where a shard lies.
+// place returns the place of a shard and the layout of its type.
 func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, error) {
 	if known, ok := s.places.Load(sh); ok {
 		p := known.(*placed)
@@ -228,8 +228,8 @@ func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, err
 	return p.place, l, nil
 }
 
-// mayAnswerLater reports whether a request went unanswered because servers start: they have no
-// leader yet, or the connection was lost.
+// mayAnswerLater reports whether a request was not answered because servers are starting: they have
+// no leader yet, or the connection was lost.
 func mayAnswerLater(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLost) || errors.Is(err, errAway)
 }
@@ -300,7 +300,7 @@ func (s *streams) types(ctx context.Context) ([]Type, error) {
 	return types, nil
 }
 
-// forget has the streams of a type be looked for again.
+// forget makes the next use of a type look for its streams again.
 func (s *streams) forget(name string) {
 	s.mu.Lock()
 	delete(s.layouts, name)

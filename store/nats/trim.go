@@ -10,27 +10,30 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// trimPause is the least time between two trims of a stream by this process. Each has the server read
-// the heads and change the stream's first block, while all shards of the stream move their since often.
+// trimPause is the shortest time between two trims of a stream by this process. Without a pause
+// trims would be frequent, because every shard of the stream moves its Since often, and each trim
+// has the server read the heads and change the stream's first block.
 const trimPause = time.Second
 
-// trims are those of all streams of logs. The zero value is ready, and it is safe for concurrent use.
+// trims holds the state of trimming for all streams of logs. The zero value is ready, and it is
+// safe for concurrent use.
 type trims struct {
 	mu   sync.Mutex
 	next map[string]*trim // by the stream
 }
 
-// checkPause is the least time between two looks of this process at a stream's settings.
+// checkPause is the shortest time between two checks of a stream's settings by this process.
 const checkPause = time.Minute
 
-// A trim is the next one of a stream.
+// A trim is the trimming state of one stream.
 type trim struct {
 	waits   bool // somebody waits for its time
 	at      time.Time
 	checked time.Time // when the settings were looked at last
 }
 
-// checks reports whether the stream's settings are to be looked at, by the caller, who has waited for it.
+// checks reports whether the caller, who has called wait for the stream, must check the stream's
+// settings now.
 func (t *trims) checks(stream string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,8 +45,9 @@ func (t *trims) checks(stream string) bool {
 	return due
 }
 
-// wait returns when the stream may be trimmed. It reports false if another caller waits already, which
-// then reads the heads of all shards. If the replica that answers lags, the next trim reads the rest.
+// wait returns when the stream may be trimmed. It reports false if another caller already waits,
+// because that caller will read the heads of all shards. If the replica that answers that caller
+// lags, the next trim removes what remains.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]
@@ -71,12 +75,12 @@ func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	return true, nil
 }
 
-// Trim implements [store.Logs]. It removes the stream's prefix that no head needs, and may wait for a
-// second before. Once a minute it fails instead if somebody has changed the settings of the shard's streams
-// so that they may lose messages.
+// Trim implements [store.Logs]. It removes the beginning of the stream that no head needs, and may
+// first wait for a second. Once a minute it checks the settings of the shard's streams, and fails
+// if somebody has changed them so that the streams may lose messages.
 //
-// The heads are read at the revision of h or later. So a missing head was written after the heads read, and
-// its log began after their Since.
+// The heads are read at the revision of h or later. So a head that is missing in the result was
+// written after these heads, and its log begins after their Since.
 func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	at, _, err := s.place(ctx, sh)
 	if err != nil {
@@ -113,7 +117,8 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	return fail(opTrim, sh.String(), err)
 }
 
-// lowest is the lowest Since of the heads under subjects, of which one is h or has replaced it.
+// lowest returns the lowest Since of the heads under subjects. One of these heads is h, or has
+// replaced h.
 func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ...string) (below store.Position, err error) {
 	err = s.again(ctx, func(ctx context.Context) (bool, error) {
 		p, err := s.page(ctx, at.records, getRequest{MultiLast: subjects})
@@ -134,10 +139,11 @@ func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ..
 	return below, err
 }
 
-// headsAtOnce is how many heads one request names; the server answers 1,024.
+// headsAtOnce is the number of heads that one request asks for; the server answers with at most
+// 1,024.
 const headsAtOnce = 500
 
-// lowestOfMany is lowest of a stream with more heads than the server answers at once.
+// lowestOfMany is lowest for a stream with more heads than the server returns in one answer.
 func (s *shards) lowestOfMany(ctx context.Context, at place, h store.Head) (store.Position, error) {
 	for first := 0; first < store.MaxShards; first += headsAtOnce {
 		subjects := []string{at.head} // it is there, so that the answer says how far the replica is

@@ -1,3 +1,2 @@
-// Package conformance is the suite that every transport passes. It is imported
-// by tests only.
+// Package conformance is the test suite that every transport must pass. Only tests import it.
 package conformance

@@ -19,17 +19,17 @@ const (
 	patience = 20 * time.Second
 )
 
-// A Harness is a transport with a broker of its own that can be taken down.
+// A Harness is a transport with its own broker, which the suite can stop.
 type Harness struct {
 	Transport transport.Transport
-	// StopBroker ends the broker and returns when it is gone: connections break.
+	// StopBroker stops the broker and returns when its connections have broken.
 	StopBroker func()
-	// StartBroker brings a new instance up in the same place.
+	// StartBroker starts a new instance of the broker at the same address.
 	StartBroker func()
 }
 
-// Run runs the suite. Each test opens a Harness of its own, which cleans up
-// after itself when the test ends.
+// Run runs the suite. Each test calls open for a Harness of its own, which must clean up when the
+// test ends.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, test := range []struct {
 		name string
@@ -78,7 +78,8 @@ var channels = []transport.Channel{transport.Control, 0, 1}
 
 var incarnations atomic.Uint64
 
-// A process is a member or a client, with its link under test and the states that the link has told.
+// A process is a member or a client, with its link under test and the states that the link has
+// reported.
 type process struct {
 	transport.Link
 	t      *testing.T
@@ -158,8 +159,8 @@ type received struct {
 	err error
 }
 
-// receive waits for the next message in a goroutine of its own, so that
-// receiving goroutines take turns in every test.
+// receive waits for the next message in a new goroutine, so that in every test several goroutines
+// take turns at receiving.
 func (m *process) receive(ch transport.Channel) (transport.Message, error) {
 	m.t.Helper()
 	got := make(chan received, 1)
@@ -214,7 +215,7 @@ func (m *process) wantNothing(ch transport.Channel) {
 	}
 }
 
-// wantState waits until the channel was told connected or not.
+// wantState waits until the link has reported the channel as connected, or as not connected.
 func (m *process) wantState(ch transport.Channel, connected bool) transport.State {
 	m.t.Helper()
 	timeout := time.After(patience)

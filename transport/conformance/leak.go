@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Main is a TestMain that fails if, after all tests, goroutines of links or of
-// nats.go are still there.
+// Main is a TestMain that fails if goroutines of links or of nats.go are left after all tests.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -22,7 +21,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked gives goroutines some time to end: nats.go does not wait for its own.
+// leaked returns the stacks of goroutines that are left after patience: nats.go does not wait for
+// its own goroutines to end.
 func leaked(patience time.Duration) []string {
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()

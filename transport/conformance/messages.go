@@ -65,7 +65,7 @@ func testConcurrentSends(t *testing.T, h Harness) {
 	b.wantNothing(0)
 }
 
-// Goroutines take turns at receiving and nothing is lost or swapped between them.
+// Goroutines take turns at receiving, and no message is lost or reordered between them.
 func testReceiverHandover(t *testing.T, h Harness) {
 	a, b := openMember(t, h, "a"), openMember(t, h, "b")
 	const n = 300
@@ -145,7 +145,7 @@ func testPayloadOwnership(t *testing.T, h Harness) {
 	b.want(transport.Control, transport.Broadcast, "other")
 }
 
-// An empty payload is a message, and is not taken for the broker's answer.
+// An empty payload is received as a message, not as the broker's Unreachable.
 func testEmptyPayload(t *testing.T, h Harness) {
 	a, c := openMember(t, h, "a"), openClient(t, h, "c")
 	for _, ch := range channels {
@@ -287,7 +287,7 @@ func testUnreachableGone(t *testing.T, h Harness) {
 	}
 }
 
-// The broker names the sender of a message, not the payload.
+// A message's sender is the one that the broker's subject names, not the one in the payload.
 func testSenders(t *testing.T, h Harness) {
 	a, b, c := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "c")
 	a.serve(true)

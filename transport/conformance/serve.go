@@ -84,7 +84,7 @@ func testServeKeepsWhatWasRouted(t *testing.T, h Harness) {
 	outside.wantAnycastRefused(n)
 }
 
-// Whether a link serves outlives connections.
+// A link that serves goes on serving over a reconnect.
 func testServeReconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	a.serve(true)
@@ -102,7 +102,7 @@ func testServeReconnected(t *testing.T, h Harness) {
 	b.wantNothing(transport.Control)
 }
 
-// restart takes the broker down and up again, and waits for control.
+// restart stops the broker and starts it again, and waits until all control channels are connected.
 func restart(h Harness, all ...*process) {
 	h.StopBroker()
 	for _, m := range all {
@@ -162,8 +162,8 @@ func testServeEnded(t *testing.T, h Harness) {
 	wantError(t, "serve no more", a.Serve(t.Context(), false), transport.ErrClosed)
 }
 
-// Calls at the same time take turns, also while the broker goes and comes and
-// the link closes.
+// Concurrent calls of Serve run one after another, even while the broker restarts and the link
+// closes.
 func testServeConcurrently(t *testing.T, h Harness) {
 	a, outside := openMember(t, h, "a"), openClient(t, h, "outside")
 	var wg sync.WaitGroup

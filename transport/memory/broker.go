@@ -13,16 +13,15 @@ import (
 
 // Options of a Broker; the zero value works.
 type Options struct {
-	// Name begins the identity of the broker's instances. Default "memory".
+	// Name is the prefix of the identity of the broker's instances. Default "memory".
 	Name string
-	// Seed decides what Lose loses, how long Delay delays each message, and whom Anycast
-	// chooses. Default 0.
+	// Seed determines which messages Lose loses, how long Delay delays each message, and which
+	// member Anycast chooses. Default 0.
 	Seed uint64
-	// MaxPayload in bytes. Default 1 MiB.
+	// MaxPayload is the largest payload in bytes. Default 1 MiB.
 	MaxPayload int
-	// QueueLength bounds the messages waiting in one channel before Receive, and those
-	// held back by Hold on one path. Default 65,536; beyond it messages are dropped and
-	// counted.
+	// QueueLength bounds the messages that wait in one channel before Receive, and those that Hold
+	// keeps back on one path. Default 65,536; messages beyond it are dropped and counted.
 	QueueLength int
 }
 
@@ -58,7 +57,7 @@ type Broker struct {
 	late     late // messages that Delay keeps
 }
 
-// NewBroker returns a broker that runs.
+// NewBroker returns a running broker.
 func NewBroker(o Options) *Broker {
 	b := &Broker{
 		options: o.withDefaults(),
@@ -73,17 +72,16 @@ func NewBroker(o Options) *Broker {
 	return b
 }
 
-// SetMaxPayload changes Options.MaxPayload, as the reload of a server does. Messages that
-// were sent before are delivered.
+// SetMaxPayload changes Options.MaxPayload, as a server can do when it reloads its configuration.
+// Messages sent before are still delivered.
 func (b *Broker) SetMaxPayload(bytes int) { b.maxPayload.Store(int64(bytes)) }
 
 // Transport returns a transport over this broker.
 func (b *Broker) Transport() *Transport { return &Transport{broker: b} }
 
-// Stop takes the broker down: all connections break, held messages are gone.
-// Links keep messages that they have already received. Like Start, Disconnect and
-// Reconnect it has called every OnState when it returns, unless one of those
-// calls is under way in another goroutine.
+// Stop stops the broker: all connections break, and held messages are lost. Links keep messages
+// that they have already received. When Stop, Start, Disconnect or Reconnect returns, every OnState
+// has been called, unless another goroutine is still in such a call.
 func (b *Broker) Stop() {
 	b.mu.Lock()
 	if !b.running {
@@ -99,7 +97,7 @@ func (b *Broker) Stop() {
 	b.updateAndUnlock()
 }
 
-// Start brings a new instance of the broker up; all links reconnect.
+// Start starts a new instance of the broker; all links reconnect.
 func (b *Broker) Start() {
 	b.mu.Lock()
 	if b.running {
@@ -118,8 +116,8 @@ func (b *Broker) Restart() {
 	b.Start()
 }
 
-// Disconnect breaks the connections of all links of a node name, until
-// Reconnect. The broker knows: others get Unreachable for them.
+// Disconnect breaks the connections of all links of the named node until Reconnect. The broker
+// notices it: a message to that node comes back as Unreachable.
 func (b *Broker) Disconnect(name string) { b.setAway(name, true) }
 
 // Reconnect ends a Disconnect.
@@ -135,18 +133,18 @@ func (b *Broker) setAway(name string, away bool) {
 	b.updateAndUnlock()
 }
 
-// Lost is how many messages faults have swallowed.
+// Lost returns the number of messages lost by faults.
 func (b *Broker) Lost() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lost
 }
 
-// server is the identity of the instance that runs.
+// server returns the identity of the running instance.
 func (b *Broker) server() string { return fmt.Sprintf("%s-%d", b.options.Name, b.instance) }
 
-// updateAndUnlock gives every channel the state that follows from the broker's,
-// releases b.mu and tells the links of changes.
+// updateAndUnlock sets every channel's state to follow the broker's, releases b.mu, and reports the
+// changes to the links.
 func (b *Broker) updateAndUnlock() {
 	var changed []*channel
 	for _, l := range b.links {
@@ -158,7 +156,7 @@ func (b *Broker) updateAndUnlock() {
 	}
 }
 
-// updateLocked returns the channels of l whose state changed.
+// updateLocked updates the channels of l and returns those whose state changed.
 func (b *Broker) updateLocked(l *link) []*channel {
 	want := transport.State{Connected: b.running && !b.away[l.self.Name]}
 	if want.Connected {
@@ -175,8 +173,8 @@ func (b *Broker) updateLocked(l *link) []*channel {
 	return changed
 }
 
-// A delivery is a message on its way. If it reaches nobody, the channel that sent it is
-// informed.
+// A delivery is a message on its way. If it reaches no listener, the channel that sent it gets an
+// Unreachable.
 type delivery struct {
 	from    *channel
 	to      *link          // chosen by Broadcast or Anycast, else nil
@@ -193,16 +191,16 @@ func (e *delivery) target() string {
 	return e.peer.Name
 }
 
-// paths returns the paths that e is on. The most particular one comes first.
+// paths returns the paths that match e, the most specific first.
 func (e *delivery) paths() [4]Path {
 	from, to := e.from.link.self.Name, e.target()
 	return [...]Path{{from, to}, {from, Any}, {Any, to}, {Any, Any}}
 }
 
-// route is the order that e keeps.
+// route returns the route of e. Messages of one route keep their order.
 func (e *delivery) route() route { return route{e.from, e.target()} }
 
-// sendLocked routes e, unless a fault keeps it.
+// sendLocked routes e, unless a fault loses or holds it.
 func (b *Broker) sendLocked(e delivery) {
 	if b.faultsTakeLocked(e) {
 		return
@@ -234,7 +232,7 @@ func (b *Broker) deliverLocked(e delivery) {
 	}
 }
 
-// refuseLocked tells the sender that nobody listens.
+// refuseLocked tells the sender, by an Unreachable, that nobody listens.
 func (b *Broker) refuseLocked(c *channel, from transport.Address, token uint64) {
 	if c.subscribed() {
 		c.push(transport.Message{Kind: transport.Unreachable, From: from, Token: token, Server: b.server()})
@@ -258,7 +256,7 @@ func (b *Broker) anycastLocked(from *channel, token uint64, payload []byte) {
 	b.sendLocked(delivery{from: from, to: to, kind: transport.Anycast, token: token, payload: bytes.Clone(payload)})
 }
 
-// chooseLocked returns one of the links that take Anycast; nil if none does.
+// chooseLocked returns one of the links that serve Anycast, or nil if none does.
 func (b *Broker) chooseLocked() *link {
 	var able []*link
 	for _, l := range b.links {
@@ -277,12 +275,12 @@ func (l *link) takesAnycast() bool { return l.serves && l.listening(transport.Co
 // Any stands for every node in a Path.
 const Any = "*"
 
-// A Path is one direction between two nodes, by name. A fault on a path meets
-// all its messages, also a node's to itself where a name is Any; the answer
-// Unreachable is the broker's own and passes every fault.
+// A Path is one direction between two nodes, by name. A fault on a path applies to all messages on
+// it. If From or To is Any, these include a node's messages to itself. Faults never apply to an
+// Unreachable, which the broker itself sends.
 type Path struct{ From, To string }
 
-// A fault has the commanded faults of one path. A zero one does nothing.
+// A fault has the faults that a test has set on one path. The zero value has no effect.
 type fault struct {
 	cut  bool
 	next int
@@ -304,30 +302,30 @@ func (b *Broker) fault(p Path, change func(*fault)) {
 	change(f)
 }
 
-// Cut loses everything on p until Mend: the sender notices nothing.
+// Cut loses all messages on p until Mend. The sender does not notice.
 func (b *Broker) Cut(p Path) { b.fault(p, func(f *fault) { f.cut = true }) }
 
 // Drop loses the next n messages on p.
 func (b *Broker) Drop(p Path, n int) { b.fault(p, func(f *fault) { f.next = n }) }
 
-// Lose loses each message on p with the given probability, 0 to 1, until Mend.
-// The seed decides which.
+// Lose loses each message on p with the given probability, 0 to 1, until Mend. Options.Seed
+// determines which messages are lost.
 func (b *Broker) Lose(p Path, probability float64) {
 	b.fault(p, func(f *fault) { f.rate = probability })
 }
 
-// Hold keeps back everything on p until Release or Mend.
+// Hold keeps back all messages on p until Release or Mend.
 func (b *Broker) Hold(p Path) { b.fault(p, func(f *fault) { f.hold = true }) }
 
-// Delay delivers each message on p later, by a duration from least to most that the seed
-// draws, until Mend. Of several paths of a message, the most particular one with a delay
-// counts. Messages from one node to another keep their order on each channel. Those that are
-// on their way arrive also if the path is cut meanwhile, and are lost with Stop.
+// Delay delays each message on p by a random duration from least to most, until Mend. If several
+// paths match a message, the most specific path with a delay counts. Messages from one node to
+// another keep their order on each channel. A delayed message arrives even if the path is cut
+// meanwhile, but Stop loses it.
 func (b *Broker) Delay(p Path, least, most time.Duration) {
 	b.fault(p, func(f *fault) { f.least, f.most = max(least, 0), max(least, most, 0) })
 }
 
-// delayLocked draws by how much e is delayed.
+// delayLocked draws the delay of e.
 func (b *Broker) delayLocked(e delivery) time.Duration {
 	if len(b.faults) == 0 {
 		return 0
@@ -340,15 +338,14 @@ func (b *Broker) delayLocked(e delivery) time.Duration {
 	return 0
 }
 
-// deliverLate delivers the messages that are due.
+// deliverLate delivers the delayed messages that are due.
 func (b *Broker) deliverLate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.late.deliver(time.Now(), b.deliverLocked)
 }
 
-// Release ends Hold and delivers held messages in order. It returns how
-// many that were.
+// Release ends Hold and delivers the held messages in order. It returns their number.
 func (b *Broker) Release(p Path) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -363,7 +360,7 @@ func (b *Broker) Mend(p Path) {
 	delete(b.faults, p)
 }
 
-// Held is how many messages Hold keeps back on p now.
+// Held returns the number of messages that Hold keeps back on p now.
 func (b *Broker) Held(p Path) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -385,8 +382,8 @@ func (b *Broker) releaseLocked(f *fault) int {
 	return len(held)
 }
 
-// faultsTakeLocked reports whether a fault keeps e. The most particular path goes first,
-// so a Drop always counts at the same path.
+// faultsTakeLocked reports whether a fault takes e. It checks the most specific path first, so a
+// Drop is always counted at the same path.
 func (b *Broker) faultsTakeLocked(e delivery) bool {
 	if len(b.faults) == 0 {
 		return false

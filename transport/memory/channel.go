@@ -21,7 +21,7 @@ type channel struct {
 	telling sync.Mutex // held while OnState runs; taken before the broker's
 }
 
-// subscribed reports whether messages reach the channel.
+// subscribed reports whether messages can reach the channel.
 func (c *channel) subscribed() bool {
 	return !c.link.closed && !c.drained && c.state.Connected
 }
@@ -59,8 +59,8 @@ func (c *channel) pop() (m transport.Message, ok bool, err error) {
 	return m, false, nil
 }
 
-// tell calls OnState for every state that it has not been called for, in order. If another
-// goroutine is in tell, that one goes on with the added states.
+// tell calls OnState, in order, for every state that was not reported yet. If another goroutine
+// already runs tell, that goroutine also reports the new states.
 func (c *channel) tell() {
 	b := c.link.broker
 	b.mu.Lock()
@@ -74,7 +74,7 @@ func (c *channel) tell() {
 	}
 }
 
-// tellNext calls OnState once; false means that nothing was left to tell.
+// tellNext calls OnState for one state. It reports false if there was none to report.
 func (c *channel) tellNext() bool {
 	b := c.link.broker
 	c.telling.Lock()
@@ -98,7 +98,7 @@ func (c *channel) tellNext() bool {
 	return true
 }
 
-// awaitTeller returns when no call of OnState is under way.
+// awaitTeller waits until no call of OnState is under way.
 func (c *channel) awaitTeller() {
 	c.telling.Lock()
 	defer c.telling.Unlock()

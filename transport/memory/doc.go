@@ -1,9 +1,9 @@
-// Package memory is a broker inside the process, for tests: links to it behave like links
-// over NATS, and its faults are commanded by the test. Nothing in it depends on
-// time, except [Broker.Delay], and chance depends only on the seed, so a test that sends in one
-// order sees one outcome.
+// Package memory is a broker inside the process, for tests. Its links behave like links over NATS,
+// and the test sets its faults. Nothing in it depends on time, except [Broker.Delay], and random
+// choices depend only on the seed. So a test that sends in a fixed order always has the same
+// outcome.
 //
-// Messages are routed inside Send: when it returns they are in the receiver's queue, lost
-// by a fault, or held or delayed by one. Faults name nodes without their incarnation, so a fault
-// outlives a restart of the node.
+// Send itself routes a message. When Send returns, the message is in the receiver's queue, or a
+// fault has lost it, or holds or delays it. Faults name nodes without their incarnations, so a
+// fault outlives a restart of its node.
 package memory

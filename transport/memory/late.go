@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A route is what keeps messages in order: a channel and a receiver.
+// A route is the channel and the receiver of a message. Messages of one route keep their order.
 type route struct {
 	from *channel
 	to   string
 }
 
-// late has messages that are on their way. The broker's mutex guards it.
+// late has the delayed messages. The broker's mutex guards it.
 type late struct {
 	messages []lateMessage // in the order in which they are due
 	last     map[route]time.Time
@@ -23,14 +23,14 @@ type lateMessage struct {
 	due time.Time
 }
 
-// holds reports whether earlier messages on e's route are on their way.
+// holds reports whether earlier messages on e's route are still delayed.
 func (l *late) holds(e delivery) bool {
 	_, ok := l.last[e.route()]
 	return ok
 }
 
-// add keeps e until d has passed, and at least as long as earlier messages on its route. It has
-// begin called when messages are due; begin calls deliver.
+// add delays e by d, or longer if earlier messages on its route are delayed longer. begin is called
+// when messages are due, and must call deliver.
 func (l *late) add(e delivery, d time.Duration, begin func()) {
 	due, r := time.Now().Add(d), e.route()
 	if last := l.last[r]; due.Before(last) {
@@ -55,13 +55,13 @@ func (l *late) add(e delivery, d time.Duration, begin func()) {
 	}
 }
 
-// drop loses all messages.
+// drop loses all delayed messages.
 func (l *late) drop() {
 	l.messages = nil
 	clear(l.last)
 }
 
-// deliver hands over the messages that are due.
+// deliver passes the messages that are due to hand.
 func (l *late) deliver(now time.Time, hand func(delivery)) {
 	n := 0
 	for ; n < len(l.messages) && !l.messages[n].due.After(now); n++ {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// openTimeout bounds Open while the broker is stopped, as over a network.
+// openTimeout bounds how long Open waits while the broker is stopped.
 const openTimeout = 5 * time.Second
 
 // A Transport opens links to its broker.
@@ -20,7 +20,7 @@ type Transport struct{ broker *Broker }
 
 var _ transport.Transport = (*Transport)(nil)
 
-// Open waits for the broker to run, at most until ctx ends or for 5 s.
+// Open opens a link. While the broker is stopped it waits, until ctx ends or for 5 s.
 func (t *Transport) Open(ctx context.Context, o transport.Options) (transport.Link, error) {
 	l, err := t.broker.open(ctx, o)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *Broker) open(ctx context.Context, o transport.Options) (*link, error) {
 	return l, nil
 }
 
-// lockRunning waits until the broker runs and returns with b.mu held.
+// lockRunning waits until the broker runs. It returns with b.mu held.
 func (b *Broker) lockRunning(ctx context.Context) error {
 	for {
 		b.mu.Lock()
@@ -77,7 +77,7 @@ func (b *Broker) lockRunning(ctx context.Context) error {
 	}
 }
 
-// A link is the connections of one process. The broker's mutex guards it.
+// A link is one process's connections to the broker. The broker's mutex guards it.
 type link struct {
 	broker   *Broker
 	self     transport.Address
@@ -96,7 +96,8 @@ var (
 
 func (l *link) peer() transport.Peer { return transport.Peer{Address: l.self, Client: l.client} }
 
-// sender is the process as receivers are told it: members are not told apart.
+// sender returns the sender's address for receivers. It is zero for a member, as over NATS, where
+// receivers cannot identify a member.
 func (l *link) sender() transport.Address {
 	if l.client {
 		return l.self
@@ -114,7 +115,7 @@ func (l *link) channel(ch transport.Channel) (*channel, error) {
 // Confidential returns nil, because messages do not leave the process.
 func (l *link) Confidential() error { return nil }
 
-// listening returns the channel if messages can reach it; l may be nil.
+// listening returns the channel if messages can reach it, or nil. l may be nil.
 func (l *link) listening(ch transport.Channel) *channel {
 	if l == nil {
 		return nil
@@ -125,7 +126,7 @@ func (l *link) listening(ch transport.Channel) *channel {
 	return nil
 }
 
-// readyLocked returns the reason why nothing can be sent on c now, or nil.
+// readyLocked returns the reason why payload cannot be sent on c now, or nil.
 func (l *link) readyLocked(c *channel, payload []byte) error {
 	switch {
 	case l.closed:
@@ -182,7 +183,7 @@ func (l *link) Anycast(token uint64, payload []byte) error {
 	return nil
 }
 
-// Serve notes whether the link can be chosen for an Anycast.
+// Serve sets whether the link can be chosen for an Anycast.
 func (l *link) Serve(ctx context.Context, on bool) error {
 	if l.client {
 		return errors.New("serve: not allowed for a client (open the link as a member)")
@@ -224,7 +225,8 @@ func (l *link) TryReceive(ch transport.Channel) (transport.Message, bool) {
 	return m, ok
 }
 
-// State tells the connection of the channel; one that does not exist has none.
+// State returns the state of the channel's connection, or the zero State for a channel that does
+// not exist.
 func (l *link) State(ch transport.Channel) transport.State {
 	l.broker.mu.Lock()
 	defer l.broker.mu.Unlock()
@@ -246,10 +248,10 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 	return transport.Counts{Dropped: c.dropped}
 }
 
-// MaxPayload is the broker's.
+// MaxPayload returns the broker's limit.
 func (l *link) MaxPayload() int { return int(l.broker.maxPayload.Load()) }
 
-// Flush has nothing to wait for: Send has already routed.
+// Flush returns at once, because Send has already routed its message.
 func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 	c, err := l.channel(ch)
 	if err != nil {
@@ -277,7 +279,7 @@ func (l *link) Drain(context.Context) error {
 	return nil
 }
 
-// Close takes the link off the broker.
+// Close removes the link from the broker.
 func (l *link) Close() error {
 	b := l.broker
 	b.mu.Lock()

@@ -30,8 +30,8 @@ const (
 	maxKnown = 32
 )
 
-// A channel is one order of messages: a queue that outlives connections, and its present
-// connection.
+// A channel is one ordered stream of messages: its present connection, and a queue that outlives
+// connections.
 type channel struct {
 	id       transport.Channel
 	options  nats.Options // shared by all connections; never changed
@@ -65,7 +65,7 @@ type channel struct {
 	known    []string      // servers that the cluster told of
 }
 
-// interest has the changeable part of a channel's subscriptions. It outlives connections.
+// interest has the part of a channel's subscriptions that can change. It outlives connections.
 type interest struct {
 	drained bool // there are no subscriptions
 	serves  bool // there are also those for Anycast
@@ -82,8 +82,8 @@ func (c *channel) isClosed() bool {
 	}
 }
 
-// adopt makes s the channel's connection, unless it came too late: the channel was
-// closed, or its interest changed while s subscribed.
+// adopt makes s the channel's connection. It refuses s if the channel was closed, or its interest
+// changed while s subscribed.
 func (c *channel) adopt(s *connection, subscribed interest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *channel) adopt(s *connection, subscribed interest) bool {
 	return true
 }
 
-// retire keeps the part of an ended connection that is still needed.
+// retire keeps what is still needed of an ended connection.
 func (c *channel) retire(s *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +114,8 @@ func (c *channel) retire(s *connection) {
 	}
 }
 
-// withUser gives a discovered server the user of the configured ones, which the
-// cluster does not tell.
+// withUser adds the user of the configured servers to the URL of a server that the NATS cluster has
+// announced, because announced URLs have no user.
 func (c *channel) withUser(server string) string {
 	u, err := url.Parse(server)
 	if err != nil || u.User != nil || len(c.options.Servers) == 0 {
@@ -139,8 +139,8 @@ func (c *channel) tell(s transport.State) {
 	}
 }
 
-// tellDenied lets Receive return a refusal of the server. If the queue is full the refusal is dropped:
-// the message that was refused is sent again, and refused again.
+// tellDenied makes Receive return a server's refusal. If the queue is full, the refusal is dropped:
+// the refused message is sent again, and refused again.
 func (c *channel) tellDenied(to transport.Address, err error) {
 	m := &nats.Msg{Data: []byte(deny(err, c.role).Error())} // without a Sub, which all others have
 	if !to.IsZero() {
@@ -163,7 +163,7 @@ func (c *channel) state() transport.State {
 	return s.state()
 }
 
-// serverOf returns the broker instance that sent m, or "" if it is not known.
+// serverOf returns the broker instance that sent m, or "" if it is unknown.
 func (c *channel) serverOf(m *nats.Msg) string {
 	if s := c.connection.Load(); s.replies == m.Sub {
 		return s.server
@@ -220,8 +220,8 @@ func (c *channel) countDropped() uint64 {
 	return n
 }
 
-// powerOfTwo reports whether the nth occurrence of something that may happen very often is logged.
-// The first, second, fourth, eighth and so on are.
+// powerOfTwo reports whether to log the nth occurrence of a frequent event: the first, second,
+// fourth, eighth and so on.
 func powerOfTwo(n uint64) bool { return bits.OnesCount64(n) == 1 }
 
 func (c *channel) publish(subject, reply string, payload []byte) error {
@@ -245,7 +245,7 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
 }
 
-// broken returns the error of a failed round trip in the terms of package transport.
+// broken converts the error of a failed round trip to an error of package transport.
 func (c *channel) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -297,13 +297,13 @@ func (c *channel) close(timeout time.Duration) {
 	s.end()
 }
 
-// statusHeader and noResponders are how a server says that nobody listens.
+// By statusHeader and noResponders a server says that nobody listens.
 const (
 	statusHeader = "Status"
 	noResponders = "503"
 )
 
-// pull returns the next message, if one is there.
+// pull returns the next message, if there is one.
 func (c *channel) pull() (*nats.Msg, bool) {
 	if c.fair.n > 0 {
 		return gather(nil, c), true
@@ -341,8 +341,8 @@ func (c *channel) next() (*nats.Msg, error) {
 	}
 }
 
-// parse finds the kind of m and its sender by the words behind "sh.<cluster>.". These suffice, because
-// messages come only by the link's own subscriptions.
+// parse finds the kind and the sender of m by the words of its subject behind "sh.<cluster>.".
+// These words suffice, because all messages come by the link's own subscriptions.
 func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	if m.Sub == nil { // of tellDenied
 		from, _ := address(m.Subject)
@@ -370,7 +370,7 @@ func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	return transport.Message{}, false
 }
 
-// kindTo is the kind of a message by the receiver that its subject names.
+// kindTo returns the kind of a message from the receiver in its subject.
 func kindTo(receiver string) transport.Kind {
 	switch receiver {
 	case wordAll:
@@ -405,7 +405,8 @@ func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool)
 }
 
 // wish records whether later connections subscribe to Anycast, and returns the present connection,
-// whose subscriptions the caller must change. adopt takes no connection with the former subscriptions.
+// whose subscriptions the caller must change. From then on adopt refuses a connection with the
+// former subscriptions.
 func (c *channel) wish(serves bool) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -416,8 +417,8 @@ func (c *channel) wish(serves bool) (*connection, error) {
 	return c.connection.Load(), nil
 }
 
-// connect makes one attempt: it dials, subscribes and returns when the server has
-// confirmed that.
+// connect makes one attempt to connect: it dials and subscribes, and returns when the server has
+// confirmed the subscriptions.
 func (c *channel) connect(ctx context.Context, in interest) (*connection, error) {
 	s, err := c.dial(ctx)
 	if err != nil {
@@ -429,7 +430,7 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 	return s, nil
 }
 
-// dial makes one attempt at a connection. It subscribes to nothing yet.
+// dial makes one attempt to connect, without subscribing.
 func (c *channel) dial(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
 	defer cancel()
@@ -471,7 +472,7 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 	return s, nil
 }
 
-// confirm subscribes, and returns when the server has confirmed that. If it fails, the
+// confirm subscribes, and returns when the server has confirmed the subscriptions. If it fails, the
 // connection has ended.
 func (c *channel) confirm(ctx context.Context, s *connection, in interest) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
@@ -530,7 +531,7 @@ func (c *channel) subscribe(ctx context.Context, s *connection, in interest) (er
 	return nil
 }
 
-// listen lets a subscription of the connection feed the channel.
+// listen adds a subscription whose messages go to the channel.
 func (c *channel) listen(s *connection, subject, queue string) (*nats.Subscription, error) {
 	sub, err := s.nc.ChanQueueSubscribe(subject, queue, c.messages)
 	if err != nil {

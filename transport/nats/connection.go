@@ -17,12 +17,11 @@ import (
 // confirmTimeout bounds the round trip that confirms a connection's subscriptions.
 const confirmTimeout = 5 * time.Second
 
-// dialExtra bounds the steps after the dial: TLS and the greetings.
+// dialExtra bounds the steps after the dial: TLS and the first protocol messages.
 const dialExtra = 5 * time.Second
 
-// A connection is one NATS connection of a channel, from its connect to its end. It has
-// its own nats.Conn, so a publish on an ended connection fails and cannot slip
-// onto the next one.
+// A connection is one NATS connection of a channel. It has its own nats.Conn, so a publish after
+// the connection has ended fails and cannot go out on the next connection.
 type connection struct {
 	nc      *nats.Conn
 	wire    *wire
@@ -44,13 +43,12 @@ type connection struct {
 	forgotten uint64               // of them, by subscriptions that were ended
 }
 
-// state is that of the channel while this is its connection.
+// state returns the channel's state while this is its connection.
 func (s *connection) state() transport.State {
 	return transport.State{Connected: true, Server: s.server, Alone: s.alone}
 }
 
-// forget removes a subscription that is about to end, but keeps its count of dropped
-// messages.
+// forget drops a subscription that is about to end, but keeps its count of dropped messages.
 func (s *connection) forget(sub *nats.Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +58,7 @@ func (s *connection) forget(sub *nats.Subscription) {
 	s.subs = slices.DeleteFunc(s.subs, func(o *nats.Subscription) bool { return o == sub })
 }
 
-// end closes the connection and waits until it feeds the channel nothing more.
+// end closes the connection and waits until it passes no more messages to the channel.
 func (s *connection) end() {
 	s.nc.Close()
 	<-s.over
@@ -94,8 +92,8 @@ func (s *connection) isOver() bool {
 	}
 }
 
-// drain asks the server to end the subscriptions. After it, a successful flush means that
-// everything routed to them is in the queue.
+// drain asks the server to end the subscriptions. A successful flush afterwards means that all
+// messages routed to them are in the queue.
 func (s *connection) drain() {
 	s.mu.Lock()
 	subs := slices.Clone(s.subs)
@@ -105,8 +103,8 @@ func (s *connection) drain() {
 	}
 }
 
-// countDropped returns how many messages found the queue full. nats.go forgets
-// the count when the connection ends; then the last one seen stands.
+// countDropped returns how many messages found the queue full. When the connection ends, nats.go
+// loses the count, and the last count seen is used.
 func (s *connection) countDropped() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,9 +130,9 @@ func (s *connection) flush(ctx context.Context) error {
 	return s.nc.FlushWithContext(ctx)
 }
 
-// settle returns nil when the server's subscriptions are as requested: it answered a
-// flush, or the connection has ended, so that the next one requests them anew. Otherwise it
-// fails with ctx.
+// settle waits until the server's subscriptions are as requested. It returns nil if the server has
+// answered a flush, or if the connection has ended, because the next connection makes them again.
+// Otherwise it returns the error of ctx.
 func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {
 		return nil
@@ -148,7 +146,7 @@ func (s *connection) settle(ctx context.Context) error {
 	}
 }
 
-// endServing ends the subscriptions for Anycast but keeps the messages that the server has
+// endServing ends the subscriptions for Anycast, but keeps the messages that the server has already
 // routed to them.
 func (s *connection) endServing() {
 	for _, sub := range s.serving {

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A dialer makes the wires of one attempt to connect and cuts them when the
-// attempt's context ends, which nats.go by itself would not look at.
+// A dialer makes the wires of one attempt to connect, and cuts them when the attempt's context
+// ends. nats.go itself ignores a context.
 type dialer struct {
 	ctx  context.Context // of the attempt; the dialer lives no longer
 	opts *nats.Options   // the user's dialers
@@ -27,7 +27,7 @@ type dialer struct {
 	err  error // of the last dial: nats.go reports a refused one as "no servers"
 }
 
-// use makes o dial through d.
+// use makes nats.go dial through d, by the options o.
 func (d *dialer) use(o *nats.Options) {
 	copied := *o
 	d.opts = &copied
@@ -38,7 +38,7 @@ func (d *dialer) use(o *nats.Options) {
 	o.CustomDialer = d
 }
 
-// Dial is nats.CustomDialer.
+// Dial implements nats.CustomDialer.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if d.opts.CustomDialer != nil {
 		return d.took(d.opts.CustomDialer.Dial(network, address))
@@ -53,7 +53,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return d.took(nd.DialContext(d.ctx, network, address))
 }
 
-// InProcessConn is nats.InProcessConnProvider.
+// InProcessConn implements nats.InProcessConnProvider.
 func (d *dialer) InProcessConn() (net.Conn, error) {
 	return d.took(d.opts.InProcessServer.InProcessConn())
 }
@@ -76,14 +76,14 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 	return d.last, nil
 }
 
-// wire returns the last wire dialled: the connection has it.
+// wire returns the last wire that was dialled, which is the connection's.
 func (d *dialer) wire() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
-// release ends the attempt: from now on its context cuts nothing.
+// release ends the attempt: the end of its context cuts no wire any more.
 func (d *dialer) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +99,7 @@ func (d *dialer) lastErr() error {
 	return d.err
 }
 
-// Defaults of a connection. Those of nats.go that are not named here stand.
+// Defaults of a connection. Other options have the defaults of nats.go.
 const (
 	defaultConnectTimeout  = 5 * time.Second
 	defaultReconnectWait   = 100 * time.Millisecond
@@ -113,7 +113,7 @@ const (
 	defaultFlusherTimeout = 5 * time.Second
 )
 
-// An Option changes how a Transport connects.
+// An Option configures how a Transport connects.
 type Option func(*settings)
 
 type settings struct {
@@ -121,22 +121,21 @@ type settings struct {
 	connectTimeout time.Duration
 }
 
-// ConnectOptions passes options on to nats.go for every connection: TLS, credentials, a
-// name, ping intervals, ReconnectWait. Handlers for errors and disconnects are called
-// beside the link's own. The options that the link relies on cannot be changed: no
-// buffering while disconnected, own messages echoed, and a new nats.Conn for each
-// reconnect (so a ReconnectHandler is never called: use transport.Options.OnState).
+// ConnectOptions are options of nats.go for every connection: TLS, credentials, a name, ping
+// intervals, ReconnectWait. Handlers for errors and disconnects are called in addition to the
+// link's own. Options that the link relies on cannot be changed: no buffering while disconnected, a
+// process's own messages echoed, and a new nats.Conn for each reconnect (so a ReconnectHandler is
+// never called: use transport.Options.OnState).
 //
-// nats.PingInterval (default 1s) is how often a server is pinged, and after how long
-// without an answer another connection is made beside the first. After
-// nats.MaxPingsOutstanding (default 4) intervals without an answer the connection
-// ends. A PingInterval of 0 switches pings off.
+// nats.PingInterval (default 1s) is the interval of pings to a server. If an answer is late by this
+// time, the link makes a second connection. After nats.MaxPingsOutstanding (default 4) intervals
+// without an answer, the first connection ends. A PingInterval of 0 switches pings off.
 func ConnectOptions(o ...nats.Option) Option {
 	return func(s *settings) { s.connect = append(s.connect, o...) }
 }
 
-// ConnectTimeout bounds Open as a whole. Default 5s; Open retries a server that
-// cannot be reached until then.
+// ConnectTimeout bounds a whole call of Open. Default 5s. Until then Open tries a server that
+// cannot be reached again.
 func ConnectTimeout(d time.Duration) Option {
 	return func(s *settings) { s.connectTimeout = d }
 }
@@ -194,7 +193,7 @@ func parseURL(raw string) (string, error) {
 	return raw, nil
 }
 
-// redact hides user, password and token of each URL in the list.
+// redact removes user, password and token from each URL in the list.
 func redact(list string) string {
 	parts := strings.Split(list, ",")
 	for i, p := range parts {

@@ -2,16 +2,16 @@
 //
 // # Connections
 //
-// A link holds one connection per lane and one for control, so that load never delays a heartbeat and
-// each channel has one order. A connection lives and dies with its TCP connection: nats.go is told not
-// to reconnect, and the link opens the next one itself. This has three effects beyond nats.go's own
-// reconnecting. No publish goes out on the next connection before OnState has reported the break. A
-// drained subscription cannot come back. An error that makes nats.go give up is one more break.
+// A link has one connection for each lane and one for control, so that load never delays a
+// heartbeat and each channel keeps its order. nats.go's own reconnecting is switched off: a
+// connection ends with its TCP connection, and the link opens the next one itself. So no publish
+// goes out on the next connection before OnState has reported the break, a drained subscription
+// cannot come back, and an error that makes nats.go give up counts as one more break.
 //
-// The link pings its servers itself. If a server's answer is an interval late, the link opens a second
-// connection, which replaces the first. The socket of a control connection to a silent server stays
-// open, unread, until the next connection listens, so the broker does not report a living node as
-// gone.
+// The link pings its servers itself. If a server's answer is an interval late, the link opens a
+// second connection, which replaces the first. The socket of a control connection to a silent
+// server stays open, unread, until the next connection listens. Otherwise the broker would report a
+// living node as gone.
 //
 // # Subjects
 //
@@ -32,20 +32,20 @@
 //	                                 the kind (queue group "gw", Config.Gateway); answered
 //	                                 below _INBOX.<caller>. only
 //
-// Permissions bind the tokens of the sender, as in publish: "sh.c.c.p.>" for the client p. The
-// sender of a message is read from them, and never from the payload.
+// Permissions restrict the words that name the sender, as in publish: "sh.c.c.p.>" for the client
+// p. The sender of a message is read from these words, never from the payload.
 //
-// A member listens from the start to the subjects that lead to it, except those of "any", and to
-// the broker's reports to it. It enters the queue group "any" by Serve(true), on each connection until
-// Serve(false), and leaves it by draining: it still receives the messages that the server had
-// given it.
+// From the start a member listens on its own subjects, on those of "all", and for the broker's
+// reports to it. After Serve(true) each of its connections joins the queue group "any".
+// Serve(false) drains that subscription, so the member still receives the messages that the server
+// had given it.
 //
-// All subscriptions of a channel feed one Go channel, so its receiver sees the messages of each sender
-// in the server's order.
+// The messages of all subscriptions of a channel go to one Go channel, so the receiver gets each
+// sender's messages in the server's order.
 //
 // # No responders
 //
-// Each publish but a broadcast names a reply subject of its own channel: the server answers
-// 503 there when it knows no subscriber. The answer has an empty payload, so the
+// Each published message, except a broadcast, has a reply subject of its own channel. If the server
+// knows no subscriber, it answers there with status 503. That answer has an empty payload, so the
 // reply subject itself carries the peer and the token.
 package natstransport

@@ -7,17 +7,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of the line of one name: the number of its messages, and their bytes.
+// Bounds of one line: the number of its messages, and their bytes.
 const (
 	maxLineLength = queueLength / 4
 	maxLineBytes  = 16 << 20
 )
 
-// A fairQueue holds received messages until they are read, in one line for each name that the
-// broker grants to clients and operators, and one for members and the broker together. The lines
-// take turns, so a name flooding the channel delays each other one by one message, and loses only
-// messages of its own. Messages of one sender stay in order. It belongs to the goroutine that
-// receives, except for dropped.
+// A fairQueue holds received messages until they are read. It has one line for each name of a
+// client or operator, and one for members and the broker together. The lines take turns, so a name
+// that floods the channel delays each other name by one message, and loses only messages of its
+// own. Messages of one sender stay in order. Only the receiving goroutine uses it, except for
+// dropped.
 type fairQueue struct {
 	lines   map[string]*line // those with messages
 	turns   []*line          // the same: turns[next] is served next
@@ -27,7 +27,7 @@ type fairQueue struct {
 	dropped atomic.Uint64
 }
 
-// A line is the messages of one name, in order.
+// A line has the waiting messages of one name, in order.
 type line struct {
 	name     string
 	messages []*nats.Msg // messages[head:] wait
@@ -35,8 +35,8 @@ type line struct {
 	bytes    int
 }
 
-// add puts a message into the line of a name; "" means the common one. It reports false if it was
-// dropped.
+// add appends a message to the line of a name; "" is the line of members and the broker. It reports
+// false if the message was dropped.
 func (q *fairQueue) add(name string, m *nats.Msg) bool {
 	l := q.lines[name]
 	if l == nil {
@@ -71,7 +71,8 @@ func (q *fairQueue) open(name string) *line {
 	return l
 }
 
-// take removes the first message of the line whose turn it is. There is one.
+// take removes the first message of the line whose turn it is. At least one line must have a
+// message.
 func (q *fairQueue) take() *nats.Msg {
 	if q.next >= len(q.turns) {
 		q.next = 0
@@ -98,8 +99,8 @@ func (q *fairQueue) take() *nats.Msg {
 	return m
 }
 
-// nameOf returns the class and name of the client or operator that has sent a message, as one word
-// of its subject; "" for members and the broker.
+// nameOf returns the class and name of the client or operator that sent a message, as in the
+// message's subject, or "" for members and the broker.
 func nameOf(m *nats.Msg, c *channel) string {
 	i := len(c.subjects.prefix)
 	if m.Sub == nil || len(m.Subject) < i+2 || m.Subject[i+1] != '.' {
@@ -114,11 +115,11 @@ func nameOf(m *nats.Msg, c *channel) string {
 	return ""
 }
 
-// maxGathered bounds the messages that wait in lines; further ones wait in the channel.
+// maxGathered bounds the messages in all lines. Further messages wait in the channel.
 const maxGathered = 2 * queueLength
 
-// gather puts a message and all behind it into their lines, and returns the next message in turn;
-// nil means there is none.
+// gather puts m and all messages behind it into their lines, and returns the next message in turn,
+// or nil if there is none.
 func gather(m *nats.Msg, c *channel) *nats.Msg {
 	if m != nil {
 		lineUp(m, c)
@@ -138,7 +139,7 @@ func gather(m *nats.Msg, c *channel) *nats.Msg {
 	return c.fair.take()
 }
 
-// lineUp puts a message into its line.
+// lineUp puts a message into the line of its sender's name.
 func lineUp(m *nats.Msg, c *channel) {
 	name := nameOf(m, c)
 	if c.fair.add(name, m) {

@@ -14,7 +14,7 @@ const (
 	maxHeld = 2
 )
 
-// A heldWire is closed by its timer, or earlier by drop.
+// A heldWire is a held wire. Its timer closes it, unless drop does so earlier.
 type heldWire struct {
 	*wire
 	server string
@@ -27,12 +27,12 @@ func (h *heldWire) drop() {
 	h.wire.drop()
 }
 
-// A holder holds the wires of a channel's ended connections. It belongs to upkeep.run, and so needs
-// no lock; timers touch only a wire.
+// A holder holds the wires of a channel's ended connections. Only upkeep.run uses it, so it needs
+// no lock; timers close wires and nothing else.
 type holder struct{ wires []*heldWire }
 
-// hold keeps the connection's wire open. The caller ends the connection afterwards, which the wire
-// ignores.
+// hold keeps the connection's wire open. Afterwards the caller ends the connection, which does not
+// close the wire.
 func (h *holder) hold(s *connection) {
 	s.wire.hold()
 	if len(h.wires) == maxHeld {
@@ -42,9 +42,9 @@ func (h *holder) hold(s *connection) {
 	h.wires = append(h.wires, &heldWire{wire: s.wire, server: s.server, timer: time.AfterFunc(holdFor, s.wire.drop)})
 }
 
-// adopted closes the wires to the server of the new connection, which has confirmed
-// its subscriptions. The others stay for spreadFor, in which their servers learn
-// of the new subscriptions.
+// adopted closes the held wires to the server of the new connection, because this server has
+// confirmed the new subscriptions. Wires to other servers stay open for spreadFor, in which these
+// servers learn of the new subscriptions.
 func (h *holder) adopted(next *connection) {
 	kept := h.wires[:0]
 	for _, w := range h.wires {
@@ -63,7 +63,7 @@ func (h *holder) adopted(next *connection) {
 	h.wires = kept
 }
 
-// close closes all.
+// close closes all held wires.
 func (h *holder) close() {
 	for _, w := range h.wires {
 		w.drop()

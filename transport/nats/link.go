@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A link is one process's connections: control first, then the lanes.
+// A link is one process's connections: that of control first, then those of the lanes.
 type link struct {
 	channels     []*channel
 	outage       *outage
@@ -50,8 +50,8 @@ func (l *link) Send(ch transport.Channel, to transport.Peer, token uint64, paylo
 	return nil
 }
 
-// Broadcast publishes to the subject of all members. Without a reply subject
-// nobody is told when there are none.
+// Broadcast publishes to the subject of all members. The message has no reply subject, so the
+// sender does not learn if there are no members.
 func (l *link) Broadcast(payload []byte) error {
 	c := l.channels[0]
 	if c.subjects.broadcast == "" {
@@ -74,8 +74,8 @@ func (l *link) Anycast(token uint64, payload []byte) error {
 	return nil
 }
 
-// MaxPayload returns the least of the limits that the servers behind the channels set now: a server may
-// be told another limit while it runs.
+// MaxPayload returns the lowest of the present limits of the servers behind the channels. A running
+// server may change its limit.
 func (l *link) MaxPayload() int {
 	least := l.channels[0].connection.Load().nc.MaxPayload()
 	for _, c := range l.channels[1:] {
@@ -84,7 +84,8 @@ func (l *link) MaxPayload() int {
 	return int(least)
 }
 
-// State tells the connection of the channel; one that does not exist has none.
+// State returns the state of the channel's connection, or the zero State for a channel that does
+// not exist.
 func (l *link) State(ch transport.Channel) transport.State {
 	c, err := l.channel(ch)
 	if err != nil {
@@ -102,10 +103,10 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 	return transport.Counts{Dropped: c.countDropped(), Foreign: c.foreign.Load(), Denied: c.denied.Load()}
 }
 
-// Confidential looks at the connection of Control, which may be to another server than before.
+// Confidential checks the present connection of Control; each connection may be to another server.
 func (l *link) Confidential() error { return l.channels[0].connection.Load().confidential() }
 
-// Flush waits for a round trip to the server.
+// Flush makes a round trip to the server.
 func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 	c, err := l.channel(ch)
 	if err != nil {
@@ -120,9 +121,9 @@ func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 	return nil
 }
 
-// Drain ends the subscriptions of all lanes. It may be called again after an error. If a
-// lane's connection breaks meanwhile, the lane is drained: its next connection subscribes
-// to nothing.
+// Drain ends the subscriptions of all lanes. It may be called again after an error. A lane whose
+// connection breaks meanwhile counts as drained, because its next connection makes no
+// subscriptions.
 func (l *link) Drain(ctx context.Context) error {
 	lanes := l.channels[1:]
 	errs := make([]error, len(lanes))
@@ -137,7 +138,7 @@ func (l *link) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Close flushes and closes all channels side by side.
+// Close flushes and closes all channels at the same time.
 func (l *link) Close() error {
 	l.closing.Do(func() {
 		l.outage.close()
@@ -186,8 +187,8 @@ func (l *link) TryReceive(ch transport.Channel) (transport.Message, bool) {
 	}
 }
 
-// Serve enters the queue group of the members that serve, or leaves it. It fails when the server
-// does not grant the subject; the link goes on without.
+// Serve joins or leaves the queue group of the serving members. It fails if the server refuses the
+// subject; the link then works without serving.
 func (l *link) Serve(ctx context.Context, on bool) error {
 	if err := l.channels[0].serve(ctx, on); err != nil {
 		return fmt.Errorf("serve: %w", err)

@@ -8,12 +8,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tellAfter is how long channels may be without their connections before that is
-// logged; a restart of a server is shorter, and one line when it is over.
+// tellAfter is how long channels may be without connections before that is logged. A restart of a
+// server takes less time, and gives one line when it is over.
 const tellAfter = time.Second
 
-// An outage gathers the reports of a link's channels about their connections, so that a
-// server's end is logged once, and not once a channel. It is safe for concurrent use.
+// An outage collects the reports of a link's channels about their connections, so that the end of a
+// server is logged once and not for each channel. It is safe for concurrent use.
 type outage struct {
 	log *slog.Logger
 
@@ -29,7 +29,7 @@ type outage struct {
 	closed   bool
 }
 
-// lost notes the end of a channel's connection.
+// lost records the end of a channel's connection.
 func (o *outage) lost(ch transport.Channel, server string, cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +42,7 @@ func (o *outage) lost(ch transport.Channel, server string, cause error) {
 	o.down[ch] = true
 }
 
-// tell says that the outage lasts.
+// tell logs that the outage lasts.
 func (o *outage) tell() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,8 +54,8 @@ func (o *outage) tell() {
 		"after", time.Since(o.since).Round(time.Millisecond), "reach", o.reach)
 }
 
-// failed notes why an attempt to connect failed. While an outage lasts, each new
-// reason is said.
+// failed records why an attempt to connect failed. While an outage lasts, each new reason is
+// logged.
 func (o *outage) failed(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +69,7 @@ func (o *outage) failed(err error) {
 	}
 }
 
-// restored notes a channel's next connection.
+// restored records a channel's new connection.
 func (o *outage) restored(ch transport.Channel, server string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,7 +86,7 @@ func (o *outage) restored(ch transport.Channel, server string) {
 		"after", time.Since(o.since).Round(time.Millisecond))
 }
 
-// close ends the telling.
+// close stops the logging of outages.
 func (o *outage) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 var _ transport.Requester = (*Transport)(nil)
 
-// Headers of a request and its answer.
+// Headers of a request and of its answer.
 const (
 	headerContentType = "Content-Type"
 	headerTimeout     = "Shard-Timeout"
@@ -21,13 +21,13 @@ const (
 	brokerHeaders     = "Nats-"
 )
 
-// anyCaller is the identity of callers in clusters without permissions.
+// anyCaller is the identity of all callers in clusters without permissions.
 const anyCaller = "any"
 
-// requestPrefix begins the subjects of requests. The caller's identity comes next.
+// requestPrefix returns the prefix of the subjects of requests. The caller's identity follows it.
 func requestPrefix(cluster string) string { return "sh." + cluster + ".g." }
 
-// inboxOf begins the reply subjects of a caller.
+// inboxOf returns the prefix of a caller's reply subjects.
 func inboxOf(caller string) string {
 	if caller == anyCaller {
 		return nats.InboxPrefix
@@ -35,15 +35,15 @@ func inboxOf(caller string) string {
 	return nats.InboxPrefix + caller + "."
 }
 
-// mayAnswer reports whether a host may publish to the reply subject of a caller's request. The
-// host has more rights than the caller, and would else publish for it to the API of
-// JetStream or to the inbox of another.
+// mayAnswer reports whether a host may publish to the reply subject of a caller's request.
+// Otherwise a caller could make the host, which has more rights, publish to JetStream's API or to
+// another caller's inbox.
 func mayAnswer(caller, reply string) bool {
 	inbox := inboxOf(caller)
 	return len(reply) > len(inbox) && strings.HasPrefix(reply, inbox) && !strings.ContainsAny(reply, "*> \t\r\n")
 }
 
-// requests hands requests to their handlers.
+// requests passes requests to their handlers.
 type requests struct {
 	options transport.RequestOptions
 	faults  *faults
@@ -55,8 +55,8 @@ type requests struct {
 	wg      sync.WaitGroup
 }
 
-// beginLocked takes a place for a caller's request, and reports false if there is none: one caller
-// gets at most half of all places, so that others are answered while it floods the gateway.
+// beginLocked takes a place for a caller's request, and reports false if there is none. One caller
+// gets at most half of all places, so that other callers are served while it floods the gateway.
 func (s *requests) beginLocked(caller string) bool {
 	limit := max(s.options.Limit, 1)
 	if s.running >= limit || s.callers[caller] >= (limit+1)/2 {
@@ -70,7 +70,7 @@ func (s *requests) beginLocked(caller string) bool {
 	return true
 }
 
-// end gives the place of a caller's request back.
+// end releases the place of a caller's request.
 func (s *requests) end(caller string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,8 @@ func (s *requests) take(m *nats.Msg) {
 	})
 }
 
-// otherHeaders are the headers that concern the method, and neither the request nor the broker.
+// otherHeaders returns the headers meant for the method: those of neither the request format nor
+// the broker.
 func otherHeaders(all nats.Header) map[string][]string {
 	if len(all) == 0 {
 		return nil
@@ -144,7 +145,7 @@ func (s *requests) close() {
 	s.wg.Wait()
 }
 
-// faults logs failures of requests, of which there may be very many, ever more seldom for each caller.
+// faults logs failed requests, less and less often for each caller, because there may be very many.
 type faults struct {
 	log *slog.Logger
 
@@ -152,7 +153,7 @@ type faults struct {
 	of map[string]uint64 // how many, by caller; "" means of no caller, and of callers beyond maxFaulty
 }
 
-// maxFaulty bounds the callers whose failures are counted apart.
+// maxFaulty bounds the callers whose failures are counted separately.
 const maxFaulty = 256
 
 func (f *faults) warn(text string, args ...any) { f.warnOf("", text, args...) }

@@ -69,7 +69,7 @@ func (c *channel) beginServing(ctx context.Context, s *connection) error {
 	return nil
 }
 
-// renounce gives serving up. Otherwise each connection to come would be refused.
+// renounce makes the link stop serving, because otherwise each later connection would be refused.
 func (c *channel) renounce(s *connection, cause error) error {
 	_, _ = c.wish(false) // a closed channel has no connections to come
 	s.endServing()

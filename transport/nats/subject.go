@@ -11,13 +11,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Queue groups, of which one member gets each message.
+// Queue groups. One member of a group gets each message.
 const (
 	anyQueue     = "any" // an Anycast
 	gatewayQueue = "gw"  // a request of any client of the broker
 )
 
-// Words of subjects, behind the cluster.
+// Words of subjects that follow the cluster.
 const (
 	wordMember   = "m"
 	wordClient   = "c"
@@ -41,16 +41,16 @@ const (
 	wordAnycast     = "a" // a.<token>
 )
 
-// wordProbe ends subjects that nobody subscribes to.
+// wordProbe is the last word of subjects to which nobody subscribes.
 const wordProbe = "probe"
 
-// maxReplyBytes is more than the longest reply subject: two names of 64 bytes,
-// two incarnations and a token of 16 digits, and a cluster of 64 bytes.
+// maxReplyBytes is more than the length of the longest reply subject in bytes: two names and a
+// cluster of 64 bytes each, two incarnations, and a token of 16 digits.
 const maxReplyBytes = 320
 
-// subjects are the names of one channel of one link, built once. Each begins with "sh.", the
-// cluster, and the class and name of the sender, to which the broker's permissions bind it; those
-// between members name the receiver alone.
+// subjects are the subjects of one channel of one link, built once. Each begins with "sh." and the
+// cluster. Then come the sender's class and name, which the broker's permissions check; subjects
+// between members name only the receiver.
 type subjects struct {
 	prefix    string // "sh.<cluster>."
 	channel   string // "<lane>" or "ctl"
@@ -97,7 +97,8 @@ func (s *subjects) memberListens(self string) {
 	}
 }
 
-// answers is where a process gets answers and the broker's reports.
+// answers returns the prefix of the subjects on which a process gets answers and the broker's
+// reports.
 func (s *subjects) answers(to transport.Peer) string {
 	class := wordMember
 	if to.Client {
@@ -120,9 +121,9 @@ func node(a transport.Address) string {
 	return fmt.Sprintf("%s.%016x", a.Name, a.Incarnation)
 }
 
-// probes returns a subject of each right to publish that the process needs. A server refuses a
-// publish without an answer. So an opening link publishes an empty message to each of them: a
-// missing right fails the opening, and not the first call.
+// probes returns one subject for each right to publish that the process needs. An opening link
+// publishes an empty message to each, so that a missing right already fails Open, not the first
+// call: a server does not answer a publish that it refuses.
 func (s *subjects) probes(self transport.Address) []string {
 	all := []string{s.say + wordProbe}
 	if s.class == identity.Member {
@@ -133,7 +134,8 @@ func (s *subjects) probes(self transport.Address) []string {
 	return all
 }
 
-// addressee is the process whose subject a denied publish names; zero if it is none.
+// addressee returns the process to which the subject of a refused publish belongs, or zero if there
+// is none.
 func (s *subjects) addressee(subject string) (a transport.Address) {
 	rest, ok := strings.CutPrefix(subject, s.say)
 	if !ok {
@@ -144,7 +146,7 @@ func (s *subjects) addressee(subject string) (a transport.Address) {
 	return a
 }
 
-// address reads "<name>.<incarnation>" at the beginning of a text.
+// address parses "<name>.<incarnation>" at the beginning of a text.
 func address(text string) (a transport.Address, ok bool) {
 	name, rest, _ := strings.Cut(text, ".")
 	digits, _, _ := strings.Cut(rest, ".")
@@ -155,7 +157,7 @@ func address(text string) (a transport.Address, ok bool) {
 	return transport.Address{Name: name, Incarnation: incarnation}, true
 }
 
-// A route is how one peer is reached on one channel.
+// A route has the subjects by which one peer is reached on one channel.
 type route struct {
 	subject string // to publish to
 	reply   string // of the 503, without the token
@@ -177,7 +179,7 @@ func (s *subjects) route(to transport.Peer) (route, error) {
 	return r, nil
 }
 
-// sender reads the publisher of a message from the subject behind the cluster:
+// sender parses the sender of a message from its subject behind the cluster:
 // "c.<name>.<incarnation>." or "o.<name>.<get|do>.<incarnation>.".
 func sender(subject string) (from transport.Address, rest string, ok bool) {
 	class, rest, _ := strings.Cut(subject, ".")
@@ -211,15 +213,16 @@ func sender(subject string) (from transport.Address, rest string, ok bool) {
 	return transport.Address{Name: name, Incarnation: incarnation}, rest, true
 }
 
-// senders remembers the sender of the last message of a client or an operator, so that a stream of
-// messages from one costs no parsing each. It belongs to the goroutine that receives. The zero value
-// remembers none.
+// senders remembers the sender of the last message from a client or an operator, so that successive
+// messages from one sender are parsed once. Only the receiving goroutine uses it. The zero value
+// remembers no sender.
 type senders struct {
 	last string // the beginning of the subject, up to the dot behind the incarnation; "" means none
 	from transport.Address
 }
 
-// sender returns what the function sender returns for the subject.
+// sender returns the result of the function sender for the subject, from memory if it is the same
+// sender.
 func (s *senders) sender(subject string) (from transport.Address, rest string, ok bool) {
 	if s.last != "" {
 		if rest, ok := strings.CutPrefix(subject, s.last); ok { // its dot stands behind all that names the sender
@@ -232,13 +235,13 @@ func (s *senders) sender(subject string) (from transport.Address, rest string, o
 	return from, rest, ok
 }
 
-// replySubject ends a reply prefix with the token. It allocates once.
+// replySubject appends the token to the prefix of a reply subject. It allocates once.
 func replySubject(prefix string, token uint64) string {
 	var b [maxReplyBytes]byte
 	return string(strconv.AppendUint(append(b[:0], prefix...), token, 16))
 }
 
-// parseUnreachable reads the text after wordUnreachable and the dot.
+// parseUnreachable parses the part of a reply subject after wordUnreachable and its dot.
 func parseUnreachable(s string) (from transport.Address, token uint64, ok bool) {
 	name, rest, ok := strings.Cut(s, ".")
 	if !ok {
@@ -261,11 +264,11 @@ func parseToken(s string) (token uint64, ok bool) {
 	return token, err == nil
 }
 
-// maxRoutes bounds the cached routes of a channel, of about 350 bytes each: clients come and go, and
-// a hostile one has as many incarnations as it likes.
+// maxRoutes bounds the cached routes of a channel, of about 350 bytes each. It is needed because
+// clients come and go, and a hostile client can use any number of incarnations.
 const maxRoutes = 1024
 
-// routesFor is how long routes are cached. Routes to clients that are gone end with it.
+// routesFor is how long routes are cached. After it, routes to clients that have gone are dropped.
 const routesFor = time.Minute
 
 // routes caches the subjects of peers. It is safe for concurrent use.
@@ -277,7 +280,7 @@ type routes struct {
 	began  time.Time // when byPeer was last empty
 }
 
-// expire forgets all routes once in routesFor. Those that are used are made anew.
+// expire drops all routes once in every routesFor. Routes in use are made again.
 func (r *routes) expire(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

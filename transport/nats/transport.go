@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Transport opens links over one NATS server or cluster of servers.
+// A Transport opens links over one NATS server or a cluster of NATS servers.
 type Transport struct {
 	url      string
 	settings settings
@@ -23,8 +23,7 @@ type Transport struct {
 var _ transport.Transport = (*Transport)(nil)
 
 // New returns a transport to the servers of url, a comma-separated list such as
-// "nats://10.0.0.1:4222,nats://10.0.0.2:4222". It does no I/O: a bad URL is
-// Open's error.
+// "nats://10.0.0.1:4222,nats://10.0.0.2:4222". It does no I/O; Open returns the error of a bad URL.
 func New(url string, opts ...Option) *Transport {
 	t := &Transport{url: url, settings: settings{connectTimeout: defaultConnectTimeout}}
 	for _, o := range opts {
@@ -33,9 +32,9 @@ func New(url string, opts ...Option) *Transport {
 	return t
 }
 
-// Open connects all channels. A server out of reach is tried again until ctx or
-// the ConnectTimeout ends; a bad URL or name, refused credentials and missing
-// permissions fail at once.
+// Open connects all channels. If no server can be reached, it tries again until ctx ends or
+// ConnectTimeout has passed. It fails at once for a bad URL or name, refused credentials or missing
+// permissions.
 func (t *Transport) Open(ctx context.Context, o transport.Options) (transport.Link, error) {
 	l, err := t.open(ctx, o)
 	switch {
@@ -47,7 +46,7 @@ func (t *Transport) Open(ctx context.Context, o transport.Options) (transport.Li
 	return nil, fmt.Errorf("open link: %s: %w", t.where(), err)
 }
 
-// where names the servers, for errors.
+// where returns the servers' URLs, for errors.
 func (t *Transport) where() string {
 	if t.url == "" {
 		return "server in this process"
@@ -125,10 +124,10 @@ func newLink(o transport.Options, no nats.Options) *link {
 	return l
 }
 
-// closeTimeout bounds how long Close waits for the server to read sent messages.
+// closeTimeout bounds how long Close waits until the server has read all sent messages.
 const closeTimeout = time.Second
 
-// natsOptions builds the options common to all connections of the link.
+// natsOptions returns the options that all connections of the link have.
 func (t *Transport) natsOptions() (nats.Options, error) {
 	o := nats.GetDefaultOptions()
 	o.ReconnectWait = defaultReconnectWait
@@ -163,8 +162,8 @@ func (t *Transport) natsOptions() (nats.Options, error) {
 	return o, nil
 }
 
-// ServeRequests takes requests on a connection of its own, so that foreign load
-// delays no call between members. The connection is made again when it breaks.
+// ServeRequests receives requests on a connection of its own, so that clients' load delays no call
+// between members. If the connection breaks, it is made again.
 func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOptions) (stop func(), err error) {
 	options, err := t.natsOptions()
 	if err != nil {

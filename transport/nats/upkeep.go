@@ -12,19 +12,19 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An upkeep keeps a channel connected: it makes the channel's connections, watches the
-// present one, and makes the next when that has ended or is stale.
+// An upkeep keeps a channel connected: it makes the channel's connections, watches the present one,
+// and replaces that connection when it has ended or is stale.
 type upkeep struct {
 	*channel
 	held holder // sockets of stale connections
 }
 
-// run replaces connections as they end, until ctx does. It alone calls OnState
-// after Open has, and stores a new connection only after it told the end of the old.
+// run replaces connections as they end, until ctx ends. Once Open has called OnState, only run
+// calls it. It stores a new connection only after it has reported the end of the old one.
 //
-// A connection to a silent server is ended too, but its socket is held until the next
-// connection listens. Lost packets stop connections for seconds; without the socket the
-// server would report that nobody listens here, and the node would count as gone.
+// It also ends a connection to a silent server, but holds the connection's socket until the next
+// connection listens. Lost packets may silence a server for seconds; without the socket that server
+// would report that nobody listens here, and the node would count as gone.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
 	for {
@@ -58,9 +58,9 @@ func (u *upkeep) run(ctx context.Context) {
 	}
 }
 
-// watch returns when s has ended, when ctx ends, or when s is stale: its server
-// has not answered for MaxPingsOut intervals, or not before another connection stood.
-// That connection is spare; it subscribes to nothing yet.
+// watch returns when s has ended, when ctx ends, or when s is stale: its server has not answered
+// for MaxPingsOut intervals, or not before another connection was made. That other connection is
+// spare, which has no subscriptions yet.
 func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	if u.options.PingInterval <= 0 {
 		select {
@@ -86,10 +86,10 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// ping waits for the server's answer. If it is a PingInterval late, another connection is
-// made; when that stands, or MaxPingsOut intervals are over, the connection is stale. On a
-// lane an answer waits behind other messages, so a lane that receives anything is given
-// the whole time. Intervals are counted and not timed, so a process stopped for long reads
+// ping waits for the server's answer. If the answer is a PingInterval late, ping makes another
+// connection. Once that connection stands, or after MaxPingsOut intervals, s is stale. On a lane
+// the answer may wait behind other messages, so a lane that receives anything gets all MaxPingsOut
+// intervals. Intervals are counted, not measured, so that a process that was stopped for long reads
 // its messages before it judges.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -132,7 +132,7 @@ func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// taken returns the connection that stood at the same moment, if one did.
+// taken returns the connection that was made at the same moment, if there is one.
 func taken(spares <-chan *connection) *connection {
 	select {
 	case spare := <-spares:
@@ -150,7 +150,8 @@ const (
 	dialApart = 300 * time.Millisecond
 )
 
-// dialAny dials until a connection stands. It returns nil when ctx ends.
+// dialAny dials until a connection stands; for Control several goroutines dial, some time apart. It
+// returns nil when ctx ends.
 func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	n := 1
 	if u.isControl() {
@@ -178,8 +179,8 @@ func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	return first
 }
 
-// dialAgain dials after a while, until a connection stands. It returns nil when
-// ctx ends.
+// dialAgain waits for after, and then dials until a connection stands. It returns nil when ctx
+// ends.
 func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection {
 	select {
 	case <-time.After(after):
@@ -197,9 +198,9 @@ func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection
 	}
 }
 
-// reopen connects until it succeeds; nil means that the channel was closed. The first
-// attempt is made with the spare connection if there is one, and at once unless patient
-// is set, as it is for a server that ended the last connection within a second.
+// reopen connects until it succeeds; nil means that the channel was closed. If there is a spare
+// connection, the first attempt uses it. The first attempt is made at once, unless patient is set:
+// then the server ended the last connection within a second.
 func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *connection {
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !u.pause(ctx) {
@@ -234,8 +235,8 @@ func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *c
 	}
 }
 
-// open makes the first connection. It retries until ctx ends, unless the attempt can never
-// succeed.
+// open makes the first connection. It tries again until ctx ends, unless an attempt fails in a way
+// that cannot succeed later.
 func (u *upkeep) open(ctx context.Context) error {
 	var last error
 	for {
@@ -256,7 +257,7 @@ func (u *upkeep) open(ctx context.Context) error {
 	}
 }
 
-// pause waits between two attempts; false means that ctx ended.
+// pause waits between two attempts. It reports false if ctx ended.
 func (u *upkeep) pause(ctx context.Context) bool {
 	wait := u.options.ReconnectWait
 	if j := u.options.ReconnectJitter; j > 0 {

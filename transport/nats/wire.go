@@ -6,29 +6,28 @@ import (
 	"time"
 )
 
-// A wire is the byte stream below one nats.Conn. nats.go drops its buffer after
-// a failed write and may carry on (when nothing was written, or from its ping
-// timer), which would lose messages in the middle of a connection. A wire
-// breaks instead.
+// A wire is the byte stream below one nats.Conn. After a failed write nats.go drops its buffer and
+// may still go on (if nothing was written, or from its ping timer), which would lose messages in
+// the middle of a connection. A wire breaks at its first failed write instead.
 //
-// A wire that is held outlives its nats.Conn: to nats.go it is closed, but the
-// socket stays open and is neither read nor written. The server goes on counting
-// its subscriptions, and so does not tell the other members that nobody listens.
-// The operating system closes the socket when the process ends.
+// A wire can be held beyond the end of its nats.Conn: for nats.go it is closed, but the socket
+// stays open and is neither read nor written. The server then still counts the connection's
+// subscriptions, so it does not tell other members that nobody listens. When the process ends, the
+// operating system closes the socket.
 type wire struct {
 	net.Conn
 	held  atomic.Bool
 	reads atomic.Uint64 // that returned; a ping compares the number
 }
 
-// hold takes the wire from nats.go. Later writes of nats.go, such as the alert that TLS
-// writes before it closes, are discarded.
+// hold detaches the wire from nats.go but keeps the socket open. Later writes of nats.go, such as
+// the alert that TLS writes before it closes, are discarded.
 func (w *wire) hold() {
 	w.held.Store(true)
 	_ = w.Conn.SetDeadline(time.Unix(1, 0)) // ends a Read and a Write that wait
 }
 
-// drop closes the socket, held or not.
+// drop closes the socket, even if the wire is held.
 func (w *wire) drop() { _ = w.Conn.Close() }
 
 func (w *wire) Read(b []byte) (int, error) {

@@ -51,7 +51,7 @@ func (c *AccountClient) Ref(id string, opts ...shard.CallOption) AccountRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *AccountClient) API(id string) AccountAPI {
 	return c.Ref(id)
 }
@@ -230,7 +230,7 @@ func decodeAccountStatementReply(d codegen.Decoder) (balance, entries int64, err
 	return balance, entries, d.Results()
 }
 
-// appendAccountState encodes the fields tagged state.
+// appendAccountState appends the encoded fields tagged state to b.
 func appendAccountState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Account)
 	b = codegen.AppendInt(b, 1, e.Balance)
@@ -257,8 +257,8 @@ func decodeAccountState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Account")
 }
 
-// knownAccountState reports which fields of the state are known. The others are
-// kept.
+// knownAccountState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownAccountState(num int) (bool, codegen.Fields) {
 	return num == 1 || num == 2, nil
 }

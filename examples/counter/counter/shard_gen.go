@@ -48,7 +48,7 @@ func (c *CounterClient) Ref(id string, opts ...shard.CallOption) CounterRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *CounterClient) API(id string) CounterAPI {
 	return c.Ref(id)
 }
@@ -182,7 +182,7 @@ func decodeCounterGetReply(d codegen.Decoder) (total int64, err error) {
 	return total, d.Results()
 }
 
-// appendCounterState encodes the fields tagged state.
+// appendCounterState appends the encoded fields tagged state to b.
 func appendCounterState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Counter)
 	return codegen.AppendInt(b, 1, e.Total), nil
@@ -203,8 +203,8 @@ func decodeCounterState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Counter")
 }
 
-// knownCounterState reports which fields of the state are known. The others are
-// kept.
+// knownCounterState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownCounterState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }

@@ -47,7 +47,7 @@ func (c *AccountClient) Ref(id string, opts ...shard.CallOption) AccountRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *AccountClient) API(id string) AccountAPI {
 	return c.Ref(id)
 }
@@ -70,9 +70,9 @@ func (r AccountRef) Enter(ctx context.Context, amount int64, note string) (resul
 	return decodeAccountEnterReply(r.ref.Ask(ctx, "Enter", args, err))
 }
 
-// Events returns the events of all Account entities after a position: each
-// once, and those of one entity in order. It waits for more until ctx ends, and
-// yields ctx's error then. It ends after its first error.
+// Events yields the events of all Account entities after position from: each
+// event once, and the events of an entity in order. It waits for further events
+// until ctx ends; then it yields ctx's error. It ends after the first error.
 func (c *AccountClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Entry], error] {
 	return shard.FollowEvents(ctx, c.invoker, from, decodeAccountEvent, opts...)
 }
@@ -171,7 +171,7 @@ func decodeAccountEnterReply(d codegen.Decoder) (result int64, err error) {
 	return result, d.Results()
 }
 
-// appendAccountState encodes the fields tagged state.
+// appendAccountState appends the encoded fields tagged state to b.
 func appendAccountState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Account)
 	return codegen.AppendInt(b, 1, e.Balance), nil
@@ -192,8 +192,8 @@ func decodeAccountState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Account")
 }
 
-// knownAccountState reports which fields of the state are known. The others are
-// kept.
+// knownAccountState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownAccountState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -239,8 +239,8 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v.
 
 func appendEntry(b []byte, num int, v Entry) []byte {
 	b, at := codegen.Open(b, num)

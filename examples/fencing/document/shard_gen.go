@@ -47,13 +47,13 @@ func (c *DocumentClient) Ref(id string, opts ...shard.CallOption) DocumentRef {
 	return DocumentRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *DocumentClient) Tell(id string, opts ...shard.CallOption) DocumentTell {
 	return DocumentTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *DocumentClient) API(id string) DocumentAPI {
 	return c.Ref(id)
 }
@@ -86,8 +86,8 @@ func (r DocumentRef) Text(ctx context.Context) (text string, err error) {
 
 // DocumentTell is a reference to one Document for calls without an answer. It
 // is made by [DocumentClient.Tell] and safe for concurrent use. Its methods
-// return an error only if the call was not sent. Methods with results are
-// missing here unless the directive has tell=all.
+// return an error only if the call was not sent. It has methods with results
+// only if the directive has tell=all.
 type DocumentTell struct {
 	ref *codegen.Ref
 }
@@ -187,7 +187,7 @@ func decodeDocumentTextReply(d codegen.Decoder) (text string, err error) {
 	return text, d.Results()
 }
 
-// appendDocumentState encodes the fields tagged state.
+// appendDocumentState appends the encoded fields tagged state to b.
 func appendDocumentState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Document)
 	return codegen.AppendInt(b, 1, e.Puts), nil
@@ -208,8 +208,8 @@ func decodeDocumentState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Document")
 }
 
-// knownDocumentState reports which fields of the state are known. The others
-// are kept.
+// knownDocumentState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownDocumentState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }

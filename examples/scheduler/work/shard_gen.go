@@ -46,13 +46,13 @@ func (c *SchedulerClient) Ref(opts ...shard.CallOption) SchedulerRef {
 	return SchedulerRef{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *SchedulerClient) Tell(opts ...shard.CallOption) SchedulerTell {
 	return SchedulerTell{ref: codegen.NewSingletonRef(c.invoker, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *SchedulerClient) API() SchedulerAPI {
 	return c.Ref()
 }
@@ -88,8 +88,8 @@ func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err 
 
 // SchedulerTell is a reference to the Scheduler for calls without an answer. It
 // is made by [SchedulerClient.Tell] and safe for concurrent use. Its methods
-// return an error only if the call was not sent. Methods with results are
-// missing here unless the directive has tell=all.
+// return an error only if the call was not sent. It has methods with results
+// only if the directive has tell=all.
 type SchedulerTell struct {
 	ref *codegen.Ref
 }
@@ -165,7 +165,7 @@ func decodeSchedulerStatusReply(d codegen.Decoder) (jobs int64, node string, err
 	return jobs, node, d.Results()
 }
 
-// appendSchedulerState encodes the fields tagged state.
+// appendSchedulerState appends the encoded fields tagged state to b.
 func appendSchedulerState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Scheduler)
 	return codegen.AppendInt(b, 1, e.Next), nil
@@ -186,8 +186,8 @@ func decodeSchedulerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Scheduler")
 }
 
-// knownSchedulerState reports which fields of the state are known. The others
-// are kept.
+// knownSchedulerState reports whether this program knows field num of the
+// state. Unknown fields are kept.
 func knownSchedulerState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -225,13 +225,13 @@ func (c *WorkerClient) Ref(id WorkerID, opts ...shard.CallOption) WorkerRef {
 	return WorkerRef{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *WorkerClient) Tell(id WorkerID, opts ...shard.CallOption) WorkerTell {
 	return WorkerTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *WorkerClient) API(id WorkerID) WorkerAPI {
 	return c.Ref(id)
 }
@@ -267,8 +267,8 @@ func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
 
 // WorkerTell is a reference to one Worker for calls without an answer. It is
 // made by [WorkerClient.Tell] and safe for concurrent use. Its methods return
-// an error only if the call was not sent. Methods with results are missing here
-// unless the directive has tell=all.
+// an error only if the call was not sent. It has methods with results only if
+// the directive has tell=all.
 type WorkerTell struct {
 	ref *codegen.Ref
 }
@@ -365,7 +365,7 @@ func decodeWorkerDoneReply(d codegen.Decoder) (result []int64, err error) {
 	return result, d.Results()
 }
 
-// appendWorkerState encodes the fields tagged state.
+// appendWorkerState appends the encoded fields tagged state to b.
 func appendWorkerState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Worker)
 	return codegen.AppendInts(b, 1, e.Jobs), nil
@@ -386,8 +386,8 @@ func decodeWorkerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Worker")
 }
 
-// knownWorkerState reports which fields of the state are known. The others are
-// kept.
+// knownWorkerState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownWorkerState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }

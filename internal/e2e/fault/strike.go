@@ -169,7 +169,7 @@ func (s *strikes) removed() (misses []string) {
 			}
 		}
 		if !s.struck[n.Name()] && n.Ended() {
-			misses = append(misses, n.Name()+" has ended (its log says why)")
+			misses = append(misses, n.Name()+" has ended (see its log)")
 		}
 	}
 	return misses

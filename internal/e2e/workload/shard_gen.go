@@ -49,13 +49,13 @@ func (c *TallyClient) Ref(id string, opts ...shard.CallOption) TallyRef {
 	return TallyRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *TallyClient) Tell(id string, opts ...shard.CallOption) TallyTell {
 	return TallyTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *TallyClient) API(id string) TallyAPI {
 	return c.Ref(id)
 }
@@ -219,7 +219,7 @@ func decodeTallyReportReply(d codegen.Decoder) (seen map[string][]uint64, err er
 	return seen, d.Results()
 }
 
-// appendTallyState encodes the fields tagged state.
+// appendTallyState appends the encoded fields tagged state to b.
 func appendTallyState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Tally)
 	return appendStringUint64SliceMap(b, 1, e.Seen), nil
@@ -241,8 +241,8 @@ func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Tally")
 }
 
-// knownTallyState reports which fields of the state are known. The others are
-// kept.
+// knownTallyState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownTallyState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -277,13 +277,13 @@ func (c *ClerkClient) Ref(id string, opts ...shard.CallOption) ClerkRef {
 	return ClerkRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
 	return ClerkTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *ClerkClient) API(id string) ClerkAPI {
 	return c.Ref(id)
 }
@@ -411,7 +411,7 @@ func (c *LeaderClient) Ref(opts ...shard.CallOption) LeaderRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *LeaderClient) API() LeaderAPI {
 	return c.Ref()
 }
@@ -515,7 +515,7 @@ func decodeLeaderBeatReply(d codegen.Decoder) (node string, fresh bool, err erro
 	return node, fresh, d.Results()
 }
 
-// appendLeaderState encodes the fields tagged state.
+// appendLeaderState appends the encoded fields tagged state to b.
 func appendLeaderState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Leader)
 	return appendStringUint64Map(b, 1, e.Last), nil
@@ -537,8 +537,8 @@ func decodeLeaderState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Leader")
 }
 
-// knownLeaderState reports which fields of the state are known. The others are
-// kept.
+// knownLeaderState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownLeaderState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -574,7 +574,7 @@ func (c *LedgerClient) Ref(id string, opts ...shard.CallOption) LedgerRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *LedgerClient) API(id string) LedgerAPI {
 	return c.Ref(id)
 }
@@ -685,7 +685,7 @@ func decodeLedgerAddReply(d codegen.Decoder) (total int64, node string, err erro
 	return total, node, d.Results()
 }
 
-// appendLedgerState encodes the fields tagged state.
+// appendLedgerState appends the encoded fields tagged state to b.
 func appendLedgerState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Ledger)
 	return codegen.AppendInt(b, 1, e.Total), nil
@@ -706,8 +706,8 @@ func decodeLedgerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Ledger")
 }
 
-// knownLedgerState reports which fields of the state are known. The others are
-// kept.
+// knownLedgerState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownLedgerState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -748,13 +748,13 @@ func (c *PoisonClient) Ref(id string, opts ...shard.CallOption) PoisonRef {
 	return PoisonRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *PoisonClient) Tell(id string, opts ...shard.CallOption) PoisonTell {
 	return PoisonTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *PoisonClient) API(id string) PoisonAPI {
 	return c.Ref(id)
 }
@@ -797,8 +797,8 @@ func (r PoisonRef) Loop(ctx context.Context) (err error) {
 
 // PoisonTell is a reference to one Poison for calls without an answer. It is
 // made by [PoisonClient.Tell] and safe for concurrent use. Its methods return
-// an error only if the call was not sent. Methods with results are missing here
-// unless the directive has tell=all.
+// an error only if the call was not sent. It has methods with results only if
+// the directive has tell=all.
 type PoisonTell struct {
 	ref *codegen.Ref
 }
@@ -914,7 +914,7 @@ func (c *PulseClient) Ref(id string, opts ...shard.CallOption) PulseRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *PulseClient) API(id string) PulseAPI {
 	return c.Ref(id)
 }
@@ -1041,7 +1041,7 @@ func (c *RelayClient) Ref(id string, opts ...shard.CallOption) RelayRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *RelayClient) API(id string) RelayAPI {
 	return c.Ref(id)
 }
@@ -1186,13 +1186,13 @@ func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
@@ -1340,7 +1340,7 @@ func decodeStockReportReply(d codegen.Decoder) (last, again, missed int64, err e
 	return last, again, missed, d.Results()
 }
 
-// appendStockState encodes the fields tagged state.
+// appendStockState appends the encoded fields tagged state to b.
 func appendStockState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Stock)
 	b = codegen.AppendInt(b, 1, e.Last)
@@ -1371,8 +1371,8 @@ func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Stock")
 }
 
-// knownStockState reports which fields of the state are known. The others are
-// kept.
+// knownStockState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownStockState(num int) (bool, codegen.Fields) {
 	return 1 <= num && num <= 3, nil
 }
@@ -1407,7 +1407,7 @@ func (c *TillClient) Ref(id string, opts ...shard.CallOption) TillRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *TillClient) API(id string) TillAPI {
 	return c.Ref(id)
 }
@@ -1431,9 +1431,9 @@ func (r TillRef) Add(ctx context.Context, n int64) (total int64, node string, er
 	return decodeTillAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
 }
 
-// Events returns the events of all Till entities after a position: each once,
-// and those of one entity in order. It waits for more until ctx ends, and
-// yields ctx's error then. It ends after its first error.
+// Events yields the events of all Till entities after position from: each event
+// once, and the events of an entity in order. It waits for further events until
+// ctx ends; then it yields ctx's error. It ends after the first error.
 func (c *TillClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Sale], error] {
 	return shard.FollowEvents(ctx, c.invoker, from, decodeTillEvent, opts...)
 }
@@ -1528,7 +1528,7 @@ func decodeTillAddReply(d codegen.Decoder) (total int64, node string, err error)
 	return total, node, d.Results()
 }
 
-// appendTillState encodes the fields tagged state.
+// appendTillState appends the encoded fields tagged state to b.
 func appendTillState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Till)
 	return codegen.AppendInt(b, 1, e.Total), nil
@@ -1548,8 +1548,8 @@ func decodeTillState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Till")
 }
 
-// knownTillState reports which fields of the state are known. The others are
-// kept.
+// knownTillState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownTillState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -1616,7 +1616,7 @@ func (c *TreasurerClient) Ref(opts ...shard.CallOption) TreasurerRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *TreasurerClient) API() TreasurerAPI {
 	return c.Ref()
 }
@@ -1723,7 +1723,7 @@ func decodeTreasurerBeatReply(d codegen.Decoder) (node string, fresh bool, err e
 	return node, fresh, d.Results()
 }
 
-// appendTreasurerState encodes the fields tagged state.
+// appendTreasurerState appends the encoded fields tagged state to b.
 func appendTreasurerState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Treasurer)
 	return appendStringUint64Map(b, 1, e.Last), nil
@@ -1745,8 +1745,8 @@ func decodeTreasurerState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Treasurer")
 }
 
-// knownTreasurerState reports which fields of the state are known. The others
-// are kept.
+// knownTreasurerState reports whether this program knows field num of the
+// state. Unknown fields are kept.
 func knownTreasurerState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
@@ -1757,10 +1757,10 @@ func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare("github.com/shardgen/shardgen/internal/e2e/workload")
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v; clone… returns a copy as it would arrive from another node.
-// …Element does so for elements of lists and maps: messages with the value in
-// field 1.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v; clone… returns a copy as another
+// node would receive it. …Element does the same for elements of lists and
+// maps, which are messages with the value in field 1.
 
 func appendStringUint64SliceMap(b []byte, num int, v map[string][]uint64) []byte {
 	for _, key := range codegen.SortedKeys(v) {

@@ -40,7 +40,7 @@ func TestApart(t *testing.T) {
 	}
 	stale := orderapi.DescribeOrder()
 	stale.Struct, stale.Exported = (*order.Order)(nil), 1
-	if err := shard.New(config("stale")).Host(stale); err == nil || !strings.Contains(err.Error(), "has 2 exported methods and had 1") {
+	if err := shard.New(config("stale")).Host(stale); err == nil || !strings.Contains(err.Error(), "has 2 exported methods, but had 1") {
 		t.Errorf("host of an entity that got a method: %v", err)
 	}
 	if err := node.Start(ctx); err != nil {

@@ -21,10 +21,10 @@ func TestEventsOfANewerProgram(t *testing.T) {
 		want     string // in the error; "": yesterday's program knows all of it
 		sum, all int64
 	}{
-		"a field":                 {today.Booking{Amount: 1, Fee: 2}, "event of Purse: field 6: it is not known here", 1, 2},
-		"a field of a struct":     {today.Booking{Amount: 1, Where: today.Place{Room: 3, Shelf: 2}}, "field 2: it is not known here", 1, 2},
-		"a field of an element":   {today.Booking{Amount: 1, Parts: []today.Part{{Count: 1}, {Weight: 2}}}, "field 2: it is not known here", 1, 2},
-		"a case":                  {today.Booking{Amount: 1, By: today.Check{Number: 2}}, "yesterday.Means: case 2 is not known here", 1, 2},
+		"a field":                 {today.Booking{Amount: 1, Fee: 2}, "event of Purse: field 6: this program does not know the field", 1, 2},
+		"a field of a struct":     {today.Booking{Amount: 1, Where: today.Place{Room: 3, Shelf: 2}}, "field 2: this program does not know the field", 1, 2},
+		"a field of an element":   {today.Booking{Amount: 1, Parts: []today.Part{{Count: 1}, {Weight: 2}}}, "field 2: this program does not know the field", 1, 2},
+		"a case":                  {today.Booking{Amount: 1, By: today.Check{Number: 2}}, "yesterday.Means: this program does not know case 2", 1, 2},
 		"nothing that is unknown": {today.Booking{Amount: 1, By: today.Cash{Coins: 1}, Parts: []today.Part{{Count: 1}}}, "", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

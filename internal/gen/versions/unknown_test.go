@@ -255,7 +255,7 @@ func TestUnknownCasesOverARollout(t *testing.T) {
 	}
 	r.moveType("parcel", "old")
 	err := parcel.Set(ctx, &today.Ribbon{})
-	if err == nil || shard.OutcomeOf(err) != shard.NotExecuted || !strings.Contains(err.Error(), "Wrapping: case 2 is not known here") {
+	if err == nil || shard.OutcomeOf(err) != shard.NotExecuted || !strings.Contains(err.Error(), "Wrapping: this program does not know case 2") {
 		t.Errorf("Set at the old: got %v, %v, want one that says that case 2 is not known and the call did not run", err, shard.OutcomeOf(err))
 	}
 }

@@ -19,10 +19,10 @@ func TestWhatIsNoCaseIsRefused(t *testing.T) {
 		v    Shape
 		want string
 	}{
-		"pointer where the case is a value": {&Circle{}, "*zoo.Circle is none of its cases"},
+		"pointer where the case is a value": {&Circle{}, "*zoo.Circle is not a case of this interface"},
 		"nil pointer":                       {(*Square)(nil), "a nil *zoo.Square"},
-		"of another package":                {struct{ Shape }{Dot{}}, "is none of its cases"},
-		"unknown":                           {unknownShape{}, "is not known here"},
+		"of another package":                {struct{ Shape }{Dot{}}, "is not a case of this interface"},
+		"unknown":                           {unknownShape{}, "this program does not know case"},
 		"inside":                            {Sum{Left: Group{nil, (*Grid)(nil)}}, "a nil *zoo.Grid"},
 	} {
 		for _, c := range []codegen.Caller{&local{zoo: &Zoo{}}, &remote{zoo: &Zoo{}}} {
@@ -78,7 +78,7 @@ func TestUnknownCasesAreRefusedInMessages(t *testing.T) {
 	args := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), field)
 	_, err := dispatchZooEchoShapes(context.Background(), &Zoo{}, args, nil)
 	var refused *codegen.DecodeError
-	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "zoo.Shape: case 99 is not known here") {
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "zoo.Shape: this program does not know case 99") {
 		t.Errorf("got %v, want a DecodeError about case 99", err)
 	}
 }

@@ -48,7 +48,7 @@ func (c *CageClient) Ref(id string, opts ...shard.CallOption) CageRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *CageClient) API(id string) CageAPI {
 	return c.Ref(id)
 }
@@ -277,13 +277,13 @@ func (c *ZooClient) Ref(id Count, opts ...shard.CallOption) ZooRef {
 	return ZooRef{ref: codegen.NewRef(c.invoker, codegen.FormatUintID(id), nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *ZooClient) Tell(id Count, opts ...shard.CallOption) ZooTell {
 	return ZooTell{ref: codegen.NewRef(c.invoker, codegen.FormatUintID(id), nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *ZooClient) API(id Count) ZooAPI {
 	return c.Ref(id)
 }
@@ -1513,8 +1513,8 @@ func decodeZooFailReply(d codegen.Decoder) (result int, result2 Names, err error
 	return result, result2, d.Results()
 }
 
-// appendZooState encodes the fields tagged state. It fails with a
-// [*codegen.EncodeError] if one cannot be encoded.
+// appendZooState appends the encoded fields tagged state to b. It fails with a
+// [*codegen.EncodeError] if a field cannot be encoded.
 func appendZooState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Zoo)
 	at := len(b)
@@ -1556,7 +1556,7 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 	if b, err = appendShape(b, 15, e.shape, codegen.MaxDepth); err != nil {
 		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
 	}
-	// A custom encoding may write what it cannot read: fail now, not at the next activation.
+	// A custom encoding may write values that it cannot read: fail now, not at the next activation.
 	d := codegen.NewStateDecoder(b[at:])
 	for d.Next() {
 		switch d.Field() {
@@ -1653,8 +1653,8 @@ func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Zoo")
 }
 
-// knownZooState reports which fields of the state are known. The others are
-// kept.
+// knownZooState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownZooState(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -1693,11 +1693,12 @@ func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare("github.com/shardgen/shardgen/internal/gen/zoo")
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v; init… makes nil maps; clone… returns a copy as it would
-// arrive from another node; known… reports whether a field of a state is
-// known. …Element does so for elements of lists and maps: messages with the
-// value in field 1.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v; init… makes the nil maps in a
+// value; clone… returns a copy as another node would receive it; known…
+// reports whether this program knows a field of a state. …Element does the
+// same for elements of lists and maps, which are messages with the value in
+// field 1.
 
 func appendOneofs(b []byte, num int, v Oneofs) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
@@ -1944,8 +1945,8 @@ func readShape(d *codegen.Decoder, v *Shape) {
 	d.Leave(outer)
 }
 
-// unknownShape holds a case of Shape in a state, if this program does not know
-// the case. Its methods panic.
+// unknownShape holds a case of Shape that a state has and this program does not
+// know. Its methods panic.
 type unknownShape struct {
 	Shape
 	kept codegen.UnknownCase
@@ -2488,8 +2489,8 @@ func readAny(d *codegen.Decoder, v *Any) {
 	d.Leave(outer)
 }
 
-// unknownAny holds a case of Any in a state, if this program does not know the
-// case. Its methods panic.
+// unknownAny holds a case of Any that a state has and this program does not
+// know. Its methods panic.
 type unknownAny struct {
 	Any
 	kept codegen.UnknownCase
@@ -2927,8 +2928,8 @@ func readFigure(d *codegen.Decoder, v *Figure) {
 	d.Leave(outer)
 }
 
-// unknownFigure holds a case of Figure in a state, if this program does not
-// know the case. Its methods panic.
+// unknownFigure holds a case of Figure that a state has and this program does
+// not know. Its methods panic.
 type unknownFigure struct {
 	Figure
 	kept codegen.UnknownCase

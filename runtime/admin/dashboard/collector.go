@@ -19,8 +19,8 @@ const (
 	eventsKept = 2000
 )
 
-// A collector asks the cluster for all viewers together, when one of them looks. It is safe for
-// concurrent use.
+// A collector asks the cluster for all viewers of the page together, when at least one viewer
+// looks. It is safe for concurrent use.
 type collector struct {
 	source  source
 	cluster string
@@ -40,8 +40,8 @@ func newCollector(s source, cluster string) *collector {
 	return &collector{source: s, cluster: cluster, asking: make(chan struct{}, 1), events: s.events(), number: uint64(time.Now().UnixMilli())}
 }
 
-// look returns the cluster as it was at most a second ago, or longer if it is slow to answer. It
-// returns nil if ctx ends before the first answer.
+// look returns the state of the cluster, at most one second old, or older if the cluster is slow to
+// answer. It returns nil if ctx ends before the first answer.
 func (c *collector) look(ctx context.Context) *snapshot {
 	last := c.last()
 	if last == nil {
@@ -77,7 +77,7 @@ func (c *collector) last() *snapshot {
 	return c.latest
 }
 
-// ask asks all questions at the same time.
+// ask asks the cluster all questions at the same time and returns the new snapshot.
 func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	ctx = context.WithoutCancel(ctx) // others wait for it, too
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -137,7 +137,7 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	return next
 }
 
-// append returns the latest events, in a slice that nobody else has.
+// append returns the latest events in a new slice.
 func (c *collector) append(before []eventRow, events []admin.Event) []eventRow {
 	all := make([]eventRow, 0, len(before)+len(events))
 	all = append(all, before...)

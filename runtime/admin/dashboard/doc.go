@@ -1,15 +1,16 @@
 // Package dashboard serves a page that shows a cluster live: its members and their evidence, the
 // homes of its shards and their moves, the busiest methods, entities and callers, the log lines of
-// all members, and the story of one entity. It asks through an [admin.Client] and changes nothing.
+// all members, and the history of one entity. It queries the cluster through an [admin.Client] and
+// changes nothing.
 //
 //	client, err := admin.Dial(ctx, admin.Options{Cluster: "shop", Transport: natstransport.New(url)})
 //	…
 //	mux.Handle("/shards/", http.StripPrefix("/shards", dashboard.Handler(client, dashboard.Options{})))
 //
-// [Handler] has no authentication: put it behind your own. The page shows names of members, types,
-// entities and callers, and log lines of the runtime, to everybody who can reach it. It works with
-// an operator's right to look (shardctl permissions reader).
+// [Handler] has no authentication, so put it behind yours. The page shows names of members, types,
+// entities and callers, and log lines of the runtime, to everybody who can reach it. It needs an
+// operator's right to read (shardctl permissions reader).
 //
-// All viewers share the questions to the cluster: members are asked at most once a second, and not
-// at all while nobody looks.
+// All viewers share the requests to the cluster: members are asked at most once a second, and not
+// at all while nobody views the page.
 package dashboard

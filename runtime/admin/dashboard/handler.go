@@ -20,24 +20,24 @@ import (
 //go:embed page
 var page embed.FS
 
-// Options are those of a [Handler]. The zero value has the defaults.
+// Options configure a [Handler]. The zero value has the defaults.
 type Options struct {
-	// Cluster is its name, which the page shows. Default "".
+	// Cluster is the name of the cluster, which the page shows. Default "".
 	Cluster string
-	// State reports whether the viewer of a request may see the state of the entity that it asks
-	// for, as JSON. The client needs the right of an operator to command for it. Each look is logged
-	// with the viewer's address, and by the entity's member with the client's name. It is called for
-	// several requests at the same time. Default nil: nobody sees state.
+	// State reports whether the viewer who sent a request may see the state, as JSON, of the entity
+	// in the request. This also needs the client to have an operator's right to command. Each view
+	// of a state is logged by Logger with the viewer's address, and by the entity's member with the
+	// client's name. State is called concurrently. Default nil: nobody sees states.
 	State func(*http.Request) bool
-	// Logger gets those lines, and errors of the page. Default slog.Default().
+	// Logger logs these views of states, and errors of the page. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// answerTimeout bounds the questions of one request of a page.
+// answerTimeout bounds the requests to the cluster that one request of the page causes.
 const answerTimeout = 10 * time.Second
 
-// Handler returns a handler that serves the page at "/" and its data below "/api/". The form of the
-// data may change. It answers only GET and HEAD, and is safe for concurrent use.
+// Handler returns a handler that serves the page at "/" and its data below "/api/". The format of
+// the data may change. It answers only GET and HEAD, and is safe for concurrent use.
 func Handler(c *admin.Client, o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -66,7 +66,7 @@ func newHandler(s source, o Options) http.Handler {
 	return secured(mux)
 }
 
-// secured sets the headers that keep other sites from using the page.
+// secured sets the headers that prevent other sites from using the page.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -79,7 +79,8 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// cluster answers with the cluster as it is now, and the events behind number "after".
+// cluster answers with the state of the cluster, and the events with numbers above the parameter
+// "after".
 func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -91,7 +92,8 @@ func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// look returns the cluster, or answers that it is not known.
+// look returns the state of the cluster, or answers the request with the error if the state is
+// unknown.
 func (h *handler) look(ctx context.Context, w http.ResponseWriter) *snapshot {
 	now := h.watched.look(ctx)
 	if now == nil {
@@ -100,7 +102,7 @@ func (h *handler) look(ctx context.Context, w http.ResponseWriter) *snapshot {
 	return now
 }
 
-// shards answers with the homes of the shards of a type.
+// shards answers with the homes of all shards of a type.
 func (h *handler) shards(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -109,7 +111,7 @@ func (h *handler) shards(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// entity answers with the story of one entity.
+// entity answers with the history of one entity.
 func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -166,10 +168,10 @@ func (h *handler) showState(ctx context.Context, story *entityStory) {
 	}
 }
 
-// gzipFrom is the size from which answers are compressed.
+// gzipFrom is the size in bytes from which answers are compressed.
 const gzipFrom = 2 << 10
 
-// send answers with JSON.
+// send answers with v as JSON.
 func (h *handler) send(w http.ResponseWriter, r *http.Request, v any) {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(v); err != nil {

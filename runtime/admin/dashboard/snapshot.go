@@ -15,7 +15,8 @@ import (
 // A snapshot is the answer of /api/cluster.
 type snapshot struct {
 	Health clusterview.Health `json:"health"`
-	// Error is why the latest question failed; the rest is older then.
+	// Error is the reason why the latest question failed; other fields are then from an earlier
+	// answer.
 	Error       string             `json:"error,omitempty"`
 	At          time.Time          `json:"at"` // when it was asked
 	SeenBy      string             `json:"seen_by"`
@@ -32,8 +33,8 @@ type snapshot struct {
 	maps        map[string]shardMap
 }
 
-// newSnapshot has empty lists: the page filters them, and null has no filter. A question that fails
-// leaves its list as it was.
+// newSnapshot returns a snapshot with empty lists, not nil ones: the page's scripts filter the
+// lists, and JSON null has no filter. If a question fails, its list stays as it was.
 func newSnapshot() *snapshot {
 	return &snapshot{
 		Members: []memberRow{}, Types: []typeRow{}, Singletons: []singletonRow{}, Moves: []moveRow{}, Counters: map[string]uint64{}, Events: []eventRow{},
@@ -106,13 +107,13 @@ type shardMap struct {
 // noHome is the index of a shard without a home.
 const noHome = -1
 
-// eventsAfter returns the events behind a number.
+// eventsAfter returns the events with numbers above the given one.
 func (c *snapshot) eventsAfter(number uint64) []eventRow {
 	i := sort.Search(len(c.Events), func(i int) bool { return c.Events[i].Number > number })
 	return c.Events[i:]
 }
 
-// mapOf returns the map of a type; one without shards if it is unknown.
+// mapOf returns the shard map of a type, or a map without shards if the type is unknown.
 func (c *snapshot) mapOf(kind string) shardMap {
 	if m, ok := c.maps[kind]; ok {
 		return m
@@ -120,7 +121,7 @@ func (c *snapshot) mapOf(kind string) shardMap {
 	return shardMap{Type: kind, Homes: []int16{}, Moving: []uint32{}}
 }
 
-// setMembers takes a view.
+// setMembers stores the members of a view.
 func (c *snapshot) setMembers(v admin.View) {
 	c.SeenBy, c.Leader, c.Coordinator = v.Self.Name, v.Leader.Name, v.Coordinator.Name
 	c.Members, c.Singletons = []memberRow{}, []singletonRow{}
@@ -138,7 +139,7 @@ func (c *snapshot) setMembers(v admin.View) {
 	}
 }
 
-// setShards takes the answers of members. It is called after setMembers.
+// setShards stores the answers of members about shards. Call it after setMembers.
 func (c *snapshot) setShards(all []admin.NodeShards) {
 	types := map[string]*typeRow{}
 	c.maps = map[string]shardMap{}

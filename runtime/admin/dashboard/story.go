@@ -5,7 +5,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// An entityStory is the answer of /api/entity.
+// An entityStory is the answer of /api/entity: what the cluster knows about one entity.
 type entityStory struct {
 	Type    string `json:"type"`
 	ID      string `json:"id"`
@@ -34,7 +34,7 @@ type failureRow struct {
 	Ago     float64 `json:"seconds_ago"`
 }
 
-// describe takes an entity as its member knows it, without its state.
+// describe stores what the entity's member knows about it, without its state.
 func (s *entityStory) describe(e admin.Entity, err error) {
 	s.Active, s.Mailbox, s.Bytes, s.Stored, s.Errors = e.Active, e.Mailbox, e.Bytes, e.Stored, []failureRow{}
 	for _, f := range e.Errors {

@@ -16,32 +16,33 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// readyTimeout bounds the wait after the server's own start; a server without JetStream is ready in milliseconds.
+// readyTimeout bounds the wait until a started server is ready. A server without JetStream is ready
+// within milliseconds.
 const readyTimeout = 10 * time.Second
 
-// Options say how the server runs. The zero value serves this machine only, on
-// a free port, without JetStream.
+// Options configure the server. The zero value serves this machine only, on a free port, without
+// JetStream.
 type Options struct {
-	// Name is the server's name. Default "shardgen-" and random letters and digits; servers
-	// of one NATS cluster need different ones.
+	// Name is the server's name. Default "shardgen-" and random letters and digits. Servers of one
+	// NATS cluster need different names.
 	Name string
-	// Host to listen on. Default "127.0.0.1": "0.0.0.0" opens it to the network,
-	// and the server asks nobody for credentials.
+	// Host is the address to listen on. Default "127.0.0.1". "0.0.0.0" opens the server to the
+	// network, although it asks nobody for credentials.
 	Host string
-	// Port to listen on. Default 0, which picks a free one, as -1 does.
+	// Port is the port to listen on. Default 0, which picks a free port, as -1 does.
 	Port int
-	// NoListen opens no port at all: only InProcess and Transport reach the server.
+	// NoListen opens no port: only InProcess and Transport reach the server.
 	NoListen bool
-	// StoreDir turns JetStream on and holds its files. Default "": no JetStream.
+	// StoreDir is the folder for JetStream's files. Default "": no JetStream.
 	StoreDir string
-	// MaxPayload is the largest message in bytes. Default 1 MiB; NATS advises
-	// against more than 8 MiB.
+	// MaxPayload is the size of the largest message in bytes. Default 1 MiB; NATS advises against
+	// more than 8 MiB.
 	MaxPayload int
-	// Logger receives the server's messages. Default nil: none.
+	// Logger receives the server's messages. Default nil: they are not logged.
 	Logger *slog.Logger
 }
 
-// A Server runs until Shutdown. It is safe for concurrent use.
+// A Server is a NATS server that runs until Shutdown. It is safe for concurrent use.
 type Server struct {
 	server   *server.Server
 	noListen bool
@@ -94,8 +95,8 @@ func (o Options) serverOptions() *server.Options {
 	return so
 }
 
-// ClientURL is where clients connect: "nats://127.0.0.1:49152". It is empty
-// with NoListen.
+// ClientURL returns the URL for clients, such as "nats://127.0.0.1:49152". It is empty with
+// NoListen.
 func (s *Server) ClientURL() string {
 	if s.noListen {
 		return ""
@@ -103,10 +104,10 @@ func (s *Server) ClientURL() string {
 	return s.server.ClientURL()
 }
 
-// InProcess makes a connection go to this server through memory.
+// InProcess returns an option by which a connection reaches this server through memory.
 func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.server) }
 
-// Transport reaches this server through memory, without a socket.
+// Transport returns a transport that reaches this server through memory, without a socket.
 func (s *Server) Transport(opts ...natstransport.Option) *natstransport.Transport {
 	return natstransport.New("", append(opts, natstransport.ConnectOptions(s.InProcess()))...)
 }
@@ -118,8 +119,8 @@ func (s *Server) Shutdown() {
 	s.server.WaitForShutdown()
 }
 
-// A logger passes the server's reports on and keeps the one that stopped it:
-// the server would exit the process for it.
+// A logger passes the server's messages on, and keeps a fatal one, for which the server would
+// otherwise exit the process.
 type logger struct {
 	to *slog.Logger
 
@@ -154,7 +155,7 @@ func (l *logger) fatal() error {
 	return l.cause
 }
 
-// patience is how long to wait for a started server: not at all after a fatal report.
+// patience returns how long to wait for a started server: 0 after a fatal message.
 func (l *logger) patience() time.Duration {
 	if l.fatal() != nil {
 		return time.Nanosecond

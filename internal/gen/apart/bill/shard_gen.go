@@ -28,7 +28,7 @@ func HostBill(n *shard.Node, factory func() *Bill, opts ...shard.HostOption) err
 
 var _ billapi.BillAPI = (*Bill)(nil)
 
-// appendBillState encodes the fields tagged state.
+// appendBillState appends the encoded fields tagged state to b.
 func appendBillState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Bill)
 	return codegen.AppendInt(b, 1, e.Total), nil
@@ -48,8 +48,8 @@ func decodeBillState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Bill")
 }
 
-// knownBillState reports which fields of the state are known. The others are
-// kept.
+// knownBillState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownBillState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }

@@ -47,13 +47,13 @@ func (c *BillClient) Ref(id string, opts ...shard.CallOption) BillRef {
 	return BillRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *BillClient) Tell(id string, opts ...shard.CallOption) BillTell {
 	return BillTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *BillClient) API(id string) BillAPI {
 	return c.Ref(id)
 }
@@ -96,8 +96,8 @@ func (r BillRef) Repeat(ctx context.Context, m orderapi.PlaceOrder) (err error) 
 
 // BillTell is a reference to one Bill for calls without an answer. It is made
 // by [BillClient.Tell] and safe for concurrent use. Its methods return an error
-// only if the call was not sent. Methods with results are missing here unless
-// the directive has tell=all.
+// only if the call was not sent. It has methods with results only if the
+// directive has tell=all.
 type BillTell struct {
 	ref *codegen.Ref
 }
@@ -219,8 +219,8 @@ func decodeBillCheckReply(d codegen.Decoder) (owed int64, err error) {
 }
 
 // ShardErrors adds the errors of this package to s. Callers can match them with
-// errors.Is and errors.As. It adds those of the entities that are called here,
-// too.
+// errors.Is and errors.As. It also adds the errors of the entities that this
+// package calls.
 func ShardErrors(s *codegen.ErrorSet) {
 	if !s.Declare("github.com/shardgen/shardgen/internal/gen/apart/billapi") {
 		return
@@ -228,8 +228,9 @@ func ShardErrors(s *codegen.ErrorSet) {
 	orderapi.ShardErrors(s)
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v; clone… returns a copy as it would arrive from another node.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v; clone… returns a copy as another
+// node would receive it.
 
 func appendOrderapiPlaceOrder(b []byte, num int, v orderapi.PlaceOrder) []byte {
 	b, at := codegen.Open(b, num)

@@ -35,7 +35,7 @@ func setOrderID(entity any, id string) error {
 	return nil
 }
 
-// appendOrderState encodes the fields tagged state.
+// appendOrderState appends the encoded fields tagged state to b.
 func appendOrderState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Order)
 	b = appendOrderapiLineSlice(b, 1, e.Lines)
@@ -62,14 +62,14 @@ func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Order")
 }
 
-// knownOrderState reports which fields of the state are known. The others are
-// kept.
+// knownOrderState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownOrderState(num int) (bool, codegen.Fields) {
 	return num == 1 || num == 2, nil
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v.
 
 func appendOrderapiLineSlice(b []byte, num int, v []orderapi.Line) []byte {
 	for _, e := range v {

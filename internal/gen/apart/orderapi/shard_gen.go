@@ -45,7 +45,7 @@ func (c *OrderClient) Ref(id ID, opts ...shard.CallOption) OrderRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *OrderClient) API(id ID) OrderAPI {
 	return c.Ref(id)
 }
@@ -93,29 +93,29 @@ func (OrderExtractor) Shard(id ID) (uint32, error) {
 	return codegen.EntityShard(orderKind(), string(id))
 }
 
-// OrderMessage is a message with the id of the Order that it is for.
+// OrderMessage is a message that carries the id of the Order to be called.
 type OrderMessage interface {
 	orderAddress() ID
 	deliverToOrder(ctx context.Context, r OrderRef) error
 }
 
-// For returns a reference to the Order whose id m has.
+// For returns a reference to the Order with the id in m.
 func (c *OrderClient) For(m OrderMessage, opts ...shard.CallOption) OrderRef {
 	return c.Ref(m.orderAddress(), opts...)
 }
 
-// Deliver calls the method that takes m, and drops its results. Call it on the
-// reference from [OrderClient.For] to get them.
+// Deliver calls the method that takes m and drops its results. To get the
+// results, call the method on the reference from [OrderClient.For].
 func (c *OrderClient) Deliver(ctx context.Context, m OrderMessage, opts ...shard.CallOption) error {
 	return m.deliverToOrder(ctx, c.For(m, opts...))
 }
 
-// EntityIDOf returns the wire form of the id of the Order that m is for.
+// EntityIDOf returns the wire form of the Order id in m.
 func (x OrderExtractor) EntityIDOf(m OrderMessage) (string, error) {
 	return x.EntityID(m.orderAddress())
 }
 
-// ShardOf returns the number of the shard of the Order that m is for.
+// ShardOf returns the shard number of the Order with the id in m.
 func (x OrderExtractor) ShardOf(m OrderMessage) (uint32, error) {
 	return x.Shard(m.orderAddress())
 }
@@ -212,8 +212,9 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v; clone… returns a copy as it would arrive from another node.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v; clone… returns a copy as another
+// node would receive it.
 
 func appendPlaceOrder(b []byte, num int, v PlaceOrder) []byte {
 	b, at := codegen.Open(b, num)

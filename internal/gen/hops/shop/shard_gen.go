@@ -44,13 +44,13 @@ func (c *ShopClient) Ref(id string, opts ...shard.CallOption) ShopRef {
 	return ShopRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *ShopClient) Tell(id string, opts ...shard.CallOption) ShopTell {
 	return ShopTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *ShopClient) API(id string) ShopAPI {
 	return c.Ref(id)
 }
@@ -141,8 +141,8 @@ func dispatchShopSell(ctx context.Context, entity any, args, out []byte) ([]byte
 }
 
 // ShardErrors adds the errors of this package to s. Callers can match them with
-// errors.Is and errors.As. It adds those of the entities that are called here,
-// too.
+// errors.Is and errors.As. It also adds the errors of the entities that this
+// package calls.
 func ShardErrors(s *codegen.ErrorSet) {
 	if !s.Declare(
 		"github.com/shardgen/shardgen/internal/gen/hops/shop",

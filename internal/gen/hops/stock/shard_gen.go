@@ -45,13 +45,13 @@ func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
@@ -169,8 +169,8 @@ func decodeShort(b []byte) (v Short, err error) {
 	return v, d.Err("error Short")
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v.
 
 func appendShort(b []byte, num int, v Short) []byte {
 	b, at := codegen.Open(b, num)

@@ -63,13 +63,13 @@ func (c *DepotClient) Ref(id string, opts ...shard.CallOption) DepotRef {
 	return DepotRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *DepotClient) Tell(id string, opts ...shard.CallOption) DepotTell {
 	return DepotTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *DepotClient) API(id string) DepotAPI {
 	return c.Ref(id)
 }
@@ -163,8 +163,8 @@ func (r DepotRef) Fail(ctx context.Context) (err error) {
 
 // DepotTell is a reference to one Depot for calls without an answer. It is made
 // by [DepotClient.Tell] and safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results are missing here
-// unless the directive has tell=all.
+// error only if the call was not sent. It has methods with results only if the
+// directive has tell=all.
 type DepotTell struct {
 	ref *codegen.Ref
 }
@@ -320,8 +320,8 @@ func decodeDepotAddReply(d codegen.Decoder) (result int, err error) {
 	return result, d.Results()
 }
 
-// appendDepotState encodes the fields tagged state. It fails with a
-// [*codegen.EncodeError] if one cannot be encoded.
+// appendDepotState appends the encoded fields tagged state to b. It fails with
+// a [*codegen.EncodeError] if a field cannot be encoded.
 func appendDepotState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Depot)
 	var err error
@@ -375,8 +375,8 @@ func decodeDepotState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Depot")
 }
 
-// knownDepotState reports which fields of the state are known. The others are
-// kept.
+// knownDepotState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownDepotState(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 4, 5, 6, 7:
@@ -420,13 +420,13 @@ func (c *ParcelClient) Ref(id string, opts ...shard.CallOption) ParcelRef {
 	return ParcelRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *ParcelClient) Tell(id string, opts ...shard.CallOption) ParcelTell {
 	return ParcelTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *ParcelClient) API(id string) ParcelAPI {
 	return c.Ref(id)
 }
@@ -478,8 +478,8 @@ func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, resul
 
 // ParcelTell is a reference to one Parcel for calls without an answer. It is
 // made by [ParcelClient.Tell] and safe for concurrent use. Its methods return
-// an error only if the call was not sent. Methods with results are missing here
-// unless the directive has tell=all.
+// an error only if the call was not sent. It has methods with results only if
+// the directive has tell=all.
 type ParcelTell struct {
 	ref *codegen.Ref
 }
@@ -594,8 +594,8 @@ func decodeParcelGetReply(d codegen.Decoder) (result int, result2 Wrapping, resu
 	return result, result2, result3, d.Results()
 }
 
-// appendParcelState encodes the fields tagged state. It fails with a
-// [*codegen.EncodeError] if one cannot be encoded.
+// appendParcelState appends the encoded fields tagged state to b. It fails with
+// a [*codegen.EncodeError] if a field cannot be encoded.
 func appendParcelState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Parcel)
 	var err error
@@ -631,8 +631,8 @@ func decodeParcelState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Parcel")
 }
 
-// knownParcelState reports which fields of the state are known. The others are
-// kept.
+// knownParcelState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownParcelState(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 3:
@@ -677,7 +677,7 @@ func (c *PurseClient) Ref(id string, opts ...shard.CallOption) PurseRef {
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *PurseClient) API(id string) PurseAPI {
 	return c.Ref(id)
 }
@@ -718,9 +718,9 @@ func (r PurseRef) Get(ctx context.Context) (sum, more int64, err error) {
 	return decodePurseGetReply(r.ref.Ask(ctx, "Get", nil, err))
 }
 
-// Events returns the events of all Purse entities after a position: each once,
-// and those of one entity in order. It waits for more until ctx ends, and
-// yields ctx's error then. It ends after its first error.
+// Events yields the events of all Purse entities after position from: each
+// event once, and the events of an entity in order. It waits for further events
+// until ctx ends; then it yields ctx's error. It ends after the first error.
 func (c *PurseClient) Events(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[shard.Event[Booking], error] {
 	return shard.FollowEvents(ctx, c.invoker, from, decodePurseEvent, opts...)
 }
@@ -836,7 +836,7 @@ func decodePurseGetReply(d codegen.Decoder) (sum, more int64, err error) {
 	return sum, more, d.Results()
 }
 
-// appendPurseState encodes the fields tagged state.
+// appendPurseState appends the encoded fields tagged state to b.
 func appendPurseState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Purse)
 	b = codegen.AppendInt(b, 1, e.Sum)
@@ -863,8 +863,8 @@ func decodePurseState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Purse")
 }
 
-// knownPurseState reports which fields of the state are known. The others are
-// kept.
+// knownPurseState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownPurseState(num int) (bool, codegen.Fields) {
 	return num == 1 || num == 2, nil
 }
@@ -943,13 +943,13 @@ func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
 	return StockRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
-// Tell is like Ref, for calls without an answer.
+// Tell is like Ref, but its reference makes calls without an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
-// struct in its place.
+// struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
 }
@@ -1011,8 +1011,8 @@ func (r StockRef) New(ctx context.Context) (err error) {
 
 // StockTell is a reference to one Stock for calls without an answer. It is made
 // by [StockClient.Tell] and safe for concurrent use. Its methods return an
-// error only if the call was not sent. Methods with results are missing here
-// unless the directive has tell=all.
+// error only if the call was not sent. It has methods with results only if the
+// directive has tell=all.
 type StockTell struct {
 	ref *codegen.Ref
 }
@@ -1153,7 +1153,7 @@ func decodeStockOrdersReply(d codegen.Decoder) (result []Line, err error) {
 	return result, d.Results()
 }
 
-// appendStockState encodes the fields tagged state.
+// appendStockState appends the encoded fields tagged state to b.
 func appendStockState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Stock)
 	b = codegen.AppendInt(b, 1, e.Rest)
@@ -1184,8 +1184,8 @@ func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	return d.Skipped(), d.Err("state of Stock")
 }
 
-// knownStockState reports which fields of the state are known. The others are
-// kept.
+// knownStockState reports whether this program knows field num of the state.
+// Unknown fields are kept.
 func knownStockState(num int) (bool, codegen.Fields) {
 	return 1 <= num && num <= 3, nil
 }
@@ -1199,10 +1199,10 @@ func ShardErrors(s *codegen.ErrorSet) {
 	)
 }
 
-// Types that are sent: append… encodes a value as field num; read… decodes
-// a field into v; init… makes nil maps; clone… returns a copy as it would
-// arrive from another node; known… reports whether a field of a state is
-// known.
+// Functions for types that are sent or stored: append… encodes a value as
+// field num; read… decodes a field into v; init… makes the nil maps in a
+// value; clone… returns a copy as another node would receive it; known…
+// reports whether this program knows a field of a state.
 
 func appendBox(b []byte, num int, v Box, depth int) (_ []byte, err error) {
 	if depth == 0 {
@@ -1548,8 +1548,8 @@ func readWrapping(d *codegen.Decoder, v *Wrapping) {
 	d.Leave(outer)
 }
 
-// unknownWrapping holds a case of Wrapping in a state, if this program does not
-// know the case. Its methods panic.
+// unknownWrapping holds a case of Wrapping that a state has and this program
+// does not know. Its methods panic.
 type unknownWrapping struct {
 	Wrapping
 	kept codegen.UnknownCase
@@ -1789,8 +1789,8 @@ func readMeans(d *codegen.Decoder, v *Means) {
 	d.Leave(outer)
 }
 
-// unknownMeans holds a case of Means in a state, if this program does not know
-// the case. Its methods panic.
+// unknownMeans holds a case of Means that a state has and this program does not
+// know. Its methods panic.
 type unknownMeans struct {
 	Means
 	kept codegen.UnknownCase
