@@ -69,7 +69,7 @@ func TestBreakingOfAModule(t *testing.T) {
 		t.Errorf("of a alone: got %q, want %q", got, want)
 	}
 	for against, want := range map[string]string{
-		"v9.9.9":   "v9.9.9 is no file here, and git does not know it as a revision",
+		"v9.9.9":   "v9.9.9 is neither a file here nor a revision known to git",
 		"--output": "--output is no file here",
 		filepath.Join(before, "a", contract.FileName): "is one contract, and /... means several",
 		t.TempDir(): "no shard.lock below",

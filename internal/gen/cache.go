@@ -45,8 +45,8 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// isCurrent reports whether the content was made from that model by this build of the
-// tool.
+// isCurrent reports whether the cache says that content was made from this model by this build of
+// the tool.
 func isCurrent(pkg *model.Package, content []byte) bool {
 	path := cachePath(pkg)
 	if content == nil || path == "" {
@@ -60,8 +60,8 @@ func isCurrent(pkg *model.Package, content []byte) bool {
 	return output == sum(content) && key == modelKey(pkg)
 }
 
-// remember records the content that was made from a model. A failure to do so is
-// ignored: it only costs time.
+// remember records in the cache that content was made from a model. It ignores failures, because
+// they only cost time.
 func remember(pkg *model.Package, content []byte) {
 	path := cachePath(pkg)
 	if path == "" {
@@ -76,7 +76,7 @@ func remember(pkg *model.Package, content []byte) {
 	}
 }
 
-// modelKey is a hash of the tool and of the whole model.
+// modelKey returns a hash of the tool's build and of the whole model.
 func modelKey(pkg *model.Package) string {
 	h := hasher{Hash: sha256.New(), seen: make(map[uintptr]int)}
 	h.text(toolIdentity())
@@ -84,7 +84,7 @@ func modelKey(pkg *model.Package) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// A hasher hashes plain data which may hold cycles of pointers.
+// A hasher hashes plain data, in which pointers may form cycles.
 type hasher struct {
 	hash.Hash
 	seen map[uintptr]int // pointers in the order in which they were met

@@ -13,8 +13,8 @@ const (
 	memoryLimit = 1 << 30
 )
 
-// Tune sets the garbage collector for a process that generates and ends. It does not
-// override GOGC and GOMEMLIMIT of the environment.
+// Tune sets the garbage collector for a process that generates code and exits. GOGC and GOMEMLIMIT
+// in the environment take precedence.
 func Tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// digestLen is how many bytes of the hash are kept: programs of one type that differ are told apart, and
-// nobody gains by a collision.
+// digestLen is how many bytes of the hash a digest has. They suffice to distinguish the versions of
+// one entity type; no attacker gains by a collision.
 const digestLen = 8
 
 // Digest returns a hash of the agreement between callers and hosts of an entity type, in
@@ -30,7 +30,8 @@ func Digest(c *Contract, kind string) string {
 	return hex.EncodeToString(h.Sum(nil)[:digestLen])
 }
 
-// reached are the messages that values of a kind's fields may hold.
+// reached returns the messages that kind k's methods, state and events, and the declared errors,
+// may hold.
 func reached(c *Contract, k *Kind) (found []*Message) {
 	fields := slices.Concat(k.State, k.Events)
 	for _, m := range k.Methods {

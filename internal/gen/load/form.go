@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The pairs of methods by which a type defines its own form.
+// forms are the pairs of methods by which a type defines its own encoding.
 var forms = [...]struct{ marshal, unmarshal string }{
 	{"MarshalText", "UnmarshalText"},
 	{"MarshalBinary", "UnmarshalBinary"},
 }
 
-// method returns the method of that name in t's method set.
+// method returns the method of that name in t's method set, or nil.
 func method(t types.Type, name string) *types.Signature {
 	o, _, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)
@@ -94,7 +94,7 @@ func signatureIs(s *types.Signature, params, results []types.Type) bool {
 	return same(s.Params(), params) && same(s.Results(), results)
 }
 
-// isLossless reports whether a copy of t by assignment shares no changeable data with t
-// and equals the result of reading t's text. That is true of few types: a netip.Prefix
-// may have no text, and a netip.AddrPort may lose its port.
+// isLossless reports whether an assigned copy of a t shares no changeable data with it, and equals
+// the value decoded from its text. Few types are lossless: a netip.Prefix may have no text, and a
+// netip.AddrPort may lose its port.
 func isLossless(t types.Type) bool { return isNamed(t, "net/netip", "Addr") }

@@ -65,7 +65,8 @@ func hasGeneratedSuffix(name string) bool {
 	return false
 }
 
-// unknown returns the type checker's message about a field's or parameter's type.
+// unknown returns the type checker's message about the type of field or parameter v. It returns
+// otherwise if there is no message.
 func (s *syntax) unknown(v *types.Var, otherwise string) string {
 	f := s.fields[v.Pos()]
 	if f == nil {

@@ -88,7 +88,7 @@ func (s *unit) entity(m *marked) *model.Entity {
 	return n
 }
 
-// declaredErrors makes the model of the declared errors.
+// declaredErrors reads the package's declared errors into the model.
 func (s *unit) declaredErrors() { (&errorReader{&s.directives, s.crossing}).declaredErrors() }
 
 // nameAll gives each type and each import a name that is unique in the package.
