@@ -13,7 +13,8 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestAuction tests an entity that sends tells, which a stand-in for the cluster records.
+// TestAuction tests an auction alone. A stand-in for the cluster records the tells that the auction
+// sends.
 func TestAuction(t *testing.T) {
 	users := shardtest.NewCaller()
 	vase := &auction.Auction{ID: "vase", Users: auction.NewUserClient(users)}
@@ -88,8 +89,8 @@ func TestBidSurvivesAKill(t *testing.T) {
 	}, shardtest.Nodes(3), shardtest.Host(auction.Host), shardtest.Latency(latency, latency))
 }
 
-// TestMoneyInAStorm has users bid against each other for half a minute of random faults, and
-// then compares what is reserved with the highest bids, with several seeds of the faults.
+// TestMoneyInAStorm lets users bid against each other during half a minute of random faults, with
+// several seeds. In the end, the reserved money must be that of the highest bids.
 func TestMoneyInAStorm(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { testMoneyInAStorm(t, seed) })

@@ -45,7 +45,7 @@ func TestProjection(t *testing.T) {
 	}, shardtest.Host(host))
 }
 
-// host hosts the accounts on a node.
+// host makes a node host accounts.
 func host(n *shard.Node) error {
 	return account.HostAccount(n, func() *account.Account { return &account.Account{} })
 }
