@@ -15,7 +15,7 @@ import (
 // ErrTooLow is the error of a bid that is not above the highest bid.
 //
 //shard:error
-var ErrTooLow = errors.New("there is a bid as high")
+var ErrTooLow = errors.New("the bid is not above the highest bid")
 
 // An Auction sells one article to the highest bidder.
 //

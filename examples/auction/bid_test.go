@@ -32,7 +32,7 @@ func TestAuction(t *testing.T) {
 	}
 }
 
-// TestBid tests an entity that calls others, which are structs of the test.
+// TestBid tests a user alone. Structs of the test stand in for the auctions that it calls.
 func TestBid(t *testing.T) {
 	auctions := shardtest.NewCaller()
 	auctions.Put("Auction", "vase", &auction.Auction{ID: "vase", High: 50, Bidder: "bob"})
@@ -57,8 +57,8 @@ func TestBid(t *testing.T) {
 	}
 }
 
-// TestBidSurvivesAKill kills the bidder's node in the middle of a bid, in virtual time: the bid
-// is made all the same, and reserves the money once.
+// TestBidSurvivesAKill kills the bidder's node in the middle of a bid, in virtual time. The bid
+// must still be made, and reserve the money once.
 func TestBidSurvivesAKill(t *testing.T) {
 	const latency = 10 * time.Millisecond
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {

@@ -9,7 +9,7 @@ import (
 // ErrNotCovered is the error of a bid of more money than the user has free.
 //
 //shard:error
-var ErrNotCovered = errors.New("the user does not have so much")
+var ErrNotCovered = errors.New("the user has less money free")
 
 // A User has money. Bids reserve a part of it.
 //

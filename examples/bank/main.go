@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintln(stdout, result)
 	if result.lost != 0 || result.doubled != 0 || result.sum != 0 {
-		return errors.New("the accounts are not as they should be")
+		return errors.New("accounts differ from the entries made in them")
 	}
 	return nil
 }

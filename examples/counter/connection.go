@@ -9,7 +9,7 @@ import (
 // A connection has the URL of the NATS server, and the files by which this process authenticates.
 type connection struct{ url, nkey, ca, cert, key string }
 
-// flags defines the flags of a connection.
+// flags defines the command-line flags that set a connection.
 func (c *connection) flags(f *flag.FlagSet) {
 	f.StringVar(&c.url, "nats", defaultURL, "`URL` of the NATS server")
 	f.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an NKey user")

@@ -90,7 +90,8 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// run makes the calls while the members change, and returns an error if one of its checks failed.
+// run makes the calls while the members change, and checks the counters. wrong has a line for each
+// wrong counter.
 func (d *demo) run(ctx context.Context) (wrong []string, err error) {
 	ctx, d.giveUp = context.WithCancelCause(ctx)
 	defer d.giveUp(nil)

@@ -94,7 +94,7 @@ type usageError string
 // Error returns the text.
 func (e usageError) Error() string { return string(e) }
 
-// newFlags returns a flag set that reports a mistake in one line.
+// newFlags returns a flag set whose parse errors have one line.
 func newFlags(command string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // parse reports errors itself
@@ -118,11 +118,11 @@ func parse(flags *flag.FlagSet, args []string, least, most int) error {
 		usage()
 		return err
 	case err != nil:
-		return usageError(err.Error() + " (counter -h tells the usage)")
+		return usageError(err.Error() + " (counter -h prints the usage)")
 	case flags.NArg() > most:
-		return usageError(fmt.Sprintf("unexpected argument %q (counter -h tells the usage)", flags.Arg(most)))
+		return usageError(fmt.Sprintf("unexpected argument %q (counter -h prints the usage)", flags.Arg(most)))
 	case flags.NArg() < least:
-		return usageError("too few arguments (counter -h tells the usage)")
+		return usageError("too few arguments (counter -h prints the usage)")
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ import (
 // the same model by the same build of the tool. It holds one line for each folder that
 // was generated on this machine, in the user's cache folder. Losing it costs only time.
 
-// toolIdentity distinguishes builds of this tool.
+// toolIdentity identifies this build of the tool by its path, size and time of change; "" if they
+// cannot be read.
 var toolIdentity = sync.OnceValue(func() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -121,6 +122,6 @@ func (h *hasher) value(v reflect.Value) {
 	case reflect.Int, reflect.Int64:
 		fmt.Fprintf(h, "%d;", v.Int())
 	default:
-		panic(fmt.Sprintf("hash a model: %s in it", v.Type()))
+		panic(fmt.Sprintf("hash a model: cannot hash a %s", v.Type()))
 	}
 }

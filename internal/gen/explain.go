@@ -17,7 +17,8 @@ type Explanation struct {
 //go:embed explain.txt
 var explanations string
 
-// readExplanations reads explain.txt: a line with code and title, then the text.
+// readExplanations parses explain.txt. Each explanation is a line with the code and a title,
+// followed by its text.
 var readExplanations = sync.OnceValue(func() []Explanation {
 	var list []Explanation
 	for line := range strings.Lines(explanations) {

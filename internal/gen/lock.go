@@ -84,7 +84,8 @@ func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	}
 }
 
-// orderByNumber puts fields in the order in which protobuf writes them.
+// orderByNumber sorts the fields of structs and states by number, the order in which protobuf
+// writes them.
 func orderByNumber(pkg *model.Package) {
 	byNumber := func(a, b model.Field) int { return cmp.Compare(a.Number, b.Number) }
 	for _, p := range slices.Concat([]*model.Package{pkg}, pkg.Clients) {

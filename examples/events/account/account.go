@@ -16,7 +16,7 @@ type Entry struct {
 	Note   string
 }
 
-// An Account has money, and records its entries.
+// An Account has a balance, the sum of its recorded entries.
 //
 //shard:entity durable keep=90d,followed
 type Account struct {
@@ -30,7 +30,7 @@ type Account struct {
 //shard:error
 var ErrNotCovered = errors.New("not covered")
 
-// Apply changes the account as an entry says.
+// Apply adds an entry to the balance.
 func (a *Account) Apply(e Entry) { a.Balance += e.Amount }
 
 // Enter adds amount, unless that would make the balance negative.

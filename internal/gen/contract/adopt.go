@@ -264,7 +264,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	return next
 }
 
-// lostWith says, for each kind of entry, how its values are lost when it is removed.
+// lostWith says what is lost when an entry is removed, by the entry's role.
 var lostWith = map[string]string{
 	"state":    "its stored values are lost",
 	"event":    "the events that are kept cannot be read, and states that follow from them are lost",
@@ -419,8 +419,8 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 	return next
 }
 
-// renamedValue returns the advice for a removed constant whose number a constant with a
-// new name has; "" if there is none.
+// renamedValue returns the remedy for a removed constant if a new constant has its number; "" if
+// there is none.
 func renamedValue(before, e *Enum, gone *Value) string {
 	for _, v := range e.Values {
 		if v.Number == gone.Number && before.value(v.Name) == nil {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// compatible reports whether a field of one type can be read as the other: they differ
-// at most in the width of integers and in being optional. A number that does not fit is
-// refused by its reader, not cut.
+// compatible reports whether values of type a can be read as type b: the types differ at most in
+// the width of integers and in being optional. The reader refuses a number that does not fit; it
+// does not cut it.
 func compatible(a, b string) bool { return loose(a) == loose(b) }
 
-// integers are the types of integers, each kind from the narrowest to the widest.
+// integers are the integer types of each sign, from the narrowest to the widest.
 var integers = map[string][]string{
 	"int":  {"int8", "int16", "int32", "int64"},
 	"uint": {"uint8", "uint16", "uint32", "uint64"},

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Contract is the contract of one package: the entries of its present source, and
-// retired ones.
+// A Contract is the contract of one package: the entries of its present source, and the retired
+// entries.
 type Contract struct {
 	Kinds    []*Kind
 	Messages []*Message // the structs that cross the wire
@@ -203,7 +203,7 @@ func (e *Enum) retired(number string) *Value {
 	return e.Values[i]
 }
 
-// value finds an enum's value by its path, Color.Red.
+// value finds a constant by its path, such as Color.Red. It returns nil, nil if there is none.
 func (c *Contract) value(path string) (*Value, *Enum) {
 	i := strings.LastIndexByte(path, '.')
 	if i < 0 {
@@ -238,7 +238,7 @@ func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	return found, in
 }
 
-// list is a set of numbered fields together with their owner.
+// A list is the numbered fields of one role of one owner.
 type list struct {
 	of     string // "Stock.Reserve"
 	what   string // argument, result, state, event, field, case

@@ -12,9 +12,9 @@ import (
 // one entity type; no attacker gains by a collision.
 const digestLen = 8
 
-// Digest returns a hash of the agreement between callers and hosts of an entity type, in
-// hexadecimal: its lines of [Format] without retired ones, those of the reachable structs, and the
-// errors and enums of its package. It is "" for a type that the contract does not have.
+// Digest returns a hash, in hexadecimal, of what callers and hosts of an entity type must agree on:
+// the type's lines in [Format] except retired ones, those of the structs it may hold, and the
+// errors and enums of its package. It returns "" if the contract does not have the type.
 func Digest(c *Contract, kind string) string {
 	k := c.kind(kind)
 	if k == nil {
@@ -58,7 +58,7 @@ func reached(c *Contract, k *Kind) (found []*Message) {
 	return found
 }
 
-// mentions reports whether a type in the notation of typeName has a part of that name.
+// mentions reports whether a type in the contract's notation contains the type of that name.
 func mentions(typ, name string) bool {
 	for from := 0; ; {
 		i := strings.Index(typ[from:], name)
@@ -74,7 +74,7 @@ func mentions(typ, name string) bool {
 	}
 }
 
-// partOfName reports whether a byte may stand in the name of a type with its import path.
+// partOfName reports whether c may be a byte of a type's name or import path.
 func partOfName(c byte) bool {
 	return c == '_' || c == '.' || c == '/' || c == '-' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

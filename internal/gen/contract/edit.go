@@ -177,8 +177,8 @@ func renameType(c *Contract, name, to string) {
 	}
 }
 
-// isCase reports whether a field is a case of an interface whose type has no line of
-// its own.
+// isCase reports whether f is a case of an interface, and the contract has no line for the case's
+// type.
 func isCase(c *Contract, f *Field) bool {
 	for _, m := range c.Messages {
 		if m.Oneof && slices.Contains(m.Fields, f) {

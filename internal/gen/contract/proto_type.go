@@ -69,7 +69,7 @@ func wrapperName(n node) string {
 	return "Optional" + spell(n.elem)
 }
 
-// spell makes part of a message's name from a type.
+// spell returns a type's name as a part of a message's name.
 func spell(t string) string {
 	if n := parseType(t); n.op != 0 {
 		return wrapperName(n)

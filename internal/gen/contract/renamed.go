@@ -7,7 +7,7 @@ func moveCommand(path, name string) string {
 	return "run shardgen contract mv " + path + " " + name + " if it is called " + name + " now"
 }
 
-// named is implemented by declarations whose name may change.
+// named is the set of contract entries that the source may rename.
 type named interface{ *Field | *Method | *Error }
 
 // renamed returns the remedy for a removed entry that was probably renamed to one of the added

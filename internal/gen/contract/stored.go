@@ -45,8 +45,8 @@ func isStored(k *Kind, path string) bool {
 	return false
 }
 
-// holds reports whether the types of fields include the one at path, or the owner of the field or
-// constant at path.
+// holds reports whether values of fields may contain the type at path, or the field or constant at
+// path.
 func holds(c *Contract, fields []*Field, path string) bool {
 	seen := make(map[string]bool)
 	var visit func(fields []*Field) bool

@@ -112,7 +112,7 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	}
 }
 
-// sortLines orders lines word by word, and numbers by their value.
+// sortLines sorts lines word by word. It compares numbers by their value.
 func sortLines(lines []string) {
 	split := make([][]string, len(lines))
 	for i, line := range lines {
@@ -158,7 +158,7 @@ func Parse(content []byte) (*Contract, []Problem) {
 	return c, nil
 }
 
-// UnixLines converts line ends of Windows, made by a check-out, to Unix ones.
+// UnixLines replaces Windows line ends, which a check-out may make, by Unix ones.
 func UnixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 const mend = "restore it from version control, or run shardgen contract mend, which keeps the lines that it can read"

@@ -48,9 +48,9 @@ func (n *namer) take(path string, x *model.Expr) {
 	n.take(path, x.Elem)
 }
 
-// typeName is the notation of a type in a contract: its form on the wire, in the syntax of Go.
-// Names appear only for types that define the meaning of their bytes: structs, interfaces with
-// cases, types with their own text or binary form, and self-containing types.
+// typeName writes a type in the contract's notation: its encoding, in Go syntax. Names stand only
+// for types whose name gives their bytes a meaning: structs, interfaces with cases, types with
+// their own text or binary form, and types that contain themselves.
 //
 //	bool int8 … uint64 float32 float64 string
 //	bytes [16]byte time proto(example.com/pb.Order)

@@ -12,8 +12,7 @@ import (
 // parameter of a method. The field names the entity to call. Generated code declares methods on the
 // struct, so passing another type does not compile.
 
-// An address is the field tagged id of a struct that is the only parameter of some
-// methods.
+// An address is a message struct's field tagged id.
 type address struct {
 	field  *types.Var
 	used   bool       // the field names an entity
@@ -91,8 +90,7 @@ func (s *addresses) checkMessageMethods(n *model.Entity, field *types.Var, t *mo
 	}
 }
 
-// unusedAddresses reports fields tagged id, in structs of this package, that name no
-// entity.
+// unusedAddresses reports fields tagged id in structs of this package if no call uses them.
 func (s *addresses) unusedAddresses() {
 	for _, t := range s.crossing.list {
 		if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {

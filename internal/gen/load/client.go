@@ -150,7 +150,7 @@ func called(s, about *unit) string {
 	return s.pkg.PkgPath
 }
 
-// importsPackage reports whether the files of a package import the one with that path.
+// importsPackage reports whether p's files import the package at path.
 func importsPackage(p *packages.Package, path string) bool {
 	for _, file := range p.Syntax {
 		for _, spec := range file.Imports {

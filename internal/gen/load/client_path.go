@@ -56,8 +56,8 @@ func clientOf(d ast.Directive) string {
 	return ""
 }
 
-// importPath matches import paths of packages of a module. It keeps patterns and flags
-// from reaching the go command.
+// importPath matches import paths of a module's packages. Only matching paths are passed to the go
+// command, because a pattern or a flag would mean something else to it.
 var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*$`)
 
 func isImportPath(s string) bool { return importPath.MatchString(s) && !strings.Contains(s, "...") }

@@ -21,8 +21,8 @@ var (
 	}
 )
 
-// constraintOf is the build constraint of a file, by its name and its go:build
-// line; "" without one.
+// constraintOf returns the build constraint of a file, from its name and its go:build line; "" if
+// it has none.
 func constraintOf(name string, file *ast.File) string {
 	var parts []string
 	words := strings.Split(strings.TrimSuffix(filepath.Base(name), ".go"), "_")

@@ -53,7 +53,7 @@ func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	return func() { c.within[generic]-- }, nil
 }
 
-// of returns the model of a type, or why it cannot cross the wire.
+// of returns the model of type t, or the reason why t cannot cross the wire.
 func (c *crossing) of(t types.Type) (*model.Type, *refusal) {
 	switch known := c.known.At(t).(type) {
 	case *model.Type:
@@ -180,8 +180,8 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 	return true, nil
 }
 
-// refuseHalf refuses a type that declares only one method of a pair, because the
-// intended form is unknown.
+// refuseHalf refuses a type that declares only one method of a pair like MarshalText and
+// UnmarshalText, because the intended form is unclear. It returns nil for any other type.
 func (c *crossing) refuseHalf(t types.Type) *refusal {
 	has, lacks, ok := half(t)
 	if !ok {
@@ -218,7 +218,8 @@ func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 	return nil
 }
 
-// sized names an integer type by the range that it has on all platforms.
+// sized returns an integer type's name with the size that holds its values on every platform: int64
+// for int.
 func sized(u *types.Basic) string {
 	name := types.Typ[u.Kind()].Name() // not the alias byte or rune
 	if name == "int" || name == "uint" {

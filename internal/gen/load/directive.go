@@ -18,7 +18,7 @@ type marked struct {
 
 func (m *marked) singleton() bool { return m.directive.Name == "singleton" }
 
-// A methodDirective is a shard:ignore, a shard:read or a shard:tell.
+// A methodDirective is a shard:ignore, shard:read or shard:tell at a method.
 type methodDirective struct {
 	directive ast.Directive
 	used      bool // it stands at a method of an entity
@@ -129,7 +129,8 @@ func (s *directives) readNearMiss(c *ast.Comment) {
 	s.add(c.Slash, CodeNearMiss, "write //shard:"+meant, "%q: not a directive, though it looks like one", firstLine(c.Text))
 }
 
-// mark records an entity, if the directive stands at a struct that can be one.
+// mark records the struct of an entity's directive. It reports a directive at anything else, and a
+// struct that cannot be an entity.
 func (s *directives) mark(d ast.Directive, spec *ast.TypeSpec) {
 	if spec == nil {
 		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",

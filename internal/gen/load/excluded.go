@@ -25,7 +25,8 @@ func (e Excluded) String() string {
 	return fmt.Sprintf("%v is built when %s", e.Pos, e.Constraint)
 }
 
-// directiveIn finds the first directive of an entity in a file.
+// directiveIn finds the first directive of an entity in the file of that name. It returns false if
+// there is none, or if the file does not parse.
 func directiveIn(name string) (pos token.Position, file *ast.File, found bool) {
 	src, err := os.ReadFile(name)
 	if err != nil || !slices.ContainsFunc(entityDirectives, func(d string) bool { return bytes.Contains(src, []byte("//shard:"+d)) }) {

@@ -14,13 +14,13 @@ const (
 
 func isForm(tag string) bool { return tag == formText || tag == formBinary }
 
-// A formKey is a type in a form that a tag chose for it.
+// A formKey identifies a type together with the form that a tag chose for it.
 type formKey struct {
 	t    *model.Type
 	form string
 }
 
-// A formChoice converts types of fields for which a tag chooses a form.
+// A formChoice converts the types of fields whose tags choose a form.
 type formChoice struct {
 	*crossing
 	formed map[formKey]*model.Type // the types whose form a tag chose
@@ -59,7 +59,8 @@ func (c *crossing) isOpen(t types.Type) bool {
 	return ok && c.fieldsOpen(u, make(map[types.Type]bool))
 }
 
-// fieldsOpen reports whether all fields of a struct are exported and of types that can travel.
+// fieldsOpen reports whether all fields of a struct are exported and have types that can be
+// encoded. seen has the types that are being checked.
 func (c *crossing) fieldsOpen(u *types.Struct, seen map[types.Type]bool) bool {
 	for f := range u.Fields() {
 		if !isNothing(f.Type()) && (!f.Exported() || !c.opens(f.Type(), seen)) {
@@ -129,7 +130,7 @@ func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.
 	return c.addFormed(key, &other), nil
 }
 
-// reformElem gives other, a copy of key's type, elements in the chosen form.
+// reformElem sets the elements of other, a copy of key's type, to the type elem in the chosen form.
 func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(elem, key.form) // it contains itself

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A Result has the declarations of the packages.
+// A Result is what Load found in the packages.
 type Result struct {
 	Packages []*model.Package // those with entities, in the order of their paths
 	// Bare lists the folders of packages that have no entity.

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A namer gives the declarations of generated code names that are free in their package.
+// A namer chooses names for generated declarations that are free in their package.
 type namer struct {
 	*directives
 	types []*model.Type

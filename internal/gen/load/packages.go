@@ -50,8 +50,8 @@ type loader struct {
 	imported map[string]*types.Package
 }
 
-// loadPackages returns a loader with the packages that match the patterns. They have
-// syntax and types, and so have the packages of clients that their directives name.
+// loadPackages loads the packages that match the patterns, and the clients' packages that their
+// directives name. All of them have syntax and types. It returns only the matching ones.
 func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, []*packages.Package, error) {
 	l := &loader{
 		config:  &packages.Config{Context: ctx, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet()},
@@ -156,8 +156,8 @@ func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	}
 }
 
-// dropFormerOutput drops earlier output whose package clause differs from that of the
-// user's files: the package was renamed, and the output will be written again.
+// dropFormerOutput drops a generated file from p's syntax if the user's files have another package
+// name: the package was renamed, and the file will be generated again.
 func (l *loader) dropFormerOutput(p *packages.Package) {
 	isOutput := func(file *ast.File) bool { // only its package clause was parsed
 		return filepath.Base(l.config.Fset.Position(file.Package).Filename) == model.OutputName && len(file.Decls) == 0
@@ -336,8 +336,8 @@ func (l *loader) importNamed(name string, file *ast.File) *types.Package {
 	return nil
 }
 
-// parseFile parses a source file. Of earlier output it keeps only the package clause:
-// its declarations are not the user's code, and may be stale.
+// parseFile parses a source file with its comments. Of a generated file it keeps only the package
+// clause, because the declarations are not the user's and may be stale.
 func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	m := parser.SkipObjectResolution | parser.ParseComments
 	if filepath.Base(name) == model.OutputName && Generated(src) {

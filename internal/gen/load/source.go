@@ -77,7 +77,7 @@ func (s *source) severalPackages() bool {
 	return found
 }
 
-// parsePosition reads file:line:col.
+// parsePosition parses a position written as file:line:col.
 func parsePosition(pos string) token.Position {
 	p := token.Position{Filename: pos}
 	for _, field := range []*int{&p.Column, &p.Line} {
@@ -94,7 +94,7 @@ func parsePosition(pos string) token.Position {
 	return p
 }
 
-// unknownType is the message for a type about which the type checker reports nothing,
+// unknownType is the message for an unknown type that the type checker does not report at its use,
 // because it reported the cause elsewhere.
 const unknownType = "unknown type"
 
@@ -172,7 +172,7 @@ func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	s.add(pos, r.code, remedy, "%s%s: %s", subject, r.path, why)
 }
 
-// emptyStruct is the type of the values of a set's map.
+// emptyStruct is the type struct{}, which is the element type of a map used as a set.
 const emptyStruct = "struct{}"
 
 // plainName returns a type's name as a part of a generated function's name, such as StringSlice.

@@ -61,8 +61,8 @@ func holds(t, target *model.Type, seen map[*model.Type]bool) bool {
 	return false
 }
 
-// plain computes [model.Type].Plain. It ends on recursive types, because every cycle of
-// types leads through pointers, slices, maps or interfaces.
+// plain computes [model.Type].Plain. It terminates for recursive types, because every cycle of
+// types leads through a pointer, slice, map or interface.
 func plain(t *model.Type) bool {
 	switch t.Shape {
 	case model.Bytes, model.Time, model.Proto, model.Slice, model.Map, model.Pointer, model.Oneof:

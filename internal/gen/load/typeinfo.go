@@ -103,8 +103,8 @@ func (c *typeWriter) canImport(o *types.TypeName) bool {
 	return c.pkg.PkgPath == parent || strings.HasPrefix(c.pkg.PkgPath, parent+"/")
 }
 
-// isOwners reports whether an object is declared beside an entity whose client is
-// in this package.
+// isOwners reports whether an object is declared in the package of the entities whose clients this
+// package holds.
 func (c *typeWriter) isOwners(o *types.TypeName) bool {
 	return c.model.Owner != "" && o.Pkg() != nil && o.Pkg().Path() == c.model.Owner
 }
@@ -144,7 +144,7 @@ func (c *typeWriter) alias(x *model.Expr) {
 	}
 }
 
-// above is the parent of the last folder named internal in a path.
+// above returns the parent of the last folder named internal in an import path, or "".
 func above(path string) string {
 	if i := strings.LastIndex("/"+path+"/", "/internal/"); i > 0 {
 		return path[:i-1]

@@ -72,7 +72,7 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	return s
 }
 
-// entity makes the model of one entity.
+// entity reads one entity into a model.
 func (s *unit) entity(m *marked) *model.Entity {
 	n := &model.Entity{Name: m.object.Name(), Kind: m.object.Name(), Shards: defaultShards}
 	if m.singleton() {

@@ -34,7 +34,7 @@ type Entity struct {
 	MethodCount int
 }
 
-// An OwnField is any field of an entity.
+// An OwnField is any field of an entity's struct, with or without a tag.
 type OwnField struct {
 	Name string
 	Lock *Expr // the type of a lock, which must not be copied; otherwise nil

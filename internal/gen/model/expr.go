@@ -1,6 +1,6 @@
 package model
 
-// An Expr is a type as Go code writes it.
+// An Expr is a type as it is written in Go code.
 type Expr struct {
 	// Alias is the other name that generated code uses for the type, because a local variable there
 	// has the type's name; "" if it uses the type's name.

@@ -26,7 +26,7 @@ type Texts struct {
 // or empty.
 type Code string
 
-// MarshalText fails for "unwritable".
+// MarshalText returns the code, or an error for "unwritable".
 func (c Code) MarshalText() ([]byte, error) {
 	if c == "unwritable" {
 		return nil, errors.New("unwritable code")
@@ -34,7 +34,7 @@ func (c Code) MarshalText() ([]byte, error) {
 	return []byte(c), nil
 }
 
-// UnmarshalText fails for "unreadable" and "".
+// UnmarshalText sets the code, or returns an error for "unreadable" and "".
 func (c *Code) UnmarshalText(text []byte) error {
 	if len(text) == 0 || string(text) == "unreadable" {
 		return errors.New("unreadable code")

@@ -15,7 +15,7 @@ import (
 
 // ErrExists is the error of [Writer.Write] for an entity that it would overwrite; test with
 // errors.Is.
-var ErrExists = errors.New("the entity is there already")
+var ErrExists = errors.New("the entity exists already")
 
 // ErrUsed is the error of [Writer.Restore] for a shard that nodes have used; test with errors.Is.
 var ErrUsed = errors.New("the shard has been used")

@@ -183,7 +183,7 @@ func (s *Server) end(sig os.Signal) error {
 func (s *Server) Sync() (crash func() error, err error) {
 	i := slices.Index(s.args, "-sd")
 	if i < 0 {
-		return nil, errors.New("crash nats-server: it has no store")
+		return nil, errors.New("crash nats-server: it has no store (start it with -sd)")
 	}
 	folder := s.args[i+1]
 	older := folder + ".synced"
