@@ -32,7 +32,7 @@ func TestAuction(t *testing.T) {
 	}
 }
 
-// TestBid tests a user alone. Structs of the test stand in for the auctions that it calls.
+// TestBid tests a user alone, with structs in place of the auctions.
 func TestBid(t *testing.T) {
 	auctions := shardtest.NewCaller()
 	auctions.Put("Auction", "vase", &auction.Auction{ID: "vase", High: 50, Bidder: "bob"})

@@ -21,8 +21,8 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// role is the environment variable that makes the test program run in another role, as a process of
-// a test.
+// role is the environment variable that makes the test program run as a process of a test: in the
+// role that it names.
 const role = "SHARDGEN_SQL_ROLE"
 
 // TestMain runs the tests, or the role in which a test has started this program.

@@ -238,7 +238,7 @@ func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	return found, in
 }
 
-// A list is the numbered fields of one role of one owner.
+// A list is one owner's numbered fields of one role, such as the arguments of a method.
 type list struct {
 	of     string // "Stock.Reserve"
 	what   string // argument, result, state, event, field, case

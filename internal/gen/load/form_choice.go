@@ -130,7 +130,7 @@ func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.
 	return c.addFormed(key, &other), nil
 }
 
-// reformElem sets the elements of other, a copy of key's type, to the type elem in the chosen form.
+// reformElem gives other, which is a copy of key's type, elements of type elem in the chosen form.
 func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(elem, key.form) // it contains itself

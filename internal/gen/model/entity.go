@@ -49,7 +49,7 @@ type Addressed struct {
 	Field   string // tagged id, of the type of the entity's id
 }
 
-// A Hash is the user's shard function.
+// A Hash is the user's own shard function, which hash= names.
 type Hash struct {
 	Func string // of the client's package
 	Name string // of the mixed function, on the wire: splitmix64(example.com/shop.ByWarehouse)

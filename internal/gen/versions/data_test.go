@@ -47,7 +47,7 @@ func messageOf(t *testing.T, version, name, text string) proto.Message {
 	return m
 }
 
-// A wire is a caller that keeps the arguments of each call and answers with the same bytes.
+// A wire answers every call with the same bytes, and keeps the encoded arguments of the last call.
 type wire struct{ args, reply []byte }
 
 func (w *wire) ShardInvoker(codegen.Kind) codegen.Invoker { return w }

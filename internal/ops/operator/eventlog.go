@@ -92,9 +92,9 @@ func clip(s string) string {
 }
 
 // After returns the lines with numbers above seq, the oldest first, and the number of the last line
-// in the log. It returns at least one line, and not more than fill about the given number of bytes;
-// call it again with the number of the last returned line. If seq is above last, it comes from an
-// earlier process, and After returns lines from the start.
+// in the log. It stops when the lines fill about the given number of bytes, but returns at least
+// one line if there is any; call it again with the number of the last returned line. If seq is
+// above last, it comes from an earlier process, and After returns lines from the start.
 func (l *EventLog) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
