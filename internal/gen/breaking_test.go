@@ -70,7 +70,7 @@ func TestBreakingOfAModule(t *testing.T) {
 	}
 	for against, want := range map[string]string{
 		"v9.9.9":   "v9.9.9 is neither a file here nor a revision known to git",
-		"--output": "--output is no file here",
+		"--output": "--output is neither a file here",
 		filepath.Join(before, "a", contract.FileName): "is one contract, and /... means several",
 		t.TempDir(): "no shard.lock below",
 	} {
