@@ -163,7 +163,7 @@ func TestStoreExportImport(t *testing.T) {
 	stop()
 	ctl("store import -from "+file, exitFailed, "", "the shard has been used: ids of commands, tells and the journal cannot be replaced there (shardctl store delete Vault -force,")
 	ctl("store import -replace -from "+file, exitFailed, "", "or -states to write the states of entities alone")
-	ctl("store import -states -from "+file, exitFailed, "", "the entity is there already (-replace overwrites it)")
+	ctl("store import -states -from "+file, exitFailed, "", "the entity exists already (-replace overwrites it)")
 	ctl("store import -states -replace -from "+file, exitOK, "64 shards were used: of them only states were imported", "")
 
 	other := runJetStream(t, t.TempDir()).URL()

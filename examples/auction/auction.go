@@ -1,5 +1,5 @@
-// Package auction has bids that reserve money at their bidders: durable entities change each other
-// by tells, and tests interrupt them by faults.
+// Package auction is an example of durable entities that change each other by tells: a bid reserves
+// money at its bidder. Its tests interrupt bids by faults.
 package auction
 
 import (
@@ -12,12 +12,12 @@ import (
 
 //go:generate go tool shardgen
 
-// ErrTooLow is the answer to a bid that is not above the highest one.
+// ErrTooLow is the error of a bid that is not above the highest bid.
 //
 //shard:error
-var ErrTooLow = errors.New("there is a bid as high")
+var ErrTooLow = errors.New("the bid is not above the highest bid")
 
-// An Auction is of one article, which the highest bid gets.
+// An Auction sells one article to the highest bidder.
 //
 //shard:entity durable
 type Auction struct {
@@ -27,8 +27,8 @@ type Auction struct {
 	Users  *UserClient `shard:"-"`     // set by the factory
 }
 
-// Offer takes a bid whose amount its bidder has reserved. It releases the money of the lower
-// bid, which is this one or the highest so far.
+// Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
+// bid so far loses, and Offer releases its money.
 func (a *Auction) Offer(ctx context.Context, bidder string, amount int64) error {
 	lower, released := bidder, amount
 	if amount > a.High {
@@ -44,7 +44,7 @@ func (a *Auction) Offer(ctx context.Context, bidder string, amount int64) error 
 	return nil
 }
 
-// Highest returns the highest bid.
+// Highest returns the highest bid and its bidder.
 //
 //shard:read
 func (a *Auction) Highest(context.Context) (bidder string, amount int64, err error) {
@@ -54,7 +54,7 @@ func (a *Auction) Highest(context.Context) (bidder string, amount int64, err err
 // Host makes a node host auctions and users.
 func Host(n *shard.Node) error { return HostWith(n) }
 
-// HostWith makes a node host auctions and users with the options.
+// HostWith makes a node host auctions and users with these options.
 func HostWith(n *shard.Node, options ...shard.HostOption) error {
 	users, auctions := NewUserClient(n), NewAuctionClient(n)
 	if err := HostUser(n, func() *User { return &User{Auctions: auctions} }, options...); err != nil {

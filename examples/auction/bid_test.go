@@ -13,7 +13,8 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestAuction tests an entity that sends tells, which a stand-in for the cluster records.
+// TestAuction tests an auction alone. A stand-in for the cluster records the tells that the auction
+// sends.
 func TestAuction(t *testing.T) {
 	users := shardtest.NewCaller()
 	vase := &auction.Auction{ID: "vase", Users: auction.NewUserClient(users)}
@@ -31,7 +32,7 @@ func TestAuction(t *testing.T) {
 	}
 }
 
-// TestBid tests an entity that calls others, which are structs of the test.
+// TestBid tests a user alone, with structs in place of the auctions.
 func TestBid(t *testing.T) {
 	auctions := shardtest.NewCaller()
 	auctions.Put("Auction", "vase", &auction.Auction{ID: "vase", High: 50, Bidder: "bob"})
@@ -56,8 +57,8 @@ func TestBid(t *testing.T) {
 	}
 }
 
-// TestBidSurvivesAKill kills the bidder's node in the middle of a bid, in virtual time: the bid
-// is made all the same, and reserves the money once.
+// TestBidSurvivesAKill kills the bidder's node in the middle of a bid, in virtual time. The bid
+// must still be made, and reserve the money once.
 func TestBidSurvivesAKill(t *testing.T) {
 	const latency = 10 * time.Millisecond
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -88,8 +89,8 @@ func TestBidSurvivesAKill(t *testing.T) {
 	}, shardtest.Nodes(3), shardtest.Host(auction.Host), shardtest.Latency(latency, latency))
 }
 
-// TestMoneyInAStorm has users bid against each other for half a minute of random faults, and
-// then compares what is reserved with the highest bids, with several seeds of the faults.
+// TestMoneyInAStorm lets users bid against each other during half a minute of random faults, with
+// several seeds. In the end, the reserved money must be that of the highest bids.
 func TestMoneyInAStorm(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { testMoneyInAStorm(t, seed) })

@@ -17,11 +17,11 @@ const _ = codegen.ABI6
 // AuctionAPI has the methods of an [Auction]. The entity and its references
 // implement it.
 type AuctionAPI interface {
-	// Offer takes a bid whose amount its bidder has reserved. It releases the money of the lower
-	// bid, which is this one or the highest so far.
+	// Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
+	// bid so far loses, and Offer releases its money.
 	Offer(ctx context.Context, bidder string, amount int64) error
 
-	// Highest returns the highest bid.
+	// Highest returns the highest bid and its bidder.
 	Highest(context.Context) (bidder string, amount int64, err error)
 }
 
@@ -65,8 +65,8 @@ type AuctionRef struct {
 	ref *codegen.Ref
 }
 
-// Offer takes a bid whose amount its bidder has reserved. It releases the money of the lower
-// bid, which is this one or the highest so far.
+// Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
+// bid so far loses, and Offer releases its money.
 func (r AuctionRef) Offer(ctx context.Context, bidder string, amount int64) (err error) {
 	turn, err := r.ref.Begin(ctx, "Offer")
 	if e, ok := turn.Entity.(*Auction); ok {
@@ -76,7 +76,7 @@ func (r AuctionRef) Offer(ctx context.Context, bidder string, amount int64) (err
 	return r.ref.Run(ctx, "Offer", appendAuctionOfferArgs(codegen.NewArgs(), bidder, amount), err)
 }
 
-// Highest returns the highest bid.
+// Highest returns the highest bid and its bidder.
 func (r AuctionRef) Highest(ctx context.Context) (bidder string, amount int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Highest")
 	if e, ok := turn.Entity.(*Auction); ok {
@@ -241,16 +241,16 @@ func knownAuctionState(num int) (bool, codegen.Fields) {
 // UserAPI has the methods of a [User]. The entity and its references implement
 // it.
 type UserAPI interface {
-	// Deposit adds money.
+	// Deposit adds to the user's money.
 	Deposit(_ context.Context, amount int64) error
 
-	// Bid reserves the amount, instead of what an earlier bid at the same auction reserved, and
-	// offers it to the auction. It asks the auction by a read and changes it by a tell: if the turn
-	// is run again after a crash and then decides otherwise, nothing is left of the first run.
+	// Bid reserves the amount in place of the user's earlier bid at the same auction, and offers it to
+	// the auction. It asks the auction by a read and changes it by a tell, so a turn that crashed
+	// leaves no trace: the repeated turn may decide otherwise.
 	Bid(ctx context.Context, auction string, amount int64) error
 
-	// Release frees the money of a bid that another one has exceeded. If the user has made a higher
-	// bid since then, that one keeps its money.
+	// Release frees the money of a bid that lost. If the user has made a higher bid at the auction
+	// since, that bid's money stays reserved.
 	Release(_ context.Context, auction string, amount int64) error
 
 	// Free returns the money that no bid reserves.
@@ -296,7 +296,7 @@ type UserRef struct {
 	ref *codegen.Ref
 }
 
-// Deposit adds money.
+// Deposit adds to the user's money.
 func (r UserRef) Deposit(ctx context.Context, amount int64) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Deposit")
 	if e, ok := turn.Entity.(*User); ok {
@@ -306,9 +306,9 @@ func (r UserRef) Deposit(ctx context.Context, amount int64) (err error) {
 	return r.ref.Run(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), err)
 }
 
-// Bid reserves the amount, instead of what an earlier bid at the same auction reserved, and
-// offers it to the auction. It asks the auction by a read and changes it by a tell: if the turn
-// is run again after a crash and then decides otherwise, nothing is left of the first run.
+// Bid reserves the amount in place of the user's earlier bid at the same auction, and offers it to
+// the auction. It asks the auction by a read and changes it by a tell, so a turn that crashed
+// leaves no trace: the repeated turn may decide otherwise.
 func (r UserRef) Bid(ctx context.Context, auction string, amount int64) (err error) {
 	turn, err := r.ref.Begin(ctx, "Bid")
 	if e, ok := turn.Entity.(*User); ok {
@@ -318,8 +318,8 @@ func (r UserRef) Bid(ctx context.Context, auction string, amount int64) (err err
 	return r.ref.Run(ctx, "Bid", appendUserBidArgs(codegen.NewArgs(), auction, amount), err)
 }
 
-// Release frees the money of a bid that another one has exceeded. If the user has made a higher
-// bid since then, that one keeps its money.
+// Release frees the money of a bid that lost. If the user has made a higher bid at the auction
+// since, that bid's money stays reserved.
 func (r UserRef) Release(ctx context.Context, auction string, amount int64) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Release")
 	if e, ok := turn.Entity.(*User); ok {

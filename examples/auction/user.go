@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// ErrNotCovered is the answer to a bid of more than is free.
+// ErrNotCovered is the error of a bid of more money than the user has free.
 //
 //shard:error
-var ErrNotCovered = errors.New("the user does not have so much")
+var ErrNotCovered = errors.New("the user has less money free")
 
-// A User has money, of which bids reserve a part.
+// A User has money. Bids reserve a part of it.
 //
 //shard:entity durable
 type User struct {
@@ -21,15 +21,15 @@ type User struct {
 	Auctions *AuctionClient   `shard:"-"`     // set by the factory
 }
 
-// Deposit adds money.
+// Deposit adds to the user's money.
 func (u *User) Deposit(_ context.Context, amount int64) error {
 	u.Money += amount
 	return nil
 }
 
-// Bid reserves the amount, instead of what an earlier bid at the same auction reserved, and
-// offers it to the auction. It asks the auction by a read and changes it by a tell: if the turn
-// is run again after a crash and then decides otherwise, nothing is left of the first run.
+// Bid reserves the amount in place of the user's earlier bid at the same auction, and offers it to
+// the auction. It asks the auction by a read and changes it by a tell, so a turn that crashed
+// leaves no trace: the repeated turn may decide otherwise.
 func (u *User) Bid(ctx context.Context, auction string, amount int64) error {
 	_, highest, err := u.Auctions.Ref(auction).Highest(ctx)
 	if err != nil {
@@ -51,8 +51,8 @@ func (u *User) Bid(ctx context.Context, auction string, amount int64) error {
 	return nil
 }
 
-// Release frees the money of a bid that another one has exceeded. If the user has made a higher
-// bid since then, that one keeps its money.
+// Release frees the money of a bid that lost. If the user has made a higher bid at the auction
+// since, that bid's money stays reserved.
 func (u *User) Release(_ context.Context, auction string, amount int64) error {
 	if u.Reserved[auction] == amount {
 		delete(u.Reserved, auction)

@@ -1,10 +1,10 @@
-// Command bank moves money between accounts while the processes that have them are killed.
+// Command bank moves money between accounts while the processes that host them are killed.
 //
 //	bank [-transfers N] [-accounts N] [-kills N] [-v]
 //
-// It starts a NATS server with JetStream in a temporary folder, and four workers as processes
-// of their own. Again and again one of them is killed with SIGKILL and another one starts.
-// In the end every account is compared with the entries that were made in it, and the last line says
+// It starts a NATS server with JetStream in a temporary folder, and four workers as separate
+// processes. Again and again it kills one of them with SIGKILL and starts another. In the end it
+// compares each account with the entries that were made in it, and prints as its last line
 //
 //	transfers=5000 lost=0 doubled=0 sum=kept
 //
@@ -73,12 +73,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintln(stdout, result)
 	if result.lost != 0 || result.doubled != 0 || result.sum != 0 {
-		return errors.New("the accounts are not as they should be")
+		return errors.New("accounts differ from the entries made in them")
 	}
 	return nil
 }
 
-// worker hosts accounts until standard input closes.
+// worker hosts accounts until its standard input is closed.
 func worker(ctx context.Context, url, name string, stdin io.Reader, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -103,7 +103,7 @@ func worker(ctx context.Context, url, name string, stdin io.Reader, stdout, stde
 	}
 }
 
-// newNode returns a node that hosts accounts and keeps them in JetStream.
+// newNode returns a node that hosts accounts and stores them in JetStream.
 func newNode(ctx context.Context, url, name string, log *slog.Logger) (*shard.Node, *natsstore.Store, error) {
 	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "bank"})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestMain makes this program its own workers, too.
+// TestMain runs the tests, or a worker if the demonstration started this program as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKilledWorkersLoseNothing: processes with accounts are killed with SIGKILL under load.
+// TestKilledWorkersLoseNothing kills workers with SIGKILL under load, and checks that no entry is
+// lost or doubled.
 func TestKilledWorkersLoseNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts processes")

@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// check compares the callers' answers, each caller's in order, with the final totals, and returns
-// one line for each wrong counter. A total below zero is unknown, and is not compared.
+// check compares the callers' answers with the final totals. answers has each caller's answers in
+// order. It returns one line for each wrong counter, and does not check a counter whose total is
+// below zero: it is unknown.
 //
-// Each call added one. So the answers of a counter, all callers' together, must
-// be 1 to n without a gap (a call lost) and without a repetition (a state lost);
-// those of one caller must rise; and the total must be n.
+// Each call added one to a counter. So all callers' answers of the counter must be 1 to n without a
+// gap (a lost call) and without a repetition (a lost state). The answers of one caller must rise,
+// and the total must be n.
 func check(answers [][]answer, totals []int64) (wrong []string) {
 	all := make([][]int64, len(totals))
 	why := make(map[int]string)

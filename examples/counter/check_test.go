@@ -31,8 +31,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestPace holds calls back until the members have changed, and only then lets
-// the last one go.
+// TestPace checks that pace holds back the last call until the members have changed.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changed := make(chan struct{})

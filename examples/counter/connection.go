@@ -6,10 +6,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A connection is where the NATS server is and how this process proves who it is.
+// A connection has the URL of the NATS server, and the files by which this process authenticates.
 type connection struct{ url, nkey, ca, cert, key string }
 
-// flags defines the flags of a connection.
+// flags defines the command-line flags that set a connection.
 func (c *connection) flags(f *flag.FlagSet) {
 	f.StringVar(&c.url, "nats", defaultURL, "`URL` of the NATS server")
 	f.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an NKey user")
@@ -18,7 +18,7 @@ func (c *connection) flags(f *flag.FlagSet) {
 	f.StringVar(&c.key, "key", "", "`file` of the private key of -cert")
 }
 
-// options are those of nats.go.
+// options returns the options for nats.go.
 func (c *connection) options() (o []nats.Option, err error) {
 	if c.nkey != "" {
 		sign, err := nats.NkeyOptionFromSeed(c.nkey)

@@ -16,11 +16,11 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// demoTimeout bounds the whole demonstration, which takes some ten seconds.
+// demoTimeout bounds a whole run of the demonstration, which takes about ten seconds.
 const demoTimeout = 2 * time.Minute
 
-// demo is a run of the demonstration: a cluster of processes, a load on it, and
-// a change of its members meanwhile.
+// demo is a run of the demonstration: a cluster of processes that is called while its members
+// change.
 type demo struct {
 	url, cluster          string
 	calls, counters, rate int
@@ -35,7 +35,7 @@ type demo struct {
 	workers               []*process
 }
 
-// runDemo runs the demonstration and prints its one line.
+// runDemo runs the demonstration and prints its one line of results.
 func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	d := &demo{progress: newProgress(stderr), changed: make(chan struct{})}
 	flags := newFlags("counter", stderr)
@@ -90,7 +90,8 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// run makes the calls while the members change, and returns an error if one of its checks failed.
+// run makes the calls while the members change, and checks the counters. wrong has a line for each
+// wrong counter.
 func (d *demo) run(ctx context.Context) (wrong []string, err error) {
 	ctx, d.giveUp = context.WithCancelCause(ctx)
 	defer d.giveUp(nil)
@@ -131,7 +132,7 @@ func (d *demo) run(ctx context.Context) (wrong []string, err error) {
 	return wrong, d.stopWorkers(ctx)
 }
 
-// startWorkers starts workers side by side and waits until all are up.
+// startWorkers starts several workers at once and waits until all are ready.
 func (d *demo) startWorkers(ctx context.Context, names ...string) error {
 	var started []*process
 	for _, name := range names {
@@ -153,8 +154,7 @@ func (d *demo) startWorkers(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// changeMembers lets a worker join, kills another one and lets a third leave, while calls
-// go on.
+// changeMembers lets one worker join, kills another and lets a third leave, while calls are made.
 func (d *demo) changeMembers(ctx context.Context) error {
 	if err := d.until(ctx, func() bool { return d.load.pace.taken() >= d.joinAt }); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (d *demo) changeMembers(ctx context.Context) error {
 	return nil
 }
 
-// until looks again and again until the condition holds.
+// until waits until a condition holds, checking it repeatedly.
 func (d *demo) until(ctx context.Context, holds func() bool) error {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
@@ -204,10 +204,10 @@ func (d *demo) until(ctx context.Context, holds func() bool) error {
 	return nil
 }
 
-// moved is how many shards have changed their home, as the client saw it.
+// moved returns how many shards have moved, as the client saw it.
 func (d *demo) moved() uint64 { return d.conn.Counters()["shards moved"] }
 
-// show shows the progress until ctx ends.
+// show prints the progress until ctx ends.
 func (d *demo) show(ctx context.Context) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -224,7 +224,7 @@ func (d *demo) show(ctx context.Context) {
 	}
 }
 
-// stopWorkers lets all workers leave.
+// stopWorkers tells all workers to leave and waits for them.
 func (d *demo) stopWorkers(ctx context.Context) error {
 	d.mu.Lock()
 	workers := d.workers
@@ -242,7 +242,7 @@ func (d *demo) stopWorkers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// killAll ends the workers that still run.
+// killAll kills the workers that still run.
 func (d *demo) killAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -251,10 +251,10 @@ func (d *demo) killAll() {
 	}
 }
 
-// A lineWriter takes whole lines.
+// A lineWriter calls a function with each line that is written to it.
 type lineWriter func(string)
 
-// Write takes one line with its end.
+// Write takes one line with its line break.
 func (w lineWriter) Write(b []byte) (int, error) {
 	w(string(b[:max(0, len(b)-1)]))
 	return len(b), nil

@@ -1,26 +1,26 @@
-// Command counter counts on a cluster of real processes.
+// Command counter counts in a cluster of real processes.
 //
 //	counter [-nats URL] [-cluster NAME] [-calls N] [-counters N] [-rate N]
 //	counter worker [-nats URL] [-cluster NAME] [-name NAME] [-listen ADDR] [-advertise HOST] [-health ADDR] [-leave-delay TIME] [-min-members N] [-replicas N] [-v]
 //	counter call [-nats URL] [-cluster NAME] [-name NAME] ID add N
 //	counter call [-nats URL] [-cluster NAME] [-name NAME] ID get
 //
-// worker and call have flags for TLS and NKeys, too, which docs/security.md shows.
+// worker and call have further flags for TLS and NKeys; see docs/security.md.
 //
-// Without a command it runs the demonstration: a NATS server inside this process
-// (or the one at -nats), three workers as processes of their own, and typed calls
-// on many counters while a fourth worker joins, one of the first three is killed with
-// SIGKILL and replaced, and another leaves. Counters are durable: the server keeps them in
-// JetStream, in a temporary folder unless -nats names a server.
-// Then it checks every counter and prints one line on standard output:
+// Without a command it runs the demonstration. It starts a NATS server inside this process (or uses
+// the one at -nats) and three workers as separate processes. It then makes typed calls to many
+// counters. Meanwhile a fourth worker joins, one of the first three is killed with SIGKILL and
+// replaced, and another leaves. Counters are durable: the server keeps them in JetStream, in a
+// temporary folder unless -nats names a server. Finally it checks every counter and prints one line
+// on standard output:
 //
 //	calls=20000 failed=0 wrong=0 moved=128 seconds=8.6
 //
-// Progress goes to standard error. The exit code is 0 when all went well, 1 when
-// something failed or is wrong, 2 when the command was called wrongly.
+// Progress goes to standard error. The exit code is 0 if all went well, 1 if a call failed or a
+// counter is wrong, and 2 if the command line is invalid.
 //
-// The entity is in package counter beside this one; worker.go hosts it, call.go
-// calls it from outside the cluster, and the other files are the demonstration.
+// The entity is in package counter beside this one. worker.go hosts it, call.go calls it from
+// outside the cluster, and the other files are the demonstration.
 package main
 
 import (
@@ -59,7 +59,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the program; it returns the exit code.
+// run runs the program and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	command := "demo"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -88,13 +88,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitWrong
 }
 
-// A usageError is a command line that cannot be run.
+// A usageError says what is wrong in the command line.
 type usageError string
 
-// Error is the mistake in the command line.
+// Error returns the text.
 func (e usageError) Error() string { return string(e) }
 
-// newFlags returns a flag set that reports a mistake in one line.
+// newFlags returns a flag set whose parse errors have one line.
 func newFlags(command string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // parse reports errors itself
@@ -107,8 +107,8 @@ func newFlags(command string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
-// parse reads the command line, which must have between least and most arguments after
-// the flags.
+// parse parses the command line. After the flags it must have at least least and at most most
+// arguments.
 func parse(flags *flag.FlagSet, args []string, least, most int) error {
 	usage := flags.Usage
 	flags.Usage = func() {}
@@ -118,14 +118,14 @@ func parse(flags *flag.FlagSet, args []string, least, most int) error {
 		usage()
 		return err
 	case err != nil:
-		return usageError(err.Error() + " (counter -h tells the usage)")
+		return usageError(err.Error() + " (counter -h prints the usage)")
 	case flags.NArg() > most:
-		return usageError(fmt.Sprintf("unexpected argument %q (counter -h tells the usage)", flags.Arg(most)))
+		return usageError(fmt.Sprintf("unexpected argument %q (counter -h prints the usage)", flags.Arg(most)))
 	case flags.NArg() < least:
-		return usageError("too few arguments (counter -h tells the usage)")
+		return usageError("too few arguments (counter -h prints the usage)")
 	}
 	return nil
 }
 
-// oneLine is err on one line: joined errors have several.
+// oneLine returns the text of err on one line, because joined errors have several.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

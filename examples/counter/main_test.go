@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// TestMain is the worker, too: the demonstration starts this very program.
+// TestMain runs the tests, or a worker if the demonstration started this program as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		main()
@@ -94,7 +94,7 @@ func TestWorkerAndCall(t *testing.T) {
 	}
 }
 
-// TestOrphan ends a worker whose parent is gone.
+// TestOrphan checks that a worker ends when its parent process has ended.
 func TestOrphan(t *testing.T) {
 	url := startServer(t)
 	stdin, parent := io.Pipe()

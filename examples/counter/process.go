@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// A process is one worker that runs as a process of its own. It ends with this
-// process, however that ends: its standard input is a pipe from here.
+// A process is a worker that runs as a separate process. It ends when this process ends, for
+// whatever reason, because its standard input is a pipe from this process.
 type process struct {
 	name string
 	cmd  *exec.Cmd
@@ -26,8 +26,8 @@ type process struct {
 	last     string // why it ended, in its own words
 }
 
-// startProcess starts a worker and returns without waiting for it to be up.
-// Each line that the worker prints goes to report. An end that was not asked for goes to lost.
+// startProcess starts a worker and does not wait until it is ready. report gets each line that the
+// worker prints, and lost the error if the worker ends unasked.
 func startProcess(name, url, cluster string, report func(string), lost func(error)) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -53,7 +53,7 @@ func startProcess(name, url, cluster string, report func(string), lost func(erro
 	return p, nil
 }
 
-// wait reads the worker's output until it ends. kill waits for it.
+// wait reads the worker's output until the worker ends. kill waits for it.
 func (p *process) wait(stdout, stderr io.Reader, report func(string), lost func(error)) {
 	var readers sync.WaitGroup
 	readers.Go(func() {
@@ -95,7 +95,7 @@ func lines(r io.Reader) func(func(string) bool) {
 	}
 }
 
-// ready waits until the worker is up.
+// ready waits until the worker is ready.
 func (p *process) ready(ctx context.Context) error {
 	select {
 	case <-p.up:
@@ -107,7 +107,7 @@ func (p *process) ready(ctx context.Context) error {
 	}
 }
 
-// leave tells the worker to leave and waits until it has.
+// leave tells the worker to leave and waits until it has ended.
 func (p *process) leave(ctx context.Context) error {
 	p.mu.Lock()
 	p.expected = true
@@ -126,7 +126,7 @@ func (p *process) leave(ctx context.Context) error {
 	return nil
 }
 
-// ended is the error of a worker that has ended.
+// ended returns the error for a worker that ended unasked.
 func (p *process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *process) ended() error {
 	case p.err != nil:
 		return fmt.Errorf("%s ended: %w", p.name, p.err)
 	}
-	return fmt.Errorf("%s left unasked", p.name)
+	return fmt.Errorf("%s left without being asked", p.name)
 }
 
 // kill ends the worker if it still runs.

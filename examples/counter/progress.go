@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// progress shows how far the run is: on a terminal one line that changes, with
-// events above it; elsewhere a line now and then. It is safe for concurrent use.
+// progress prints how far the run is: on a terminal as one line that changes, with events above it;
+// elsewhere as a line from time to time. It is safe for concurrent use.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -28,7 +28,7 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
-// event prints a line that stays.
+// event prints a line that is not overwritten.
 func (p *progress) event(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,7 +36,7 @@ func (p *progress) event(text string) {
 	fmt.Fprintln(p.out, text)
 }
 
-// status shows how far the run is.
+// status prints how far the run is, in place of the former status.
 func (p *progress) status(now time.Time, done, total int64, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,7 @@ func (p *progress) status(now time.Time, done, total int64, text string) {
 	p.shown = true
 }
 
-// clear takes the changing line away.
+// clear removes the status line.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +73,7 @@ func (p *progress) clearLocked() {
 	}
 }
 
-// throughput is the rate of calls between two looks at it.
+// throughput measures the rate of calls between two calls of look.
 type throughput struct {
 	at   time.Time
 	done int64

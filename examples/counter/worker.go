@@ -19,10 +19,10 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// leaveTimeout bounds how long a worker gives its counters away.
+// leaveTimeout bounds how long a leaving worker hands off its counters.
 const leaveTimeout = 30 * time.Second
 
-// runWorker hosts counters until ctx ends, then leaves in order.
+// runWorker hosts counters until ctx ends, and then leaves gracefully.
 func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := newFlags("worker", stderr)
 	var to connection
@@ -117,7 +117,7 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	return nil
 }
 
-// serveProbes answers probes of the node's health until stop is called.
+// serveProbes answers health probes of the node until stop is called.
 func serveProbes(addr string, node *shard.Node, stdout io.Writer) (stop func(), err error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	page  = "../../docs/guide/alerts.md"
 )
 
-// TestAlertsHaveSections: the page says of each alert what it means.
+// TestAlertsHaveSections checks that the page has a section on each alert.
 func TestAlertsHaveSections(t *testing.T) {
 	yaml, text := read(t, rules), read(t, page)
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(yaml, -1)
@@ -32,7 +32,8 @@ func TestAlertsHaveSections(t *testing.T) {
 	}
 }
 
-// TestBoard: the dashboard for Grafana is JSON, and its panels have numbers of their own and do not overlap.
+// TestBoard checks that the Grafana dashboard is valid JSON, and that its panels have distinct
+// numbers and do not overlap.
 func TestBoard(t *testing.T) {
 	var b struct {
 		Panels []struct {
@@ -61,7 +62,7 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// TestAlerts runs the tests of the rules, where Prometheus is installed.
+// TestAlerts runs the tests of the alert rules, if Prometheus is installed.
 func TestAlerts(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// cluster has the nodes and the client of this process.
+// cluster has the nodes and the client that run in this process.
 type cluster struct {
 	telemetry *shardotel.Telemetry
 	conn      *shard.Conn
@@ -27,7 +27,8 @@ func (c *cluster) close() {
 	}
 }
 
-// start starts the node of a name, or the client, and before it three nodes if there is no server.
+// start starts the client, or the node that -name names. Without -nats it starts a server and three
+// nodes before the client.
 func (c *cluster) start(ctx context.Context, o options) error {
 	url, nodes := o.nats, []string{"n1", "n2", "n3"}
 	switch {
@@ -79,8 +80,8 @@ func (c *cluster) start(ctx context.Context, o options) error {
 	return nil
 }
 
-// node starts a node that hosts auctions and users. The first one's state is observed: a program
-// has one node, as a rule.
+// node starts a node that hosts auctions and users. Only the first node's state is observed,
+// because a program usually has one node.
 func (c *cluster) node(ctx context.Context, config shard.Config) error {
 	n := shard.New(config)
 	c.nodes = append(c.nodes, n)

@@ -19,8 +19,8 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// TestTraceOfGateway: a caller in another language sends the header traceparent with its request, and
-// the span of the call at the entity's host is a child of the caller's span, in its trace.
+// TestTraceOfGateway checks that a caller in another language can send the header traceparent to
+// the gateway: the span of the call at the entity's host is then a child of the caller's span.
 func TestTraceOfGateway(t *testing.T) {
 	server, err := embedded.Start(embedded.Options{})
 	if err != nil {

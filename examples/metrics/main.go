@@ -1,15 +1,17 @@
-// Command metrics has a client bid at auctions, and serves metrics for Prometheus at /metrics. Alone it
-// runs three nodes, the client and NATS in one process:
+// Command metrics runs a client that bids at auctions, and serves metrics for Prometheus at
+// /metrics. Without -nats it runs three nodes, the client and NATS in one process:
 //
 //	metrics [-listen 127.0.0.1:9464] [-rate 200] [-for 1m] [-kill 30s]
 //
-// With the URL of a NATS server it is one process of a cluster: a node with a name, or the client.
+// With the URL of a NATS server it is one process of a cluster: a node if it has a name, otherwise
+// the client.
 //
 //	metrics -nats nats://127.0.0.1:4222 -name n1 -listen 127.0.0.1:9464
 //	metrics -nats nats://127.0.0.1:4222 -listen 127.0.0.1:9467 [-rate 200] [-for 1m] [-timeout 1s]
 //
-// After the time the client prints how many calls it made of each method, how they ended and how long
-// they took, to compare them with what Prometheus has. It then serves until its input ends.
+// After the time -for the client prints how many calls of each method it made, how they ended and
+// how long they took, for comparison with Prometheus. It then serves metrics until its standard
+// input is closed.
 //
 //	{"calls":12000,"failed":0,"methods":{…}}
 package main
@@ -63,7 +65,7 @@ func main() {
 	}
 }
 
-// options are those of the command.
+// options are the command's flags.
 type options struct {
 	listen string
 	rate   int
@@ -71,7 +73,7 @@ type options struct {
 	kill   time.Duration
 	nats   string
 	name   string
-	// timeout is that of each call; 0: Config.CallTimeout.
+	// timeout bounds each call; 0 means Config.CallTimeout.
 	timeout time.Duration
 	input   io.Reader // the client serves until it ends; nil means it does not wait
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// TestNumbersAgree: what is served for Prometheus is what the client counted.
+// TestNumbersAgree checks that the served metrics agree with what the client counted.
 func TestNumbersAgree(t *testing.T) {
 	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {
@@ -69,7 +69,8 @@ func TestNumbersAgree(t *testing.T) {
 	}
 }
 
-// lastLine calls a function when the last line is written, while the program still serves.
+// A lastLine calls a function when the program writes its last line, while the program still serves
+// metrics.
 type lastLine struct {
 	text  bytes.Buffer
 	ended func()
@@ -100,7 +101,7 @@ func scrape(t *testing.T, address string) string {
 	return string(body)
 }
 
-// sum adds up the values of a metric that have the label.
+// sum returns the sum of the values of a metric that have the label.
 func sum(t *testing.T, metrics, name, label string) (sum float64) {
 	t.Helper()
 	for _, found := range regexp.MustCompile(`(?m)^`+name+`(\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(metrics, -1) {

@@ -20,7 +20,7 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// asProgram is the variable of the environment with which this test binary is the program.
+// asProgram is the environment variable that makes this test binary run as the program.
 const asProgram = "METRICS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program starts the program as a process of its own. It is killed when the test ends.
+// program starts the program as a separate process, which is killed when the test ends.
 func program(t *testing.T, args ...string) (p *exec.Cmd, input io.Closer, output *bufio.Reader) {
 	t.Helper()
 	self, err := os.Executable()
@@ -59,10 +59,10 @@ func program(t *testing.T, args ...string) (p *exec.Cmd, input io.Closer, output
 	return p, in, bufio.NewReader(out)
 }
 
-// TestPrometheus: three nodes and a client are processes of their own, and one of the nodes gets
-// SIGKILL while the client calls. What Prometheus has scraped of the client then is what the client
-// itself has counted: how many calls of each method there were, how they ended, and in which buckets
-// of the histogram their durations are. It runs where Prometheus is installed.
+// TestPrometheus runs three nodes and a client as separate processes, and kills one of the nodes
+// with SIGKILL while the client makes calls. What Prometheus has scraped of the client must agree
+// with what the client counted: the calls of each method, how they ended, and in which buckets of
+// the histogram their durations are. It needs an installed Prometheus.
 func TestPrometheus(t *testing.T) {
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -141,9 +141,9 @@ func TestPrometheus(t *testing.T) {
 	_ = input.Close()
 }
 
-// compareQuantile compares a quantile of a method's durations in seconds as the client measured it with
-// the bucket in which Prometheus has it. The client measures a little more than its interceptor, so
-// that its value may be in the next bucket.
+// compareQuantile compares a quantile of a method's durations, in seconds as the client measured
+// it, with Prometheus's bucket. The client measures slightly more than its interceptor, so its
+// value may be in the next bucket.
 func compareQuantile(t *testing.T, asked, name string, q, own float64) {
 	t.Helper()
 	bounds := []float64{0}
@@ -157,7 +157,7 @@ func compareQuantile(t *testing.T, asked, name string, q, own float64) {
 	}
 }
 
-// await waits for a condition, for a minute at most.
+// await waits at most a minute for a condition.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.After(time.Minute); !done(); {
@@ -178,7 +178,7 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// ask returns the value of a query; -1 if there is none.
+// ask returns the value of a Prometheus query, or -1 if there is none.
 func ask(address, query string) float64 {
 	response, err := http.Get("http://" + address + "/api/v1/query?query=" + url.QueryEscape(query))
 	if err != nil {

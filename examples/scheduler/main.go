@@ -1,18 +1,16 @@
-// Command scheduler runs the one scheduler of a cluster, and the workers for its jobs.
+// Command scheduler runs a cluster with one scheduler, and workers for its jobs.
 //
 //	scheduler [-jobs N] [-workers N] [-every D]
 //
-// Three nodes of one process talk through a NATS server inside it. The scheduler
-// lives on the oldest; when a third of the jobs is done that node leaves in order,
-// and when all are done the next one does: each time the scheduler goes on
-// elsewhere where it was. Then every worker is asked what it did, and one line is
-// printed on standard output:
+// Three nodes in one process communicate through a NATS server in the same process. The scheduler
+// lives on the oldest node. That node leaves when a third of the jobs is done, and the next oldest
+// when all are done: each time the scheduler continues on another node. Then the command asks every
+// worker what it did, and prints one line on standard output:
 //
 //	jobs=303 twice=0 missing=0 homes=n1,n2,n3 pause=17ms seconds=3.5
 //
-// where pause is the longest that an answer of the scheduler took.
-//
-// The exit code is 0 when every job was done once, 1 otherwise.
+// pause is the longest time that an answer of the scheduler took. The exit code is 0 if every job
+// was done once, and 1 otherwise.
 package main
 
 import (
@@ -103,7 +101,7 @@ func run(ctx context.Context, jobs, workers int64, every time.Duration, out io.W
 	return nil
 }
 
-// A watcher asks the scheduler how far it is.
+// A watcher asks the scheduler how many jobs it has handed out.
 type watcher struct {
 	scheduler work.SchedulerRef
 	jobs      int64
@@ -111,8 +109,8 @@ type watcher struct {
 	pause     time.Duration // the longest that an answer took
 }
 
-// until waits until so many jobs were handed out. It asks once at least, to learn
-// where the scheduler lives now.
+// until waits until the scheduler has handed out that many jobs. It asks at least once, to learn on
+// which node the scheduler lives.
 func (w *watcher) until(ctx context.Context, jobs int64) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -133,7 +131,8 @@ func (w *watcher) until(ctx context.Context, jobs int64) error {
 	}
 }
 
-// judge asks every worker what it did: the first jobs, each once.
+// judge asks every worker which jobs it did. It returns how many of the first jobs were done twice,
+// and how many were not done.
 func judge(ctx context.Context, client *work.WorkerClient, workers, jobs int64) (twice, missing int, err error) {
 	times := map[int64]int{}
 	for i := range workers {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRun is the example, shorter: run fails unless every job was done once.
+// TestRun runs the example with fewer jobs. run fails unless every job was done once.
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	if err := run(t.Context(), 30, 5, 5*time.Millisecond, &out); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// TestOrderMoves runs two nodes and an in-memory broker in the test process. The
-// first node leaves, and the second one has the state.
+// TestOrderMoves runs two nodes and an in-memory broker in the test process. When the first node
+// leaves, the second one must have the order's state.
 func TestOrderMoves(t *testing.T) {
 	broker := memory.NewBroker(memory.Options{})
 	start := func(name string) *shard.Node {

@@ -31,7 +31,7 @@ func (o *Order) Add(ctx context.Context, sku SKU, n int64) error {
 	return nil
 }
 
-// Host makes a node host both types.
+// Host makes a node host orders and stocks.
 func Host(n *shard.Node) error {
 	stock := NewStockClient(n).API
 	if err := HostStock(n, func() *Stock { return &Stock{} }); err != nil {

@@ -33,8 +33,8 @@ type Stock struct {
 	Warehouse Warehouse `shard:"-"` // set by the factory
 }
 
-// OnActivate loads what a new entity cannot know. After idling or a move an entity already has its
-// state.
+// OnActivate loads the count for a new entity. After passivation or a move the entity already has
+// its state.
 func (s *Stock) OnActivate(ctx context.Context, why shard.Activation) (err error) {
 	if why == shard.Fresh && s.Warehouse != nil {
 		s.Left, err = s.Warehouse.Count(ctx, s.SKU)

@@ -30,7 +30,7 @@ func onEach(t *testing.T, f func(t *testing.T, driver, source string)) {
 	})
 }
 
-// open opens a database until the test ends.
+// open opens a database, which is closed when the test ends.
 func open(t *testing.T, driver, source string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, source)
@@ -41,8 +41,8 @@ func open(t *testing.T, driver, source string) *sql.DB {
 	return db
 }
 
-// startPostgres runs a PostgreSQL server until the test ends, which listens on a Unix socket
-// alone. It returns the data source.
+// startPostgres runs a PostgreSQL server until the test ends and returns its data source. The
+// server listens only on a Unix socket.
 func startPostgres(t *testing.T) string {
 	t.Helper()
 	initdb, postgres := findPostgres(t, "initdb"), findPostgres(t, "postgres")
@@ -83,8 +83,8 @@ func startPostgres(t *testing.T) string {
 	}
 }
 
-// findPostgres returns the path of one of PostgreSQL's programs, which Debian keeps out of
-// the PATH. It skips the test if there is none.
+// findPostgres returns the path of one of PostgreSQL's programs, which are not in the PATH on
+// Debian. It skips the test if there is none.
 func findPostgres(t *testing.T, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -99,8 +99,8 @@ func findPostgres(t *testing.T, name string) string {
 	return found[len(found)-1]
 }
 
-// unprivileged returns how to start a process that owns dir. PostgreSQL refuses to run as
-// root, so root starts it as nobody.
+// unprivileged returns the attributes to start a process that owns dir. PostgreSQL refuses to run
+// as root, so root starts it as nobody.
 func unprivileged(t *testing.T, dir string) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -1,8 +1,8 @@
 // Package sql tests the examples that use a SQL database, on SQLite and on PostgreSQL: the
-// projection of events/projection and the epoch of fencing/document. It is a module of its
-// own, so that the drivers are not among shardgen's dependencies.
+// projection of events/projection and the fencing by epochs of fencing/document. It is a separate
+// module, so that the database drivers are not dependencies of shardgen.
 //
 //	go test -C examples/sql ./...
 //
-// PostgreSQL is tested where its programs initdb and postgres are found.
+// The tests use PostgreSQL only where its programs initdb and postgres are found.
 package sql

@@ -11,9 +11,9 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// TestDatabaseRefusesFormerHome stops the process of a document between the beginning of
-// its turn and its write. Another process becomes the document's home and writes. When the
-// first process goes on, the database refuses its write.
+// TestDatabaseRefusesFormerHome stops a document's process between the beginning of its turn and
+// its write. Another process becomes the document's home and writes. When the first process
+// continues, the database must refuse its write.
 func TestDatabaseRefusesFormerHome(t *testing.T) {
 	onEach(t, func(t *testing.T, driver, source string) {
 		db, url := open(t, driver, source), startServer(t)

@@ -21,10 +21,11 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// role has the name of the role in which the test program runs as a process of a test.
+// role is the environment variable that makes the test program run as a process of a test: in the
+// role that it names.
 const role = "SHARDGEN_SQL_ROLE"
 
-// TestMain runs the tests, or the role of a process that a test has started.
+// TestMain runs the tests, or the role in which a test has started this program.
 func TestMain(m *testing.M) {
 	var err error
 	switch args := os.Args[1:]; os.Getenv(role) {
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// follow keeps the projection's table up to date until the process is killed.
+// follow keeps the projection's table up to date until its process is killed.
 func follow(url, driver, source string) error {
 	ctx := context.Background()
 	db, err := sql.Open(driver, source)
@@ -62,8 +63,8 @@ func follow(url, driver, source string) error {
 	return projection.Run(ctx, db, account.NewAccountClient(conn))
 }
 
-// host hosts documents until the process is killed, also when its node has ended: a turn
-// that is under way goes on.
+// host hosts documents until its process is killed. It does not return when its node has ended, so
+// that a running turn continues.
 func host(url, name, driver, source string) error {
 	ctx := context.Background()
 	db, err := sql.Open(driver, source)
@@ -85,7 +86,7 @@ func host(url, name, driver, source string) error {
 	select {}
 }
 
-// newNode returns a node that keeps its entities in the JetStream of the server at url.
+// newNode returns a node that stores its entities in JetStream at url.
 func newNode(ctx context.Context, url, name string, host func(*shard.Node) error) (*shard.Node, error) {
 	store, err := natsstore.Open(ctx, url, natsstore.Config{Name: "test"})
 	if err != nil {
@@ -97,9 +98,9 @@ func newNode(ctx context.Context, url, name string, host func(*shard.Node) error
 	return node, host(node)
 }
 
-// hesitant is a database that writes the text "late" only when the process gets a line on its
-// standard input. It writes even if the turn has lost its shard meanwhile, and prints the
-// number of rows that it has changed.
+// hesitant is a database that writes the text "late" only after the process has got a line on its
+// standard input. It writes even if the turn has lost its shard meanwhile, and prints the number of
+// changed rows.
 type hesitant struct{ *sql.DB }
 
 func (h hesitant) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
@@ -130,7 +131,7 @@ func startServer(t *testing.T) (url string) {
 	return server.ClientURL()
 }
 
-// A process is this program in another role.
+// A process is this program, started in another role.
 type process struct {
 	*exec.Cmd
 	name  string
@@ -151,7 +152,7 @@ type line struct {
 
 func newProcesses(t *testing.T) processes { return processes{t, make(chan line, 16)} }
 
-// start starts a process, which is killed when the test ends, and waits until it is up.
+// start starts a process and waits until it is ready. The process is killed when the test ends.
 func (ps processes) start(name string, env []string, args ...string) *process {
 	ps.t.Helper()
 	program, err := os.Executable()
@@ -184,7 +185,7 @@ func (ps processes) start(name string, env []string, args ...string) *process {
 	return p
 }
 
-// wait waits until a process prints the text, and returns the process.
+// wait waits until some process prints the text, and returns that process.
 func (ps processes) wait(text string) *process {
 	ps.t.Helper()
 	timeout := time.After(time.Minute)
@@ -209,7 +210,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// proceed lets a process write that hesitates.
+// proceed lets a process write that waits in hesitant.
 func (p *process) proceed(t *testing.T) {
 	t.Helper()
 	if _, err := io.WriteString(p.input, "\n"); err != nil {

@@ -12,8 +12,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestProjectionAppliesEachEntryOnce kills the process that keeps the table again and again
-// while entries are made. In the end the table has each entry once.
+// TestProjectionAppliesEachEntryOnce repeatedly kills the process that keeps the table, while
+// entries are made. In the end the table must have each entry once.
 func TestProjectionAppliesEachEntryOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, driver, source string) {
 		const accounts, rounds, perRound = 5, 4, 100
@@ -63,7 +63,7 @@ func TestProjectionAppliesEachEntryOnce(t *testing.T) {
 	})
 }
 
-// waitForEntries waits until the table has at least n entries.
+// waitForEntries waits until the table contains at least n entries.
 func waitForEntries(t *testing.T, db *sql.DB, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

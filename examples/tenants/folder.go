@@ -1,5 +1,5 @@
-// Package tenants has an entity shared by tenants, and interceptors to keep the tenants apart. It
-// is the example of docs/guide/identity.md.
+// Package tenants has an entity that several tenants use, and interceptors that keep each tenant to
+// its own entities. It is the example of docs/guide/identity.md.
 package tenants
 
 import (
@@ -11,7 +11,7 @@ import (
 
 //go:generate go tool shardgen
 
-// A FolderID is the tenant and the name of a folder, as in "acme/invoices".
+// A FolderID has the tenant and the name of a folder, as in "acme/invoices".
 type FolderID string
 
 // Tenant returns the tenant to which the folder belongs.
@@ -20,7 +20,7 @@ func (id FolderID) Tenant() string {
 	return tenant
 }
 
-// A Folder holds documents. It does not check its callers: that is Guard's part.
+// A Folder holds texts. It does not check its callers: [Guard] does.
 //
 //shard:entity json tell=all
 type Folder struct {

@@ -9,16 +9,17 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// tenantHeader says for which tenant a call is made.
+// tenantHeader is the header that says for which tenant a call is made.
 const tenantHeader = "tenant"
 
-// ErrForeign is the error of a call to a folder of another tenant.
+// ErrForeign is the error of a call to another tenant's folder.
 //
 //shard:error
 var ErrForeign = errors.New("no right to the tenant's folders")
 
-// Rights are the tenants for which callers may act, by what shard.Identity.String returns for a
-// caller: "client web" is shard.Dial with Config.Name "web", and "gateway php" calls through a gateway as "php".
+// Rights lists the tenants for which each caller may act. The key is what shard.Identity.String
+// returns: "client web" is shard.Dial with Config.Name "web", and "gateway php" is a caller "php"
+// through a gateway.
 type Rights map[string][]string
 
 // Guard is an interceptor of hosts. A call must be for the tenant of its folder, and its caller must
@@ -35,7 +36,7 @@ func Guard(rights Rights) shard.Interceptor {
 	}
 }
 
-// For is an interceptor of callers: it makes all calls of a process for one tenant.
+// For returns an interceptor for callers: all calls of the process are for one tenant.
 func For(tenant string) shard.Interceptor {
 	return func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
 		ctx, err := shard.WithHeader(ctx, tenantHeader, tenant)

@@ -26,7 +26,7 @@ var rights = tenants.Rights{
 	"gateway php":     {"acme"},
 }
 
-// start starts a server and two members, between which folders are shared.
+// start starts a server, and two members that share the folders.
 func start(t *testing.T) (ctx context.Context, url string, nodes []*shard.Node) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -71,8 +71,8 @@ func dial(ctx context.Context, t *testing.T, url, name, tenant string) *tenants.
 	return tenants.NewFolderClient(conn)
 }
 
-// TestTenantsAreKeptApart: clients and entities reach the folders of their tenants and no others,
-// whether the folder lives in the caller's process or in another one.
+// TestTenantsAreKeptApart checks that clients and entities can call only the folders of their
+// tenant, both in their own process and in another.
 func TestTenantsAreKeptApart(t *testing.T) {
 	ctx, url, nodes := start(t)
 	acme, zen := dial(ctx, t, url, "web-acme", "acme"), dial(ctx, t, url, "web-zen", "zen")
@@ -120,8 +120,8 @@ func TestTenantsAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestGatewayCallersHaveTenantsToo: a caller without any library is known by its subject, and says
-// in a header for which tenant it calls.
+// TestGatewayCallersHaveTenantsToo checks a caller without a shardgen library: its subject says who
+// it is, and a header for which tenant it calls.
 func TestGatewayCallersHaveTenantsToo(t *testing.T) {
 	ctx, url, _ := start(t)
 	nc, err := nats.Connect(url, nats.CustomInboxPrefix("_INBOX.php"))

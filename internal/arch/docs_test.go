@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
-// pages are all Markdown files of the repository, from its root. Decisions tell of
-// their time: their links are tested, their names need not exist any more.
+// pages returns the paths of all Markdown files, relative to the repository's root. In decision
+// records only links are tested: names in them need not exist in today's code.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -42,7 +42,7 @@ func pages(t *testing.T) []string {
 	return found
 }
 
-// isDecision reports whether a page records a decision.
+// isDecision reports whether a page is a decision record.
 func isDecision(page string) bool {
 	return strings.HasPrefix(page, "docs/adr/") && !strings.HasSuffix(page, "README.md")
 }
@@ -56,8 +56,8 @@ var (
 	inBench  = regexp.MustCompile(`go (?:run|test) -C (bench(?:/peers)?) `)
 )
 
-// membersOf are the types of package shard whose fields and methods pages name
-// without the package, as in Config.Membership.Downing or Node.Locate.
+// membersOf has the types of package shard whose fields and methods pages name without the package,
+// as in Config.Membership.Downing or Node.Locate.
 var membersOf = map[string]reflect.Type{
 	"Config":            reflect.TypeFor[shard.Config](),
 	"Membership":        reflect.TypeFor[membership.Options](),
@@ -73,8 +73,8 @@ var membersOf = map[string]reflect.Type{
 	"Conn":              reflect.TypeFor[*shard.Conn](),
 }
 
-// missingMember returns the first part of a name like Config.Membership.Downing that
-// a type does not have, or "".
+// missingMember returns the first part of path, such as Membership.Downing, that type t does not
+// have; "" if t has all of them.
 func missingMember(t reflect.Type, path string) string {
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		method := t
@@ -99,8 +99,7 @@ func missingMember(t reflect.Type, path string) string {
 	return ""
 }
 
-// TestMissingMember: the test of the pages finds what does not exist, also in a
-// nested struct.
+// TestMissingMember checks that missingMember finds missing names, also in a nested struct.
 func TestMissingMember(t *testing.T) {
 	for name, want := range map[string]string{
 		"Config.Lanes": "", "Config.Lane": "Lane", "Config.Membership.Downing": "", "Config.Membership.Drowning": "Drowning",
@@ -114,8 +113,8 @@ func TestMissingMember(t *testing.T) {
 	}
 }
 
-// TestPagesPointAtExistingThings looks at links between pages, packages that commands name,
-// names of package shard, and the fields and methods of its types.
+// TestPagesPointAtWhatIsThere checks that what pages refer to exists: linked pages, packages in
+// commands, names of package shard, and fields and methods of its types.
 func TestPagesPointAtWhatIsThere(t *testing.T) {
 	declared := exported(t, "runtime")
 	seen := 0
@@ -176,7 +175,7 @@ func TestPagesPointAtWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestGuidesNameTheQueries: the guide to operating has all queries of a node.
+// TestGuidesNameTheQueries checks that the guide to operating names all queries of a node.
 func TestGuidesNameTheQueries(t *testing.T) {
 	const page = "docs/guide/operating.md"
 	b, err := os.ReadFile(filepath.Join(root, page))
@@ -193,7 +192,7 @@ func TestGuidesNameTheQueries(t *testing.T) {
 	}
 }
 
-// exported are the package-level names of the package in a folder.
+// exported returns the exported package-level names of the package in dir.
 func exported(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -226,8 +225,8 @@ func exported(t *testing.T, dir string) map[string]bool {
 
 var decisionName = regexp.MustCompile(`^(\d{4}|\d{4}-\d\d-\d\d)-[a-z0-9-]+\.md$`)
 
-// TestDecisionsAreListed: each decision has a number, or a date until it gets one,
-// and the numbered ones are in the index with their titles.
+// TestDecisionsAreListed checks that each decision record has a number, or a date until it gets
+// one, and that the index lists the numbered ones with their titles.
 func TestDecisionsAreListed(t *testing.T) {
 	index, err := os.ReadFile(filepath.Join(root, "docs", "adr", "README.md"))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNoSleepInTests keeps sleeping from standing in for synchronisation. In a
-// testing/synctest bubble sleep is virtual, and files that use one, or shardtest, may.
+// TestNoSleepInTests refuses time.Sleep as synchronisation in tests. Files that use
+// testing/synctest, where time is virtual, or shardtest may sleep.
 func TestNoSleepInTests(t *testing.T) {
 	for _, f := range loadTree(t) {
 		if !f.test {
@@ -19,7 +19,8 @@ func TestNoSleepInTests(t *testing.T) {
 	}
 }
 
-// sleeps finds the uses of time.Sleep in a file without testing/synctest and shardtest.
+// sleeps returns the uses of time.Sleep in a file; none if the file uses testing/synctest or
+// shardtest.
 func sleeps(file *ast.File) []ast.Node {
 	name := importName(file, "time")
 	if name == "" || importName(file, "testing/synctest") != "" || importName(file, module+"/shardtest") != "" {
@@ -35,7 +36,7 @@ func sleeps(file *ast.File) []ast.Node {
 	return found
 }
 
-// importName returns what file calls an import of the standard library, or "".
+// importName returns the name under which a file imports a package of the standard library, or "".
 func importName(file *ast.File, path string) string {
 	for _, spec := range file.Imports {
 		if got, err := strconv.Unquote(spec.Path.Value); err != nil || got != path {

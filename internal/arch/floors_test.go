@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// floors lists the repository's folders from top to bottom. A package belongs
-// to the longest folder that holds it, and may import its own folder's packages
-// and those of lower lines; folders on one line do not import each other.
-// Tests may import what they like: only production code is bound.
+// floors lists the repository's folders from top to bottom. A package belongs to the longest listed
+// folder that contains it. It may import packages of its own folder and of folders on lower lines,
+// but not of other folders on its line. This binds production code only; tests may import anything.
 const floors = `
 examples
 internal/e2e
@@ -75,8 +74,8 @@ internal/test/transcript
 internal/arch
 `
 
-// A rule narrows what the floors allow: below importers, nothing below imported
-// may be imported, except below the folders of except.
+// A rule restricts what floors allows: packages below the folders importers may not import packages
+// below the folders imported. Packages below except are exempt.
 type rule struct {
 	importers string // a folder, or "" for all
 	imported  string // "./" and a folder of this module, or an import path
@@ -84,7 +83,7 @@ type rule struct {
 	why       string
 }
 
-// rules holds for production code.
+// rules are the rules for production code.
 var rules = []rule{
 	{"transport", "./runtime", nil, "a transport knows nothing of entities"},
 	{"store", "./runtime", nil, "a store knows nothing of entities"},
@@ -106,8 +105,8 @@ var rules = []rule{
 	{"internal/gen/model", "golang.org", nil, "plain data on the standard library only"},
 }
 
-// dependencies lists which folders' production code may import which module. A
-// module that is not listed may be imported by none: users inherit every one.
+// dependencies lists, for each module, the folders whose production code may import it. No code may
+// import another module, because users inherit every dependency.
 var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/test/natsproc", "internal/e2e", "examples"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/test/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
@@ -119,7 +118,7 @@ var dependencies = map[string][]string{
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},
 }
 
-// floorOf parses floors: line numbers from the top, by folder.
+// floorOf parses floors. floor has each folder's line number, counted from the top.
 func floorOf() (floor map[string]int, folders []string) {
 	floor = make(map[string]int)
 	for i, line := range strings.Split(floors, "\n") {
@@ -131,7 +130,7 @@ func floorOf() (floor map[string]int, folders []string) {
 	return floor, folders
 }
 
-// folderOf returns the longest of folders that holds dir, or "".
+// folderOf returns the longest of folders that contains dir, or "".
 func folderOf(dir string, folders []string) string {
 	longest := ""
 	for _, folder := range folders {
@@ -142,12 +141,12 @@ func folderOf(dir string, folders []string) string {
 	return longest
 }
 
-// underAny reports whether dir is one of folders or lies below one.
+// underAny reports whether dir is one of folders or below one of them.
 func underAny(dir string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool { return under(dir, folder) })
 }
 
-// checkImport returns why production code in dir may not import path, or "".
+// checkImport returns why production code in dir may not import path, or "" if it may.
 func checkImport(dir, path string) string {
 	folder, own := strings.CutPrefix(path, module+"/")
 	target := path
@@ -209,7 +208,8 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-// TestTablesNameFloors keeps a misspelt folder from loosening or killing a rule.
+// TestTablesNameFloors checks that rules and dependencies name only folders in floors: a rule with
+// a misspelt folder has no effect.
 func TestTablesNameFloors(t *testing.T) {
 	_, folders := floorOf()
 	var named []string

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// decoderName matches names of functions that read encoded bytes.
+// decoderName matches the names of functions that decode bytes.
 var decoderName = regexp.MustCompile(`^([Pp]arse|[Dd]ecode|[Oo]pen|[Rr]ead|[Uu]nescape|[Uu]nderstand|[Uu]nseal|[Nn]ext|[Tt]ake)([A-Z]|$)|Ack$|idOf$`)
 
-// fuzzedElsewhere are decoders without a fuzzer in their own folder, and the reason.
+// fuzzedElsewhere has the decoders that no fuzzer in their own folder reaches, with the reason.
 var fuzzedElsewhere = map[string]string{
 	"runtime/membership.Decode":            "it is that of internal/core/membership/message",
 	"runtime/codegen.ReadBack":             "it reads no bytes",
@@ -29,8 +29,8 @@ var fuzzedElsewhere = map[string]string{
 	"transport/nats.parseURL":              "its text is the configuration's",
 }
 
-// TestDecodersHaveFuzzers: a function that reads bytes which may come from another process is called
-// by a fuzzer of its package, itself or by others.
+// TestDecodersHaveFuzzers checks that each function that decodes bytes of another process is called
+// by a fuzzer of its package, directly or through other functions.
 func TestDecodersHaveFuzzers(t *testing.T) {
 	files := map[string][]*ast.File{}
 	for _, f := range loadTree(t) {
@@ -62,15 +62,16 @@ func TestDecodersHaveFuzzers(t *testing.T) {
 	}
 }
 
-// hearsStrangers reports whether a folder's code runs in members and clients.
+// hearsStrangers reports whether code in dir runs in members and clients, and so may get bytes of
+// another process.
 func hearsStrangers(dir string) bool {
 	return slices.ContainsFunc([]string{"internal", "runtime", "store", "transport"}, func(top string) bool { return under(dir, top) }) &&
 		!slices.ContainsFunc([]string{"internal/arch", "internal/gen", "internal/sim", "internal/e2e", "internal/test/fixture", "internal/wire/gen"},
 			func(tool string) bool { return under(dir, tool) })
 }
 
-// decodes reports whether a function or a method reads bytes, a word of a subject, a record or a
-// message, and may refuse them, with an error or with false.
+// decodes reports whether a function or method has a decoder's name and signature: a parameter with
+// bytes, a word of a subject, a record or a message, and an error or a bool as the last result.
 func decodes(fn *ast.FuncDecl) bool {
 	if !decoderName.MatchString(fn.Name.Name) || fn.Type.Results == nil {
 		return false
@@ -82,7 +83,7 @@ func decodes(fn *ast.FuncDecl) bool {
 	return slices.ContainsFunc(fn.Type.Params.List, func(p *ast.Field) bool { return encoded(p.Type) })
 }
 
-// encoded reports whether a parameter has bytes of another process.
+// encoded reports whether a parameter's type may hold bytes of another process.
 func encoded(of ast.Expr) bool {
 	switch of := of.(type) {
 	case *ast.ArrayType:
@@ -100,8 +101,8 @@ func isNamed(of ast.Expr, name string) bool {
 	return ok && id.Name == name
 }
 
-// reach returns the names that the fuzzers of a folder use, and the functions and methods there that
-// they call, and so on.
+// reach returns the names that the fuzzers in files use, and those that the named functions and
+// methods of these files use in turn.
 func reach(files []*ast.File) map[string]bool {
 	bodies, seen := map[string][]*ast.FuncDecl{}, map[string]bool{}
 	var next []string

@@ -1,7 +1,7 @@
 package arch
 
-// mirrors is every function of a simulator that calls what a function of a driver calls, as
-// TestSimulatorsMirrorNothing finds them. The list may only shrink: maxMirrors is its length.
+// mirrors has the pairs that TestSimulatorsMirrorNothing accepts: a simulator's function that calls
+// the same functions as a driver's. The list may only shrink; maxMirrors is its length.
 var mirrors = []mirror{
 	{
 		"internal/sim/singleton.actor.loop", "runtime.controlLoop.run",
@@ -63,9 +63,9 @@ var mirrors = []mirror{
 
 const maxMirrors = 14
 
-// standIns are the functions of simulators in place of which a driver has other code that calls
-// nothing in common with them, because one of the two keeps by hand what the other has from a
-// goroutine, a lock or the operating system. The list may only shrink: maxStandIns is its length.
+// standIns has functions of simulators for which a driver has other code, with no called function
+// in common: one of the two does by hand what the other leaves to a goroutine, a lock or the
+// operating system. The list may only shrink; maxStandIns is its length.
 var standIns = []mirror{
 	{
 		"internal/sim/sharding.process.link", "internal/driver/peers.Set.Session",

@@ -13,28 +13,28 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// drivers are the packages that drive the cores in a real process, and simulators those that
-// drive them in virtual time.
+// drivers are the packages that run the cores in a real process. simulators are those that run the
+// cores in virtual time.
 var (
 	drivers    = []string{"runtime", "internal/driver/node", "internal/driver/singlehost", "internal/driver/durablehost", "internal/driver/peers", "internal/driver/runner"}
 	simulators = []string{"internal/sim/sharding", "internal/sim/singleton", "internal/sim/durable"}
 )
 
-// alike is how many of the same functions of the packages below two functions must call for
-// one to be taken for a copy of the other.
+// alike is how many functions of lower packages two functions must both call to count as copies.
 const alike = 2
 
-// A mirror is a function of a simulator that does by hand what a function of a driver does.
+// A mirror is a pair of a simulator's function and the driver's function whose decisions it copies,
+// with the reason.
 type mirror struct{ sim, driver, why string }
 
-// A function is what one function declares to do: the functions of this module that it calls.
+// A function is a declared function with the functions of this module that it calls.
 type function struct {
 	name  string // package path from the root, and Type.Method
 	calls map[string]bool
 }
 
-// functionsOf returns the functions of a package, each with the functions of other packages of
-// this module that it calls, those that say nothing left out.
+// functionsOf returns the functions of a package, each with the functions of this module's other
+// packages that it calls. It leaves out calls that tells refuses.
 func functionsOf(p *packages.Package, dir string) (found []function) {
 	for _, file := range p.Syntax {
 		for _, d := range file.Decls {
@@ -60,13 +60,14 @@ func functionsOf(p *packages.Package, dir string) (found []function) {
 	return found
 }
 
-// plain are names of functions that any two functions may call: they read a value.
+// plain are names of functions that any two functions may call without being copies, because they
+// only read a value.
 var plain = []string{
 	"String", "Error", "Peer", "Now", "Init", "Name", "Kind", "IsZero", "Is", "MakeEpoch",
 	"State", "Epoch", "MoveEpoch", "Home", "Busy", "Waiting",
 }
 
-// tells reports whether a call of a function says something about its caller.
+// tells reports whether a call of callee counts in the comparison of functions.
 func tells(callee *types.Func, dir string) bool {
 	if callee.Pkg() == nil || slices.Contains(plain, callee.Name()) {
 		return false
@@ -76,7 +77,7 @@ func tells(callee *types.Func, dir string) bool {
 	return ours && path != dir && !driver && !slices.Contains(simulators, path)
 }
 
-// receiverName is the type of a method's receiver.
+// receiverName returns the name of the type of a method's receiver.
 func receiverName(fn *ast.FuncDecl) string {
 	e := fn.Recv.List[0].Type
 	for {
@@ -95,7 +96,8 @@ func receiverName(fn *ast.FuncDecl) string {
 	}
 }
 
-// loadFunctions returns the functions of packages, with those of their tests if asked for.
+// loadFunctions returns the functions of the packages in dirs, including test functions if tests is
+// true.
 func loadFunctions(t *testing.T, dirs []string, tests bool) (all []function) {
 	t.Helper()
 	patterns := make([]string, len(dirs))
@@ -118,9 +120,9 @@ func loadFunctions(t *testing.T, dirs []string, tests bool) (all []function) {
 	return all
 }
 
-// TestSimulatorsMirrorNothing: simulators run the code that ships. A function of a simulator
-// that calls what a function of a driver calls is a copy of its decisions: then both have to
-// run one function without I/O, or the pair is named in mirrors with the reason.
+// TestSimulatorsMirrorNothing checks that simulators run the code that ships. A simulator's
+// function that calls what a driver's function calls copies its decisions. Then both must call one
+// function without I/O, or mirrors must list the pair with a reason.
 func TestSimulatorsMirrorNothing(t *testing.T) {
 	real, simulated := loadFunctions(t, drivers, false), loadFunctions(t, simulators, true)
 	if len(real) == 0 || len(simulated) == 0 {

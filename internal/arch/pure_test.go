@@ -16,9 +16,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// pure lists the packages of the cores, and packages or files that drive them in a simulation
-// too. What they know comes in, and what must be done goes out: that is what makes a
-// simulated run replay.
+// pure lists the packages of the cores, and packages or files that simulations run together with
+// cores. Everything they know comes in as a value, and everything to be done goes out as a value,
+// so that a simulated run can be replayed.
 var pure = []string{
 	"internal/driver/control",
 	"internal/driver/calls",
@@ -38,31 +38,32 @@ var pure = []string{
 	"runtime/placement",
 }
 
-// impureFiles are files of those packages that only a real process uses.
+// impureFiles are files of the pure packages that only a real process uses.
 var impureFiles = []string{"internal/driver/calls/wait.go"}
 
-// impureImports are packages that reach outside, with what lies below them.
+// impureImports are packages that pure code may not import, nor packages below them, because they
+// reach outside the process.
 var impureImports = []string{"os", "net", "log", "syscall", "runtime", "crypto/rand", "expvar", "plugin", "testing"}
 
-// impureTime are the functions of time that read or wait for the clock.
+// impureTime are the functions of package time that read the clock or wait.
 var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
-// pureRand is what the math/rand packages offer without a global source.
+// pureRand are the names of the math/rand packages that do not use the global source.
 var pureRand = []string{"New", "NewSource", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf"}
 
-// orderTakers are the functions that may be given a map's iterator: what they
-// return does not show its order.
+// orderTakers are the functions that may get a map's iterator: their results do not depend on its
+// order.
 var orderTakers = []string{"slices.Sorted", "slices.SortedFunc", "slices.SortedStableFunc", "maps.Collect", "maps.Insert"}
 
 const orderFree = "//arch:order-free"
 
-// A finding is one breach of purity.
+// A finding is one violation of purity.
 type finding struct {
 	pos  token.Pos
 	what string
 }
 
-// A purity collects what one file does that a pure core must not.
+// A purity collects the findings in one file.
 type purity struct {
 	fset     *token.FileSet
 	file     *ast.File
@@ -90,8 +91,8 @@ func (p *purity) report(n ast.Node, format string, args ...any) {
 	p.found = append(p.found, finding{n.Pos(), fmt.Sprintf(format, args...)})
 }
 
-// readComments notes the lines that an order-free comment excuses: its own and
-// the next.
+// readComments records the lines that an order-free comment excuses: the comment's own line and the
+// next one.
 func (p *purity) readComments() {
 	for _, group := range p.file.Comments {
 		for _, c := range group.List {
@@ -160,7 +161,7 @@ func (p *purity) selector(s *ast.SelectorExpr) {
 	}
 }
 
-// packageOf returns the import path when s names something of a package.
+// packageOf returns the import path of the package whose member s names, or "".
 func (p *purity) packageOf(s *ast.SelectorExpr) string {
 	id, ok := s.X.(*ast.Ident)
 	if !ok {
@@ -172,7 +173,7 @@ func (p *purity) packageOf(s *ast.SelectorExpr) string {
 	return p.packages[id.Name]
 }
 
-// call holds iterators over maps to functions that hide the order.
+// call reports a map's iterator that is passed to a function outside orderTakers.
 func (p *purity) call(c *ast.CallExpr) {
 	name := p.function(c)
 	if slices.Contains(orderTakers, name) {
@@ -187,7 +188,7 @@ func (p *purity) call(c *ast.CallExpr) {
 	}
 }
 
-// function names the package-level function that c calls, or returns "".
+// function returns the name of the package-level function that c calls, or "".
 func (p *purity) function(c *ast.CallExpr) string {
 	s, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr)
 	if !ok {
@@ -216,7 +217,7 @@ func (p *purity) ranges(r *ast.RangeStmt) {
 
 func (p *purity) excuse(n ast.Node) bool { return p.excused[p.fset.Position(n.Pos()).Line] }
 
-// packageName guesses a package's name from its path, past a major version.
+// packageName guesses a package's name from its import path, ignoring a major version at its end.
 func packageName(imported string) string {
 	name := path.Base(imported)
 	if majorVersion.MatchString(name) {
@@ -227,13 +228,13 @@ func packageName(imported string) string {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// loadTyped loads packages with their types, from the repository's root.
+// loadTyped loads packages with their types. Patterns are relative to the repository's root.
 func loadTyped(t *testing.T, patterns ...string) []*packages.Package {
 	t.Helper()
 	return loadTypedTests(t, false, patterns...)
 }
 
-// loadTypedTests is loadTyped, with the packages' tests if asked for.
+// loadTypedTests does what loadTyped does, and loads the packages' tests if tests is true.
 func loadTypedTests(t *testing.T, tests bool, patterns ...string) []*packages.Package {
 	t.Helper()
 	const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
@@ -277,9 +278,8 @@ func TestCoresArePure(t *testing.T) {
 	}
 }
 
-// TestFindImpure runs the check over testdata, where each line that breaks a
-// rule says so in a comment there or, with above, on the next line:
-// want "part of the finding".
+// TestFindImpure runs the check over testdata. Each line there that violates a rule has a comment
+// want "part of the finding"; with the word above, the comment is about the next line.
 func TestFindImpure(t *testing.T) {
 	want := regexp.MustCompile(`// want (above )?"([^"]*)"`)
 	for _, pkg := range loadTyped(t, "./internal/arch/testdata/pure", "./internal/arch/testdata/impure") {

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// snippets are the Go blocks of a page.
+// snippets matches the Go blocks of a page.
 var snippets = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// codeLines are the lines of Go text that say something, without indentation, and
-// with a newline before and behind each.
+// codeLines returns the non-empty lines of Go text without indentation, with a newline before and
+// after each.
 func codeLines(text string) string {
 	var b strings.Builder
 	b.WriteByte('\n')
@@ -25,8 +25,8 @@ func codeLines(text string) string {
 	return b.String()
 }
 
-// TestSnippetsAreCompiled: each Go block of a page is an excerpt of a file in
-// examples or of a testable example, so that a compiler and a test have seen it.
+// TestSnippetsAreCompiled checks that each Go block of a page is an excerpt of a file in examples
+// or of a testable example, so that it compiles and is tested.
 func TestSnippetsAreCompiled(t *testing.T) {
 	var sources []string
 	for _, f := range loadTree(t) {

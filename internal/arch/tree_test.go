@@ -18,7 +18,7 @@ const (
 	root   = "../.."
 )
 
-// A sourceFile is one Go file of the repository, of any build tag.
+// A sourceFile is one Go file of the repository, whatever its build tags.
 type sourceFile struct {
 	path      string // from the repository's root, with slashes
 	dir       string // "." at the root
@@ -42,10 +42,10 @@ func (f *sourceFile) imports() []string {
 	return paths
 }
 
-// line returns where n begins, for messages.
+// line returns the line on which n begins.
 func (f *sourceFile) line(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
 
-// tree parses every Go file below the root once; testdata is not part of it.
+// tree parses every Go file of the repository once, except those in testdata folders.
 var tree = sync.OnceValues(func() ([]*sourceFile, error) {
 	var files []*sourceFile
 	var nested []string
@@ -114,7 +114,7 @@ func loadTree(t *testing.T) []*sourceFile {
 	return files
 }
 
-// under reports whether dir is folder or lies below it.
+// under reports whether dir is folder or below it.
 func under(dir, folder string) bool {
 	return dir == folder || strings.HasPrefix(dir, folder+"/")
 }

@@ -13,9 +13,8 @@ import (
 	"testing"
 )
 
-// retired has the words that the project gave up, and the ones that took their
-// place (docs/glossary.md). Words that ordinary English needs, such as page and
-// path, are not here.
+// retired has the words that the project does not use, each with the word to use instead
+// (docs/glossary.md). Words that ordinary English needs, such as page and path, are not here.
 var retired = []struct {
 	word    *regexp.Regexp
 	instead string
@@ -40,15 +39,15 @@ var retired = []struct {
 	{regexp.MustCompile(`(?i)\bto life\b`), "activated"},
 }
 
-// held reports whether the comments and the string literals of a file are held against the
-// retired words. Of tests only the package comment is, and of generated code nothing.
+// held reports whether the comments and string literals of a file are checked for retired words.
+// Generated code is not checked, and of tests only the package comment.
 func (f *sourceFile) held() bool { return !f.generated && !f.test }
 
-// wordsAllowed lists how often a file may still use a retired word. It only
-// shrinks: a file that does better fails until its number is lowered.
+// wordsAllowed is the file that says how many retired words each file may still have. A file with
+// fewer fails the test until its number is lowered, so numbers only shrink.
 const wordsAllowed = "testdata/words_allowed.txt"
 
-// retiredWords counts the retired words of a text.
+// retiredWords counts the retired words of a text, by word.
 func retiredWords(text string) map[string]int {
 	found := map[string]int{}
 	for _, r := range retired {
@@ -59,7 +58,7 @@ func retiredWords(text string) map[string]int {
 	return found
 }
 
-// words returns the comments of a file and its string literals, but for import paths.
+// words returns the file's comments and string literals, except import paths.
 func (f *sourceFile) words() string {
 	var text strings.Builder
 	for _, group := range f.syntax.Comments {
@@ -79,8 +78,7 @@ func (f *sourceFile) words() string {
 	return text.String()
 }
 
-// TestRetiredWords holds pages, comments and string literals against the words that the
-// project gave up.
+// TestRetiredWords checks pages, comments and string literals for retired words.
 func TestRetiredWords(t *testing.T) {
 	allowed := readAllowed(t)
 	texts := map[string]string{}
@@ -118,7 +116,7 @@ func TestRetiredWords(t *testing.T) {
 	}
 }
 
-// readAllowed reads lines of a path and a number.
+// readAllowed reads wordsAllowed: the allowed number of retired words, by path.
 func readAllowed(t *testing.T) map[string]int {
 	t.Helper()
 	b, err := os.ReadFile(wordsAllowed)
@@ -140,7 +138,7 @@ func readAllowed(t *testing.T) map[string]int {
 	return allowed
 }
 
-// TestRetiredWordsAreFound: the test finds what it looks for, and nothing else.
+// TestRetiredWordsAreFound checks that retiredWords counts retired words and no others.
 func TestRetiredWordsAreFound(t *testing.T) {
 	for text, want := range map[string]int{
 		"The gate opens when the last leftover has come.":           2,

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// largeModule makes 200 entities of ten methods, ten in each package.
+// largeModule writes a module with the given number of packages, each with ten entities of ten
+// methods.
 func largeModule(tb testing.TB, path string, packages int) (dir string) {
 	files := make(map[string]string)
 	for p := range packages {
@@ -31,8 +32,8 @@ func method(entity, name string) string {
 	return fmt.Sprintf("\n// %[2]s does something.\nfunc (e *%[1]s) %[2]s(ctx context.Context, a string, b int64, line Line) (total int64, lines []Line, err error) {\n\treturn 0, nil, nil\n}\n", entity, name)
 }
 
-// TestOneMethodRewritesOneFile: a method more costs its package's code and
-// contract, whatever else there is.
+// TestOneMethodRewritesOneFile checks that adding a method changes only its package's generated
+// file and contract, however many packages there are.
 func TestOneMethodRewritesOneFile(t *testing.T) {
 	dir := largeModule(t, "example.com/large", 3)
 	clean(t, options(dir, "./..."))
@@ -44,14 +45,14 @@ func TestOneMethodRewritesOneFile(t *testing.T) {
 	}
 }
 
-// BenchmarkGenerate measures a run over 200 entities of ten methods beside what
-// go list -deps -export takes on the same packages, each pair after the same
-// change: medians of b.N pairs, so run it with -benchtime 5x.
+// BenchmarkGenerate measures a run over 200 entities of ten methods, and go list -deps -export on
+// the same packages after the same change. It reports medians of b.N pairs, so run it with
+// -benchtime 5x.
 //
-//	first  no package was generated, or compiled, before; bare is go list on the same
-//	       packages as they were before that
-//	method one has a method more
-//	same   nothing is new
+//	first  no package was generated or compiled before; bare is go list on the same
+//	       packages before they were generated
+//	method a method was added to one entity
+//	same   nothing was changed
 func BenchmarkGenerate(b *testing.B) {
 	Tune() // as the command does
 	list := func(dir string) time.Duration {
@@ -114,9 +115,9 @@ func BenchmarkGenerate(b *testing.B) {
 	})
 }
 
-// BenchmarkCompile measures what the go command takes to compile 200 generated
-// entities of ten methods that it never saw before: the median of b.N runs, so run it
-// with -benchtime 5x. The packages that they import are compiled already.
+// BenchmarkCompile measures how long the go command takes to compile 200 generated entities of ten
+// methods for the first time. The packages that they import are compiled already. It reports the
+// median of b.N runs, so run it with -benchtime 5x.
 func BenchmarkCompile(b *testing.B) {
 	build := func(i int) time.Duration {
 		dir := largeModule(b, fmt.Sprintf("example.com/compiled%d/t%d", i, time.Now().UnixNano()), 20)

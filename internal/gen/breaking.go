@@ -19,17 +19,17 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A Breach is a difference between the contracts of running programs and those of a
-// folder that would break a program.
+// A Breach is a break between the contract that running programs have and the present contract of a
+// folder.
 type Breach struct {
 	Folder string // of the contract, relative to the one asked about; "." for itself
 	contract.Break
 }
 
-// Breaking compares the contracts that running programs have with those of dir.
-// Against is a contract file, a folder, or a git revision: v1.2.0, main, HEAD~3.
-// With all it compares each contract below against with the one in the same place
-// below dir, or with an empty one if that is gone.
+// Breaking compares the contracts that running programs have with those of dir. against says where
+// the programs' contracts are: a contract file, a folder, or a git revision such as v1.2.0, main or
+// HEAD~3. If all is true, it compares each contract below against with the contract at the same
+// place below dir, or with an empty contract if there is none.
 func Breaking(against, dir string, all bool) ([]Breach, error) {
 	before, err := contractsOf(against, dir, all)
 	if err != nil {
@@ -51,9 +51,10 @@ func Breaking(against, dir string, all bool) ([]Breach, error) {
 	return breaches, nil
 }
 
-// Unadopted returns why contracts of a folder are not those of the source beside them: comparing
-// them would say nothing about the programs that are built from it. With all it is the
-// contracts below the folder. Tags are build tags. A folder without generated code has no source.
+// Unadopted reports contracts in dir that differ from the contract of the source beside them:
+// comparing such a contract would say nothing about the programs built from the source. If all is
+// true, it checks all contracts below dir. tags are build tags, comma-separated. A folder without
+// generated code has no source to compare.
 func Unadopted(ctx context.Context, dir, tags string, all bool) ([]load.Diagnostic, error) {
 	now, err := contractsOf(dir, dir, all)
 	if err != nil {
@@ -81,7 +82,7 @@ func Unadopted(ctx context.Context, dir, tags string, all bool) ([]load.Diagnost
 	return list, nil
 }
 
-// contracts are the contracts of several folders, by their slash-separated paths.
+// contracts are the contracts of several folders, by slash-separated path.
 type contracts map[string]*contract.Contract
 
 func (c contracts) folders() []string {
@@ -137,7 +138,8 @@ func skipFolder(name string) bool {
 	return name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 }
 
-// contractsAt reads the contracts of dir, or below it, as a git revision has them.
+// contractsAt reads the contracts of dir, and if all is true also those below dir, as they are in a
+// git revision.
 func contractsAt(revision, dir string, all bool) (contracts, error) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
@@ -146,7 +148,7 @@ func contractsAt(revision, dir string, all bool) (contracts, error) {
 		out, err := cmd.Output()
 		if err != nil {
 			why, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-			return "", fmt.Errorf("compare contracts: %s is no file here, and git does not know it as a revision: %s: %w", revision, why, err)
+			return "", fmt.Errorf("compare contracts: %s is neither a file here nor a revision known to git: %s: %w", revision, why, err)
 		}
 		return string(out), nil
 	}

@@ -20,8 +20,8 @@ type Thing struct{}
 func (t *Thing) Do(ctx context.Context, n int64) error { return nil }
 `
 
-// TestBreakingOfAModule compares every contract of a module with the ones in the
-// same places: of another folder, and of a git revision.
+// TestBreakingOfAModule compares all contracts of a module with those in the same places of another
+// folder and of a git revision.
 func TestBreakingOfAModule(t *testing.T) {
 	named := func(name string) string { return strings.ReplaceAll(anyThing, "NAME", name) }
 	dir := module(t, "example.com/many", map[string]string{
@@ -69,8 +69,8 @@ func TestBreakingOfAModule(t *testing.T) {
 		t.Errorf("of a alone: got %q, want %q", got, want)
 	}
 	for against, want := range map[string]string{
-		"v9.9.9":   "v9.9.9 is no file here, and git does not know it as a revision",
-		"--output": "--output is no file here",
+		"v9.9.9":   "v9.9.9 is neither a file here nor a revision known to git",
+		"--output": "--output is neither a file here",
 		filepath.Join(before, "a", contract.FileName): "is one contract, and /... means several",
 		t.TempDir(): "no shard.lock below",
 	} {
@@ -93,8 +93,8 @@ func breaches(t *testing.T, against, dir string, all bool) string {
 	return b.String()
 }
 
-// TestWindowsLines: what a check-out on Windows made of the files is up to date,
-// and still a contract.
+// TestWindowsLines checks that generated files and contracts with Windows line ends, as a check-out
+// makes them, are up to date and can be read.
 func TestWindowsLines(t *testing.T) {
 	dir := module(t, "example.com/crlf", map[string]string{"x/x.go": strings.ReplaceAll(anyThing, "NAME", "x")})
 	clean(t, options(dir, "./x"))

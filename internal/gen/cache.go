@@ -19,7 +19,8 @@ import (
 // the same model by the same build of the tool. It holds one line for each folder that
 // was generated on this machine, in the user's cache folder. Losing it costs only time.
 
-// toolIdentity distinguishes builds of this tool.
+// toolIdentity identifies this build of the tool by its path, size and time of change; "" if they
+// cannot be read.
 var toolIdentity = sync.OnceValue(func() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -45,8 +46,8 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// isCurrent reports whether the content was made from that model by this build of the
-// tool.
+// isCurrent reports whether the cache says that content was made from this model by this build of
+// the tool.
 func isCurrent(pkg *model.Package, content []byte) bool {
 	path := cachePath(pkg)
 	if content == nil || path == "" {
@@ -60,8 +61,8 @@ func isCurrent(pkg *model.Package, content []byte) bool {
 	return output == sum(content) && key == modelKey(pkg)
 }
 
-// remember records the content that was made from a model. A failure to do so is
-// ignored: it only costs time.
+// remember records in the cache that content was made from a model. It ignores failures, because
+// they only cost time.
 func remember(pkg *model.Package, content []byte) {
 	path := cachePath(pkg)
 	if path == "" {
@@ -76,7 +77,7 @@ func remember(pkg *model.Package, content []byte) {
 	}
 }
 
-// modelKey is a hash of the tool and of the whole model.
+// modelKey returns a hash of the tool's build and of the whole model.
 func modelKey(pkg *model.Package) string {
 	h := hasher{Hash: sha256.New(), seen: make(map[uintptr]int)}
 	h.text(toolIdentity())
@@ -84,7 +85,7 @@ func modelKey(pkg *model.Package) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// A hasher hashes plain data which may hold cycles of pointers.
+// A hasher hashes plain data, in which pointers may form cycles.
 type hasher struct {
 	hash.Hash
 	seen map[uintptr]int // pointers in the order in which they were met
@@ -121,6 +122,6 @@ func (h *hasher) value(v reflect.Value) {
 	case reflect.Int, reflect.Int64:
 		fmt.Fprintf(h, "%d;", v.Int())
 	default:
-		panic(fmt.Sprintf("hash a model: %s in it", v.Type()))
+		panic(fmt.Sprintf("hash a model: cannot hash a %s", v.Type()))
 	}
 }

@@ -38,7 +38,7 @@ func TestModelKey(t *testing.T) {
 	}
 }
 
-// TestCache: a file that somebody changed is printed again, whatever the cache says.
+// TestCache checks that a changed generated file is printed again, whatever the cache says.
 func TestCache(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())

@@ -38,8 +38,8 @@ type Line struct{ Count int }
 var ErrNone = errors.New("none")
 `
 
-// TestClientPackage follows a client's package from its first generation to its
-// end, whichever packages are asked for.
+// TestClientPackage follows a client's package from its first generation to its removal, whichever
+// packages the runs are asked for.
 func TestClientPackage(t *testing.T) {
 	dir := module(t, "example.com/apart", map[string]string{"owner/owner.go": owner, "api/api.go": api})
 	file := filepath.Join("api", model.OutputName)

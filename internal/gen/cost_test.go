@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// methodShapes are methods as users write them, and how many lines and bytes of
-// generated code one more of them may cost where the directive asks for nothing.
-// Behind it stands what it cost when every method had JSON and a tell.
+// methodShapes are methods as users write them. lines and bytes bound the generated code that one
+// more such method may cost without options in the directive. The comments have the costs with JSON
+// and a tell.
 var methodShapes = []struct {
 	name, signature, body string
 	lines, bytes          int
@@ -26,8 +26,8 @@ var methodShapes = []struct {
 	{"refusing", "(ctx context.Context, at Place) (found Place, err error)", "return at, nil", 46, 1250},                                    // 118, 3588
 }
 
-// TestMethodCost holds the lines and bytes that one more method adds to the generated
-// code, and logs them (go test -v).
+// TestMethodCost bounds the lines and bytes that one more method adds to the generated code, and
+// logs them (go test -v).
 func TestMethodCost(t *testing.T) {
 	const few, many = 2, 12
 	files := make(map[string]string)
@@ -56,7 +56,7 @@ func TestMethodCost(t *testing.T) {
 	t.Logf("%-10s %4d lines %5d bytes a method", "mean", allLines/len(methodShapes), allBytes/len(methodShapes))
 }
 
-// shapedPackage is a package with an entity of n methods of one signature.
+// shapedPackage returns the source of a package with an entity of n methods of one signature.
 func shapedPackage(signature, body string, n int) string {
 	var b strings.Builder
 	b.WriteString(`package p

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/contract"
 )
 
-// Contract reads the contract file of a folder, or the one that path names.
+// Contract reads the contract file at path, or in the folder at path.
 func Contract(path string) (*contract.Contract, error) {
 	path = contractPath(path)
 	content, err := os.ReadFile(path)
@@ -19,7 +19,7 @@ func Contract(path string) (*contract.Contract, error) {
 	return parseContract(path, content)
 }
 
-// parseContract is [contract.Parse] with an error for the first problem.
+// parseContract does what [contract.Parse] does, but returns an error with the first problem.
 func parseContract(path string, content []byte) (*contract.Contract, error) {
 	c, problems := contract.Parse(content)
 	if len(problems) > 0 {
@@ -36,7 +36,7 @@ func contractPath(path string) string {
 	return path
 }
 
-// Edit changes the contract file of a folder.
+// Edit applies change to the contract file of a folder.
 func Edit(dir string, change func(*contract.Contract) error) error {
 	c, err := Contract(dir)
 	if err != nil {
@@ -70,9 +70,9 @@ func Mend(dir, released string) ([]string, error) {
 	return notes, writeAtomic(path, contract.Format(c))
 }
 
-// Proto prints the contract of a folder as a .proto file. Pkg is the protobuf package; "" stands
-// for the folder's name, which keeps several contracts apart, or for "shard" if that is not a valid
-// name.
+// Proto prints the contract of a folder as a .proto file. pkg is the protobuf package. If it is "",
+// the package is named after the folder, so that several contracts do not collide, or "shard" if
+// the folder's name is not valid.
 func Proto(dir, pkg string) (string, error) {
 	c, err := Contract(dir)
 	if err != nil {

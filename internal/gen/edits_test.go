@@ -14,12 +14,13 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Each of these holds a base package, edits of it, and what comes of them.
+// editsPaths matches the archives of TestEdits: a base package, edits of it, and the expected
+// transcripts.
 const editsPaths = "testdata/edits*.txtar"
 
-// TestEdits makes each edit in a package of its own whose contract is the base's,
-// and follows the advice of the diagnostics to the letter, until the generator is
-// content. The transcript shows what it said and what is broken in the end.
+// TestEdits makes each edit in a copy of the base package that has the base's contract. It runs the
+// commands that diagnostics advise until there are no diagnostics. The transcript has the
+// diagnostics, and what the final contract breaks.
 func TestEdits(t *testing.T) {
 	paths, err := filepath.Glob(editsPaths)
 	if err != nil || len(paths) == 0 {
@@ -97,7 +98,7 @@ func editAll(t *testing.T, editsPath string) {
 	}
 }
 
-// edited makes an edit: pairs of what stands in the base and what replaces it.
+// edited applies an edit to the base: pairs of a text in the base and its replacement.
 func edited(t *testing.T, base, edit string) string {
 	t.Helper()
 	for pair := range strings.SplitSeq(strings.TrimSuffix(edit, "==\n"), "==\n") {
@@ -113,11 +114,12 @@ func edited(t *testing.T, base, edit string) string {
 	return base
 }
 
-// advice is a command that a diagnostic names.
+// advice matches a contract command that a diagnostic advises.
 var advice = regexp.MustCompile(`run go tool shardgen contract -dir (\S+) (?:(mv|retype) (\S+) ([^\s;,)]+)|(rm|reset) ([^\s;,)]+))`)
 
-// follow runs the generator and does what its diagnostics advise first. It returns
-// how many it followed.
+// follow runs the generator. For each diagnostic it runs the contract command that the remedy
+// advises, or takes the edit back if there is none. It returns the number of diagnostics that it
+// followed.
 func follow(t *testing.T, dir string, said map[string]*strings.Builder) (followed int) {
 	t.Helper()
 	for _, d := range run(t, options(dir, "./...")).Diagnostics {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// An Explanation is the meaning of a diagnostic's code.
+// An Explanation says what a diagnostic's code means.
 type Explanation struct {
 	Code  string // SG102
 	Title string
@@ -17,7 +17,8 @@ type Explanation struct {
 //go:embed explain.txt
 var explanations string
 
-// readExplanations reads explain.txt: a line with code and title, then the text.
+// readExplanations parses explain.txt. Each explanation is a line with the code and a title,
+// followed by its text.
 var readExplanations = sync.OnceValue(func() []Explanation {
 	var list []Explanation
 	for line := range strings.Lines(explanations) {
@@ -34,7 +35,7 @@ var readExplanations = sync.OnceValue(func() []Explanation {
 	return list
 })
 
-// Codes returns the codes of all diagnostics, in their order.
+// Codes returns the codes of all diagnostics, in the order of explain.txt.
 func Codes() []string {
 	var codes []string
 	for _, e := range readExplanations() {
@@ -43,7 +44,8 @@ func Codes() []string {
 	return codes
 }
 
-// Explain explains a code, written in upper or lower case.
+// Explain returns the explanation of a code, written in upper or lower case. It returns false for
+// an unknown code.
 func Explain(code string) (Explanation, bool) {
 	list := readExplanations()
 	i := slices.IndexFunc(list, func(e Explanation) bool { return strings.EqualFold(e.Code, code) })

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestEveryCodeIsExplained reads the codes from the source that declares them.
+// TestEveryCodeIsExplained checks that explain.txt explains each code that the source declares.
 func TestEveryCodeIsExplained(t *testing.T) {
 	var declared []string
 	for _, path := range []string{"load/diagnostic.go", "contract/contract.go"} {

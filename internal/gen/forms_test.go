@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestFieldsBeforeText: a struct of another module travels by its fields if it has only exported ones and no
-// bytes of its own, because its text may lose what they have. The user's own text stays.
+// TestFieldsBeforeText checks that another module's struct with only exported fields and no binary
+// form is encoded by its fields, because its text may lose what they hold. A struct of the user's
+// module is encoded as its text.
 func TestFieldsBeforeText(t *testing.T) {
 	const texts = `
 func (d Date) MarshalText() ([]byte, error) { return nil, nil }
@@ -83,8 +84,8 @@ func (t *Task) Move(_ context.Context, to *civil.Date) error { return nil }
 	}
 }
 
-// TestKeysThatTravelAlike: keys of a map that would be one key on the wire are noticed inside structs and
-// arrays too, and the value of a NaN is written.
+// TestKeysThatTravelAlike checks that encoding refuses a map with different keys of equal
+// encodings, also in structs and arrays, and that it writes the value of a NaN key.
 func TestKeysThatTravelAlike(t *testing.T) {
 	dir := module(t, "example.com/keys", map[string]string{"x/x.go": `package x
 

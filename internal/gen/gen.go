@@ -20,19 +20,19 @@ import (
 	"github.com/shardgen/shardgen/templates"
 )
 
-// Options choose the packages and the kind of a run.
+// Options choose the packages of a run and what the run does.
 type Options struct {
 	load.Options
-	// Check writes nothing; the files that would be written are listed in
-	// Outcome.Stale.
+	// Check makes the run write nothing. Outcome.Stale lists the files that it would write.
 	Check bool
-	// Absolute has all paths be absolute. It is for runs by go generate, which begin in the folder of each
-	// package: paths relative to it mean nothing in the folder where go generate was called.
+	// Absolute makes all paths of the outcome absolute. go generate runs the tool in the folder of
+	// each package, so relative paths would mean nothing to the person who called go generate
+	// elsewhere.
 	Absolute bool
 }
 
-// An Outcome describes a run. Paths are relative to Options.Dir where they lie below
-// it, unless Options.Absolute is set.
+// An Outcome describes a run. Paths below Options.Dir are relative to it, unless Options.Absolute
+// is set.
 type Outcome struct {
 	// Diagnostics are the mistakes in the source. If there are any, nothing was
 	// written.
@@ -51,8 +51,9 @@ type change struct {
 	content []byte // nil: remove it
 }
 
-// Run generates the code of the packages. An error means that they could not be read or have no
-// entity, or a file could not be printed or written; mistakes in the source are in the outcome.
+// Run generates the code of the packages. It returns an error if the packages cannot be read or
+// have no entity, or if a file cannot be printed or written. Mistakes in the source are in
+// [Outcome].Diagnostics.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if o.Dir == "" {
 		dir, err := os.Getwd()
@@ -95,7 +96,8 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
-// errNothing reports that no entity was found. It names one left out by build constraints, if any.
+// errNothing returns the error that no entity was found. If build constraints leave one out, the
+// error names it.
 func errNothing(o Options, dir string, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {
@@ -113,7 +115,8 @@ func patterns(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// relative is a path from a folder, if it lies below it. The empty folder leaves the path as it is.
+// relative returns path relative to dir if path is below dir, otherwise path. An empty dir leaves
+// path as it is.
 func relative(dir, path string) string {
 	if dir == "" {
 		return path
@@ -124,8 +127,8 @@ func relative(dir, path string) string {
 	return path
 }
 
-// plan finds the files that are to change. It adds diagnostics to the outcome, and counts
-// the packages that need no change.
+// plan finds the files that must change. It adds diagnostics to the outcome, and counts the
+// packages that need no change.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	holes := make(map[string]bool) // folders of packages with mistakes, whose models may have holes
 	for _, d := range loaded.Diagnostics {
@@ -178,8 +181,8 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	return append(changes, bare...), err
 }
 
-// planBare removes the output from packages that have no entity any more. It does
-// nothing for packages in which a mistake may hide an entity.
+// planBare plans to remove generated files from folders without an entity. It leaves a folder in
+// holes alone, because a mistake there may hide an entity.
 func planBare(dirs []string, holes map[string]bool, out *Outcome) ([]change, error) {
 	var changes []change
 	for _, dir := range dirs {
@@ -205,9 +208,8 @@ type printing struct {
 	err     error
 }
 
-// printAll prints the files of all packages, as many at once as there are processors:
-// formatting is most of a run's time. Old are the existing files; those that would not
-// change are not printed.
+// printAll prints the generated files of all packages, GOMAXPROCS at a time: formatting takes most
+// of a run. old has the existing files; a file that would not change is not printed.
 func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*model.Package]*printing {
 	printed := make(map[*model.Package]*printing, len(packages))
 	for _, pkg := range packages {
@@ -232,8 +234,8 @@ func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*mod
 	return printed
 }
 
-// existing reads the file at the path of the output. A file that was not generated is
-// reported as a mistake.
+// existing reads the existing output at path, or returns nil. It reports a file there that was not
+// generated as a mistake.
 func existing(path string, out *Outcome) ([]byte, error) {
 	old, err := os.ReadFile(path)
 	old = contract.UnixLines(old)
@@ -253,8 +255,7 @@ func existing(path string, out *Outcome) ([]byte, error) {
 	return old, nil
 }
 
-// apply writes the file, or removes it. A reader sees the old content or the new one,
-// never a part of either.
+// apply writes or removes the file. A reader sees the whole old content or the whole new content.
 func (c change) apply() error {
 	if c.content == nil {
 		if err := os.Remove(c.path); err != nil {

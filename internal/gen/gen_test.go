@@ -15,11 +15,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// oldContract is, in a case, the contract file as it was before.
+// oldContract is the name, in a test case, of the contract file that exists before the run.
 const oldContract = "old.lock"
 
-// TestGood generates every good case in one run, compares the output of those
-// that show it, and lets the compiler and vet judge all of it in one build.
+// TestGood generates all good cases in one run, compares the output of those cases that have it,
+// and builds and vets all of them at once.
 func TestGood(t *testing.T) {
 	cases := readCases(t, "good")
 	files := make(map[string]string)
@@ -80,14 +80,14 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// isOutput reports whether a file of a case is what comes of it.
+// isOutput reports whether a file of a test case is expected output.
 func isOutput(name string) bool {
 	base := path.Base(name)
 	return base == model.OutputName || base == contract.FileName
 }
 
-// TestBad compares the exact diagnostics of every bad case, all found in one run
-// that writes nothing.
+// TestBad compares the exact diagnostics of all bad cases, which one run finds. The run must write
+// nothing.
 func TestBad(t *testing.T) {
 	cases := readCases(t, "bad")
 	files := make(map[string]string)
@@ -128,7 +128,7 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// found lists the files below dir whose names hold part.
+// found returns the files below dir whose names contain part.
 func found(t *testing.T, dir, part string) []string {
 	t.Helper()
 	var names []string
@@ -216,8 +216,8 @@ func TestCannotLoad(t *testing.T) {
 	}
 }
 
-// TestOtherPackagesWait: a package that calls what another package is still to
-// get does not keep either from being generated, alone or together.
+// TestOtherPackagesWait checks that a package whose code calls another package's missing generated
+// code can be generated, alone or together with the other package.
 func TestOtherPackagesWait(t *testing.T) {
 	caller := `package caller
 

@@ -16,8 +16,8 @@ import (
 //go:embed init.txt
 var firstEntity string
 
-// Init writes a first entity into a folder below working, which must be part of a
-// module. It returns the file's path. A folder with Go files is refused.
+// Init writes a file with a first entity into a folder below working, which must be in a module,
+// and returns the file's path. It refuses a folder that has Go files.
 func Init(working, dir string) (string, error) {
 	fail := func(err error) (string, error) { return "", fmt.Errorf("init %s: %w", dir, err) }
 	if !inModule(working) {
@@ -41,7 +41,7 @@ func Init(working, dir string) (string, error) {
 	return relative(working, file), nil
 }
 
-// inModule reports whether a folder or one above it has a go.mod.
+// inModule reports whether a folder or a folder above it has a go.mod.
 func inModule(dir string) bool {
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); !errors.Is(err, fs.ErrNotExist) {

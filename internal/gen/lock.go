@@ -16,9 +16,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// adopt numbers everything on the wire according to the contract file in the package's folder, and
-// returns the new content of that file. Problems go to the outcome's diagnostics, and then nothing
-// may be written. Pkg is nil if the folder has no entity.
+// adopt gives the model the numbers of the contract file in the package's folder, and returns the
+// new content of that file. pkg is nil if the folder has no entity. Problems become diagnostics of
+// the outcome; then nothing may be written.
 func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	path := filepath.Join(dir, contract.FileName)
 	content, err := os.ReadFile(path)
@@ -65,8 +65,9 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 // contractCommand is the beginning of the commands in remedies.
 const contractCommand = "run shardgen contract "
 
-// addProblems reports the problems of a contract, with commands for the folder of the run, or for
-// anywhere in the module if paths are absolute.
+// addProblems adds the problems of the contract at path to the diagnostics. Remedies name the
+// folder relative to the run's or, if paths are absolute, so that the command works anywhere in the
+// module.
 func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	command := "run go tool shardgen contract "
 	if dir := relative(o.dir, filepath.Dir(path)); dir != "." {
@@ -83,7 +84,8 @@ func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	}
 }
 
-// orderByNumber puts fields in the order in which protobuf writes them.
+// orderByNumber sorts the fields of structs and states by number, the order in which protobuf
+// writes them.
 func orderByNumber(pkg *model.Package) {
 	byNumber := func(a, b model.Field) int { return cmp.Compare(a.Number, b.Number) }
 	for _, p := range slices.Concat([]*model.Package{pkg}, pkg.Clients) {

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden parts of testdata")
 
-// A testCase is one txtar archive: a user's package, and what comes of it.
+// A testCase is one txtar archive: a user's package, and the expected results.
 type testCase struct {
 	name    string
 	path    string
@@ -42,7 +42,7 @@ func readCases(t *testing.T, kind string) []*testCase {
 	return cases
 }
 
-// file returns the content of a file of the archive.
+// file returns the content of a file of the archive; ok is false if there is none.
 func (c *testCase) file(name string) (content []byte, ok bool) {
 	for _, f := range c.archive.Files {
 		if f.Name == name {
@@ -52,7 +52,8 @@ func (c *testCase) file(name string) (content []byte, ok bool) {
 	return nil, false
 }
 
-// golden compares got with a file of the archive, or puts it there.
+// golden compares got with a file of the archive. With -update it stores got in the archive
+// instead.
 func (c *testCase) golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	want, _ := c.file(name)
@@ -70,7 +71,7 @@ func (c *testCase) golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// difference names the first line in which got and want differ.
+// difference returns the first line in which got and want differ.
 func difference(got, want []byte) string {
 	g, w := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(g), len(w)) {
@@ -87,7 +88,7 @@ func difference(got, want []byte) string {
 	return ""
 }
 
-// module makes a user's module out of the files, by path.
+// module writes a user's module with the given files, by path, and returns its folder.
 func module(t testing.TB, path string, files map[string]string) (dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -130,7 +131,7 @@ func read(t *testing.T, dir, name string) string {
 	return string(content)
 }
 
-// environment lets the go command find all it needs in the module cache.
+// environment returns an environment in which the go command uses only the module cache.
 func environment() []string {
 	return append(os.Environ(), "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOPROXY=off", "GOWORK=off")
 }
@@ -148,7 +149,7 @@ func run(t testing.TB, o Options) *Outcome {
 	return out
 }
 
-// clean runs the generator on a package without mistakes.
+// clean runs the generator, and fails the test if there is an error or a diagnostic.
 func clean(t testing.TB, o Options) *Outcome {
 	t.Helper()
 	out := run(t, o)

@@ -28,8 +28,8 @@ type Thing struct {
 func (t *Thing) Do(ctx context.Context, line Line) error { return nil }
 `
 
-// TestStaleCodeDoesNotCompile: what is changed without generating again does not
-// build, where the code would be wrong.
+// TestStaleCodeDoesNotCompile checks that code does not build after a change of the source that
+// would make the generated file wrong.
 func TestStaleCodeDoesNotCompile(t *testing.T) {
 	source := strings.ReplaceAll(staled, "%[1]s", "`")
 	dir := module(t, "example.com/thing", map[string]string{"thing.go": source})
@@ -54,7 +54,7 @@ func TestStaleCodeDoesNotCompile(t *testing.T) {
 	}
 }
 
-// TestOldOutputCompiles: what older tools wrote compiles with this runtime.
+// TestOldOutputCompiles checks that output of earlier generators compiles with this runtime.
 func TestOldOutputCompiles(t *testing.T) {
 	files := make(map[string]string)
 	for _, c := range readCases(t, "frozen") {
@@ -69,8 +69,8 @@ func TestOldOutputCompiles(t *testing.T) {
 	}
 }
 
-// TestAnotherABIDoesNotCompile: the compiler refuses what was generated for another
-// ABI, and its message names the line that says what to do.
+// TestAnotherABIDoesNotCompile checks that the compiler refuses output for another ABI, and that
+// its message names the line that says what to do.
 func TestAnotherABIDoesNotCompile(t *testing.T) {
 	dir := module(t, "example.com/abi", map[string]string{"thing.go": strings.ReplaceAll(staled, "%[1]s", "`")})
 	clean(t, options(dir))
@@ -88,8 +88,8 @@ func TestAnotherABIDoesNotCompile(t *testing.T) {
 	}
 }
 
-// TestHeader: the first lines of a file name the tool's version, and its package or,
-// in one of clients alone, that of the entities.
+// TestHeader checks that the first lines of a generated file have the generator's version and the
+// package of the entities.
 func TestHeader(t *testing.T) {
 	p := &model.Package{Path: "example.com/shop", Tool: "v1.2.3"}
 	c := &model.Package{Path: "example.com/shop/api", Owner: "example.com/shop", Tool: "v1.2.3"}

@@ -5,16 +5,16 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent lets the heap grow to five times the memory in use, up to memoryLimit. A
-// run is short and most of its allocations live until its end; with Go's default the
-// collector takes a third of the time of a large first run.
+// gcPercent lets the heap grow to five times the memory in use, up to memoryLimit. With Go's
+// default the collector takes a third of a large first run, because a run is short and most of its
+// allocations live until its end.
 const (
 	gcPercent   = 400
 	memoryLimit = 1 << 30
 )
 
-// Tune sets the garbage collector for a process that generates and ends. It does not
-// override GOGC and GOMEMLIMIT of the environment.
+// Tune sets the garbage collector for a process that generates code and exits. GOGC and GOMEMLIMIT
+// in the environment take precedence.
 func Tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTune: what the user says about the collector stands.
+// TestTune checks that GOGC and GOMEMLIMIT take precedence over Tune.
 func TestTune(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	t.Cleanup(func() {

@@ -9,7 +9,7 @@ import (
 // devel is the version of a generator that was not built from a released module.
 const devel = "(devel)"
 
-// Version is the version of this generator, as generated files name it.
+// Version returns the version of this generator, which generated files name.
 var Version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

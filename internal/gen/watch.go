@@ -14,9 +14,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/contract"
 )
 
-// Watch runs o, and again after each change of a Go file, of go.mod or of a contract in
-// the module, until ctx ends. It looks for changes every interval, and runs when an
-// interval has passed without a further change. After each run it calls report.
+// Watch runs o, and runs it again when a Go file, go.mod or a contract in the module has changed,
+// until ctx ends. It looks for changes every interval and runs once an interval has passed without
+// a further change. It calls report after each run.
 func Watch(ctx context.Context, o Options, interval time.Duration, report func(out *Outcome, err error, took time.Duration)) error {
 	if o.Dir == "" {
 		dir, err := os.Getwd()
@@ -53,7 +53,7 @@ func Watch(ctx context.Context, o Options, interval time.Duration, report func(o
 	}
 }
 
-// moduleRoot is the folder of the go.mod that applies in dir, or dir.
+// moduleRoot returns the folder of the go.mod that applies in dir, or dir if there is none.
 func moduleRoot(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
@@ -65,16 +65,16 @@ func moduleRoot(dir string) string {
 	}
 }
 
-// A stamp distinguishes versions of a file.
+// A stamp changes when its file changes.
 type stamp struct {
 	size int64
 	time int64
 }
 
-// stamps are the stamps of the files of a module on which a run depends.
+// stamps holds the stamps of the module's files on which a run depends, by path.
 type stamps map[string]stamp
 
-// own updates the stamps of files that a run wrote.
+// own updates the stamps of files that a run wrote, so that they do not cause another run.
 func (s stamps) own(dir string, written []string) {
 	for _, name := range written {
 		path := name
@@ -92,7 +92,7 @@ func (s stamps) add(path string, info fs.FileInfo) {
 	s[path] = stamp{info.Size(), info.ModTime().UnixNano()}
 }
 
-// notWatched are folders that the go command does not look into.
+// notWatched are folders that the go command ignores.
 var notWatched = []string{"vendor", "testdata", "node_modules"}
 
 func snapshot(root string) stamps {

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// TestWatch: a change is followed by one run, what a run writes by none, and the end
-// of the context by the return.
+// TestWatch checks that Watch runs once after a change, does not run after its own writes, and
+// returns when its context ends.
 func TestWatch(t *testing.T) {
 	dir := module(t, "example.com/watched", map[string]string{"p.go": shapedPackage("(ctx context.Context) error", "return nil", 1)})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -46,8 +46,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestRenamedFileChangesNothing: entities and methods that stand in several files come
-// out the same whatever the files are called.
+// TestRenamedFileChangesNothing checks that the output of entities and methods in several files
+// does not depend on the files' names.
 func TestRenamedFileChangesNothing(t *testing.T) {
 	entity := func(name, methods string) string {
 		return "package p\n\nimport \"context\"\n\n//shard:entity\ntype " + name + " struct{}\n\n" + methods

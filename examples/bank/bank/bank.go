@@ -1,4 +1,4 @@
-// Package bank has an entity that must not lose anything, nor do anything twice.
+// Package bank has an entity whose changes must not be lost, and not be made twice.
 package bank
 
 import (
@@ -8,10 +8,10 @@ import (
 
 //go:generate go tool shardgen
 
-// ErrNotCovered is the answer to a withdrawal of more than there is.
+// ErrNotCovered is the error of a withdrawal of more than the balance.
 //
 //shard:error
-var ErrNotCovered = errors.New("the account does not have so much")
+var ErrNotCovered = errors.New("the account's balance is lower")
 
 // An Account has money. Its state is in the store before a call is answered.
 //
@@ -22,14 +22,14 @@ type Account struct {
 	Entries int64  `shard:"state"` // deposits and withdrawals so far
 }
 
-// Deposit adds amount and returns the balance.
+// Deposit adds amount to the balance and returns the balance.
 func (a *Account) Deposit(_ context.Context, amount int64) (balance int64, err error) {
 	a.Balance += amount
 	a.Entries++
 	return a.Balance, nil
 }
 
-// Withdraw takes amount and returns the balance.
+// Withdraw takes amount from the balance and returns the balance.
 func (a *Account) Withdraw(_ context.Context, amount int64) (balance int64, err error) {
 	if amount > a.Balance {
 		return 0, ErrNotCovered
@@ -39,7 +39,7 @@ func (a *Account) Withdraw(_ context.Context, amount int64) (balance int64, err 
 	return a.Balance, nil
 }
 
-// Statement returns the balance, and how many entries led to it.
+// Statement returns the balance, and the number of deposits and withdrawals.
 //
 //shard:read
 func (a *Account) Statement(context.Context) (balance, entries int64, err error) {

@@ -17,13 +17,13 @@ const _ = codegen.ABI6
 // AccountAPI has the methods of an [Account]. The entity and its references
 // implement it.
 type AccountAPI interface {
-	// Deposit adds amount and returns the balance.
+	// Deposit adds amount to the balance and returns the balance.
 	Deposit(_ context.Context, amount int64) (balance int64, err error)
 
-	// Withdraw takes amount and returns the balance.
+	// Withdraw takes amount from the balance and returns the balance.
 	Withdraw(_ context.Context, amount int64) (balance int64, err error)
 
-	// Statement returns the balance, and how many entries led to it.
+	// Statement returns the balance, and the number of deposits and withdrawals.
 	Statement(context.Context) (balance, entries int64, err error)
 }
 
@@ -62,7 +62,7 @@ type AccountRef struct {
 	ref *codegen.Ref
 }
 
-// Deposit adds amount and returns the balance.
+// Deposit adds amount to the balance and returns the balance.
 func (r AccountRef) Deposit(ctx context.Context, amount int64) (balance int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Deposit")
 	if e, ok := turn.Entity.(*Account); ok {
@@ -72,7 +72,7 @@ func (r AccountRef) Deposit(ctx context.Context, amount int64) (balance int64, e
 	return decodeAccountDepositReply(r.ref.Ask(ctx, "Deposit", codegen.AppendInt(codegen.NewArgs(), 1, amount), err))
 }
 
-// Withdraw takes amount and returns the balance.
+// Withdraw takes amount from the balance and returns the balance.
 func (r AccountRef) Withdraw(ctx context.Context, amount int64) (balance int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Withdraw")
 	if e, ok := turn.Entity.(*Account); ok {
@@ -82,7 +82,7 @@ func (r AccountRef) Withdraw(ctx context.Context, amount int64) (balance int64, 
 	return decodeAccountWithdrawReply(r.ref.Ask(ctx, "Withdraw", codegen.AppendInt(codegen.NewArgs(), 1, amount), err))
 }
 
-// Statement returns the balance, and how many entries led to it.
+// Statement returns the balance, and the number of deposits and withdrawals.
 func (r AccountRef) Statement(ctx context.Context) (balance, entries int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Statement")
 	if e, ok := turn.Entity.(*Account); ok {

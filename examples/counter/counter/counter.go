@@ -1,4 +1,4 @@
-// Package counter is the smallest durable entity there is: a number with a name.
+// Package counter has the smallest durable entity: a number with a name.
 package counter
 
 import "context"

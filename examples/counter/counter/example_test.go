@@ -12,9 +12,9 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// A node that hosts counters, and a connection from outside that calls one.
-// Usually they are two processes and the server is a third:
-// natstransport.New(url) is the transport to it, and natsstore.Open(ctx, url, …) the store.
+// A node hosts counters, and a connection from outside the cluster calls one. Usually these are two
+// processes, and the server is a third: then natstransport.New(url) is the transport, and
+// natsstore.Open(ctx, url, …) the store.
 func Example() {
 	server, err := embedded.Start(embedded.Options{NoListen: true})
 	if err != nil {

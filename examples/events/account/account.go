@@ -1,4 +1,4 @@
-// Package account has a durable entity whose events others follow.
+// Package account has a durable entity whose events other programs follow.
 package account
 
 import (
@@ -16,7 +16,7 @@ type Entry struct {
 	Note   string
 }
 
-// An Account has money, and records its entries.
+// An Account has a balance, the sum of its recorded entries.
 //
 //shard:entity durable keep=90d,followed
 type Account struct {
@@ -25,15 +25,15 @@ type Account struct {
 	Journal shard.Journal[Entry]
 }
 
-// ErrNotCovered says that an account has less than is to be taken.
+// ErrNotCovered is the error of an Enter that would make the balance negative.
 //
 //shard:error
 var ErrNotCovered = errors.New("not covered")
 
-// Apply changes the account as an entry says.
+// Apply adds an entry to the balance.
 func (a *Account) Apply(e Entry) { a.Balance += e.Amount }
 
-// Enter adds amount, unless the account has less than is to be taken.
+// Enter adds amount, unless that would make the balance negative.
 func (a *Account) Enter(_ context.Context, amount int64, note string) (int64, error) {
 	if a.Balance+amount < 0 {
 		return a.Balance, ErrNotCovered
@@ -42,8 +42,8 @@ func (a *Account) Enter(_ context.Context, amount int64, note string) (int64, er
 	return a.Balance, nil
 }
 
-// Follow reads events from a position on until f fails or ctx ends. It returns where to go
-// on.
+// Follow passes events after position from to f, until f fails or ctx ends. It returns the position
+// to continue from.
 func Follow(ctx context.Context, accounts *AccountClient, from shard.Position, f func(shard.Event[Entry]) error) (shard.Position, error) {
 	for e, err := range accounts.Events(ctx, from) {
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestProjection: a projection goes on behind the last event that it stored, also if the homes of the
-// entities end.
+// TestProjection checks that a projection continues after the last event that it stored, even if
+// the homes of the entities end.
 func TestProjection(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		accounts := account.NewAccountClient(c.Client())
@@ -45,7 +45,7 @@ func TestProjection(t *testing.T) {
 	}, shardtest.Host(host))
 }
 
-// host hosts the accounts on a node.
+// host makes a node host accounts.
 func host(n *shard.Node) error {
 	return account.HostAccount(n, func() *account.Account { return &account.Account{} })
 }

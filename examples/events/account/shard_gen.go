@@ -19,7 +19,7 @@ const _ = codegen.ABI6
 // AccountAPI has the methods of an [Account]. The entity and its references
 // implement it.
 type AccountAPI interface {
-	// Enter adds amount, unless the account has less than is to be taken.
+	// Enter adds amount, unless that would make the balance negative.
 	Enter(_ context.Context, amount int64, note string) (int64, error)
 }
 
@@ -58,7 +58,7 @@ type AccountRef struct {
 	ref *codegen.Ref
 }
 
-// Enter adds amount, unless the account has less than is to be taken.
+// Enter adds amount, unless that would make the balance negative.
 func (r AccountRef) Enter(ctx context.Context, amount int64, note string) (result int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Enter")
 	if e, ok := turn.Entity.(*Account); ok {

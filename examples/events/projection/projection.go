@@ -11,8 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// schema works on PostgreSQL and SQLite, as the other statements do. The table follower has
-// one row: the position behind the last entry that the table balance contains.
+// schema creates the tables on PostgreSQL and on SQLite. The table follower has one row: the
+// position after the last entry that the table balance contains.
 const schema = `
 CREATE TABLE IF NOT EXISTS balance (
 	account TEXT PRIMARY KEY,
@@ -24,15 +24,15 @@ CREATE TABLE IF NOT EXISTS follower (
 	position TEXT NOT NULL
 );`
 
-// Create creates the tables where they are missing.
+// Create creates the tables that do not exist.
 func Create(ctx context.Context, db *sql.DB) error {
 	_, err := db.ExecContext(ctx, schema)
 	return err
 }
 
-// Run applies entries to the table until ctx ends or an error occurs. It begins behind the
-// last entry that the table contains, so each entry is applied exactly once, however often
-// the process is killed. One process at a time may run it.
+// Run applies entries to the table until ctx ends or an error occurs. It begins after the last
+// entry that the table contains, so each entry is applied exactly once, however often the process
+// is killed. Only one process at a time may run it.
 func Run(ctx context.Context, db *sql.DB, accounts *account.AccountClient) error {
 	from, err := stored(ctx, db)
 	if err != nil {
@@ -44,7 +44,7 @@ func Run(ctx context.Context, db *sql.DB, accounts *account.AccountClient) error
 	return err
 }
 
-// stored returns the position in the database, which is empty before the first entry.
+// stored returns the position in the database; it is empty before the first entry.
 func stored(ctx context.Context, db *sql.DB) (at shard.Position, err error) {
 	err = db.QueryRowContext(ctx, `SELECT position FROM follower WHERE name = 'balance'`).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -53,7 +53,7 @@ func stored(ctx context.Context, db *sql.DB) (at shard.Position, err error) {
 	return at, err
 }
 
-// apply changes the table and the position in one transaction.
+// apply changes the balance and the position in one transaction.
 func apply(ctx context.Context, db *sql.DB, e shard.Event[account.Entry]) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

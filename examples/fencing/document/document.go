@@ -1,5 +1,5 @@
-// Package document has an entity that keeps its text in a SQL database of its own, where
-// other programs read it too. The database refuses the writes of a former home.
+// Package document has an entity that keeps its text in a SQL database, where other programs can
+// read it. The database refuses writes by a former home of the entity.
 package document
 
 import (
@@ -12,8 +12,8 @@ import (
 
 //go:generate go tool shardgen
 
-// A Document has one text, which is in the database. The type is durable, so its epochs grow
-// over moves, crashes and full restarts.
+// A Document has one text, which is in the database. The type is durable, so that its epochs grow
+// across moves, crashes and full restarts.
 //
 //shard:entity durable
 type Document struct {
@@ -28,12 +28,12 @@ type Database interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// ErrFormerHome says that a newer home of the document has written to the database.
+// ErrFormerHome means that a newer home of the document has written to the database.
 //
 //shard:error
 var ErrFormerHome = errors.New("this home of the document has been replaced")
 
-// Schema creates the table. It works on PostgreSQL and SQLite.
+// Schema creates the table, on PostgreSQL and on SQLite.
 const Schema = `
 CREATE TABLE IF NOT EXISTS document (
 	id    TEXT PRIMARY KEY,
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS document (
 	epoch BIGINT NOT NULL
 )`
 
-// put writes a row unless a home with a higher epoch has written it.
+// put writes a row, unless a home with a higher epoch has written it.
 const put = `
 INSERT INTO document (id, text, epoch) VALUES ($1, $2, $3)
 ON CONFLICT (id) DO UPDATE SET text = excluded.text, epoch = excluded.epoch

@@ -1,4 +1,4 @@
-// Command client calls a counter that some worker hosts.
+// Command client calls a counter that a worker hosts.
 package main
 
 import (

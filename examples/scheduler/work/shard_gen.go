@@ -20,7 +20,7 @@ type SchedulerAPI interface {
 	// HandOut gives the next job to the worker whose turn it is.
 	HandOut(ctx context.Context) error
 
-	// Status returns how many jobs were handed out, and where the scheduler lives.
+	// Status returns how many jobs were handed out, and the scheduler's node.
 	Status(context.Context) (jobs int64, node string, err error)
 }
 
@@ -73,7 +73,7 @@ func (r SchedulerRef) HandOut(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "HandOut", nil, err)
 }
 
-// Status returns how many jobs were handed out, and where the scheduler lives.
+// Status returns how many jobs were handed out, and the scheduler's node.
 func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Status")
 	if e, ok := turn.Entity.(*Scheduler); ok {
@@ -198,7 +198,7 @@ type WorkerAPI interface {
 	// Do does one job.
 	Do(_ context.Context, job int64) error
 
-	// Done returns the jobs that it has done, in order.
+	// Done returns the jobs that the worker has done, in order.
 	Done(context.Context) ([]int64, error)
 }
 
@@ -252,7 +252,7 @@ func (r WorkerRef) Do(ctx context.Context, job int64) (err error) {
 	return r.ref.Run(ctx, "Do", codegen.AppendInt(codegen.NewArgs(), 1, job), err)
 }
 
-// Done returns the jobs that it has done, in order.
+// Done returns the jobs that the worker has done, in order.
 func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Done")
 	if e, ok := turn.Entity.(*Worker); ok {

@@ -1,4 +1,5 @@
-// Package work has the two sides of the example: one scheduler in the cluster, and many workers.
+// Package work has the two entities of the example: a scheduler, one in the cluster, and its
+// workers.
 package work
 
 import (
@@ -11,8 +12,8 @@ import (
 
 //go:generate go tool shardgen
 
-// A Scheduler hands out jobs, one after the other, to the workers in turn. Its
-// plan travels with it when its node leaves, so no job is handed out twice.
+// A Scheduler hands out jobs one after another, to each worker in turn. Its state moves to another
+// node when its node leaves, so no job is handed out twice.
 //
 //shard:singleton
 type Scheduler struct {
@@ -31,7 +32,8 @@ func (s *Scheduler) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, s.loop)
 }
 
-// loop runs beside the methods, so it calls the scheduler as everybody does.
+// loop hands out jobs. It runs beside the methods, so it calls the scheduler through a client, as
+// other callers do.
 func (s *Scheduler) loop(ctx context.Context) error {
 	ticker := time.NewTicker(s.Every)
 	defer ticker.Stop()
@@ -59,13 +61,13 @@ func (s *Scheduler) HandOut(ctx context.Context) error {
 	return nil
 }
 
-// Status returns how many jobs were handed out, and where the scheduler lives.
+// Status returns how many jobs were handed out, and the scheduler's node.
 func (s *Scheduler) Status(context.Context) (jobs int64, node string, err error) {
 	return s.Next, s.Node, nil
 }
 
-// Host makes a node host both. Every node calls it. The scheduler lives on the oldest
-// node.
+// Host makes a node host schedulers and workers. Every node calls it; the scheduler lives on the
+// oldest node.
 func Host(n *shard.Node, every time.Duration, workers int64) {
 	self, worker := NewSchedulerClient(n).API(), NewWorkerClient(n)
 	_ = HostScheduler(n, func() *Scheduler {

@@ -2,7 +2,7 @@ package work
 
 import "context"
 
-// WorkerID names a worker.
+// WorkerID is the id of a worker.
 type WorkerID string
 
 // A Worker does jobs.
@@ -19,5 +19,5 @@ func (w *Worker) Do(_ context.Context, job int64) error {
 	return nil
 }
 
-// Done returns the jobs that it has done, in order.
+// Done returns the jobs that the worker has done, in order.
 func (w *Worker) Done(context.Context) ([]int64, error) { return w.Jobs, nil }

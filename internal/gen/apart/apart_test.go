@@ -18,8 +18,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// TestApart calls both entities from their node and from outside, and lets them
-// call each other.
+// TestApart calls an order and a bill from their node and from outside, and lets each call the
+// other.
 func TestApart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -1,3 +1,3 @@
-// Package apart tests entities of two packages that call each other, with clients
-// in packages of their own.
+// Package apart tests two entities that call each other, each with its client in a separate
+// package.
 package apart

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// Adopt makes now, the contract of the source, the successor of old, which may be nil. It returns
-// the contract to be written, with the retired entries, and assigns the numbers to the model of
-// now. A change that would break a running program is a problem; the result must not be used then.
+// Adopt compares now, the contract of the source, with old, the committed contract or nil. It
+// returns the contract to write, which includes retired entries, and sets the numbers in the model
+// that now was made from. Each change that would break a running program is a problem; if there is
+// one, the returned contract must not be used.
 func Adopt(old, now *Contract) (*Contract, []Problem) {
 	if old == nil {
 		old = &Contract{}
@@ -53,7 +54,7 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 	return next, sorted(a.problems)
 }
 
-// setRetired gives the model the numbers of a message's retired fields.
+// setRetired sets the numbers of kept's retired fields in the model that m was made from.
 func setRetired(m, kept *Message) {
 	var numbers []int
 	for _, f := range kept.Fields {
@@ -66,7 +67,7 @@ func setRetired(m, kept *Message) {
 	}
 }
 
-// An adoption collects problems.
+// An adoption collects the problems of one call of [Adopt].
 type adoption struct {
 	renamings
 	problems []Problem
@@ -76,9 +77,8 @@ func (a *adoption) add(code string, line int, remedy, format string, args ...any
 	a.problems = append(a.problems, Problem{code, line, fmt.Sprintf(format, args...), remedy})
 }
 
-// gone reports an entry that the source no longer has. Renamed is the advice in case it
-// was renamed, and lost says how its values are lost if it was removed; both may be
-// "".
+// gone reports an entry of the contract that is missing from the source. renamed is the remedy if
+// the entry was renamed, and lost says which values are lost if it was removed; both may be "".
 func (a *adoption) gone(line int, what, path, renamed, lost string) {
 	remedy := "run shardgen contract rm " + path + " if it is gone for good"
 	if lost != "" {
@@ -97,9 +97,9 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	}
 	changed := func(what string, was, is any) {
 		if was != is {
-			why := "nodes of both versions would not agree where an entity lives"
+			why := "nodes of the two versions would not agree where an entity lives"
 			if before.Durable {
-				why += ", nor with the store, which has the former for ever"
+				why += ", and the store keeps the old value for ever"
 			}
 			a.add(CodeChanged, before.line, "change it back; "+a.reset(k.Name),
 				"kind %s: its %s was %v and is %v: %s", k.Name, what, was, is, why)
@@ -118,7 +118,7 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	}
 	if max(k.Version, 1) < max(before.Version, 1) {
 		a.add(CodeChanged, before.line, fmt.Sprintf("write version=%d, or a later one; ", before.Version)+a.reset(k.Name),
-			"kind %s: the version of its state was %d and is %d: it would not read what is in the store", k.Name, before.Version, max(k.Version, 1))
+			"kind %s: the version of its state was %d and is %d: the program could not read the states in the store", k.Name, before.Version, max(k.Version, 1))
 	}
 	next.State = a.fields(k.Name, "state", before.State, k.State)
 	next.Events = a.fields(k.Name, "event", before.Events, k.Events)
@@ -137,7 +137,7 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	return next
 }
 
-// leftBehind says what stays of a kind that is gone.
+// leftBehind says what stays in the store of a kind that is gone; "" if the kind is not durable.
 func leftBehind(k *Kind) string {
 	if !k.Durable {
 		return ""
@@ -157,7 +157,7 @@ func form(k *Kind) string {
 	return "entity"
 }
 
-// article is "an entity" or "a singleton".
+// article returns a form with its article: "an entity" or "a singleton".
 func article(form string) string {
 	if form == "entity" {
 		return "an entity"
@@ -165,7 +165,7 @@ func article(form string) string {
 	return "a " + form
 }
 
-// newMethods are the methods that a kind did not have before.
+// newMethods returns the methods of k that before does not have.
 func newMethods(before, k *Kind) (list []*Method) {
 	for _, m := range k.Methods {
 		if before.method(m.Name) == nil {
@@ -206,8 +206,9 @@ func (a *adoption) method(old *Contract, k *Kind, before, m *Method) *Method {
 	return next
 }
 
-// fields assigns numbers to the fields of one list: existing fields keep theirs, new
-// ones get numbers that were never used.
+// fields returns the contract's entries for one list of fields. A field that is in before keeps its
+// number; a new one gets a number that was never used. Fields that only before has are reported,
+// unless they are retired.
 func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	next := make([]*Field, 0, len(now))
 	taken := make(map[*Field]bool)
@@ -263,17 +264,18 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	return next
 }
 
-// lostWith says, for each kind of entry, how its values are lost when it is removed.
+// lostWith says what is lost when an entry is removed, by the entry's role.
 var lostWith = map[string]string{
 	"state":    "its stored values are lost",
 	"event":    "the events that are kept cannot be read, and states that follow from them are lost",
 	"field":    "its values in state and messages are lost",
 	"case":     "messages that hold it are refused",
 	"argument": "values that callers of the old version pass for it are lost",
-	"result":   "callers of the old version find its zero value",
+	"result":   "callers of the old version get its zero value",
 }
 
-// match finds the field of the old contract that f was.
+// match returns the field of before with f's name, or nil. It skips taken fields, and retired ones
+// of another type.
 func match(before []*Field, taken map[*Field]bool, f *Field) *Field {
 	for _, b := range before {
 		if !b.Retired && !taken[b] && b.Name == f.Name {
@@ -326,18 +328,19 @@ func errorForm(e *Error) string {
 	return "of type " + e.Type
 }
 
-// typeOf compares the types that a field had and has.
+// typeOf reports a field whose type changed from was to is, unless programs of both versions read
+// both types alike.
 func (a *adoption) typeOf(path, what string, was, is *Field) {
 	switch {
 	case narrower(is.Type, was.Type):
-		a.add(CodeType, was.line, "change it back; or, if every number fits that kept state and running programs hold, run "+retypeCommand(path, is.Type),
-			"%s %s: number %d was %s and is %s: it could not hold all values of the old version", what, path, was.Number, was.Type, is.Type)
+		a.add(CodeType, was.line, "change it back; or, if all numbers in kept state and running programs fit, run "+retypeCommand(path, is.Type),
+			"%s %s: number %d was %s and is %s: the new type cannot hold all values of the old one", what, path, was.Number, was.Type, is.Type)
 	case compatible(was.Type, is.Type) && a.old.optionChanged(was.Type, is.Type):
 		a.add(CodeType, was.line, "give the new one another name; or, if nil and zero mean the same, run "+retypeCommand(path, is.Type),
 			"%s %s: number %d was %s and is %s: %s", what, path, was.Number, was.Type, is.Type, optionEffect(is.Type))
 	case compatible(was.Type, is.Type), a.onlyRenamed(was.Type, is.Type):
 	case formsDiffer(loose(was.Type), loose(is.Type)):
-		a.add(CodeType, was.line, "give the new one another name; or, if the two types read each other's form, run "+retypeCommand(path, is.Type),
+		a.add(CodeType, was.line, "give the new one another name; or, if each of the two types can read the other's form, run "+retypeCommand(path, is.Type),
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	case formTag(what, was.Type, is.Type) != "":
 		a.add(CodeType, was.line, "tag the field "+formTag(what, was.Type, is.Type)+" to keep its form; or, "+a.reset(path),
@@ -348,8 +351,8 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	}
 }
 
-// enums compares the names and numbers of constants. A name with another number would change the
-// meaning of numbers in messages and in kept state; so would the number of another, deleted name.
+// enums reports constants that have another number than before, and new constants that have the
+// number of a removed one. Both would change the meaning of numbers in messages and in kept state.
 func (a *adoption) enums(old, now, next *Contract) {
 	for _, e := range now.Enums {
 		before := old.enum(e.Name)
@@ -369,8 +372,8 @@ func (a *adoption) enums(old, now, next *Contract) {
 	}
 }
 
-// formerEnum returns the type that was renamed to e: its values are in the old contract, it is gone from
-// the source, and at least half of its constants are now e's. It is nil if there is none.
+// formerEnum returns the enum of old that was renamed to e, or nil: an enum that now does not have,
+// and at least half of whose constants e has.
 func formerEnum(old, now *Contract, e *Enum) *Enum {
 	if old.enum(e.Name) != nil {
 		return nil
@@ -396,11 +399,11 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 		was := before.value(v.Name)
 		switch {
 		case was != nil && was.Number != v.Number:
-			a.add(CodeChanged, was.line, "give it its value back: write constants that are new behind those that were there; or, if no message or state has had it, as one that counts the others, run "+retypeCommand(path, v.Number),
-				"constant %s: was %s and is %s: programs of both versions, and kept state, would mistake one for the other", path, was.Number, v.Number)
+			a.add(CodeChanged, was.line, "give it its old value, and add new constants after the old ones; or, if no message or state has held it, as for a number of constants, run "+retypeCommand(path, v.Number),
+				"constant %s: was %s and is %s: a value of the other version, or of kept state, would be read as another constant", path, was.Number, v.Number)
 		case was == nil && before.retired(v.Number) != nil:
 			gone := before.retired(v.Number)
-			a.add(CodeTwice, gone.line, "give it a value that nothing had", "constant %s: %s was %s, which is gone for good", path, v.Number, gone.Name)
+			a.add(CodeTwice, gone.line, "give it a value that no constant has had", "constant %s: its value %s was that of %s, which is gone for good", path, v.Number, gone.Name)
 		}
 		next.Values = append(next.Values, &Value{Name: v.Name, Number: v.Number})
 	}
@@ -416,8 +419,8 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 	return next
 }
 
-// renamedValue returns the advice for a removed constant whose number a constant with a
-// new name has; "" if there is none.
+// renamedValue returns the remedy for a removed constant if a new constant has its number; "" if
+// there is none.
 func renamedValue(before, e *Enum, gone *Value) string {
 	for _, v := range e.Values {
 		if v.Number == gone.Number && before.value(v.Name) == nil {
@@ -427,11 +430,11 @@ func renamedValue(before, e *Enum, gone *Value) string {
 	return ""
 }
 
-// reportRenamed reports each struct that was renamed.
+// reportRenamed reports each struct that was renamed in the source.
 func (a *adoption) reportRenamed() {
 	for _, r := range a.renamed {
 		a.add(CodeGone, a.old.message(r.from).line,
-			moveCommand(r.from, r.to)+"; if "+r.to+" is something else, give the fields and arguments that are of it names of their own",
+			moveCommand(r.from, r.to)+"; if "+r.to+" is another type, rename the fields and arguments of that type",
 			"type %s: in the contract and no longer in the source, which has %s in its place", r.from, r.to)
 	}
 }

@@ -18,9 +18,9 @@ type Break struct {
 // String returns the change in the form "subject: change: affected programs".
 func (b Break) String() string { return b.Subject + ": " + b.What + ": " + b.Who }
 
-// Breaking returns the incompatibilities between programs with contract now and running
-// ones with contract old. Both were read from files. Names of structs do not travel, so
-// structs are compared by the places in which they are used.
+// Breaking returns the incompatibilities between programs with contract now and running ones with
+// contract old, both read from files. Messages do not carry the names of structs, so structs are
+// compared if they are used in the same place.
 func Breaking(old, now *Contract) []Break {
 	b := breaks{old: old, now: now, compared: make(map[renaming]bool)}
 	for _, k := range old.Kinds {
@@ -39,9 +39,9 @@ func Breaking(old, now *Contract) []Break {
 		switch {
 		case e.Retired:
 		case n == nil || n.Retired:
-			b.add("error "+e.Name, "gone", "callers of the old version get its text alone")
+			b.add("error "+e.Name, "gone", "callers of the old version get only its text")
 		case (e.Type == "") != (n.Type == "") || !b.sameType(e.Type, n.Type):
-			b.add("error "+e.Name, "was "+errorForm(e)+", is "+errorForm(n), "callers of either version get the other's text alone")
+			b.add("error "+e.Name, "was "+errorForm(e)+", is "+errorForm(n), "callers of either version get only the text of the other's")
 		}
 	}
 	for len(b.waiting) > 0 { // comparing structs finds more of them
@@ -68,9 +68,9 @@ func (b *breaks) add(subject, what, who string) {
 func (b *breaks) kind(old, now *Kind) {
 	changed := func(what string, was, is any) {
 		if was != is {
-			who := "nodes of the new version are refused at joining; stop all of the old version first"
+			who := "nodes of the new version cannot join; stop all nodes of the old version first"
 			if old.Durable {
-				who = "nodes of the new version do not start over the store, which has the former for ever: change it back"
+				who = "nodes of the new version do not start, because the store keeps the old value for ever: change it back"
 			}
 			b.add("kind "+old.Name, fmt.Sprintf("%s was %v, is %v", what, was, is), who)
 		}
@@ -82,9 +82,9 @@ func (b *breaks) kind(old, now *Kind) {
 	changed("shards", old.Shards, now.Shards)
 	changed("hash", old.Hash, now.Hash)
 	if was, is := max(old.Version, 1), max(now.Version, 1); was != is {
-		who := "programs of the old version refuse calls to entities that the new one has changed: do not go back"
+		who := "programs of the old version refuse calls to entities that the new version has changed: do not roll back"
 		if is < was {
-			who = "programs of the new version refuse calls to entities that the old one has changed"
+			who = "programs of the new version refuse calls to entities that the old version has changed"
 		}
 		b.add("kind "+old.Name, fmt.Sprintf("the version of its state was %d, is %d", was, is), who)
 	}
@@ -94,7 +94,7 @@ func (b *breaks) kind(old, now *Kind) {
 			before = "after " + minutes(old.TTL)
 		}
 		b.add("kind "+old.Name, fmt.Sprintf("entities expire after %s, and did %s", minutes(now.TTL), before),
-			"callers of the old version find an entity gone that they expect, once it has committed at a node of the new version")
+			"callers of the old version may find that an entity has expired, once it has committed at a node of the new version")
 	}
 	b.fields(old.Name, "state", old.State, now.State)
 	b.fields(old.Name, "event", old.Events, now.Events)
@@ -115,7 +115,7 @@ func (b *breaks) kind(old, now *Kind) {
 	}
 }
 
-// minutes writes a ttl as the directive does.
+// minutes writes n minutes as the option ttl= does: 30d, 12h or 5m.
 func minutes(n int) string {
 	switch {
 	case n%(24*60) == 0:
@@ -135,7 +135,7 @@ func methodByWire(k *Kind, wire string) *Method {
 	return nil
 }
 
-// structs compares two structs that are used in the same place.
+// structs compares struct was of old with struct is of now, which are used in the same place.
 func (b *breaks) structs(was, is string) {
 	old, now := b.old.message(was), b.now.message(is)
 	switch {
@@ -151,7 +151,8 @@ func (b *breaks) structs(was, is string) {
 	}
 }
 
-// fields compares by number, because fields travel by number. JSON uses names instead.
+// fields compares two lists of fields by number, because messages carry numbers. Only JSON has
+// names: a changed name is reported for it. what is the fields' role, such as "state".
 func (b *breaks) fields(of, what string, old, now []*Field) {
 	for _, f := range old {
 		if f.Retired {
@@ -165,13 +166,13 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 			b.add(subject, "gone", goneFor(what)+b.onDisk(path, true))
 			continue
 		case formsDiffer(loose(f.Type), loose(n.Type)):
-			b.add(subject, "was "+f.Type+", is "+n.Type, "the versions read each other's data only if the two types read each other's form"+b.onDisk(path, false))
+			b.add(subject, "was "+f.Type+", is "+n.Type, "the versions read each other's data only if each of the two types can read the other's form"+b.onDisk(path, false))
 		case !b.sameType(f.Type, n.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read the other's data"+b.onDisk(path, false))
 		case b.old.optionChanged(f.Type, n.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, optionEffect(n.Type)+", and the reverse at the old version")
 		case narrower(f.Type, n.Type) || narrower(n.Type, f.Type):
-			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower are refused by its reader")
+			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower type are refused by its readers")
 		}
 		if n.Name == f.Name || what == "state" {
 			continue
@@ -187,31 +188,32 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 	}
 }
 
-// newInEvents reports new fields of a struct that events of a type hold.
+// newInEvents reports new fields of struct of, which events of kind hold.
 func (b *breaks) newInEvents(kind, of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
 			b.add("field "+of+"."+f.Name, "new in events of "+kind,
-				"programs of the old version refuse calls to entities with an event that has it, until a newer program has written their state: "+
-					"set it once none of them runs, or do not go back")
+				"programs of the old version refuse calls to an entity with an event that has it, until a newer program has written the entity's state: "+
+					"set it once no old program runs, or do not roll back")
 		}
 	}
 }
 
-// newCases reports new cases, and how older programs treat them.
+// newCases reports new cases of interface of, and what programs of the old version do with them.
 func (b *breaks) newCases(of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
-			who := "programs of the old version refuse messages that hold it, and keep it in state without knowing it: pass it once none of them runs"
+			who := "programs of the old version refuse messages that hold it, and keep it unread in state: pass it once no old program runs"
 			if kind := recordedBy(b.now, of); kind != "" {
-				who = "programs of the old version refuse messages that hold it, and calls to entities of " + kind + " with an event that does: record it once none of them runs"
+				who = "programs of the old version refuse messages that hold it, and calls to entities of " + kind + " with an event that holds it: record it once no old program runs"
 			}
 			b.list = append(b.list, Break{Subject: "case " + of + "." + f.Name, What: "new", Compatible: true, Who: who})
 		}
 	}
 }
 
-// goneFor describes the effect of a removed number.
+// goneFor says what the removal of a field means to programs of the other version. what is the
+// field's role.
 func goneFor(what string) string {
 	if what == "event" {
 		return "the events that are kept cannot be read, and states that follow from them are lost"
@@ -222,7 +224,7 @@ func goneFor(what string) string {
 	return "programs of the old version find its zero value"
 }
 
-// sameType reports whether two types are compatible apart from the names of structs. It
+// sameType reports whether types was and is are compatible apart from the names of structs. It
 // schedules the comparison of structs that are used in the same place.
 func (b *breaks) sameType(was, is string) bool {
 	return b.sameNode(loose(was), loose(is))
@@ -252,7 +254,7 @@ func byNumber(fields []*Field, number int) *Field {
 	return nil
 }
 
-// enums compares the meanings of numbers.
+// enums reports constants whose number has changed, and new constants of events.
 func (b *breaks) enums(old, now *Contract) {
 	for _, e := range old.Enums {
 		n := now.enum(e.Name)
@@ -268,13 +270,13 @@ func (b *breaks) enums(old, now *Contract) {
 			for _, v := range n.Values {
 				if !v.Retired && !slices.ContainsFunc(e.Values, func(o *Value) bool { return o.Name == v.Name || o.Number == v.Number }) {
 					b.add("constant "+e.Name+"."+v.Name, "new in events of "+kind,
-						"Apply of the old version gets it as a number without a name: record it once none of its programs runs, or raise version= of "+kind)
+						"Apply of the old version gets a number without a name: record it once no old program runs, or raise version= of "+kind)
 				}
 			}
 		}
 		for _, v := range e.Values {
 			if is := n.value(v.Name); is != nil && !v.Retired && is.Number != v.Number {
-				b.add("constant "+e.Name+"."+v.Name, "was "+v.Number+", is "+is.Number, "either version takes the other's for another constant"+b.onDisk(e.Name+"."+v.Name, false))
+				b.add("constant "+e.Name+"."+v.Name, "was "+v.Number+", is "+is.Number, "each version takes the other's value for another constant"+b.onDisk(e.Name+"."+v.Name, false))
 			}
 		}
 	}

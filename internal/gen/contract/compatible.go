@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// compatible reports whether a field of one type can be read as the other: they differ
-// at most in the width of integers and in being optional. A number that does not fit is
-// refused by its reader, not cut.
+// compatible reports whether values of type a can be read as type b: the types differ at most in
+// the width of integers and in being optional. The reader refuses a number that does not fit; it
+// does not cut it.
 func compatible(a, b string) bool { return loose(a) == loose(b) }
 
-// integers are the types of integers, each kind from the narrowest to the widest.
+// integers are the integer types of each sign, from the narrowest to the widest.
 var integers = map[string][]string{
 	"int":  {"int8", "int16", "int32", "int64"},
 	"uint": {"uint8", "uint16", "uint32", "uint64"},
 }
 
-// loose is a type without the parts that a reader does not depend on: whether it is
-// optional, and the width of its integers.
+// loose returns type t without what its readers ignore: whether it is optional, and the width of
+// its integers.
 func loose(t string) string {
 	elem, slice := element(t)
 	for kind, widths := range integers {
@@ -31,7 +31,8 @@ func loose(t string) string {
 	return elem
 }
 
-// element is the type of the elements of a field or list.
+// element returns the type of the elements of t, and whether t is a slice. A type that is no slice,
+// even an optional one, is its own element.
 func element(t string) (elem string, slice bool) {
 	if is, optional := strings.CutPrefix(t, "*"); optional && oneField(is) {
 		t = is
@@ -39,9 +40,9 @@ func element(t string) (elem string, slice bool) {
 	return strings.CutPrefix(t, "[]")
 }
 
-// optionChanged reports whether values of a field change in silence because it became
-// optional, or no longer is: zero is not written, so it would be read as nil, and nil as
-// zero. A struct that becomes optional is not among them, because it is always written.
+// optionChanged reports whether a field silently changes values because it became optional or
+// ceased to be: a zero is not written, so it would be read as nil, and a nil as zero. A struct that
+// becomes optional does not change values, because a struct is always written.
 func (c *Contract) optionChanged(was, is string) bool {
 	before, wasOptional := strings.CutPrefix(was, "*")
 	after, isOptional := strings.CutPrefix(is, "*")
@@ -52,7 +53,7 @@ func (c *Contract) optionChanged(was, is string) bool {
 	return wasOptional || m == nil || m.Is != ""
 }
 
-// optionEffect is the effect on values where optionChanged is true.
+// optionEffect describes the change of values for which optionChanged is true.
 func optionEffect(is string) string {
 	if strings.HasPrefix(is, "*") {
 		return "a zero that the old version wrote would be read as nil"
@@ -60,8 +61,8 @@ func optionEffect(is string) string {
 	return "a nil that the old version wrote would be read as zero"
 }
 
-// narrower reports whether the integers of a type have a smaller range than those of
-// another type, with which it is compatible.
+// narrower reports whether type is has integers of a smaller range than type than, and is otherwise
+// compatible with it.
 func narrower(is, than string) bool {
 	a, _ := element(is)
 	b, _ := element(than)
@@ -73,8 +74,8 @@ func narrower(is, than string) bool {
 	return false
 }
 
-// oneField reports whether a type is one field, so that making it optional does not
-// change its bytes. Repeated and optional types are not.
+// oneField reports whether type t is written as one field, so that making it optional does not
+// change its bytes. It is false for slices, arrays, maps and optional types.
 func oneField(t string) bool {
 	return !strings.HasPrefix(t, "[") && !strings.HasPrefix(t, "map[") && !strings.HasPrefix(t, "*")
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Contract is the contract of one package: the entries of its present source, and
-// retired ones.
+// A Contract is the contract of one package: the entries of its present source, and the retired
+// entries.
 type Contract struct {
 	Kinds    []*Kind
 	Messages []*Message // the structs that cross the wire
@@ -23,16 +23,16 @@ type Kind struct {
 	Shards    int
 	Singleton bool
 	Durable   bool // its state is in the store, and outlives programs
-	Version   int  // of a durable one's state; 0 means 1
+	Version   int  // of a durable kind's state; 0 means 1
 	TTL       int  // minutes without a commit, after which a durable entity expires; 0 means never
 	Methods   []*Method
 	State     []*Field
-	Events    []*Field // the type of the journal's events; empty without one
-	Retired   bool     // gone, and its name with it
+	Events    []*Field // the type of the journal's events; empty without a journal
+	Retired   bool     // gone; its name is never used again
 	line      int
 }
 
-// A Method is a message.
+// A Method is a method of an entity that callers may call.
 type Method struct {
 	Name    string // in Go
 	Wire    string // the name that callers send: the first name of the method
@@ -45,21 +45,21 @@ type Method struct {
 	line    int
 }
 
-// A Field is a parameter, a result, a field of a struct or of an entity's state.
+// A Field is a parameter, a result, a case, or a field of a struct or of an entity's state.
 type Field struct {
-	Number  int // from 1; 0 until one is given
+	Number  int // from 1; 0 until Adopt assigns one
 	Name    string
 	Type    string // in the notation of namer.typeName
 	Retired bool
 	// Unnamed means that the source gives no name, and Name is made from the position.
 	Unnamed bool
-	set     []*int // receive the number
+	set     []*int // places in the model that receive the number
 	line    int
 }
 
-// A Message is a struct, as protobuf's messages are; the messages of a kind are its Methods. With
-// Oneof it is an interface with its cases as fields; with Is it is another type that contains
-// itself.
+// A Message is a type that is encoded as a protobuf message: a struct; if Oneof is true an
+// interface, whose Fields are its cases; if Is is set another type that contains itself. The calls
+// of a kind are its Methods.
 type Message struct {
 	Name   string
 	Oneof  bool
@@ -69,7 +69,7 @@ type Message struct {
 	line   int
 }
 
-// An Error is one that callers can tell apart.
+// An Error is a declared error, which callers can distinguish from other errors.
 type Error struct {
 	Name    string // in Go
 	Wire    string // the name in answers: the first name of the error
@@ -79,13 +79,13 @@ type Error struct {
 	line    int
 }
 
-// An Enum is a type whose values have names.
+// An Enum is a type that has named constants.
 type Enum struct {
 	Name   string
 	Values []*Value
 }
 
-// A Value is one of an enum's.
+// A Value is a constant of an enum.
 type Value struct {
 	Name    string
 	Number  string // a number, true, false, or a quoted string without spaces
@@ -93,7 +93,7 @@ type Value struct {
 	line    int
 }
 
-// A Problem keeps a contract from being used or changed.
+// A Problem is a reason why a contract cannot be used or changed.
 type Problem struct {
 	Code    string
 	Line    int // of the contract file, from 1
@@ -121,7 +121,7 @@ func (c *Contract) kind(name string) *Kind {
 	return c.Kinds[i]
 }
 
-// method finds Kind.Method.
+// method finds a method by its path, such as Stock.Reserve. It returns nil, nil if there is none.
 func (c *Contract) method(path string) (*Kind, *Method) {
 	for _, k := range c.Kinds {
 		for _, m := range k.Methods {
@@ -133,7 +133,7 @@ func (c *Contract) method(path string) (*Kind, *Method) {
 	return nil, nil
 }
 
-// wire is the name on the wire of a kind's message, or "".
+// wire returns the name that callers send for a kind's method, or "".
 func (c *Contract) wire(kind, method string) string {
 	if k := c.kind(kind); k != nil {
 		if m := k.method(method); m != nil {
@@ -151,7 +151,7 @@ func (c *Contract) message(name string) *Message {
 	return c.Messages[i]
 }
 
-// fieldsAre returns the word for the fields of m in a contract: case or field.
+// fieldsAre returns the word for m's fields in the contract: "case" or "field".
 func (m *Message) fieldsAre() string {
 	if m.Oneof {
 		return "case"
@@ -167,7 +167,7 @@ func (c *Contract) err(name string) *Error {
 	return c.Errors[i]
 }
 
-// byWire is the error with that name on the wire, or nil.
+// byWire returns the error with that name on the wire, or nil.
 func (c *Contract) byWire(wire string) *Error {
 	for _, e := range c.Errors {
 		if e.Wire == wire {
@@ -193,8 +193,8 @@ func (e *Enum) value(name string) *Value {
 	return e.Values[i]
 }
 
-// retired is the name that had the number and was removed permanently; nil if there is
-// none.
+// retired returns the retired constant that had the number. It returns nil if there is none, or if
+// another constant has the number.
 func (e *Enum) retired(number string) *Value {
 	i := slices.IndexFunc(e.Values, func(v *Value) bool { return v.Retired && v.Number == number })
 	if i < 0 || slices.ContainsFunc(e.Values, func(v *Value) bool { return !v.Retired && v.Number == number }) {
@@ -203,7 +203,7 @@ func (e *Enum) retired(number string) *Value {
 	return e.Values[i]
 }
 
-// value finds an enum's value by its path, Color.Red.
+// value finds a constant by its path, such as Color.Red. It returns nil, nil if there is none.
 func (c *Contract) value(path string) (*Value, *Enum) {
 	i := strings.LastIndexByte(path, '.')
 	if i < 0 {
@@ -225,8 +225,8 @@ func (k *Kind) method(name string) *Method {
 	return k.Methods[i]
 }
 
-// field finds a field by its owner and its name. A field that is not retired is
-// preferred.
+// field finds a field by its path, the owner's name and its own. It prefers a field that is not
+// retired. in is the list that has the field.
 func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	for _, l := range c.lists() {
 		for _, f := range *l.fields {
@@ -238,14 +238,14 @@ func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	return found, in
 }
 
-// list is a set of numbered fields together with their owner.
+// A list is one owner's numbered fields of one role, such as the arguments of a method.
 type list struct {
 	of     string // "Stock.Reserve"
 	what   string // argument, result, state, event, field, case
 	fields *[]*Field
 }
 
-// lists are all sets of numbered fields.
+// lists returns all lists of numbered fields of the contract.
 func (c *Contract) lists() []list {
 	var all []list
 	for _, k := range c.Kinds {

@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden parts of testdata")
 
-// transcript runs f on each archive of a folder and compares the part called want.
+// transcript runs f on each archive of a folder, and compares the result with the archive's file
+// want.
 func transcript(t *testing.T, dir string, f func(part func(string) string) string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", dir, "*.txtar"))
@@ -54,7 +55,7 @@ func transcript(t *testing.T, dir string, f func(part func(string) string) strin
 
 const header = head + "1\n" + note
 
-// body is a file without its head.
+// body returns a contract's text without its header.
 func body(c *Contract) string { return strings.TrimPrefix(string(Format(c)), header) }
 
 func understood(t *testing.T, facts string) *Contract {
@@ -74,7 +75,8 @@ func printed(problems []Problem) string {
 	return b.String()
 }
 
-// TestAdopt: old is the file, now the source; its numbers do not count.
+// TestAdopt adopts the contract now of each archive into the contract old. The numbers in now are
+// ignored.
 func TestAdopt(t *testing.T) {
 	transcript(t, "adopt", func(part func(string) string) string {
 		old, problems := Parse(Format(understood(t, part("old"))))
@@ -98,7 +100,7 @@ func TestAdopt(t *testing.T) {
 	})
 }
 
-// TestEdit runs commands, one a line, on a file.
+// TestEdit runs each archive's commands, one a line, on its contract.
 func TestEdit(t *testing.T) {
 	transcript(t, "edit", func(part func(string) string) string {
 		content := []byte(part("lock"))
@@ -171,7 +173,7 @@ func command(t *testing.T, content []byte, part func(string) string, words []str
 	return nil, nil, nil
 }
 
-// TestParseRefuses what is not exactly as written.
+// TestParseRefuses checks that Parse refuses text that is not exactly what Format writes.
 func TestParseRefuses(t *testing.T) {
 	good := header + "kind A\nkind A hash xxh64\nkind A id string\nkind A shards 256\n"
 	if _, problems := Parse([]byte(good)); len(problems) > 0 {
@@ -196,7 +198,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestBreakingTTL: a ttl that is new, or shorter, takes entities away that callers expect.
+// TestBreakingTTL checks that a new or shorter ttl is reported, because entities expire that
+// callers expect.
 func TestBreakingTTL(t *testing.T) {
 	parse := func(ttl string) *Contract {
 		t.Helper()
@@ -227,7 +230,8 @@ func TestBreakingTTL(t *testing.T) {
 	}
 }
 
-// TestDurableSingleton: the contract has that a singleton is durable, and a change of that is refused.
+// TestDurableSingleton checks that the contract records whether a singleton is durable, and that a
+// change of it is refused.
 func TestDurableSingleton(t *testing.T) {
 	volatile, problems := Parse([]byte(header + "kind A\nkind A singleton\n"))
 	durable, more := Parse([]byte(header + "kind A\nkind A durable\nkind A singleton\n"))
@@ -258,8 +262,8 @@ func TestDurableSingleton(t *testing.T) {
 	}
 }
 
-// TestStateVersion: the version of a state only grows, and programs of two versions do not go
-// back and forth.
+// TestStateVersion checks that the version of a state cannot decrease, and that a change of it is
+// reported as breaking.
 func TestStateVersion(t *testing.T) {
 	const kind = "kind A\nkind A durable\nkind A hash xxh64\nkind A id string\nkind A shards 64\n"
 	first, problems := Parse([]byte(header + kind))
@@ -314,7 +318,8 @@ func TestCompatible(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is accepted is written back as it was, and nothing panics.
+// FuzzParse checks that Parse never panics, and that a contract that it accepts is written back
+// unchanged.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(header))
 	f.Add([]byte(header + "error ErrA called ErrB\nkind A\nkind A hash xxh64\nkind A id string\nkind A method Do called Was tell\nkind A method Do arg 1 n map[string][]int64\nkind A shards 256\ntype T\ntype T field 2 B [3]T retired\n"))

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// digestLen is how many bytes of the hash are kept: programs of one type that differ are told apart, and
-// nobody gains by a collision.
+// digestLen is how many bytes of the hash a digest has. They suffice to distinguish the versions of
+// one entity type; no attacker gains by a collision.
 const digestLen = 8
 
-// Digest returns a hash of the agreement between callers and hosts of an entity type, in
-// hexadecimal: its lines of [Format] without retired ones, those of the reachable structs, and the
-// errors and enums of its package. It is "" for a type that the contract does not have.
+// Digest returns a hash, in hexadecimal, of what callers and hosts of an entity type must agree on:
+// the type's lines in [Format] except retired ones, those of the structs it may hold, and the
+// errors and enums of its package. It returns "" if the contract does not have the type.
 func Digest(c *Contract, kind string) string {
 	k := c.kind(kind)
 	if k == nil {
@@ -30,7 +30,8 @@ func Digest(c *Contract, kind string) string {
 	return hex.EncodeToString(h.Sum(nil)[:digestLen])
 }
 
-// reached are the messages that values of a kind's fields may hold.
+// reached returns the messages that kind k's methods, state and events, and the declared errors,
+// may hold.
 func reached(c *Contract, k *Kind) (found []*Message) {
 	fields := slices.Concat(k.State, k.Events)
 	for _, m := range k.Methods {
@@ -57,7 +58,7 @@ func reached(c *Contract, k *Kind) (found []*Message) {
 	return found
 }
 
-// mentions reports whether a type in the notation of typeName has a part of that name.
+// mentions reports whether a type in the contract's notation contains the type of that name.
 func mentions(typ, name string) bool {
 	for from := 0; ; {
 		i := strings.Index(typ[from:], name)
@@ -73,7 +74,7 @@ func mentions(typ, name string) bool {
 	}
 }
 
-// partOfName reports whether a byte may stand in the name of a type with its import path.
+// partOfName reports whether c may be a byte of a type's name or import path.
 func partOfName(c byte) bool {
 	return c == '_' || c == '.' || c == '/' || c == '-' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

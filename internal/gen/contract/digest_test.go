@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// digested is a contract with two kinds, of which one reaches structs.
+// digested is a contract with two kinds, one of which uses structs.
 const digested = head + `1
 ` + note + `enum Color 1 Red
 error ErrShut
@@ -33,8 +33,8 @@ type Price
 type Price field 1 Cents int64
 `
 
-// TestDigest: the hash of a kind changes with everything that its callers and hosts must agree on, and
-// with nothing else.
+// TestDigest checks that a kind's digest changes with everything that its callers and hosts must
+// agree on, and with nothing else.
 func TestDigest(t *testing.T) {
 	of := func(edit ...string) (cart, box string) {
 		c, problems := read([]byte(strings.NewReplacer(edit...).Replace(digested)))
@@ -67,7 +67,7 @@ func TestDigest(t *testing.T) {
 	require.Empty(t, Digest(none, "Nothing"))
 }
 
-// TestMentions: a part of a name is not the name.
+// TestMentions checks that mentions compares whole names, not parts of names.
 func TestMentions(t *testing.T) {
 	for typ, want := range map[string]bool{
 		"Line": true, "[]Line": true, "map[string]*Line": true, "Page[Line]": true, "Lines": false, "a.b/c.Line": false, "Line.X": false, "OnLine,Line": true, "": false,

@@ -1,6 +1,5 @@
-// Package contract parses, prints and checks the text of shard.lock, the committed file with
-// the wire format of a package's entities, one entry on each line, and has the rules for
-// changing it. A number stays with its name and is never reused, so that programs of different
+// Package contract parses, prints and checks shard.lock, the committed file with the wire format of
+// a package's entities, and has the rules for changing it. Each line of the file is one entry. A number stays with its name and is never reused, so that programs of different
 // versions understand each other.
 //
 // It does no I/O: text or a model goes in; text, problems, and the numbers in the model come

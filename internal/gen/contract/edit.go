@@ -11,8 +11,8 @@ import (
 // Stock.Reserve is a message; Stock.Left is a field of the state or of a struct;
 // Stock.Reserve.order is an argument or a result.
 
-// Move renames the entry at path of a contract; name is its new last part. Its form on the wire does
-// not change: a field keeps its number, and a message keeps its first name.
+// Move renames the entry at path; name is the new last part of the path. The entry's form on the
+// wire stays: a field keeps its number, and a message keeps its first name.
 func Move(c *Contract, path, name string) error {
 	fail := func(why string, args ...any) error {
 		return fmt.Errorf("move %s: "+why, append([]any{path}, args...)...)
@@ -25,7 +25,7 @@ func Move(c *Contract, path, name string) error {
 	}
 	if v, e := c.value(path); v != nil {
 		if !token.IsIdentifier(name) {
-			return fail("%q is no name", name)
+			return fail("%q is not a valid name", name)
 		}
 		if e.value(name) != nil {
 			return fail("there is a constant %s already", name)
@@ -46,7 +46,7 @@ func Move(c *Contract, path, name string) error {
 		plain = name[strings.LastIndexByte(name, '.')+1:]
 	}
 	if !token.IsIdentifier(plain) {
-		return fail("%q is no name", name)
+		return fail("%q is not a valid name", name)
 	}
 	if e != nil {
 		if c.err(name) != nil {
@@ -76,8 +76,7 @@ func Move(c *Contract, path, name string) error {
 	return nil
 }
 
-// Retire marks the entry at path of a contract as removed permanently. Its number or name is never
-// used again.
+// Retire marks the entry at path as permanently removed. Its number or name is never used again.
 func Retire(c *Contract, path string) error {
 	if k := c.kind(path); k != nil {
 		k.Retired = true
@@ -102,9 +101,9 @@ func Retire(c *Contract, path string) error {
 	return fmt.Errorf("remove %s: not in the contract", path)
 }
 
-// Retype records that the field at path of a contract has another type, or the constant another value, in the
-// notation of the contract. It does not check the compatibility of both versions; it is for types whose
-// encoded values both read alike.
+// Retype sets the type of the field at path, or the value of the constant at path. to is in the
+// notation of the contract. Retype does not check compatibility: programs of both versions must
+// read the encoded values alike.
 func Retype(c *Contract, path, to string) error {
 	if v, _ := c.value(path); v != nil {
 		if !isValue(to) {
@@ -124,9 +123,9 @@ func Retype(c *Contract, path, to string) error {
 	return nil
 }
 
-// Reset removes the entry at path of a contract, with all its numbers, as if it had never existed.
-// It is for entries that no running program knows. Entries in records of durable types are refused
-// unless unstored says that no store has such a record.
+// Reset removes the entry at path, with all its numbers, as if it had never existed. No running
+// program may know the entry. Reset refuses an entry that records of a durable type hold, unless
+// unstored says that no store has such a record.
 func Reset(c *Contract, path string, unstored bool) error {
 	if kind := storedBy(c, path); kind != "" && !unstored {
 		return errStored(path, kind)
@@ -154,7 +153,7 @@ func Reset(c *Contract, path string, unstored bool) error {
 	return fmt.Errorf("reset %s: not in the contract", path)
 }
 
-// renameType renames a struct at its declaration and uses.
+// renameType renames a type where it is declared and where it is used.
 func renameType(c *Contract, name, to string) {
 	for _, m := range c.Messages {
 		if m.Name == name {
@@ -178,8 +177,8 @@ func renameType(c *Contract, name, to string) {
 	}
 }
 
-// isCase reports whether a field is a case of an interface whose type has no line of
-// its own.
+// isCase reports whether f is a case of an interface, and the contract has no line for the case's
+// type.
 func isCase(c *Contract, f *Field) bool {
 	for _, m := range c.Messages {
 		if m.Oneof && slices.Contains(m.Fields, f) {

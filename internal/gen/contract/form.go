@@ -2,9 +2,8 @@ package contract
 
 import "strings"
 
-// formTag is the tag by which a field keeps its former form, if its type is unchanged
-// but now travels as its bytes or by its fields instead of its text, or as its text instead of its
-// bytes. Otherwise it is "".
+// formTag returns the tag that keeps a field's former form, or "". There is one if the type is the
+// same but changed from its text to its bytes or fields, or from its bytes to its text.
 func formTag(what, was, is string) string {
 	const text, binary = "text:", "binary:"
 	form := ""
@@ -25,8 +24,8 @@ func formTag(what, was, is string) string {
 	return "" // arguments and results have no tags
 }
 
-// formsDiffer reports whether two types differ only in parts that have in both a text form
-// of their own, or in both a binary form: "[]text:A" and "[]text:B".
+// formsDiffer reports whether two types differ only in which types have a text form or a binary
+// form in them, as "[]text:A" and "[]text:B" do.
 func formsDiffer(a, b string) bool {
 	x, y := parseType(a), parseType(b)
 	switch {
@@ -44,7 +43,8 @@ func formsDiffer(a, b string) bool {
 	return x.name == y.name && same(x.key, y.key) && same(x.elem, y.elem)
 }
 
-// retypeCommand is the command to type, quoted where a shell would interpret brackets.
+// retypeCommand returns the command to run, with a type quoted if a shell would interpret its
+// brackets.
 func retypeCommand(path, to string) string {
 	if strings.ContainsAny(to, "[]*()\"\\") {
 		to = "'" + to + "'"

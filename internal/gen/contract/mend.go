@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Mend makes a usable contract of one that was merged or edited by hand. It removes
-// conflict marks and keeps the lines of both sides. Of two fields with one number, the
-// one that released does not have gets a new number. Released is the contract that
-// running programs know, or nil; then the later line gets the new number. Mend returns
-// descriptions of the new numbers and of the dropped lines.
+// Mend makes a usable contract of one that was merged or edited by hand. It removes conflict marks
+// and keeps the lines of both sides. If two fields have one number, the field that is not in
+// released gets a new number. released is the contract that running programs know; if it is nil,
+// the field of the later line gets the new number. Mend returns descriptions of the new numbers and
+// of the dropped lines.
 func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	var kept []string
 	for line := range strings.SplitSeq(string(UnixLines(content)), "\n") {
@@ -43,7 +43,8 @@ func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	return c, notes, nil
 }
 
-// mendList replaces duplicate numbers of one list, and drops duplicate names.
+// mendList replaces duplicate numbers in one list, and drops duplicate names. known has the
+// released numbers by path.
 func mendList(l list, known map[string]int) (notes []string) {
 	isKnown := func(f *Field) bool { return known[l.of+"."+f.Name] == f.Number }
 	slices.SortStableFunc(*l.fields, func(a, b *Field) int {
@@ -62,7 +63,7 @@ func mendList(l list, known map[string]int) (notes []string) {
 	var kept []*Field
 	for _, f := range *l.fields {
 		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Name == f.Name && !o.Retired && !f.Retired }) {
-			notes = append(notes, fmt.Sprintf("%s %s.%s: number %d dropped, it has another", l.what, l.of, f.Name, f.Number))
+			notes = append(notes, fmt.Sprintf("%s %s.%s: number %d dropped, because the name has another", l.what, l.of, f.Name, f.Number))
 			continue
 		}
 		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Number == f.Number }) {
@@ -79,7 +80,7 @@ func mendList(l list, known map[string]int) (notes []string) {
 // twice reports numbers and names that are used for two entries.
 func twice(c *Contract) []Problem {
 	var problems []Problem
-	const remedy = "run shardgen contract mend: it gives a new number to the one that no running program knows"
+	const remedy = "run shardgen contract mend: it gives a new number to the entry that no running program knows"
 	for _, l := range c.lists() {
 		for i, f := range *l.fields {
 			for _, g := range (*l.fields)[:i] {

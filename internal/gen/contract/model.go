@@ -8,9 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Of returns the contract of a package's present source, without numbers. It covers the
-// package's entities, wherever their clients are. [Adopt] writes the numbers
-// back into the model.
+// Of returns the contract of a package's source, without numbers. It covers the package's entities,
+// wherever their clients are. [Adopt] sets the numbers in the model.
 func Of(pkg *model.Package) *Contract {
 	o := &source{contract: &Contract{}, namer: newNamer(pkg), messages: make(map[string]*Message), errors: make(map[*model.Error]bool)}
 	for _, e := range pkg.Entities {

@@ -2,7 +2,7 @@ package contract
 
 import "strings"
 
-// A node is a type of the contract's notation.
+// A node is the outermost part of a type in the contract's notation.
 type node struct {
 	op   byte // 's' slice, 'a' array, 'm' map, 'p' pointer, 0 a name
 	name string
@@ -29,7 +29,7 @@ func parseType(t string) node {
 	return node{name: t}
 }
 
-// closing is the index of the bracket that closes the one at i.
+// closing returns the index of the bracket that closes the bracket at i.
 func closing(t string, i int) int {
 	depth := 0
 	for j := i; j < len(t); j++ {
@@ -45,15 +45,15 @@ func closing(t string, i int) int {
 	return len(t) - 1
 }
 
-// typeNames are the names in a type.
+// typeNames returns the names of types that a type in the contract's notation contains.
 func typeNames(t string) []string {
 	return strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) })
 }
 
-// shortName is a type's name without its package.
+// shortName returns a type's name without its package.
 func shortName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
 
-// replaceName replaces a whole name in a type.
+// replaceName replaces name, where type t contains it as a whole name, by to.
 func replaceName(t, name, to string) string {
 	const separators = "[]*,():"
 	var b strings.Builder

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Descriptor returns a contract as a protobuf file: the arguments and the results of each message
-// of a kind, the state, the events and a service for each kind, the value of each declared error
-// type, and all messages used by these. Pkg is the protobuf package.
+// Descriptor describes a contract as a protobuf file of package pkg. For each kind it has a
+// service, the state, the events, and the arguments and results of each method; then the value of
+// each declared error type, and all messages that these use.
 func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, error) {
 	d := &describing{
 		file:  &descriptorpb.FileDescriptorProto{Name: proto.String(pkg + ".proto"), Package: proto.String(pkg), Syntax: proto.String("proto3")},
@@ -53,13 +53,13 @@ func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, err
 	return d.file, nil
 }
 
-// describing makes one descriptor.
+// A describing makes one descriptor.
 type describing struct {
 	file  *descriptorpb.FileDescriptorProto
 	names map[string]string // of messages, by their names in the contract
 	taken map[string]bool
 	made  map[string]bool // messages around elements
-	// circles are the types that contain themselves and are not structs.
+	// circles are the types that contain themselves and are not structs: their notation, by name.
 	circles map[string]string
 	err     error
 }
@@ -101,7 +101,7 @@ func (d *describing) kind(k *Kind) {
 // servicesField is the number of a file's services in its descriptor.
 const servicesField = 6
 
-// about is the comment of the kind's service; "" if there is nothing to say.
+// about returns the comment of the kind's service; "" if the kind is not durable.
 func (k *Kind) about() string {
 	if !k.Durable {
 		return ""
@@ -130,7 +130,7 @@ func (d *describing) pick(name string) string {
 	return name
 }
 
-// nameOf is the name of the protobuf message of a struct.
+// nameOf returns the name of the protobuf message of a struct.
 func (d *describing) nameOf(goName string) string {
 	name, ok := d.names[goName]
 	if !ok {
@@ -140,8 +140,8 @@ func (d *describing) nameOf(goName string) string {
 	return name
 }
 
-// title makes the name of a message from a Go type: "example.com/other.Line" is
-// OtherLine, and "Page[Line]" is PageLine.
+// title makes the name of a message from a type: "example.com/other.Line" becomes OtherLine, and
+// "Page[Line]" becomes PageLine.
 func title(t string) string {
 	var b strings.Builder
 	for _, part := range strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) }) {
@@ -180,7 +180,7 @@ func (d *describing) message(name string, fields []*Field) {
 	d.file.MessageType = append(d.file.MessageType, m)
 }
 
-// oneof adds a message of which one field is set.
+// oneof adds the message of an interface: one field for each case, of which one is set.
 func (d *describing) oneof(name string, cases []*Field) {
 	m := &descriptorpb.DescriptorProto{Name: proto.String(name)}
 	cases = slices.Clone(cases)
@@ -211,10 +211,10 @@ func (d *describing) oneof(name string, cases []*Field) {
 	d.file.MessageType = append(d.file.MessageType, m)
 }
 
-// oneofField is the name of the choice in a message of [describing.oneof].
+// oneofField is the name of the protobuf oneof in a message made by [describing.oneof].
 const oneofField = "value"
 
-// snake is a field's name as protobuf writes names: "OrderID" is order_id.
+// snake returns a field's name in protobuf's style: "OrderID" becomes order_id.
 func snake(name string) string {
 	var b strings.Builder
 	upper := func(i int) bool { return i >= 0 && i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }
@@ -235,7 +235,8 @@ func snake(name string) string {
 	return b.String()
 }
 
-// parse is parseType, and also parses the names of types that contain themselves.
+// parse does what [parseType] does, and replaces the name of a type in circles by its notation
+// before.
 func (d *describing) parse(t string) node {
 	if is, ok := d.circles[t]; ok {
 		t = is
@@ -243,8 +244,7 @@ func (d *describing) parse(t string) node {
 	return parseType(t)
 }
 
-// field adds a field of a type, as the generated append function of that type writes
-// it.
+// field adds a field of type t to m, as generated code encodes that type.
 func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number int, t string) {
 	f := &descriptorpb.FieldDescriptorProto{
 		Name: proto.String(name), Number: proto.Int32(int32(number)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
@@ -270,8 +270,8 @@ func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number 
 	m.Field = append(m.Field, f)
 }
 
-// element sets the type of exactly one value. A type that repeats or may be absent
-// becomes a message with the value in field 1.
+// element sets f's type to that of exactly one value. A type that repeats or may be absent is put
+// into a message, as field 1.
 func (d *describing) element(f *descriptorpb.FieldDescriptorProto, t string) {
 	n := d.parse(t)
 	if n.op == 0 {
@@ -283,7 +283,8 @@ func (d *describing) element(f *descriptorpb.FieldDescriptorProto, t string) {
 	f.TypeName = proto.String(d.full(name))
 }
 
-// wrapper is the name of the message around an element. It adds the message once.
+// wrapper returns the name of the message around a value of type t. It adds the message when first
+// called for t.
 func (d *describing) wrapper(t string, n node) string {
 	name, ok := d.names[t]
 	if !ok {
@@ -302,7 +303,7 @@ func (d *describing) wrapper(t string, n node) string {
 	return name
 }
 
-// named sets a type that has a name.
+// named sets f's type to a type that has a name in the contract.
 func (d *describing) named(f *descriptorpb.FieldDescriptorProto, name string) {
 	if kind, ok := scalar(name); ok {
 		f.Type = kind.Enum()
@@ -327,8 +328,8 @@ func (d *describing) named(f *descriptorpb.FieldDescriptorProto, name string) {
 	f.TypeName = proto.String(d.full(d.names[name]))
 }
 
-// protobuf sets a generated protobuf message: a wrapper or a timestamp by its name, any
-// other as its bytes, which look the same on the wire.
+// protobuf sets f's type to a generated protobuf message: a wrapper or a timestamp by its name, any
+// other message as bytes, which have the same encoding.
 func (d *describing) protobuf(f *descriptorpb.FieldDescriptorProto, goName string) {
 	const known = "google.golang.org/protobuf/types/known/"
 	short, ok := strings.CutPrefix(goName, known)
@@ -345,8 +346,8 @@ func (d *describing) protobuf(f *descriptorpb.FieldDescriptorProto, goName strin
 	f.Type = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum()
 }
 
-// mapField makes a field a map, or a list of entries where protobuf has no map
-// with such keys.
+// mapField makes f a map. If protobuf does not allow such keys in a map, it makes f a list of
+// entries.
 func (d *describing) mapField(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto, n node) {
 	f.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
 	key, isScalar := scalar(n.key)

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/contract"
 )
 
-// TestProtoTellsOfDurability: the description for other languages says which methods are reads, and
-// what is kept of a type.
+// TestProtoTellsOfDurability checks that the .proto file says which methods are reads, and what a
+// durable type keeps.
 func TestProtoTellsOfDurability(t *testing.T) {
 	file, err := contract.Descriptor(&contract.Contract{Kinds: []*contract.Kind{
 		{

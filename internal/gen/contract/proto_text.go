@@ -61,7 +61,7 @@ type printer struct {
 
 func (p *printer) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
 
-// short drops the file's own package from a name.
+// short returns a name without the file's own package.
 func (p *printer) short(name string) string {
 	if own, ok := strings.CutPrefix(name, "."+p.pkg+"."); ok {
 		return own
@@ -103,7 +103,7 @@ func label(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto
 	return ""
 }
 
-// entryOf is the entry of a map field, or nil.
+// entryOf returns the entry message of a map field, or nil.
 func entryOf(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto) *descriptorpb.DescriptorProto {
 	for _, n := range m.GetNestedType() {
 		if n.GetOptions().GetMapEntry() && strings.HasSuffix(f.GetTypeName(), "."+m.GetName()+"."+n.GetName()) {

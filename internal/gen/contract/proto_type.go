@@ -21,7 +21,7 @@ func (wellKnown) FindDescriptorByName(name protoreflect.FullName) (protoreflect.
 	return protoregistry.GlobalFiles.FindDescriptorByName(name)
 }
 
-// The files of these are imported here so that they are registered.
+// The paths of these well-known files. Importing their packages registers the files.
 var (
 	timestampFile = string(timestamppb.File_google_protobuf_timestamp_proto.Path())
 	wrappersFile  = string(wrapperspb.File_google_protobuf_wrappers_proto.Path())
@@ -38,8 +38,8 @@ var scalars = map[string]descriptorpb.FieldDescriptorProto_Type{
 	"bytes":  descriptorpb.FieldDescriptorProto_TYPE_BYTES,
 }
 
-// scalar is the protobuf type of a type that protobuf has. Text is a string there, and
-// a binary form is bytes.
+// scalar returns the protobuf scalar type of t; ok is false if there is none. A text form is a
+// string, and a binary form is bytes.
 func scalar(t string) (kind descriptorpb.FieldDescriptorProto_Type, ok bool) {
 	switch {
 	case strings.HasPrefix(t, "text:"):
@@ -51,7 +51,7 @@ func scalar(t string) (kind descriptorpb.FieldDescriptorProto_Type, ok bool) {
 	return kind, ok
 }
 
-// packs reports whether a list of the type is packed.
+// packs reports whether protobuf packs a list of type t.
 func packs(t string) bool {
 	kind, ok := scalar(t)
 	return ok && kind != descriptorpb.FieldDescriptorProto_TYPE_STRING && kind != descriptorpb.FieldDescriptorProto_TYPE_BYTES
@@ -69,7 +69,7 @@ func wrapperName(n node) string {
 	return "Optional" + spell(n.elem)
 }
 
-// spell makes part of a message's name from a type.
+// spell returns a type's name as a part of a message's name.
 func spell(t string) string {
 	if n := parseType(t); n.op != 0 {
 		return wrapperName(n)
@@ -77,11 +77,11 @@ func spell(t string) string {
 	return title(t)
 }
 
-// single makes a type of an entry one element, which is written also when it is
-// zero.
+// single returns the optional form of t, for a key or value of an entry, so that even a zero is
+// written.
 func single(t string) string { return "*" + t }
 
-// camel is a field's name as protobuf names its entry: "by_name" is ByName.
+// camel returns a field's name as the name of its map entry begins: "by_name" becomes ByName.
 func camel(name string) string {
 	var b strings.Builder
 	for _, word := range strings.Split(name, "_") {

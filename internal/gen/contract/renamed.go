@@ -2,18 +2,17 @@ package contract
 
 import "slices"
 
-// moveCommand is the advice for an entry that was renamed.
+// moveCommand returns the remedy for an entry at path that was probably renamed to name.
 func moveCommand(path, name string) string {
 	return "run shardgen contract mv " + path + " " + name + " if it is called " + name + " now"
 }
 
-// named is implemented by declarations whose name may change.
+// named is the set of contract entries that the source may rename.
 type named interface{ *Field | *Method | *Error }
 
-// renamed returns the advice for a removed entry that one of the added entries may be
-// under a new name. It takes the first of the same form that is not yet the new name of
-// another: several may have been renamed at once, and then they most likely kept their
-// order.
+// renamed returns the remedy for a removed entry that was probably renamed to one of the added
+// entries; "" if there is none. It takes the first added entry of the same form that is not in
+// taken: entries renamed at once most likely kept their order.
 func renamed[T named](of string, gone T, added []T, taken map[T]bool, same func(gone, now T) bool) string {
 	i := slices.IndexFunc(added, func(now T) bool { return !taken[now] && same(gone, now) })
 	if i < 0 {
@@ -41,8 +40,8 @@ func nameOf[T named](x T) string {
 
 func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
 
-// sameAs returns the comparison of fields of one role, such as "case". A case has the name
-// of its type.
+// sameAs returns the comparison of fields of one role, such as "case". The name of a case is that
+// of its type, so it is ignored in the type.
 func sameAs(what string) func(gone, now *Field) bool {
 	if what != "case" {
 		return sameField
@@ -63,9 +62,9 @@ type renamings struct {
 	renamed  []renaming
 }
 
-// caseRenamed reports whether a case is gone because its type was renamed, and records
-// that. Of several new types it takes the one already recorded, else the one
-// with most fields in common.
+// caseRenamed reports whether a case is gone because its type was renamed, and records the
+// renaming. Of several new types it takes the one already recorded, otherwise the one with the most
+// fields in common.
 func (a *renamings) caseRenamed(gone *Field, added []*Field) bool {
 	was := a.old.message(gone.Type)
 	if was == nil || a.now.message(gone.Type) != nil {
@@ -105,9 +104,8 @@ func alike(a, b *Message) (n int) {
 	return n
 }
 
-// onlyRenamed reports whether two types differ only by the name of a struct, which the
-// source now has under the other name. It records the renaming, because that is one
-// mistake however many fields have the type.
+// onlyRenamed reports whether two types differ only by the name of a struct that was renamed in the
+// source. It records the renaming, so that it is reported once, however many fields have the type.
 func (a *renamings) onlyRenamed(was, is string) bool {
 	for _, from := range typeNames(was) {
 		if a.old.message(from) == nil || a.now.message(from) != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// storedBy returns the name of a durable type whose state or events hold the entry at path, and
-// therefore its records in a store; "" if there is none. Records outlive programs, so nobody can
-// tell from running programs whether such an entry is still known.
+// storedBy returns the name of a durable type whose state or events hold the entry at path; "" if
+// there is none. Records in a store outlive programs, so such an entry may be needed although no
+// running program knows it.
 func storedBy(c *Contract, path string) string {
 	method, m := c.method(path)
 	for _, k := range c.Kinds {
@@ -22,7 +22,8 @@ func storedBy(c *Contract, path string) string {
 	return ""
 }
 
-// recordedBy returns the name of a type whose events hold the type or constant at path; "" if there is none.
+// recordedBy returns the name of the kind whose events hold the type or constant at path; "" if
+// there is none.
 func recordedBy(c *Contract, path string) string {
 	for _, k := range c.Kinds {
 		if !k.Retired && holds(c, k.Events, path) {
@@ -32,7 +33,7 @@ func recordedBy(c *Contract, path string) string {
 	return ""
 }
 
-// isStored reports whether the path of a field is that of a kind's state or event.
+// isStored reports whether path is that of a field of kind k's state or events.
 func isStored(k *Kind, path string) bool {
 	for _, list := range [][]*Field{k.State, k.Events} {
 		for _, f := range list {
@@ -44,8 +45,8 @@ func isStored(k *Kind, path string) bool {
 	return false
 }
 
-// holds reports whether the types of fields include the one at path, or the owner of the field or
-// constant at path.
+// holds reports whether values of fields may contain the type at path, or the field or constant at
+// path.
 func holds(c *Contract, fields []*Field, path string) bool {
 	seen := make(map[string]bool)
 	var visit func(fields []*Field) bool
@@ -70,15 +71,15 @@ func holds(c *Contract, fields []*Field, path string) bool {
 	return visit(fields)
 }
 
-// errStored is the error of a reset of an entry that records in a store may have.
+// errStored returns the error of resetting the entry at path, which records of a durable kind may
+// hold.
 func errStored(path, kind string) error {
-	return fmt.Errorf("reset %s: entities of %s are durable, and records and events in a store have its number whatever programs run "+
+	return fmt.Errorf("reset %s: %s is durable, and records and events in a store may have the number although no program knows it "+
 		"(run shardgen contract rm %s, which keeps the number; or, if no store has an entity of %s: shardctl store delete %s -force, then shardgen contract reset -unstored %s)",
 		path, kind, path, kind, kind, path)
 }
 
-// Kept returns a line about what a store keeps of the entry at path, which was removed; "" if it
-// keeps nothing.
+// Kept says what a store keeps of the entry at path, which was removed; "" if it keeps nothing.
 func Kept(c *Contract, path string) string {
 	switch kind := storedBy(c, path); kind {
 	case "":
@@ -86,11 +87,12 @@ func Kept(c *Contract, path string) string {
 	case path:
 		return fmt.Sprintf("%s is durable: its entities stay in the store, unread (shardctl store export %s saves them, shardctl store delete %s -force deletes them)", path, path, path)
 	default:
-		return fmt.Sprintf("%s is durable: its records in the store keep %s, and its events as long as they are kept", kind, path)
+		return fmt.Sprintf("%s is durable: its records in the store keep %s, and its events keep it until they are deleted", kind, path)
 	}
 }
 
-// reset returns the remedy for an entry that should get a new number.
+// reset returns the remedy for an entry that may get a new number because nothing knows the old
+// one.
 func (a *adoption) reset(path string) string {
 	if kind := storedBy(a.old, path); kind != "" {
 		return "if neither a running program nor a store knows it, run shardgen contract reset -unstored " + path
@@ -98,15 +100,15 @@ func (a *adoption) reset(path string) string {
 	return "if no running program knows it, run shardgen contract reset " + path
 }
 
-// onDisk returns what a change of the entry at path means to records in the store; "" if they do not
-// have it. gone says that it was removed.
+// onDisk says what a change of the entry at path means to records in the store; "" if no record
+// holds the entry. gone is true if the entry was removed.
 func (b *breaks) onDisk(path string, gone bool) string {
 	kind := storedBy(b.old, path)
 	switch {
 	case kind == "":
 		return ""
 	case gone:
-		return "; records of " + kind + " in the store have it, so its number is never free"
+		return "; records of " + kind + " in the store have it, so its number stays reserved"
 	}
-	return "; records of " + kind + " in the store have the former one whatever programs run, and fail to be read (give the new one another name, and convert in a migration: version=)"
+	return "; records of " + kind + " in the store have the former one, and cannot be read (give the new one another name, and convert in a migration: version=)"
 }

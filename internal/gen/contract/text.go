@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// version is the format of the file. A newer one is refused.
+// version is the format of the file. A file of a newer format is refused.
 const version = 1
 
 const (
@@ -17,7 +17,7 @@ const (
 	note = "# Written by shardgen. Commit it. Change it with shardgen contract, not by hand.\n"
 )
 
-// Format writes a contract: sorted, one entry on each line.
+// Format writes a contract as the text of shard.lock: one entry on each line, sorted.
 func Format(c *Contract) []byte {
 	var lines []string
 	add := func(retired bool, fields ...any) {
@@ -112,7 +112,7 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	}
 }
 
-// sortLines orders lines word by word, and numbers by their value.
+// sortLines sorts lines word by word. It compares numbers by their value.
 func sortLines(lines []string) {
 	split := make([][]string, len(lines))
 	for i, line := range lines {
@@ -124,8 +124,8 @@ func sortLines(lines []string) {
 	}
 }
 
-// compareWords compares numbers, which are written without leading zeros, by
-// their length first.
+// compareWords compares two numbers by their value, and other words as strings. Numbers have no
+// leading zeros, so the shorter one is smaller.
 func compareWords(a, b string) int {
 	if isNumber(a) && isNumber(b) {
 		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
@@ -135,8 +135,8 @@ func compareWords(a, b string) int {
 
 func isNumber(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
-// Parse reads a contract. It accepts only the output of [Format], so that an edit by
-// hand or the result of a merge is not mistaken for a decision.
+// Parse reads a contract. It accepts only what [Format] writes, so that an edit by hand or a wrong
+// merge is noticed.
 //
 // Line ends may be those of Windows.
 func Parse(content []byte) (*Contract, []Problem) {
@@ -158,12 +158,13 @@ func Parse(content []byte) (*Contract, []Problem) {
 	return c, nil
 }
 
-// UnixLines converts line ends of Windows, made by a check-out, to Unix ones.
+// UnixLines replaces Windows line ends, which a check-out may make, by Unix ones.
 func UnixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 const mend = "restore it from version control, or run shardgen contract mend, which keeps the lines that it can read"
 
-// read reads the lines, in any order.
+// read reads the lines of a contract in any order. It returns nil for the contract if the text has
+// conflict marks or another format; other problems are lines that it skipped.
 func read(content []byte) (*Contract, []Problem) {
 	r := &reader{c: &Contract{}}
 	lines := strings.Split(string(content), "\n")
@@ -182,7 +183,7 @@ func read(content []byte) (*Contract, []Problem) {
 		return nil, []Problem{{CodeEdited, 1, "not a contract: want " + strconv.Quote(head+strconv.Itoa(version)), mend}}
 	case format > version:
 		return nil, []Problem{{
-			CodeNewer, 1, fmt.Sprintf("written in format %d, this shardgen knows up to %d", format, version),
+			CodeNewer, 1, fmt.Sprintf("written in format %d, but this shardgen reads formats up to %d", format, version),
 			"use the shardgen that wrote it, or a newer one: go get -tool github.com/shardgen/shardgen/cmd/shardgen@latest",
 		}}
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A namer writes types. Types of the package, or of the packages of its clients, stand
-// without a path, so that the contract does not change when a type moves from one to
-// the other. If both have a type of that name, the package's own stands without a path.
+// A namer writes types in the contract's notation. Types of the package and of its clients'
+// packages are written without a path, so that the contract does not change when a type moves
+// between these packages. If several of them have a type of one name, only the package's own type
+// is written without a path.
 type namer struct {
 	own map[string]string // paths by the names of types
 }
@@ -31,8 +32,8 @@ func newNamer(pkg *model.Package) *namer {
 	return n
 }
 
-// take records the names of a package that a type uses, unless an earlier package has
-// them.
+// take records the names of types in x that the package at path declares, unless an earlier package
+// has a type of that name.
 func (n *namer) take(path string, x *model.Expr) {
 	if x == nil {
 		return
@@ -47,9 +48,9 @@ func (n *namer) take(path string, x *model.Expr) {
 	n.take(path, x.Elem)
 }
 
-// typeName is the notation of a type in a contract: its form on the wire, in the syntax of Go.
-// Names appear only for types that define the meaning of their bytes: structs, interfaces with
-// cases, types with their own text or binary form, and self-containing types.
+// typeName writes a type in the contract's notation: its encoding, in Go syntax. Names stand only
+// for types whose name gives their bytes a meaning: structs, interfaces with cases, types with
+// their own text or binary form, and types that contain themselves.
 //
 //	bool int8 … uint64 float32 float64 string
 //	bytes [16]byte time proto(example.com/pb.Order)
@@ -62,13 +63,13 @@ func (n *namer) typeName(t *model.Type) string {
 	return n.unnamed(t)
 }
 
-// isNamedCircle reports whether a type contains itself and is not a struct: it cannot
-// be written without its name.
+// isNamedCircle reports whether a type contains itself and is neither a struct nor an interface.
+// Its notation must be its name, because its elements would have no end.
 func isNamedCircle(t *model.Type) bool {
 	return t.Recursive && t.Shape != model.Struct && t.Shape != model.Oneof && t.Expr.Op == model.Named
 }
 
-// unnamed writes a type by its elements.
+// unnamed writes a type by its form and its elements, not by its own name.
 func (n *namer) unnamed(t *model.Type) string {
 	switch t.Shape {
 	case model.Bool:

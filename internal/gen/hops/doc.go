@@ -1,3 +1,3 @@
-// Package hops holds three packages of entities that call each other in a row: an error
-// that one declares crosses the others on its way to the caller.
+// Package hops tests three entities in a row: a shop calls a cart, which calls a stock. An error
+// that package stock declares must reach the shop's caller through both.
 package hops

@@ -21,8 +21,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// shops returns the shop as it is called: plainly, in one process, and from outside a
-// cluster in which each type lives at a node of its own.
+// shops returns clients of three shops: a plain struct, one in the caller's process, and one that
+// is called from outside a cluster whose nodes each host one type.
 func shops(t *testing.T) map[string]shop.ShopAPI {
 	t.Helper()
 	start := func(broker *memory.Broker, name string, host ...func(n *shard.Node) error) *shard.Node {
@@ -72,9 +72,8 @@ func config(broker *memory.Broker, name string) shard.Config {
 	}
 }
 
-// TestDeclaredErrorsCrossTwoHops: an error that one entity's package declares is there
-// for the caller of an entity that called one that called it, as it is where all three
-// are plain structs.
+// TestDeclaredErrorsCrossTwoHops checks that the shop's caller can distinguish errors that stock
+// declares as if all three entities were plain structs.
 func TestDeclaredErrorsCrossTwoHops(t *testing.T) {
 	declared := []error{stock.ErrSoldOut, shop.ErrSoldOut, io.EOF}
 	for name, api := range shops(t) {

@@ -8,17 +8,16 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A message struct names the entity of a call: it is a struct of the client's package with a field
-// tagged id, and the only parameter of a method. Generated code declares methods on it, so that
-// passing another type does not compile.
+// A message struct is a struct of the client's package that has a field tagged id and is the only
+// parameter of a method. The field names the entity to call. Generated code declares methods on the
+// struct, so passing another type does not compile.
 
-// An address is the field tagged id of a struct that is the only parameter of some
-// methods.
+// An address is a message struct's field tagged id.
 type address struct {
 	field  *types.Var
-	used   bool   // it names an entity
-	entity string // otherwise: the entity whose method takes it, with the type of its ids
-	want   types.Type
+	used   bool       // the field names an entity
+	entity string     // the entity whose method takes the struct
+	want   types.Type // of that entity's ids
 }
 
 // addresses finds the message structs among the types of a client's package.
@@ -28,8 +27,8 @@ type addresses struct {
 	byField  map[*types.Var]*address // fields tagged id of structs that are the only parameter of methods
 }
 
-// addressed finds the message structs of an entity of package from. id is the type of its
-// ids.
+// addressed adds the message structs that entity n's methods take to n.Addressed. Package from
+// declares n, and id is the type of n's ids.
 func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, id types.Type) {
 	named := m.object.Type().(*types.Named)
 	for _, method := range n.Methods {
@@ -66,8 +65,8 @@ func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, i
 	}
 }
 
-// addressField is the field tagged id of a struct that this package declares, or nil.
-// Generated code cannot declare methods on a struct of another package.
+// addressField returns the field tagged id of the message struct t. It returns nil if another
+// package declares t, because generated code cannot declare methods on such a struct.
 func (s *addresses) addressField(t *model.Type, of types.Type) *types.Var {
 	if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {
 		return nil
@@ -77,8 +76,8 @@ func (s *addresses) addressField(t *model.Type, of types.Type) *types.Var {
 	return field
 }
 
-// checkMessageMethods reports the names of generated methods that a struct declares
-// already.
+// checkMessageMethods reports the user's methods on message struct t that generated code declares,
+// too.
 func (s *addresses) checkMessageMethods(n *model.Entity, field *types.Var, t *model.Type) {
 	o := s.pkg.Types.Scope().Lookup(t.Expr.Name)
 	if o == nil {
@@ -91,8 +90,7 @@ func (s *addresses) checkMessageMethods(n *model.Entity, field *types.Var, t *mo
 	}
 }
 
-// unusedAddresses reports fields tagged id, in structs of this package, that name no
-// entity.
+// unusedAddresses reports fields tagged id in structs of this package if no call uses them.
 func (s *addresses) unusedAddresses() {
 	for _, t := range s.crossing.list {
 		if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {

@@ -19,8 +19,8 @@ import (
 // results and the declared errors, cannot then be declared beside the entity. The
 // directive names the package of the client, which is a unit of its own.
 
-// ownerOf is the package of the entities whose clients are in p, according to its
-// generated file; "" if there is none.
+// ownerOf returns the path of the package with the entities whose clients p holds, as p's generated
+// file says. It returns "" if p holds no clients of another package's entities.
 func ownerOf(p *packages.Package) string {
 	for _, name := range p.GoFiles {
 		if filepath.Base(name) != model.OutputName {
@@ -33,15 +33,16 @@ func ownerOf(p *packages.Package) string {
 	return ""
 }
 
-// clientUnits are the units of the clients of a package's entities that are in packages of their own.
+// clientUnits holds, for one package of entities, the units of the separate packages that their
+// clients are generated into.
 type clientUnits struct {
 	of      *unit
-	claimed map[string]string // the owner's path, by the path of the client's package; shared by all units
+	claimed map[string]string // path of the entities' package, by path of the client's package; shared by all units
 	units   map[string]*unit  // by path
 }
 
-// unit returns the unit for an entity's client: the entity's own package, unless its directive
-// names another.
+// unit returns the unit that entity n's client is generated into: the package that the option
+// client= names, by default the entity's own.
 func (s *clientUnits) unit(n *model.Entity, m *marked) *unit {
 	path := clientOf(m.directive)
 	if path == "" {
@@ -62,8 +63,8 @@ func (s *clientUnits) unit(n *model.Entity, m *marked) *unit {
 	return h
 }
 
-// newClientUnit makes the unit of a client's package, with a diagnostic at the
-// directive if it cannot be one.
+// newClientUnit makes the unit of the client's package at path. If that package cannot hold the
+// client, newClientUnit adds a diagnostic at m's directive and returns false.
 func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	fail := func(remedy, format string, args ...any) (*unit, bool) {
 		s.of.add(m.directive.Slash, CodeClient, remedy, "client="+path+": "+format, args...)
@@ -104,7 +105,8 @@ func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	return h, true
 }
 
-// finishClients completes the models of the clients' packages.
+// finishClients completes the models of the clients' packages and adds them to the model of the
+// entities' package. It is called after all entities have been read.
 func (s *clientUnits) finishClients() {
 	u := s.of
 	foreign := slices.DeleteFunc(slices.Clone(u.model.Errors), func(e *model.Error) bool { return !e.Foreign() })
@@ -139,7 +141,8 @@ func (s *clientUnits) finishClients() {
 	}
 }
 
-// called returns the name of the package of s in a diagnostic about another.
+// called returns the name of s's package in a diagnostic about the package of about: "this package"
+// if both are the same, otherwise the import path.
 func called(s, about *unit) string {
 	if s == about {
 		return "this package"
@@ -147,7 +150,7 @@ func called(s, about *unit) string {
 	return s.pkg.PkgPath
 }
 
-// importsPackage reports whether the files of a package import the one with that path.
+// importsPackage reports whether p's files import the package at path.
 func importsPackage(p *packages.Package, path string) bool {
 	for _, file := range p.Syntax {
 		for _, spec := range file.Imports {

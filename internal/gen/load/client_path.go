@@ -10,10 +10,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// clientOption is the option that names the package.
+// clientOption is the directive's option that names the client's package.
 const clientOption = "client"
 
-// clientPaths are the packages that readable directives name.
+// clientPaths returns the clients' packages that directives in these packages name, sorted. It
+// skips malformed directives and paths.
 func clientPaths(list []*packages.Package) []string {
 	var paths []string
 	for _, p := range list {
@@ -31,7 +32,8 @@ func clientPaths(list []*packages.Package) []string {
 	return slices.Compact(paths)
 }
 
-// clientPath is the package that a comment names, or "".
+// clientPath returns the client's package that comment c names, or "" if c is not an entity's
+// directive or names no package.
 func clientPath(c *ast.Comment) string {
 	d, ok := ast.ParseDirective(c.Slash, c.Text)
 	if !ok || d.Tool != "shard" || !slices.Contains(entityDirectives, d.Name) {
@@ -40,7 +42,7 @@ func clientPath(c *ast.Comment) string {
 	return clientOf(d)
 }
 
-// clientOf is the package that a directive names for the client, or "".
+// clientOf returns the value of a directive's option client=, or "".
 func clientOf(d ast.Directive) string {
 	args, err := d.ParseArgs()
 	if err != nil {
@@ -54,8 +56,8 @@ func clientOf(d ast.Directive) string {
 	return ""
 }
 
-// importPath matches import paths of packages of a module. It keeps patterns and flags
-// from reaching the go command.
+// importPath matches import paths of a module's packages. Only matching paths are passed to the go
+// command, because a pattern or a flag would mean something else to it.
 var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*$`)
 
 func isImportPath(s string) bool { return importPath.MatchString(s) && !strings.Contains(s, "...") }

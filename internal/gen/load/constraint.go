@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The systems and architectures selected by the end of a file's name: those of go help
-// buildconstraint, and others reserved by the go command.
+// The systems and architectures that the end of a file's name selects, as in x_linux_arm64.go:
+// those that go help buildconstraint lists, and others reserved by the go command.
 var (
 	systems = []string{
 		"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",
@@ -21,8 +21,8 @@ var (
 	}
 )
 
-// constraintOf is the build constraint of a file, by its name and its go:build
-// line; "" without one.
+// constraintOf returns the build constraint of a file, from its name and its go:build line; "" if
+// it has none.
 func constraintOf(name string, file *ast.File) string {
 	var parts []string
 	words := strings.Split(strings.TrimSuffix(filepath.Base(name), ".go"), "_")
@@ -60,8 +60,8 @@ func when(constraint string) string {
 	return "when " + constraint
 }
 
-// constrain gives the generated file the build constraint of the entities' files, so
-// that both are left out together. All of these files must have the same constraint.
+// constrain gives the generated file the build constraint of the entities' files, so that a build
+// has both or neither. It reports entities whose files have different constraints.
 func constrain(s *directives) {
 	files := make(map[string]*ast.File)
 	for _, file := range s.pkg.Syntax {

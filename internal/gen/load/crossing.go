@@ -11,13 +11,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A crossing converts Go types to types of the model, each once.
+// A crossing converts Go types to types of the model, each once. A type that has no wire form gets
+// a refusal.
 type crossing struct {
 	typeWriter
 	known typeutil.Map // types.Type to *model.Type or *refusal
-	// added are the types that were added since the outermost call began. They are removed if that
-	// call refuses its type: they may have been accepted only because the refused type was assumed
-	// to be.
+	// added are the types that the current outermost call of [crossing.of] has added. If that call
+	// refuses its type, it removes them: a type that refers to the refused one was accepted on the
+	// assumption that the refused type would be.
 	added []types.Type
 	list  []*model.Type
 	depth int
@@ -37,8 +38,8 @@ func newCrossing(s *source) *crossing {
 // any] struct{ N *T[[]A] } each instance contains a larger one, without end.
 const maxInstances = 16
 
-// enter begins the conversion of the parts of t. It refuses a type that expands without
-// end.
+// enter begins the conversion of t's parts, and leave ends it. It refuses a generic type that is
+// nested in itself maxInstances times.
 func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.TypeArgs().Len() == 0 {
@@ -52,7 +53,7 @@ func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	return func() { c.within[generic]-- }, nil
 }
 
-// of returns the model of a type, or why it cannot cross the wire.
+// of returns the model of type t, or the reason why t cannot cross the wire.
 func (c *crossing) of(t types.Type) (*model.Type, *refusal) {
 	switch known := c.known.At(t).(type) {
 	case *model.Type:
@@ -104,7 +105,7 @@ func zeroOf(t types.Type) model.Zero {
 	return model.ZeroNil
 }
 
-// fill determines the shape of t and its parts.
+// fill sets m's shape to that of t, and converts the parts of t.
 func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	leave, r := c.enter(t)
 	if r != nil {
@@ -151,7 +152,8 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	return refuseType(c.source, t)
 }
 
-// fillKnown fills in the types with a form of their own, such as times.
+// fillKnown handles a type with a wire form of its own: time.Time, a protobuf message, or a type
+// with text or binary methods. done is false for any other type.
 func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal) {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		if isMessage(p) {
@@ -178,8 +180,8 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 	return true, nil
 }
 
-// refuseHalf refuses a type that declares only one method of a pair, because the
-// intended form is unknown.
+// refuseHalf refuses a type that declares only one method of a pair like MarshalText and
+// UnmarshalText, because the intended form is unclear. It returns nil for any other type.
 func (c *crossing) refuseHalf(t types.Type) *refusal {
 	has, lacks, ok := half(t)
 	if !ok {
@@ -216,7 +218,8 @@ func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 	return nil
 }
 
-// sized names an integer type by the range that it has on all platforms.
+// sized returns an integer type's name with the size that holds its values on every platform: int64
+// for int.
 func sized(u *types.Basic) string {
 	name := types.Typ[u.Kind()].Name() // not the alias byte or rune
 	if name == "int" || name == "uint" {
@@ -242,7 +245,8 @@ func (c *crossing) fillMap(m *model.Type, u *types.Map) (r *refusal) {
 	return c.fillElem(m, u.Elem())
 }
 
-// badKey refuses a type of keys that holds a pointer or an interface.
+// badKey refuses a map's key type that holds a pointer or an interface: decoded keys would differ
+// from the sent ones.
 func (c *crossing) badKey(t types.Type) *refusal {
 	if isNamed(t, "time", "Time") || hasBinary(t) || hasText(t) && !c.isOpen(t) {
 		return nil
@@ -268,9 +272,9 @@ func (c *crossing) badKey(t types.Type) *refusal {
 	return nil
 }
 
-// fillStruct reads the fields. Fields of the user's own package cross whether or not
-// they are exported, because generated code is in the same package. Of another
-// package's struct every field must be exported, or part of it would be lost.
+// fillStruct reads the fields of struct t. A field of the user's own package crosses even if it is
+// unexported, because generated code is in the same package. All fields of another package's struct
+// must be exported, or part of its value would be lost.
 func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *refusal {
 	if named, ok := types.Unalias(t).(*types.Named); ok && named.Obj().Pkg() == c.pkg.Types && named.TypeArgs().Len() == 0 {
 		m.Own = ownFields(u)
@@ -333,7 +337,8 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 	return join(refused)
 }
 
-// fillOneof makes the model of an interface.
+// fillOneof makes the model of an interface with the directive //shard:oneof: one case for each
+// implementation.
 func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	decl := c.oneofOf(t)
 	if decl == nil {
@@ -364,7 +369,8 @@ func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	return join(refused)
 }
 
-// travels is the type that represents a case on the wire.
+// travels returns the type that is encoded for a case of type t: for a pointer the type it points
+// to, except for a protobuf message.
 func travels(t types.Type) types.Type {
 	if p, ok := t.(*types.Pointer); ok && !isMessage(t) {
 		return p.Elem()
@@ -372,8 +378,8 @@ func travels(t types.Type) types.Type {
 	return t
 }
 
-// oneofOf returns the directive of an interface that is declared in any package, or
-// nil.
+// oneofOf returns the //shard:oneof directive of interface t, which any package may declare. It
+// returns nil if t has none.
 func (c *crossing) oneofOf(t types.Type) *oneof {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil {
@@ -390,7 +396,7 @@ func (c *crossing) oneofOf(t types.Type) *oneof {
 	return o
 }
 
-// at is the position of an interface that this package declares, or token.NoPos.
+// at returns the position of interface t, or token.NoPos if another package declares t.
 func (c *crossing) at(o *oneof, t types.Type) token.Pos {
 	if types.Unalias(t).(*types.Named).Obj().Pkg() != c.pkg.Types {
 		return token.NoPos
@@ -398,8 +404,8 @@ func (c *crossing) at(o *oneof, t types.Type) token.Pos {
 	return o.spec.Name.Pos()
 }
 
-// oneofCases are the implementations of an interface. A mistake in an interface that
-// this package declares is reported at its declaration, once.
+// oneofCases returns the implementations of interface t. A mistake in an interface of this package
+// is reported once, at its declaration.
 func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal) {
 	pkg := types.Unalias(t).(*types.Named).Obj().Pkg()
 	f := &caseFinder{pkg: pkg, file: decl.file, short: c.short, importNamed: c.loader.importNamed}
@@ -422,8 +428,9 @@ func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal)
 	return nil, r
 }
 
-// locate gives a refusal the position of the innermost field in the user's own package,
-// and the advice for fields.
+// locate sets the refusal's position to field f, unless an inner field has set the position
+// already, and adds the remedies that apply to fields. It does nothing if own is false, because f
+// is then in another package.
 func (c *crossing) locate(r *refusal, f *types.Var, own bool) *refusal {
 	if own && !r.pos.IsValid() {
 		r.pos = f.Pos()
@@ -448,7 +455,8 @@ func (c *crossing) unexported(t types.Type, f *types.Var) *refusal {
 	}
 }
 
-// checkOneofs reports mistakes in interfaces that no method or state uses.
+// checkOneofs reports mistakes in this package's //shard:oneof interfaces, including interfaces
+// that no method or state uses.
 func (c *crossing) checkOneofs() {
 	for _, name := range c.pkg.Types.Scope().Names() {
 		o, _ := c.pkg.Types.Scope().Lookup(name).(*types.TypeName)

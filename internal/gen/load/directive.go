@@ -18,7 +18,7 @@ type marked struct {
 
 func (m *marked) singleton() bool { return m.directive.Name == "singleton" }
 
-// A methodDirective is a shard:ignore, a shard:read or a shard:tell.
+// A methodDirective is a shard:ignore, shard:read or shard:tell at a method.
 type methodDirective struct {
 	directive ast.Directive
 	used      bool // it stands at a method of an entity
@@ -52,9 +52,8 @@ func (s *directives) findDirectives() {
 	inSourceOrder(s.fset, s.marked, func(m *marked) (string, token.Pos) { return m.object.Name(), m.spec.Pos() })
 }
 
-// attachments maps the comments that document a type, variables or a function to the
-// declaration: a *ast.TypeSpec, a *ast.ValueSpec, all specs of a *ast.GenDecl or a
-// *ast.FuncDecl.
+// attachments maps each doc comment in a file to what it documents: a *ast.TypeSpec, a
+// *ast.ValueSpec, a *ast.FuncDecl, or a *ast.GenDecl with several specs.
 func attachments(file *ast.File) map[*ast.Comment]ast.Node {
 	attached := make(map[*ast.Comment]ast.Node)
 	attach := func(doc *ast.CommentGroup, node ast.Node) {
@@ -114,8 +113,8 @@ func (s *directives) readComment(c *ast.Comment, file *ast.File, attached map[*a
 	}
 }
 
-// readNearMiss reports a comment that was meant as a directive and is not one. It
-// ignores prose that begins with the word.
+// readNearMiss reports a comment that looks like a misspelt directive. It ignores a sentence that
+// begins with "shard:".
 func (s *directives) readNearMiss(c *ast.Comment) {
 	match := almost.FindStringSubmatch(c.Text)
 	if match == nil {
@@ -130,7 +129,8 @@ func (s *directives) readNearMiss(c *ast.Comment) {
 	s.add(c.Slash, CodeNearMiss, "write //shard:"+meant, "%q: not a directive, though it looks like one", firstLine(c.Text))
 }
 
-// mark records an entity, if the directive stands at a struct that can be one.
+// mark records the struct of an entity's directive. It reports a directive at anything else, and a
+// struct that cannot be an entity.
 func (s *directives) mark(d ast.Directive, spec *ast.TypeSpec) {
 	if spec == nil {
 		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",
@@ -234,7 +234,7 @@ func (s *directives) markError(d ast.Directive, at ast.Node) {
 	}
 }
 
-// markOneof records the directive.
+// markOneof records a //shard:oneof directive. It reports one that stands at no type.
 func (s *directives) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
 	spec, _ := at.(*ast.TypeSpec)
 	if spec == nil {
@@ -266,14 +266,14 @@ func firstLine(text string) string {
 	return line
 }
 
-// declaresForeign reports whether a directive stands for other packages' variables
-// alone.
+// declaresForeign reports whether a //shard:error directive declares only variables of other
+// packages, as in var _ = sql.ErrNoRows.
 func declaresForeign(m markedError) bool {
 	v, ok := m.spec.(*ast.ValueSpec)
 	return ok && !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" })
 }
 
-// The directives that exist.
+// The names of all directives, without the prefix //shard:.
 var (
 	entityDirectives = []string{"entity", "singleton"}
 	methodDirectives = []string{"ignore", "read", "tell"}

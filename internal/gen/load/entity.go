@@ -12,11 +12,11 @@ import (
 type fieldReader struct {
 	*unit
 	n *model.Entity // the entity that is read
-	h *unit         // of the package that its client is printed into
+	h *unit         // the package that the entity's client is generated into
 }
 
-// fields reads the struct's fields. It returns the type of the id, which the client's
-// package must be able to name.
+// fields reads the fields of entity m. It returns the Go type of the entity's id, string by
+// default. The client's package must be able to name that type.
 func (s *fieldReader) fields(m *marked) types.Type {
 	n := s.n
 	var id types.Type = types.Typ[types.String]
@@ -55,8 +55,8 @@ func (s *fieldReader) fields(m *marked) types.Type {
 	return id
 }
 
-// tag returns a field's shard tag, if it is a known one, and the form that it chooses
-// for state.
+// tag returns a field's shard tag, and for a state field the form that the tag chooses. ok is false
+// if the field has no tag. A malformed or unknown tag is reported and returned as "".
 func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, ok bool) {
 	tag, ok = reflect.StructTag(raw).Lookup("shard")
 	subject := s.n.Name + "." + f.Name()
@@ -80,8 +80,9 @@ func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, ok bool) 
 	return "", "", true
 }
 
-// stateOptions returns the form that the tag of a state field chooses: ok is false if it is not such a
-// tag. That a field is secret matters at run time only.
+// stateOptions returns the form that the tag of a state field chooses, such as text for state,text.
+// ok is false if tag is not state with valid options. The option secret is accepted here and takes
+// effect at run time.
 func stateOptions(tag string) (form string, ok bool) {
 	options := strings.Split(tag, ",")
 	if options[0] != "state" {
@@ -90,13 +91,15 @@ func stateOptions(tag string) (form string, ok bool) {
 	return fieldOptions(options[1:])
 }
 
-// validOptions reports whether the tag of a field of a struct that is no entity is one of options.
+// validOptions reports whether tag has only valid options: text, binary and secret. It is for
+// fields of structs that are not entities.
 func validOptions(tag string) bool {
 	_, ok := fieldOptions(strings.Split(tag, ","))
 	return ok
 }
 
-// fieldOptions returns the form among options: ok is false if one of them is unknown or stands twice.
+// fieldOptions returns the form among options, or "" if they choose none. ok is false if an option
+// is unknown, is repeated, or chooses a second form.
 func fieldOptions(options []string) (form string, ok bool) {
 	secret := false
 	for _, option := range options {
@@ -112,7 +115,8 @@ func fieldOptions(options []string) (form string, ok bool) {
 	return form, true
 }
 
-// idType reads the type of the field tagged id.
+// idType reads the type of f, the field tagged id. If that type cannot be an id, idType adds a
+// diagnostic and returns false.
 func (s *fieldReader) idType(f *types.Var) bool {
 	n := s.n
 	t := f.Type()
@@ -187,7 +191,8 @@ func (s *fieldReader) untaggedField(f *types.Var) {
 	}
 }
 
-// looksLikeID reports whether a field has a name that is usual for ids.
+// looksLikeID reports whether a field has a usual name for an id, such as ID, Key or OrderID in
+// Order, and a type that can be one.
 func looksLikeID(n *model.Entity, f *types.Var) bool {
 	name := strings.ToLower(f.Name())
 	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasText(f.Type()) {

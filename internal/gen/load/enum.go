@@ -13,9 +13,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// constants are all constants of a type that the user's module declares: messages and
-// state have their values. Of another package only exported names count. A constant of no type,
-// such as the number of the others, is not among them.
+// constants returns the constants of type t, sorted by value. It returns nil if the user's module
+// does not declare t. From a package other than from only exported constants count. An untyped
+// constant, such as the number of t's constants, is left out.
 func constants(from *packages.Package, t types.Type) []model.Constant {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || !inModule(from, named.Obj().Pkg()) {
@@ -43,8 +43,8 @@ func constants(from *packages.Package, t types.Type) []model.Constant {
 	return list
 }
 
-// constantValue is a constant's value as a contract has it: a number, true, false, or a
-// quoted string without spaces. It is "" for a value that is unknown.
+// constantValue returns a constant's value as the contract writes it: a number, true, false, or a
+// quoted string without spaces. It returns "" if the value is unknown.
 func constantValue(v constant.Value, u *types.Basic) string {
 	switch {
 	case v.Kind() == constant.Unknown:

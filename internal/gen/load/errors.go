@@ -38,7 +38,7 @@ func (s *errorReader) declaredErrors() {
 	slices.SortFunc(s.model.Errors, func(a, b *model.Error) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// addError adds an error to the model, unless its name is another's.
+// addError adds e to the model. It reports e if the model has another error of that name.
 func (s *errorReader) addError(pos token.Pos, e *model.Error) {
 	for _, other := range s.model.Errors {
 		if other.Name == e.Name {
@@ -49,8 +49,8 @@ func (s *errorReader) addError(pos token.Pos, e *model.Error) {
 	s.model.Errors = append(s.model.Errors, e)
 }
 
-// sentinel reads a variable. A variable named _ stands for the variable of another
-// package that it is set to.
+// sentinel reads the i-th variable of spec, a declared error. A variable named _ declares the
+// variable of another package that is its value.
 func (s *errorReader) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	if name.Name == "_" {
 		s.foreignSentinel(name, spec, i)
@@ -67,7 +67,7 @@ func (s *errorReader) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	}
 }
 
-// isSentinel reports whether a variable is an error, and adds a diagnostic if not.
+// isSentinel reports whether v's type implements error, and adds a diagnostic if not.
 func (s *errorReader) isSentinel(at *ast.Ident, v *types.Var) bool {
 	switch t := v.Type(); {
 	case isInvalid(t):
@@ -98,7 +98,7 @@ func (s *errorReader) foreignSentinel(at *ast.Ident, spec *ast.ValueSpec, i int)
 	s.add(at.Pos(), CodeError, "write var _ = sql.ErrNoRows for one of another package, else give it a name", "_: set to no other package's variable")
 }
 
-// errorType reads a type that is an error.
+// errorType reads a type that is declared as an error.
 func (s *errorReader) errorType(spec *ast.TypeSpec) {
 	name, pos := spec.Name.Name, spec.Name.Pos()
 	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
@@ -136,7 +136,8 @@ func (s *errorReader) errorType(spec *ast.TypeSpec) {
 	s.addError(pos, &model.Error{Name: name, Wire: name, Type: m, Pointer: !value})
 }
 
-// addForeign adds another package's error, unless it is declared in p too.
+// addForeign adds e, an error variable of another package, to p. It does nothing if p has that
+// variable already.
 func addForeign(p *model.Package, e *model.Error) {
 	here := func(o *model.Error) bool { return o.Var != nil && o.Var.Path == e.Var.Path && o.Var.Name == e.Var.Name }
 	if slices.ContainsFunc(p.Errors, here) {

@@ -7,12 +7,11 @@ import (
 	"strconv"
 )
 
-// A method may return the error of a call that it made. Its caller gets the declared errors of that
-// other entity's package only if the client's package imports the packages of the clients used by
-// the methods.
+// A method may return the error of its own call to another entity. The method's caller can decode
+// that entity's declared errors only if the caller's client package imports the package of the other
+// client.
 
-// importsOfErrors records the packages with clients that the package's own files
-// import.
+// importsOfErrors adds the package's imports that hold clients to the model's ErrorImports.
 func importsOfErrors(s *source) {
 	for path := range clientImports(s) {
 		s.model.ErrorImports = append(s.model.ErrorImports, path)
@@ -21,8 +20,7 @@ func importsOfErrors(s *source) {
 	slices.Sort(s.model.ErrorImports)
 }
 
-// clientImports are the imports of the package that hold clients, with the positions of
-// the imports.
+// clientImports returns the package's imports that hold clients: their positions, by path.
 func clientImports(s *source) map[string]token.Pos {
 	found := make(map[string]token.Pos)
 	for _, file := range s.pkg.Syntax {
@@ -39,7 +37,7 @@ func clientImports(s *source) map[string]token.Pos {
 	return found
 }
 
-// importName is the name of a package that importer imports.
+// importName returns the name of the package at path, which importer imports.
 func importName(importer *types.Package, path string) string {
 	for _, p := range importer.Imports() {
 		if p.Path() == path {
@@ -49,8 +47,9 @@ func importName(importer *types.Package, path string) string {
 	return packageName(path)
 }
 
-// passedOn reports imports with errors that the entities' methods may return, if the client's
-// package h does not import them. Its callers would get only the text of these errors.
+// passedOn reports each import of the entities' package s that declares errors and is not an import
+// of the client's package h. If a method returned such an error, the caller would get only its
+// text.
 func passedOn(s, h *source) {
 	there := clientImports(h)
 	for path, pos := range clientImports(s) {
@@ -59,6 +58,6 @@ func passedOn(s, h *source) {
 			continue
 		}
 		s.add(pos, CodePassedOn, "write import _ "+strconv.Quote(path)+" there, or let the entity hold an interface of its own in place of the client",
-			"%s does not import %s: errors that it declares would lose their types when a method returns them", h.pkg.PkgPath, path)
+			"%s: does not import %s, whose declared errors would lose their types when a method returns them", h.pkg.PkgPath, path)
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The pairs of methods by which a type defines its own form.
+// forms are the pairs of methods by which a type defines its own encoding.
 var forms = [...]struct{ marshal, unmarshal string }{
 	{"MarshalText", "UnmarshalText"},
 	{"MarshalBinary", "UnmarshalBinary"},
 }
 
-// method returns the method of that name in t's method set.
+// method returns the method of that name in t's method set, or nil.
 func method(t types.Type, name string) *types.Signature {
 	o, _, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)
@@ -21,9 +21,9 @@ func method(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// declared returns the method of that name declared by the type of t, a pointer, on the value or on
-// the pointer. A promoted method of an embedded field does not count, because it covers only that
-// field.
+// declared returns the method of that name that t's own type declares. t is a pointer; the method
+// may be on the pointer or on the value. A method promoted from an embedded field does not count,
+// because it covers only that field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)
@@ -40,23 +40,24 @@ func isMessage(t types.Type) bool {
 		strings.HasSuffix(types.TypeString(types.Unalias(s.Results().At(0).Type()), nil), protoPath+".Message")
 }
 
-// hasText reports whether values of t have a text form and can be read from it.
+// hasText reports whether t declares both MarshalText and UnmarshalText.
 func hasText(t types.Type) bool {
 	return hasReverse(types.NewPointer(t), "MarshalText", "UnmarshalText")
 }
 
-// hasBinary reports whether values of t have a binary form and can be read from it.
+// hasBinary reports whether t declares both MarshalBinary and UnmarshalBinary.
 func hasBinary(t types.Type) bool {
 	return hasReverse(types.NewPointer(t), "MarshalBinary", "UnmarshalBinary")
 }
 
-// hasReverse reports whether the type of t, a pointer, declares both
-// func() ([]byte, error) and its reverse func([]byte) error by those names.
+// hasReverse reports whether the type that t points to declares the methods marshal, a func()
+// ([]byte, error), and unmarshal, a func([]byte) error.
 func hasReverse(t types.Type, marshal, unmarshal string) bool {
 	return marshals(declared(t, marshal)) && unmarshals(declared(t, unmarshal))
 }
 
-// half returns the declared and the missing method of a pair, if t declares only one.
+// half reports whether t declares only one method of a pair in forms. It returns the declared
+// method and the missing one.
 func half(t types.Type) (has, lacks string, ok bool) {
 	p := types.NewPointer(t)
 	for _, f := range forms {
@@ -94,7 +95,7 @@ func signatureIs(s *types.Signature, params, results []types.Type) bool {
 	return same(s.Params(), params) && same(s.Results(), results)
 }
 
-// isLossless reports whether a copy of t by assignment shares no changeable data with t
-// and equals the result of reading t's text. That is true of few types: a netip.Prefix
-// may have no text, and a netip.AddrPort may lose its port.
+// isLossless reports whether an assigned copy of a t shares no changeable data with it, and equals
+// the value decoded from its text. Few types are lossless: a netip.Prefix may have no text, and a
+// netip.AddrPort may lose its port.
 func isLossless(t types.Type) bool { return isNamed(t, "net/netip", "Addr") }

@@ -14,21 +14,21 @@ const (
 
 func isForm(tag string) bool { return tag == formText || tag == formBinary }
 
-// A formKey is a type in a form that a tag chose for it.
+// A formKey identifies a type together with the form that a tag chose for it.
 type formKey struct {
 	t    *model.Type
 	form string
 }
 
-// A formChoice converts types of fields for which a tag chooses a form.
+// A formChoice converts the types of fields whose tags choose a form.
 type formChoice struct {
 	*crossing
 	formed map[formKey]*model.Type // the types whose form a tag chose
 }
 
-// setForm sets the form of a type that defines its own, and reports whether it does.
-// Without a choice by a tag it takes bytes, which lose less than text, and so do the fields
-// of another module's struct: see [isOpen].
+// setForm sets m's form if t has methods that encode it, and reports whether it did. chosen is the
+// form that a tag chose, or "". Without a choice, binary precedes text because it loses less. A
+// struct for which [crossing.isOpen] is true gets no form: its fields are encoded.
 func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	switch {
 	case chosen != formText && hasBinary(t):
@@ -46,9 +46,10 @@ func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	return true
 }
 
-// isOpen reports whether t is a struct of another module with a text and no bytes of its own, and with
-// fields accessible to generated code. Its text may lose what the fields have: null.String's does not
-// distinguish an empty valid string. In the user's own module the text is the form that the user wants.
+// isOpen reports whether t is a struct of another module that has text methods but no binary ones,
+// and fields that generated code can access. Such a struct's text may lose what the fields hold:
+// the text of an empty valid null.String is that of an invalid one. In the user's own module the
+// text methods are taken as the intended form.
 func (c *crossing) isOpen(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || inModule(c.pkg, named.Obj().Pkg()) || hasBinary(t) || !hasText(t) {
@@ -58,7 +59,8 @@ func (c *crossing) isOpen(t types.Type) bool {
 	return ok && c.fieldsOpen(u, make(map[types.Type]bool))
 }
 
-// fieldsOpen reports whether all fields of a struct are exported and of types that can travel.
+// fieldsOpen reports whether all fields of a struct are exported and have types that can be
+// encoded. seen has the types that are being checked.
 func (c *crossing) fieldsOpen(u *types.Struct, seen map[types.Type]bool) bool {
 	for f := range u.Fields() {
 		if !isNothing(f.Type()) && (!f.Exported() || !c.opens(f.Type(), seen)) {
@@ -87,8 +89,8 @@ func (c *crossing) opens(t types.Type, seen map[types.Type]bool) bool {
 	return false
 }
 
-// inForm is [crossing.of] for a field whose tag chooses a form. The choice applies to the field's
-// type, or to its elements, keys and the value behind a pointer.
+// inForm returns the model of a field's type t in the form that its tag chose; chosen may be "".
+// The choice applies to t itself, or to its elements, its keys and the value that it points to.
 func (c *formChoice) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
 	m, r := c.of(t)
 	if r != nil || chosen == "" {
@@ -128,7 +130,7 @@ func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.
 	return c.addFormed(key, &other), nil
 }
 
-// reformElem gives other, a copy of key's type, elements in the chosen form.
+// reformElem gives other, which is a copy of key's type, elements of type elem in the chosen form.
 func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(elem, key.form) // it contains itself
@@ -144,8 +146,8 @@ func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type)
 	return c.addFormed(key, other), nil
 }
 
-// reformMap gives a map keys and elements in the chosen form; one of the two may have
-// no such form.
+// reformMap gives a map keys and elements in the chosen form. It accepts a map whose keys or
+// elements, but not both, lack that form.
 func (c *formChoice) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(u.Elem(), key.form) // it contains itself
@@ -173,7 +175,7 @@ func (c *formChoice) addFormed(key formKey, t *model.Type) *model.Type {
 	return t
 }
 
-// formless refuses a choice that a type does not have.
+// formless refuses the form that a tag chose for t, because t does not have it.
 func (c *formChoice) formless(t types.Type, chosen string) *refusal {
 	why, remedy := c.short(t)+" has no text form", "declare MarshalText and UnmarshalText, or leave out text"
 	if chosen == formBinary {

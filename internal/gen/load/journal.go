@@ -19,10 +19,11 @@ func journalEvent(t types.Type) types.Type {
 	return n.TypeArgs().At(0)
 }
 
-// applyMethod is the method that applies an event to the state.
+// applyMethod is the entity's method that applies an event of its journal to its state.
 const applyMethod = "Apply"
 
-// checkJournal checks the options of a journal.
+// checkJournal reports a journal in an entity that is not durable, and a journal's option (keep or
+// snapshot) at an entity without a journal. option is that option, or "".
 func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	switch {
 	case n.Journal != nil && !n.Durable:
@@ -32,7 +33,7 @@ func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	}
 }
 
-// hasJournal reports whether the struct has a field of a journal's type, also a refused one.
+// hasJournal reports whether the struct has a field of a journal's type, including a refused field.
 func hasJournal(m *marked) bool {
 	u, ok := m.object.Type().Underlying().(*types.Struct)
 	for i := 0; ok && i < u.NumFields(); i++ {
@@ -43,7 +44,7 @@ func hasJournal(m *marked) bool {
 	return false
 }
 
-// readAge reads a number of days, hours or minutes.
+// readAge parses an age like 30d, 12h or 5m. ok is false if text is not an age from 1m to 36500d.
 func readAge(text string) (time.Duration, bool) {
 	units := map[string]time.Duration{"d": 24 * time.Hour, "h": time.Hour, "m": time.Minute}
 	if len(text) < 2 {
@@ -59,7 +60,8 @@ func readAge(text string) (time.Duration, bool) {
 
 const maxAge = 100 * 365 * 24 * time.Hour
 
-// readJournal reads the field that has an entity's journal.
+// readJournal reads f, the field that holds an entity's journal. event is the type of the journal's
+// events.
 func readJournal(s *fieldReader, m *marked, f *types.Var, event types.Type, tag string) {
 	n := s.n
 	subject := n.Name + "." + f.Name()
@@ -90,8 +92,8 @@ func readJournal(s *fieldReader, m *marked, f *types.Var, event types.Type, tag 
 	}
 }
 
-// readKeep reads the option that says how long events are kept: an age, a number,
-// "followed", or several of these.
+// readKeep parses the option keep=, which selects the events that a journal keeps: by age, by
+// number, "followed" for those that a named follower has not read, or several of these.
 func readKeep(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 	for part := range strings.SplitSeq(value, ",") {
 		age, isAge := readAge(part)
@@ -104,13 +106,14 @@ func readKeep(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 		case err == nil && count > 0:
 			j.Count = count
 		default:
-			r.add(a.Pos, CodeOption, "write an age like keep=90d, a number of events like keep=1000000, keep=followed for those that a named follower has not read, or several with commas", "keep=%s: not a choice of events", value)
+			r.add(a.Pos, CodeOption, "write an age like keep=90d, a number of events like keep=1000000, keep=followed for those that a named follower has not read, or several with commas", "keep=%s: not an age, a number of events or followed", value)
 			return
 		}
 	}
 }
 
-// readSnapshot reads the number of events after which the state is written again.
+// readSnapshot parses the option snapshot=: after how many events, 1 to 1,000,000, the state is
+// written again.
 func readSnapshot(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > 1_000_000 {

@@ -18,10 +18,11 @@ func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 		return
 	}
 	s.add(v.Pos(), CodeType, "give the embedded field a name, or declare MarshalJSON and UnmarshalJSON",
-		"%s: the JSON of %s is that of an embedded field, without the others", subject, types.TypeString(hidden, types.RelativeTo(s.pkg.Types)))
+		"%s: the JSON of %s is that of an embedded field, without the other fields", subject, types.TypeString(hidden, types.RelativeTo(s.pkg.Types)))
 }
 
-// hiddenByJSON returns a struct in t with the JSON of one of its embedded fields, or nil.
+// hiddenByJSON returns a struct in t that takes over the JSON of one of its embedded fields, or nil
+// if there is none.
 func hiddenByJSON(t types.Type, seen map[types.Type]bool) types.Type {
 	if seen[t] {
 		return nil

@@ -11,19 +11,19 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A Result has the declarations of the packages.
+// A Result is what Load found in the packages.
 type Result struct {
 	Packages []*model.Package // those with entities, in the order of their paths
 	// Bare lists the folders of packages that have no entity.
 	Bare []string
-	// Excluded are entities in files that these build tags leave out. Their
-	// generated files stay as they are.
+	// Excluded are entities in files that the build constraints leave out. Their generated files
+	// stay as they are.
 	Excluded    []Excluded
 	Diagnostics []Diagnostic
 }
 
-// Load reads packages. An error means that nothing could be read; mistakes in the
-// source are diagnostics.
+// Load reads the packages that o selects. It returns an error if it could read nothing; mistakes in
+// the source are in [Result.Diagnostics].
 func Load(ctx context.Context, o Options) (*Result, error) {
 	patterns := o.Patterns
 	if len(patterns) == 0 {
@@ -69,7 +69,7 @@ func Load(ctx context.Context, o Options) (*Result, error) {
 	return result, nil
 }
 
-// listError is the message of go list about a package that has no files.
+// listError returns the messages of go list about a package without files, or nil.
 func listError(p *packages.Package) error {
 	var errs []error
 	for _, e := range p.Errors {

@@ -16,7 +16,7 @@ import (
 type methodReader struct {
 	*unit
 	n *model.Entity // the entity that is read
-	h *unit         // of the package that its client is printed into
+	h *unit         // the package that the entity's client is generated into
 }
 
 // customary are the methods that the standard library looks for. They need no
@@ -42,14 +42,15 @@ func takesContext(s *types.Signature) bool {
 	return false
 }
 
-// hookTypes has the method's name by the type of the hook's reason.
+// hookTypes maps the name of a hook's second parameter type, its reason, to the hook's method name.
 var hookTypes = map[string]string{"Activation": "OnActivate", "Passivation": "OnPassivate"}
 
-// isHook reports whether a method is a hook, or was meant as one.
+// isHook reports whether a method is a hook or was probably meant as one.
 func isHook(f *types.Func) bool { return hookReason(f) != "" }
 
-// hookReason returns the name of the hook's reason type: according to the method's name
-// or its parameter, or to the name that a misspelt one is nearest to.
+// hookReason returns the name of a hook's reason type, a key of hookTypes, or "" if f is not a
+// hook. It decides by the method's name, its parameters, or the hook's name that a misspelt name is
+// nearest to.
 func hookReason(f *types.Func) string {
 	for reason, name := range hookTypes {
 		if f.Name() == name {
@@ -68,7 +69,7 @@ func hookReason(f *types.Func) string {
 	return ""
 }
 
-// hookType returns the name of the hook's reason among the parameters, or "".
+// hookType returns the name of the reason type among the parameters, a key of hookTypes, or "".
 func hookType(s *types.Signature) string {
 	for v := range s.Params().Variables() {
 		for name := range hookTypes {
@@ -80,7 +81,7 @@ func hookType(s *types.Signature) string {
 	return ""
 }
 
-// readMethods reads the entity's own methods: messages, hooks, and methods that resemble
+// readMethods reads the entity's methods: messages and hooks. It reports methods that only resemble
 // them.
 func (s *methodReader) readMethods(m *marked) {
 	n := s.n
@@ -149,7 +150,8 @@ func (s *methodReader) hook(f *types.Func) {
 	}
 }
 
-// message reads a method that takes a context. A //shard:tell method with results is refused.
+// message reads f, a method that takes a context, as a message. It refuses a //shard:tell method
+// with results.
 func (s *methodReader) message(f *types.Func, d *methodDirective) {
 	n := s.n
 	tellOnly, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
@@ -198,7 +200,8 @@ func (s *methodReader) message(f *types.Func, d *methodDirective) {
 	n.Methods = append(n.Methods, m)
 }
 
-// param reads one parameter or result.
+// param reads one parameter or result. role is "argument" or "result". It returns false if the type
+// was refused.
 func (s *methodReader) param(method string, v *types.Var, role string, number int) (model.Param, bool) {
 	name := v.Name()
 	t, r := s.h.crossing.of(v.Type())
@@ -215,7 +218,7 @@ func (s *methodReader) param(method string, v *types.Var, role string, number in
 	return model.Param{}, false
 }
 
-// docOf returns the lines of a method's comment without its directives.
+// docOf returns the lines of a method's doc comment without its directives, or nil.
 func docOf(s *syntax, f *types.Func) []string {
 	decl := s.funcs[f.Pos()]
 	if decl == nil || decl.Doc == nil {

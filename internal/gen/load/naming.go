@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A namer gives the declarations of generated code names that are free in their package.
+// A namer chooses names for generated declarations that are free in their package.
 type namer struct {
 	*directives
 	types []*model.Type
@@ -37,8 +37,8 @@ func sortedImports(used map[string]string) []string {
 	return append(first, rest...)
 }
 
-// nameAll gives types and imports unique names in the package, and reports declarations with taken
-// names that cannot be changed.
+// nameAll gives types and imports names that are unique in the package. It reports the user's
+// declarations whose names generated code needs.
 func (s *namer) nameAll() {
 	taken := s.taken
 	for _, name := range s.pkg.Types.Scope().Names() {
@@ -81,8 +81,8 @@ func (s *namer) nameAll() {
 	s.model.Imports = s.imports()
 }
 
-// checkDeclares reports generated declarations whose names are taken, and marks the
-// names of the others as taken.
+// checkDeclares marks the names that generated code declares for entity n as taken. It reports
+// those that are taken already.
 func (s *namer) checkDeclares(n *model.Entity, m *marked, names []string) {
 	taken := s.taken
 	for _, name := range names {
@@ -98,7 +98,7 @@ func (s *namer) checkDeclares(n *model.Entity, m *marked, names []string) {
 	}
 }
 
-// typeName makes the suffix of the names of a type's functions.
+// typeName returns the suffix for the names of the functions generated for type x.
 func (s *namer) typeName(x *model.Expr) string {
 	base := s.plainName(x)
 	for i := 1; ; i++ {
@@ -112,7 +112,8 @@ func (s *namer) typeName(x *model.Expr) string {
 	}
 }
 
-// imports returns the packages that generated code may name.
+// imports returns the packages that generated code may import, each with a name that is free in the
+// package.
 func (s *namer) imports() []model.Import {
 	used := make(map[string]string)
 	for path, name := range fixed {

@@ -16,16 +16,17 @@ import (
 // from implementing the interface, all implementations in its package.
 const oneofDirective = "oneof"
 
-// A oneof is an interface with that directive.
+// A oneof is an interface with the directive //shard:oneof.
 type oneof struct {
 	spec *ast.TypeSpec
 	file *ast.File
 	list string // the text after the directive
-	// reported is true once its mistake has been reported.
+	// reported is true once a mistake in the interface has been reported.
 	reported bool
 }
 
-// findOneof finds an interface with the directive in the source of its package.
+// findOneof finds the interface of that name in the source of its package. It returns nil if the
+// interface has no //shard:oneof directive.
 func findOneof(files []*ast.File, name string) *oneof {
 	for _, file := range files {
 		for _, decl := range file.Decls {
@@ -75,12 +76,12 @@ func (k oneofCase) isPointer() bool {
 	return ok
 }
 
-// A caseFinder finds the implementations of an interface. If there are none, it says
-// why, and how to correct that.
+// A caseFinder finds the implementations of an interface. If the interface cannot have cases, it
+// sets why and remedy.
 type caseFinder struct {
 	pkg  *types.Package // of the interface
 	file *ast.File      // with its declaration
-	// foreign is the source of a package other than the user's.
+	// foreign is the source of the interface's package, if that is not the user's package.
 	foreign     []*ast.File
 	short       func(types.Type) string                          // for messages
 	importNamed func(name string, file *ast.File) *types.Package // nil: there is none
@@ -120,8 +121,7 @@ func hasUnexported(u *types.Interface) bool {
 	return false
 }
 
-// declared are all types of the interface's package that implement it, in the order
-// of their names.
+// declared returns the types of the interface's package that implement it, sorted by name.
 func (f *caseFinder) declared(u *types.Interface) []oneofCase {
 	var list []oneofCase
 	for _, name := range f.pkg.Scope().Names() {
@@ -147,13 +147,14 @@ func (f *caseFinder) declared(u *types.Interface) []oneofCase {
 	return list
 }
 
-// standsForUnknown reports whether a type is the generated one for cases unknown to the program.
+// standsForUnknown reports whether t is the generated type for a case that the program does not
+// know.
 func standsForUnknown(t types.Type) bool {
 	o, _, _ := types.LookupFieldOrMethod(t, true, nil, "ShardUnknownCase")
 	return o != nil
 }
 
-// implementation is t or a pointer to it, whichever implements u.
+// implementation returns t or *t, whichever implements u. It returns false if neither does.
 func implementation(t types.Type, u *types.Interface) (types.Type, bool) {
 	switch p := types.NewPointer(t); {
 	case types.Implements(t, u):
@@ -164,8 +165,8 @@ func implementation(t types.Type, u *types.Interface) (types.Type, bool) {
 	return nil, false
 }
 
-// hiddenCase is an unexported type that declares an unexported method of the
-// interface, or "".
+// hiddenCase returns the name of an unexported type in files that declares an unexported method of
+// the interface, or "".
 func hiddenCase(files []*ast.File, u *types.Interface) string {
 	for _, file := range files {
 		for _, decl := range file.Decls {
@@ -187,7 +188,7 @@ func hiddenCase(files []*ast.File, u *types.Interface) string {
 	return ""
 }
 
-// listed are the types that the directive names.
+// listed returns the types that the directive names, which must implement the interface.
 func (f *caseFinder) listed(u *types.Interface, names string) []oneofCase {
 	var list []oneofCase
 	for _, text := range splitTypes(names) {
@@ -227,8 +228,8 @@ func deref(t types.Type) types.Type {
 	return t
 }
 
-// caseName is the name of a type, or of the type that it points to, with the names of
-// type arguments. It is "" for a type without a name.
+// caseName returns the name of t, or of the type that t points to, followed by the names of its
+// type arguments. It returns "" for a type without a name.
 func caseName(t types.Type) string {
 	switch t := types.Unalias(deref(t)).(type) {
 	case *types.Basic:
@@ -257,8 +258,8 @@ func splitTypes(list string) []string {
 	})
 }
 
-// typeOf is the type that an expression names in the scope of the interface, or nil. The
-// types of that package may come from export data, so the type checker cannot be used.
+// typeOf returns the type that an expression names in the scope of the interface, or nil. It does
+// not use the type checker, because the types of that package may come from export data.
 func (f *caseFinder) typeOf(x ast.Expr) types.Type {
 	switch x := x.(type) {
 	case *ast.ParenExpr:

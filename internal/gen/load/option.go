@@ -15,25 +15,24 @@ import (
 
 const (
 	defaultShards = 256
-	maxShards     = 1 << 16 // every process holds the table of all
+	maxShards     = 1 << 16 // every process holds the table of all shards
 	// Commits of one shard share appends, so a durable type has few shards. The store
 	// bounds their number.
 	durableShards    = 64
 	maxDurableShards = 2048
 )
 
-// options are the options of each directive.
+// options lists the options of each directive.
 var options = map[string][]string{
 	"entity":    {"name", "shards", "hash", "durable", "ttl", "version", "keep", "snapshot", "client", "json", "tell"},
 	"singleton": {"name", "durable", "version", "keep", "snapshot", "client", "json", "tell"},
 }
 
-// kindName matches allowed names of kinds: they are part of subjects and of names of
-// metrics.
+// kindName matches allowed names of kinds. Subjects and names of metrics contain them.
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// checkDurable checks an entity whose state is in the store. Without the option shards it sets
-// the number of shards.
+// checkDurable checks a durable entity's number of shards, and that it has state. shards reports
+// whether the option shards= is given; without it, checkDurable sets the number to durableShards.
 func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	switch {
 	case n.Singleton:
@@ -47,7 +46,8 @@ func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	}
 }
 
-// tagsState reports whether a field is tagged state, also one that was refused for its type.
+// tagsState reports whether a field is tagged state, including a field that was refused for its
+// type.
 func tagsState(m *marked) bool {
 	u := m.object.Type().Underlying().(*types.Struct)
 	for i := range u.NumFields() {
@@ -59,11 +59,11 @@ func tagsState(m *marked) bool {
 	return false
 }
 
-// readVersion reads the version of an entity's state.
+// readVersion parses the option version=, the version of the entity's state: 1 to maxVersion.
 func readVersion(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 	version, err := strconv.Atoi(value)
 	if err != nil || version < 1 || version > maxVersion {
-		s.add(a.Pos, CodeOption, "write a number from 1 on, and the next one with each change of the state that MigrateState makes up for", "version=%s: not a version from 1 to %d", value, maxVersion)
+		s.add(a.Pos, CodeOption, "write a number from 1 on, and raise it by 1 with each change of the state that MigrateState handles", "version=%s: not a version from 1 to %d", value, maxVersion)
 		return
 	}
 	n.Version = version
@@ -71,10 +71,12 @@ func readVersion(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 
 const maxVersion = 1_000_000
 
-// migrateMethod brings a state of an earlier version up to the program's.
+// migrateMethod is the entity's method that converts a state of an earlier version to the
+// program's.
 const migrateMethod = "MigrateState"
 
-// checkVersion checks that the states of earlier versions can be read.
+// checkVersion checks that the entity can read states of earlier versions: it reports a
+// MigrateState that is missing, unneeded or has another signature.
 func checkVersion(s *source, n *model.Entity, m *marked) {
 	f := declared(types.NewPointer(m.object.Type()), migrateMethod)
 	fits := f != nil && f.Params().Len() == 1 && types.Identical(f.Params().At(0).Type(), types.Typ[types.Int]) && !f.Variadic() &&
@@ -90,7 +92,7 @@ func checkVersion(s *source, n *model.Entity, m *marked) {
 	}
 }
 
-// readTTL reads after how long without a commit an entity expires.
+// readTTL parses the option ttl=: after how long without a commit, 1m to 36500d, an entity expires.
 func readTTL(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 	age, ok := readAge(value)
 	if !ok {
@@ -114,7 +116,8 @@ func optionRemedy(m *marked, key string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// shardsRemedy is the remedy for a number of shards above most or not a power of two.
+// shardsRemedy returns the remedy for a shards= that is above most or not a power of two. It
+// suggests the next power of two, but at most most.
 func shardsRemedy(shards, most int, err error) string {
 	if err != nil || shards < 1 || shards > maxShards {
 		return "leave it out for the default"
@@ -126,12 +129,12 @@ func shardsRemedy(shards, most int, err error) string {
 	return "write shards=" + strconv.Itoa(min(next, most))
 }
 
-// checkKinds reports kinds that have the same name.
+// checkKinds reports entities whose kinds have the same name.
 func checkKinds(s *directives) {
 	first := make(map[string]string)
 	for i, n := range s.model.Entities {
 		if other, twice := first[n.Kind]; twice {
-			s.add(s.marked[i].directive.Slash, CodeKind, "give one of them another name=", "%s: its name %s is that of %s, too", n.Name, n.Kind, other)
+			s.add(s.marked[i].directive.Slash, CodeKind, "give one of them another name=", "%s: its name %s is taken by %s", n.Name, n.Kind, other)
 			continue
 		}
 		first[n.Kind] = n.Name
@@ -147,7 +150,8 @@ type optionReader struct {
 	id types.Type
 }
 
-// readOptions applies the options. The id must be known: hash= is checked against it.
+// readOptions applies the directive's options. s.id must be set, because the function named by
+// hash= must take the type of ids.
 func (s *optionReader) readOptions() {
 	n, m := s.n, s.m
 	args, err := m.directive.ParseArgs()
@@ -173,7 +177,7 @@ func (s *optionReader) readOptions() {
 			s.add(a.Pos, CodeOption, "write "+key, "%s: takes no value", a.Arg)
 			continue
 		case key == "tell" && value != "all":
-			s.add(a.Pos, CodeOption, "write tell=all for tells of methods with results, or leave it out", "%s: not a choice of tells", a.Arg)
+			s.add(a.Pos, CodeOption, "write tell=all for tells of methods with results, or leave it out", "%s: the only value is all", a.Arg)
 			continue
 		case key != "json" && key != "durable" && (!hasValue || value == ""):
 			s.add(a.Pos, CodeOption, "write "+key+"=VALUE", "%s: no value", key)
@@ -218,9 +222,9 @@ func (s *optionReader) readOptions() {
 		checkDurable(s.source, n, m, seen["shards"])
 		checkVersion(s.source, n, m)
 	} else if n.Version > 0 {
-		s.add(m.directive.Slash, CodeOption, "write durable, or remove version=: no state of it outlives its programs", "version=: %s is not durable", n.Name)
+		s.add(m.directive.Slash, CodeOption, "write durable, or remove version=: without durable no state is stored", "version=: %s is not durable", n.Name)
 	} else if n.TTL > 0 {
-		s.add(m.directive.Slash, CodeOption, "write durable, or remove ttl=: entities that are idle are passivated anyway", "ttl=: %s is not durable", n.Name)
+		s.add(m.directive.Slash, CodeOption, "write durable, or remove ttl=: idle entities are passivated anyway", "ttl=: %s is not durable", n.Name)
 	}
 }
 
@@ -232,8 +236,8 @@ func (s *optionReader) readName(a ast.DirectiveArg, value string) {
 	s.n.Kind = value
 }
 
-// readShards reads the number of shards, at most most. checkDurable reports a power of two that is too large
-// for a durable type.
+// readShards parses the option shards=, a power of two. most is the bound for the message;
+// checkDurable reports a power of two that is too large for a durable type.
 func (s *optionReader) readShards(a ast.DirectiveArg, value string, most int) {
 	shards, err := strconv.Atoi(value)
 	if err != nil || shards < 1 || shards > maxShards || shards&(shards-1) != 0 {
@@ -243,8 +247,8 @@ func (s *optionReader) readShards(a ast.DirectiveArg, value string, most int) {
 	s.n.Shards = shards
 }
 
-// readHash checks that value names an exported func(ID) uint64 of the client's
-// package.
+// readHash checks that value, of the option hash=, names an exported func(ID) uint64 of the
+// client's package.
 func (s *optionReader) readHash(a ast.DirectiveArg, value string) {
 	h, id := s.h, s.id
 	qualifier := types.RelativeTo(h.pkg.Types)

@@ -38,20 +38,20 @@ type Options struct {
 type loader struct {
 	config  *packages.Config
 	roots   map[string]*packages.Package // by import path
-	clients map[string]*packages.Package // the clients' packages, named by directives, by import path
+	clients map[string]*packages.Package // clients' packages that directives name, by import path
 	sources map[string]*packages.Package // imports without export data
-	exports map[string]string            // files by import path
+	exports map[string]string            // files of export data, by import path
 	files   map[string][]string          // sources of imports, by import path
 	surveys map[string]survey            // by import path
-	// annotated are imports with their source, comments included, by import path.
+	// annotated are imports whose source was parsed with comments, by import path.
 	annotated map[string]*packages.Package
-	// checked are the packages that have types.
+	// checked are the packages that have been type-checked.
 	checked  map[*packages.Package]bool
 	imported map[string]*types.Package
 }
 
-// loadPackages returns a loader with the packages that match the patterns. They have
-// syntax and types, and so have the packages of clients that their directives name.
+// loadPackages loads the packages that match the patterns, and the clients' packages that their
+// directives name. All of them have syntax and types. It returns only the matching ones.
 func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, []*packages.Package, error) {
 	l := &loader{
 		config:  &packages.Config{Context: ctx, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet()},
@@ -91,8 +91,8 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 	return l, found, nil
 }
 
-// findClients loads the unrequested client packages named by directives. For one that does not
-// exist yet it makes a package with only a path.
+// findClients loads the clients' packages that directives name and that are not requested
+// themselves. A package that does not exist yet gets only a path.
 func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
 	var wanted []string
 	for _, path := range clientPaths(list) {
@@ -128,7 +128,7 @@ func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, err
 
 type parseFunc func(fset *token.FileSet, name string, src []byte) (*ast.File, error)
 
-// parseAll parses the files of packages.
+// parseAll parses the files of packages concurrently. It adds what fails to each package's Errors.
 func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -156,8 +156,8 @@ func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	}
 }
 
-// dropFormerOutput drops earlier output whose package clause differs from that of the
-// user's files: the package was renamed, and the output will be written again.
+// dropFormerOutput drops a generated file from p's syntax if the user's files have another package
+// name: the package was renamed, and the file will be generated again.
 func (l *loader) dropFormerOutput(p *packages.Package) {
 	isOutput := func(file *ast.File) bool { // only its package clause was parsed
 		return filepath.Base(l.config.Fset.Position(file.Package).Filename) == model.OutputName && len(file.Decls) == 0
@@ -185,14 +185,13 @@ func parseErrors(name string, err error) []packages.Error {
 	return errs
 }
 
-// parseWhole parses a file of an import: including earlier output, but without
-// comments.
+// parseWhole parses a file of an import, without comments. It does not skip earlier output.
 func parseWhole(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	return parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
 }
 
-// findImports finds the export data of the packages' imports. It parses the source of
-// those that do not compile, and continues with their imports.
+// findImports finds the export data of the packages' imports. An import that does not compile has
+// none: findImports parses its source and continues with its own imports.
 func (l *loader) findImports(list []*packages.Package) error {
 	for len(list) > 0 {
 		wanted := l.imports(list)
@@ -220,7 +219,7 @@ func (l *loader) findImports(list []*packages.Package) error {
 	return nil
 }
 
-// imports are the imports of packages that are not known yet.
+// imports returns the packages' imports that the loader does not know yet, sorted.
 func (l *loader) imports(list []*packages.Package) []string {
 	var wanted []string
 	for _, p := range list {
@@ -260,7 +259,7 @@ func (l *loader) check(p *packages.Package) {
 	p.Types, _ = config.Check(p.PkgPath, l.config.Fset, p.Syntax, p.TypesInfo)
 }
 
-// Import returns the types of an import.
+// Import returns the types of the package at path, as [types.Importer] requires.
 func (l *loader) Import(path string) (*types.Package, error) {
 	source := l.roots[path]
 	if source == nil {
@@ -269,7 +268,7 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	if source != nil {
 		l.check(source)
 		if source.Types == nil {
-			return nil, fmt.Errorf("import %s: a circle of imports", path)
+			return nil, fmt.Errorf("import %s: import cycle", path)
 		}
 		return source.Types, nil
 	}
@@ -292,8 +291,8 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	return gcexportdata.Read(r, l.config.Fset, l.imported, path)
 }
 
-// sourceOf returns the files of a package that is imported, with their comments; none for a
-// package of the standard library.
+// sourceOf returns the files of the imported package at path, with their comments. It returns nil
+// for a package of the standard library. inModule is true if path is in the user's module.
 func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	if p := l.roots[path]; p != nil {
 		return p.Syntax
@@ -319,7 +318,7 @@ func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	return p.Syntax
 }
 
-// importNamed is the package that a file imports by a name, or nil.
+// importNamed returns the package that a file imports under a name, or nil.
 func (l *loader) importNamed(name string, file *ast.File) *types.Package {
 	if err := l.findImports([]*packages.Package{{Syntax: []*ast.File{file}}}); err != nil {
 		return nil
@@ -337,8 +336,8 @@ func (l *loader) importNamed(name string, file *ast.File) *types.Package {
 	return nil
 }
 
-// parseFile parses a source file. Of earlier output it keeps only the package clause:
-// its declarations are not the user's code, and may be stale.
+// parseFile parses a source file with its comments. Of a generated file it keeps only the package
+// clause, because the declarations are not the user's and may be stale.
 func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	m := parser.SkipObjectResolution | parser.ParseComments
 	if filepath.Base(name) == model.OutputName && Generated(src) {

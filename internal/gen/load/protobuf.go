@@ -13,8 +13,9 @@ import (
 // goPackage matches the option of a .proto file that names the package of its Go code.
 var goPackage = regexp.MustCompile(`(?m)^\s*option\s+go_package\s*=\s*"([^";]+)`)
 
-// protoFile returns a .proto file of the user's module from which a package is generated, relative to
-// the module; "" if there is none. It is asked only where a package or a type is missing.
+// protoFile returns the .proto file from which the package at path is generated, relative to the
+// user's module; "" if there is none. It walks the whole module, so it is called only for a missing
+// package or type.
 func protoFile(from *packages.Package, path string) string {
 	m := from.Module
 	if m == nil || m.Dir == "" {
@@ -47,8 +48,8 @@ func protoFile(from *packages.Package, path string) string {
 	return filepath.ToSlash(short)
 }
 
-// notGenerated returns the remedy for a type unknown because protobuf's code is not generated yet;
-// "" if that is not certainly the reason.
+// notGenerated returns the remedy for a type that is unknown because protobuf's code is not
+// generated yet. It returns "" if the reason is uncertain. why is the type checker's message.
 func (s *source) notGenerated(why string) string {
 	name, ok := strings.CutPrefix(why, "undefined: ")
 	if !ok {

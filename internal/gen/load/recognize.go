@@ -2,7 +2,7 @@ package load
 
 import "go/types"
 
-// Packages whose types are recognized by name.
+// The packages that have types recognized by name.
 const (
 	codegenPath = "github.com/shardgen/shardgen/runtime/codegen"
 	protoPath   = "google.golang.org/protobuf/reflect/protoreflect"
@@ -20,7 +20,7 @@ func isNamed(t types.Type, path, name string) bool {
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == path && n.Obj().Name() == name
 }
 
-// isReference reports whether t is a generated client or reference: a struct with only
+// isReference reports whether t is a generated client or reference: a struct whose only field is
 // the runtime's Invoker or *Ref.
 func isReference(t types.Type) bool {
 	s, ok := t.Underlying().(*types.Struct)
@@ -34,7 +34,7 @@ func isReference(t types.Type) bool {
 	return isNamed(f, codegenPath, "Invoker")
 }
 
-// refuseType explains why a type has no codec.
+// refuseType returns the refusal of a type that has no encoding.
 func refuseType(s *source, t types.Type) *refusal {
 	why, remedy := s.short(t)+" cannot cross the wire", "use a concrete type"
 	switch t.Underlying().(type) {

@@ -9,12 +9,12 @@ type refusal struct {
 	pos      token.Pos // of the field of the refused type, if it is in the user's package
 	why      string
 	remedy   string
-	reported bool       // once only
-	owned    bool       // it is declared beside the entity, which the client's package cannot import
-	more     []*refusal // of the other fields of the same struct
+	reported bool       // a diagnostic has been added already
+	owned    bool       // the type is declared beside the entity, whose package the client's cannot import
+	more     []*refusal // the refusals of other fields of the same struct
 }
 
-// all are a refusal and those of other fields.
+// all returns r and the refusals of other fields that were joined with it.
 func (r *refusal) all() []*refusal { return append([]*refusal{r}, r.more...) }
 
 // join returns the refusals of a struct's fields as one; nil if there is none.
@@ -27,7 +27,8 @@ func join(list []*refusal) *refusal {
 	return &first
 }
 
-// at puts a step before the path. The end of a long path is left out.
+// at returns r with step, such as ".Lines" or "[]", put before its path. A path above maxPath bytes
+// is cut.
 func (r *refusal) at(step string) *refusal {
 	c := *r
 	if c.path = step + r.path; len(c.path) > maxPath {

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A source is one package of the user, as it was read, while its model is made.
+// A source is one package of the user: its syntax and types, and the model that is made of them.
 type source struct {
 	*report
 	pkg      *packages.Package
@@ -28,7 +28,8 @@ type source struct {
 	packages map[string]string          // names of packages by path
 }
 
-// A refusedAt is one refusal of a field: it is the same however many messages use its struct.
+// A refusedAt identifies the refusal of a field. It is reported once, however many messages use the
+// field's struct.
 type refusedAt struct {
 	pos token.Pos
 	why string
@@ -51,8 +52,8 @@ func newSource(r *report, p *packages.Package, l *loader) *source {
 	return s
 }
 
-// syntaxErrors reports the files that do not parse: the parser may have skipped a
-// message.
+// syntaxErrors reports syntax errors and returns whether there are any. Such a package is not read,
+// because the parser may have skipped a method.
 func (s *source) syntaxErrors() bool {
 	found := false
 	for _, e := range s.pkg.Errors {
@@ -64,7 +65,7 @@ func (s *source) syntaxErrors() bool {
 	return found
 }
 
-// severalPackages reports files with another package clause than the first file.
+// severalPackages reports files whose package clause differs from that of the first file.
 func (s *source) severalPackages() bool {
 	found := false
 	for _, file := range s.pkg.Syntax {
@@ -76,7 +77,7 @@ func (s *source) severalPackages() bool {
 	return found
 }
 
-// parsePosition reads file:line:col.
+// parsePosition parses a position written as file:line:col.
 func parsePosition(pos string) token.Position {
 	p := token.Position{Filename: pos}
 	for _, field := range []*int{&p.Column, &p.Line} {
@@ -93,12 +94,12 @@ func parsePosition(pos string) token.Position {
 	return p
 }
 
-// unknownType is the message for a type about which the type checker reports nothing,
+// unknownType is the message for an unknown type that the type checker does not report at its use,
 // because it reported the cause elsewhere.
 const unknownType = "unknown type"
 
-// missingImports reports unreadable imports, instead of each type unknown because of them: they are
-// one mistake.
+// missingImports replaces the diagnostics of types that are unknown because an import cannot be
+// read by one diagnostic for each such import.
 func (s *source) missingImports() {
 	before := len(s.list)
 	s.list = slices.DeleteFunc(s.list, func(d Diagnostic) bool {
@@ -138,15 +139,15 @@ func missingImport(message string) (path string, ok bool) {
 	return path, ok
 }
 
-// refuse reports a type that cannot cross the wire: once, at the field of the refused type or, if
-// that is elsewhere, at the parameter or field using it.
+// refuse reports a type that cannot cross the wire. The position is the field of the refused type
+// or, if that field is in another package, the parameter or field at. A field is reported once.
 func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	for _, r := range r.all() {
 		s.refuseOne(at, subject, r)
 	}
 }
 
-// refuseOne is refuse for one of several fields.
+// refuseOne does what [source.refuse] does, for the refusal of one field.
 func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	pos := at.Pos()
 	if r.reported {
@@ -171,10 +172,10 @@ func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	s.add(pos, r.code, remedy, "%s%s: %s", subject, r.path, why)
 }
 
-// emptyStruct is the type of the values of a set's map.
+// emptyStruct is the type struct{}, which is the element type of a map used as a set.
 const emptyStruct = "struct{}"
 
-// plainName makes a part of a function's name from a type.
+// plainName returns a type's name as a part of a generated function's name, such as StringSlice.
 func (s *source) plainName(x *model.Expr) string {
 	switch x.Op {
 	case model.SliceOf:

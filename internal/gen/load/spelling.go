@@ -1,7 +1,6 @@
 package load
 
-// nearest returns the one of names that a misspelt name was probably meant to be, or
-// "".
+// nearest returns the one of names that was probably meant by a misspelt name, or "".
 func nearest(name string, names []string) string {
 	best, least := "", 3
 	for _, n := range names {
@@ -12,8 +11,8 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete, change or transpose (Damerau
-// 1964).
+// distance returns how many letters to insert, delete, change or transpose to turn a into b
+// (Damerau 1964).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

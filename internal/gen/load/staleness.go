@@ -10,7 +10,7 @@ import (
 // added without generating. It also counts an entity's methods, so that Host notices an added
 // method.
 
-// ownFields are the names of a struct's fields, or nil when a field has no name.
+// ownFields returns the names of a struct's fields, or nil if a field has no name.
 func ownFields(u *types.Struct) []string {
 	var names []string
 	for f := range u.Fields() {
@@ -45,8 +45,8 @@ func holdsLock(t types.Type) bool {
 	return false
 }
 
-// entityFields are all fields of an entity, or nil if generated code cannot name one,
-// or can neither copy nor make its values.
+// entityFields returns all fields of an entity's struct. It returns nil if generated code cannot
+// name a field, or can neither copy nor make a value of its type.
 func entityFields(w *typeWriter, u *types.Struct) []model.OwnField {
 	var fields []model.OwnField
 	for f := range u.Fields() {
@@ -69,9 +69,9 @@ func entityFields(w *typeWriter, u *types.Struct) []model.OwnField {
 	return fields
 }
 
-// exportedMethods returns the number of exported methods of an entity. It is 0 when the
-// entity embeds a type of another package, or an unknown one, because its methods may
-// change without a change in this package.
+// exportedMethods returns the number of exported methods of an entity. It is 0 if the entity embeds
+// a type of another package or an unknown type, because that type's methods may change without a
+// change in this package.
 func exportedMethods(named *types.Named) int {
 	if embedsForeign(named.Obj().Pkg(), named.Underlying().(*types.Struct)) {
 		return 0

@@ -15,14 +15,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A survey describes the declarations of a package, read from its source because the package may
-// not be generated yet.
+// A survey says what a package declares. It is read from the package's source, because the package
+// may not be generated yet.
 type survey struct {
-	client bool // clients of entities
-	errors bool // declared errors
+	client bool // the package holds clients of entities
+	errors bool // the package declares errors
 }
 
-// surveyOf returns the survey of a package, imported or being generated.
+// surveyOf returns the survey of the package at path, which is imported or being generated.
 func surveyOf(l *loader, path string) survey {
 	if known, ok := l.surveys[path]; ok {
 		return known

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// A syntax finds the source of declarations that the type checker knows only by name, and
-// the type checker's reports about them.
+// A syntax finds the source of fields and functions by their positions, and the type checker's
+// errors in it.
 type syntax struct {
 	pkg    *packages.Package
 	fields map[token.Pos]*ast.Field // by the position of each name
@@ -65,7 +65,8 @@ func hasGeneratedSuffix(name string) bool {
 	return false
 }
 
-// unknown returns the type checker's message about a field's or parameter's type.
+// unknown returns the type checker's message about the type of field or parameter v. It returns
+// otherwise if there is no message.
 func (s *syntax) unknown(v *types.Var, otherwise string) string {
 	f := s.fields[v.Pos()]
 	if f == nil {

@@ -2,7 +2,8 @@ package load
 
 import "github.com/shardgen/shardgen/internal/gen/model"
 
-// setTraits sets the properties that are known only once all types are.
+// setTraits sets the properties of types that depend on their parts: Recursive, Plain, Fallible,
+// CloneFallible and NeedsInit. All types must be known.
 func setTraits(types []*model.Type) {
 	for _, t := range types {
 		t.Recursive = holds(t, t, make(map[*model.Type]bool))
@@ -26,7 +27,7 @@ func setTraits(types []*model.Type) {
 	}
 }
 
-// parts are the types that a value of t directly contains.
+// parts returns the types that a value of t directly contains.
 func parts(t *model.Type) []*model.Type {
 	var list []*model.Type
 	if t.Key != nil {
@@ -60,8 +61,8 @@ func holds(t, target *model.Type, seen map[*model.Type]bool) bool {
 	return false
 }
 
-// plain computes [model.Type].Plain. It ends on recursive types, because every cycle of
-// types leads through pointers, slices, maps or interfaces.
+// plain computes [model.Type].Plain. It terminates for recursive types, because every cycle of
+// types leads through a pointer, slice, map or interface.
 func plain(t *model.Type) bool {
 	switch t.Shape {
 	case model.Bytes, model.Time, model.Proto, model.Slice, model.Map, model.Pointer, model.Oneof:

@@ -93,8 +93,8 @@ func (c *typeWriter) canName(o *types.TypeName) bool {
 	return o.Pkg() == c.pkg.Types || o.Exported()
 }
 
-// canImport reports whether the package of an object may be imported here: a package
-// below a folder named internal only from within that folder's parent.
+// canImport reports whether this package may import the package of an object. A package below a
+// folder named internal may be imported only from within that folder's parent.
 func (c *typeWriter) canImport(o *types.TypeName) bool {
 	if o.Pkg() == nil || !slices.Contains(strings.Split(o.Pkg().Path(), "/"), "internal") {
 		return true
@@ -103,8 +103,8 @@ func (c *typeWriter) canImport(o *types.TypeName) bool {
 	return c.pkg.PkgPath == parent || strings.HasPrefix(c.pkg.PkgPath, parent+"/")
 }
 
-// isOwners reports whether an object is declared beside an entity whose client is
-// in this package.
+// isOwners reports whether an object is declared in the package of the entities whose clients this
+// package holds.
 func (c *typeWriter) isOwners(o *types.TypeName) bool {
 	return c.model.Owner != "" && o.Pkg() != nil && o.Pkg().Path() == c.model.Owner
 }
@@ -128,7 +128,8 @@ func (c *typeWriter) named(o *types.TypeName, args *types.TypeList) (*model.Expr
 	return x, nil
 }
 
-// alias gives a type of the user another name in generated code.
+// alias gives a type of the user another name in generated code, because generated code uses its
+// name for a variable.
 func (c *typeWriter) alias(x *model.Expr) {
 	plain := *x
 	name := model.Lower(c.plainName(x)) + "Type"
@@ -143,7 +144,7 @@ func (c *typeWriter) alias(x *model.Expr) {
 	}
 }
 
-// above is the parent of the last folder named internal in a path.
+// above returns the parent of the last folder named internal in an import path, or "".
 func above(path string) string {
 	if i := strings.LastIndex("/"+path+"/", "/internal/"); i > 0 {
 		return path[:i-1]

@@ -72,7 +72,7 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	return s
 }
 
-// entity makes the model of one entity.
+// entity reads one entity into a model.
 func (s *unit) entity(m *marked) *model.Entity {
 	n := &model.Entity{Name: m.object.Name(), Kind: m.object.Name(), Shards: defaultShards}
 	if m.singleton() {
@@ -88,7 +88,7 @@ func (s *unit) entity(m *marked) *model.Entity {
 	return n
 }
 
-// declaredErrors makes the model of the declared errors.
+// declaredErrors reads the package's declared errors into the model.
 func (s *unit) declaredErrors() { (&errorReader{&s.directives, s.crossing}).declaredErrors() }
 
 // nameAll gives each type and each import a name that is unique in the package.

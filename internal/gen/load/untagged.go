@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// isNothing reports whether values of t have no bytes, as the markers that libraries embed: a noCopy or
-// a [0]func().
+// isNothing reports whether values of t take no memory, like the markers that libraries embed: a
+// noCopy or a [0]func().
 func isNothing(t types.Type) bool {
 	switch u := t.Underlying().(type) {
 	case *types.Array:
@@ -93,7 +93,8 @@ func isTool(t types.Type) bool {
 	return isReference(t)
 }
 
-// callsRemotely reports whether an interface is a client of gRPC: its methods take options of calls.
+// callsRemotely reports whether u is the interface of a gRPC client: all its methods take call
+// options.
 func callsRemotely(u *types.Interface) bool {
 	for m := range u.Methods() {
 		params := m.Signature().Params()
@@ -104,8 +105,8 @@ func callsRemotely(u *types.Interface) bool {
 	return u.NumMethods() > 0
 }
 
-// taggedInside finds a field tagged id or state in a struct, in a value that t points
-// to, or in a struct inside either.
+// taggedInside finds a field tagged id or state in t or the struct that t points to, or in a struct
+// inside it. path is "" if there is none.
 func taggedInside(t types.Type) (path, tag string) {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()

@@ -10,40 +10,38 @@ import (
 type Entity struct {
 	Name      string        // the struct's
 	Kind      string        // on the wire
-	Client    string        // path of the package that its client is in; "" means its own
+	Client    string        // path of the package that its client is in; "" means the entity's own package
 	Singleton bool          // a cluster has one, and it has no id
 	Shards    int           // a power of two
 	JSON      bool          // its messages have a form in JSON, for gateways and CallRaw
-	Version   int           // of a durable one's state; 0 means 1
+	Version   int           // of a durable entity's state; 0 means 1
 	Durable   bool          // its state is in the store
-	TTL       time.Duration // after which a durable one expires that commits nothing; 0 means never
+	TTL       time.Duration // a durable entity expires after this time without a commit; 0 means never
 	TellAll   bool          // methods with results have a tell, too
 	Hash      *Hash         // nil means XXH64
 	Contract  string        // a hash of its contract
 	ID        ID
 	Methods   []*Method // in the order of their positions
-	// Addressed are the message structs.
+	// Addressed are the message structs of the entity's methods.
 	Addressed []*Addressed
 	State     []Field
 	Journal   *Journal // nil means none
 	Hooks     Hooks
-	// Own are all fields of the struct, in order; nil where generated code cannot
-	// name them all.
+	// Own are all fields of the struct, in order; nil if generated code cannot name all of them.
 	Own []OwnField
-	// MethodCount is the number of exported methods of the struct, including
-	// promoted ones; 0 where that number may change without a change in its
-	// package.
+	// MethodCount is the number of exported methods of the struct, including promoted ones; 0 if
+	// that number may change without a change in the struct's package.
 	MethodCount int
 }
 
-// An OwnField is any field of an entity.
+// An OwnField is any field of an entity's struct, with or without a tag.
 type OwnField struct {
 	Name string
 	Lock *Expr // the type of a lock, which must not be copied; otherwise nil
 }
 
-// An Addressed is a message struct, which names the entity of a call: a struct of the client's
-// package with a field tagged id, and the only argument of a method.
+// An Addressed is a message struct: a struct of the client's package with a field tagged id, and
+// the only argument of a method. The field names the entity of the call.
 type Addressed struct {
 	Method  *Method
 	Struct  *Expr
@@ -51,7 +49,7 @@ type Addressed struct {
 	Field   string // tagged id, of the type of the entity's id
 }
 
-// A Hash is the user's shard function.
+// A Hash is the user's own shard function, which hash= names.
 type Hash struct {
 	Func string // of the client's package
 	Name string // of the mixed function, on the wire: splitmix64(example.com/shop.ByWarehouse)
@@ -79,40 +77,39 @@ const (
 type Journal struct {
 	Field string // of the entity
 	Event Field
-	// Every is the number of events after which the state is written again. The fields below
-	// say which events are kept. Zero stands for the runtime's default.
+	// Every is the number of events after which the state is written again. Age, Count and
+	// Followers say which events are kept. Zero values mean the runtime's defaults.
 	Every     int
 	Age       time.Duration
 	Count     int
 	Followers bool
 }
 
-// Hooks says which hooks an entity has.
+// Hooks says which hooks an entity declares.
 type Hooks struct {
 	Activate, Passivate bool
 }
 
-// Tells reports whether m has a tell.
+// Tells reports whether callers can send m as a tell.
 func (e *Entity) Tells(m *Method) bool { return len(m.Results) == 0 || e.TellAll }
 
-// HasTell reports whether any method has a tell.
+// HasTell reports whether callers can send any of the methods as a tell.
 func (e *Entity) HasTell() bool { return slices.ContainsFunc(e.Methods, e.Tells) }
 
-// HasAppendArgs reports whether m's arguments are encoded by a function of their own:
-// there are several of them, and either more than one function encodes them or encoding
-// may fail.
+// HasAppendArgs reports whether a generated function encodes m's arguments. It exists if there are
+// several arguments, and either more than one function encodes them or encoding may fail.
 func (e *Entity) HasAppendArgs(m *Method) bool {
 	return len(m.Params) > 1 && (m.ArgsFallible() || e.Tells(m) || e.JSON)
 }
 
-// A Field is a field that crosses the wire.
+// A Field is a field that is encoded, of a struct, an entity's state or a journal.
 type Field struct {
 	Name   string
 	Number int // from 1
 	Type   *Type
 }
 
-// glue returns the part of the names of a message's functions that names the message.
+// glue returns the part that names message m in the names of its functions.
 func (e *Entity) glue(m *Method) string {
 	if m.Glue != "" {
 		return m.Glue
@@ -120,8 +117,8 @@ func (e *Entity) glue(m *Method) string {
 	return e.Name + m.Name
 }
 
-// Distinguish gives the functions of e's messages unique names: Foo.BarBaz and
-// FooBar.Baz would have the same.
+// Distinguish makes the names of functions for e's messages unique: those for Foo.BarBaz and
+// FooBar.Baz would be the same otherwise.
 func (e *Entity) Distinguish(taken map[string]bool) {
 	for _, m := range e.Methods {
 		m.Glue = ""
@@ -131,95 +128,94 @@ func (e *Entity) Distinguish(taken map[string]bool) {
 	}
 }
 
-// API is the generated interface.
+// API names the generated interface.
 func (e *Entity) API() string { return e.Name + "API" }
 
-// ClientType is the generated client type.
+// ClientType names the generated client type.
 func (e *Entity) ClientType() string { return e.Name + "Client" }
 
-// NewClient is the client's constructor.
+// NewClient names the client's constructor.
 func (e *Entity) NewClient() string { return "New" + e.ClientType() }
 
-// Ref is the generated reference type.
+// Ref names the generated reference type.
 func (e *Entity) Ref() string { return e.Name + "Ref" }
 
-// Tell is the generated type of references for tells.
+// Tell names the generated type of references for tells.
 func (e *Entity) Tell() string { return e.Name + "Tell" }
 
-// Extractor is the generated extractor type.
+// Extractor names the generated extractor type.
 func (e *Entity) Extractor() string { return e.Name + "Extractor" }
 
-// Host is the generated host function.
+// Host names the generated host function.
 func (e *Entity) Host() string { return "Host" + e.Name }
 
-// Describe returns, in a client's own package, the name of the description for the host function.
+// Describe names in a client's own package, the name of the description for the host function.
 func (e *Entity) Describe() string { return "Describe" + e.Name }
 
-// Message is the interface of the message structs.
+// Message names the interface of the message structs.
 func (e *Entity) Message() string { return e.Name + "Message" }
 
-// AddressFunc is the method of a message struct that returns the entity's id.
+// AddressFunc names the method of a message struct that returns the entity's id.
 func (e *Entity) AddressFunc() string { return Lower(e.Name) + "Address" }
 
-// DeliverFunc is the method of a message struct that makes the call.
+// DeliverFunc names the method of a message struct that makes the call.
 func (e *Entity) DeliverFunc() string { return "deliverTo" + e.Name }
 
 // JSONFunc returns the name of the function that converts messages from and to JSON.
 func (e *Entity) JSONFunc() string { return Lower(e.Name) + "JSON" }
 
-// JSONArgsFunc encodes a message's arguments that come as JSON.
+// JSONArgsFunc names the function that encodes a message's arguments that come as JSON.
 func (e *Entity) JSONArgsFunc(m *Method) string { return "json" + e.glue(m) + "Args" }
 
-// JSONReplyFunc writes a message's results as JSON.
+// JSONReplyFunc names the function that writes a message's results as JSON.
 func (e *Entity) JSONReplyFunc(m *Method) string { return "json" + e.glue(m) + "Reply" }
 
-// KindFunc returns the kind's description.
+// KindFunc names the function that returns the kind's description.
 func (e *Entity) KindFunc() string { return Lower(e.Name) + "Kind" }
 
-// HashFunc adapts the user's shard function.
+// HashFunc names the function that adapts the user's shard function.
 func (e *Entity) HashFunc() string { return "hash" + e.Name }
 
-// SetIDFunc sets the field tagged id.
+// SetIDFunc names the function that sets the field tagged id.
 func (e *Entity) SetIDFunc() string { return "set" + e.Name + "ID" }
 
-// AppendStateFunc encodes the fields tagged state.
+// AppendStateFunc names the function that encodes the fields tagged state.
 func (e *Entity) AppendStateFunc() string { return "append" + e.Name + "State" }
 
-// DecodeStateFunc decodes the fields tagged state.
+// DecodeStateFunc names the function that decodes the fields tagged state.
 func (e *Entity) DecodeStateFunc() string { return "decode" + e.Name + "State" }
 
-// StateFieldsFunc reports which fields of the state are known.
+// StateFieldsFunc names the function that reports which fields of the state are known.
 func (e *Entity) StateFieldsFunc() string { return "known" + e.Name + "State" }
 
-// TakeEventsFunc encodes the events that a turn recorded.
+// TakeEventsFunc names the function that encodes the events that a turn recorded.
 func (e *Entity) TakeEventsFunc() string { return "take" + e.Name + "Events" }
 
-// AppendEventFunc encodes an event.
+// AppendEventFunc names the function that encodes an event.
 func (e *Entity) AppendEventFunc() string { return "append" + e.Name + "Event" }
 
-// DecodeEventFunc decodes an event.
+// DecodeEventFunc names the function that decodes an event.
 func (e *Entity) DecodeEventFunc() string { return "decode" + e.Name + "Event" }
 
-// ApplyEventFunc applies an encoded event.
+// ApplyEventFunc names the function that applies an encoded event.
 func (e *Entity) ApplyEventFunc() string { return "apply" + e.Name + "Event" }
 
-// ActivateFunc calls the activation hook.
+// ActivateFunc names the function that calls the activation hook.
 func (e *Entity) ActivateFunc() string { return "activate" + e.Name }
 
-// PassivateFunc calls the passivation hook.
+// PassivateFunc names the function that calls the passivation hook.
 func (e *Entity) PassivateFunc() string { return "passivate" + e.Name }
 
-// DispatchFunc runs a message.
+// DispatchFunc names the function that runs a message.
 func (e *Entity) DispatchFunc(m *Method) string { return "dispatch" + e.glue(m) }
 
-// AppendArgsFunc encodes a message's arguments.
+// AppendArgsFunc names the function that encodes a message's arguments.
 func (e *Entity) AppendArgsFunc(m *Method) string { return "append" + e.glue(m) + "Args" }
 
-// DecodeReplyFunc decodes a message's results.
+// DecodeReplyFunc names the function that decodes a message's results.
 func (e *Entity) DecodeReplyFunc(m *Method) string { return "decode" + e.glue(m) + "Reply" }
 
-// Exported returns the exported names that the code in the entity's own package
-// declares.
+// Exported returns the exported names that generated code in the entity's own package declares.
 func (e *Entity) Exported() []string {
 	if e.Client != "" {
 		return []string{e.Host()}
@@ -244,7 +240,7 @@ func (e *Entity) exportedByClient() []string {
 	return names
 }
 
-// Declares returns all names that the code in the entity's own package declares.
+// Declares returns all names that generated code in the entity's own package declares.
 func (e *Entity) Declares() []string {
 	if e.Client != "" {
 		return e.declaredByHost()
@@ -252,8 +248,8 @@ func (e *Entity) Declares() []string {
 	return append(e.DeclaredByClient(), e.declaredByHost()...)
 }
 
-// DeclaredByClient returns the names that the client's code declares, wherever it
-// stands.
+// DeclaredByClient returns the names that the generated client declares, in whichever package it
+// is.
 func (e *Entity) DeclaredByClient() []string {
 	names := append(e.exportedByClient(), e.KindFunc())
 	if e.JSON {
@@ -308,7 +304,7 @@ func (e *Entity) declaredByHost() []string {
 	return names
 }
 
-// An Error has a shard:error directive.
+// An Error is an error variable or type with the directive //shard:error.
 type Error struct {
 	Name    string // in Go, unique in its package
 	Wire    string // on the wire
@@ -317,5 +313,5 @@ type Error struct {
 	Pointer bool   // pointers to Type are errors, values of it are not
 }
 
-// Foreign reports whether an error is a variable of another package.
+// Foreign reports whether an error is another package's variable.
 func (e *Error) Foreign() bool { return e.Var != nil && e.Name != e.Var.Name }

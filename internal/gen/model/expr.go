@@ -1,9 +1,9 @@
 package model
 
-// An Expr is a type as Go code writes it.
+// An Expr is a type as it is written in Go code.
 type Expr struct {
-	// Alias is the name in generated code for a type with the name of a local variable there;
-	// otherwise "".
+	// Alias is the other name that generated code uses for the type, because a local variable there
+	// has the type's name; "" if it uses the type's name.
 	Alias string
 	Op    Op
 	Path  string  // Named: import path, "" for predeclared types

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// A Method is a message.
+// A Method is a method of an entity that callers can call.
 type Method struct {
 	Name     string
 	Wire     string   // its name on the wire
@@ -17,14 +17,14 @@ type Method struct {
 	Glue     string   // the part of its functions' names that names the message; "" for the entity's name and its own
 }
 
-// HasDispatch reports whether m has arguments or results, and therefore a function of
-// its own that decodes and encodes them around the call.
+// HasDispatch reports whether a generated function decodes m's arguments, calls it and encodes its
+// results: m has arguments or results.
 func (m *Method) HasDispatch() bool { return len(m.Params)+len(m.Results) > 0 }
 
-// NoContext reports whether m does not name its context, so that it cannot use it.
+// NoContext reports whether m's context parameter has no name, so that m cannot use the context.
 func (m *Method) NoContext() bool { return m.Context == "" || m.Context == "_" }
 
-// ArgsFallible reports whether encoding the arguments may fail.
+// ArgsFallible reports whether encoding m's arguments may fail.
 func (m *Method) ArgsFallible() bool {
 	return slices.ContainsFunc(m.Params, func(p Param) bool { return p.Type.Fallible })
 }

@@ -7,14 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// ErrorsFunc adds the errors of a package with clients to a set. It is exported:
-// packages that use the clients call it.
+// ErrorsFunc names the generated function that adds the declared errors of a package with clients
+// to a set. It is exported, because packages that use the clients call it.
 const ErrorsFunc = "ShardErrors"
 
-// OneofsFunc returns the interfaces of the package that have cases, for JSON.
+// OneofsFunc names the generated function that returns the package's interfaces with cases, for
+// JSON.
 const OneofsFunc = "shardOneofs"
 
-// TypeFuncs returns the names of the possible functions of a type with that name.
+// TypeFuncs returns the names of all functions that may be generated for a type whose Name is name.
 func TypeFuncs(name string) []string {
 	return []string{
 		"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element",
@@ -22,7 +23,8 @@ func TypeFuncs(name string) []string {
 	}
 }
 
-// Lower returns name with its first word in lower case: "stock", "httpServer".
+// Lower returns name with its first word in lower case: "Stock" becomes "stock", and "HTTPServer"
+// becomes "httpServer".
 func Lower(name string) string {
 	upper := 0
 	for i, r := range name {
@@ -49,22 +51,22 @@ func Upper(name string) string {
 	return string(unicode.ToUpper(r)) + name[n:]
 }
 
-// locals are the names of variables in generated functions that do not depend on
-// the user's names.
+// locals are the names of variables in generated functions, except those made from the user's
+// names.
 var locals = []string{
 	"a", "again", "at", "b", "c", "d", "e", "ctx", "depth", "entity", "err", "factory", "host", "i", "id", "k", "kept", "key", "m", "method",
 	"n", "num", "opts", "outer", "p", "r", "raw", "s", "seen", "skipped", "v", "x",
 }
 
-// IsLocal reports whether generated functions have a variable of that name, hiding a type of the
-// user's.
+// IsLocal reports whether generated functions have a variable of that name, which would hide a type
+// of the user.
 func IsLocal(name string) bool { return slices.Contains(locals, name) }
 
-// predeclared are Go's own names that generated code uses.
+// predeclared are Go's predeclared names that generated code uses.
 var predeclared = []string{
 	"any", "append", "bool", "byte", "error", "false", "float32", "float64", "int", "int8", "int16", "int32", "int64", "len",
 	"make", "new", "nil", "rune", "string", "true", "uint", "uint8", "uint16", "uint32", "uint64",
 }
 
-// IsPredeclared reports whether generated code uses that name as Go declares it.
+// IsPredeclared reports whether generated code needs that predeclared name of Go.
 func IsPredeclared(name string) bool { return slices.Contains(predeclared, name) }

@@ -12,8 +12,8 @@ func TestLower(t *testing.T) {
 	}
 }
 
-// TestDeclaresAllNames: a name that is not declared here is not checked for being
-// taken.
+// TestDeclaresAllNames checks that Declares returns every name that generated code declares. A
+// missing name could collide with a user's.
 func TestDeclaresAllNames(t *testing.T) {
 	e := &Entity{
 		Name: "A", JSON: true, Hash: &Hash{}, ID: ID{Field: "ID"}, Hooks: Hooks{Activate: true, Passivate: true},

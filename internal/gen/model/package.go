@@ -1,6 +1,7 @@
 package model
 
-// A Package is one Go package with entities.
+// A Package is a Go package that gets a generated file: a package of entities, or one of their
+// clients.
 type Package struct {
 	Path string
 	Name string
@@ -8,28 +9,26 @@ type Package struct {
 	// Constraint is the build constraint of the files of all entities; "" for none.
 	Constraint string
 	Imports    []Import // every package that generated code may name
-	// Entities stand in the order of their positions.
+	// Entities are in the order of their positions in the source.
 	Entities []*Entity
-	// Errors are the declared errors, in the order of their names.
+	// Errors are the declared errors, sorted by name.
 	Errors []*Error
-	// ErrorImports are the packages with clients, sorted, whose declared errors the
-	// methods may return, too.
+	// ErrorImports are imported packages with clients, sorted by path. Methods may return the
+	// errors that these packages declare.
 	ErrorImports []string
-	// Types are those that may need functions of their own in the generated file,
-	// in the order of their first use.
+	// Types may need functions in the generated file. They are in the order of their first use.
 	Types []*Type
-	// Aliases are the types that generated code has other names for, by [Expr.Alias].
+	// Aliases are the types that generated code uses another name for, by [Expr.Alias].
 	Aliases []*Expr
-	// Clients are the packages that hold clients of entities of this package.
+	// Clients are the separate packages that hold clients of this package's entities.
 	Clients []*Package
-	// Owner is, for a package of clients, the path of the package that has the
-	// entities.
+	// Owner is the path of the entities' package; "" if this package is not one of clients.
 	Owner string
 	// Tool is the version of the generator.
 	Tool string
 }
 
-// Header are the first lines of p's generated file.
+// Header returns the first lines of p's generated file.
 func (p *Package) Header() []string {
 	first, second := headerBegin, headerSource+p.Path
 	if p.Tool != "" {
@@ -41,7 +40,7 @@ func (p *Package) Header() []string {
 	return []string{first + headerEnd, second}
 }
 
-// An Import is how generated code names another package.
+// An Import is an import of the generated file, with the name that its code uses.
 type Import struct {
 	Path  string
 	Name  string

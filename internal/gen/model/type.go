@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Shape is the form of a type on the wire.
+// Shape says how values of a type are encoded.
 type Shape int
 
-// The shapes of types. Shapes up to Proto are encoded by functions of the runtime; the
-// others have generated functions.
+// The shapes of types. The runtime has functions that encode shapes up to Proto; functions for later
+// shapes are generated.
 const (
 	Bool Shape = iota
 	Int
@@ -38,48 +38,46 @@ type Type struct {
 	Shape Shape
 	Expr  *Expr  // as Go code writes it
 	Basic string // of Int and Uint: int8 to int64, uint8 to uint64
-	// Constants are the names that the package of a type gives to its values.
+	// Constants are the constants of the type that its package declares.
 	Constants []Constant
 	Len       int64  // of Array and ByteArray
 	Name      string // part of the names of its functions: "SKULineMap"
 	Elem      *Type  // of Slice, Array, Map, Pointer
 	Key       *Type  // of Map
-	// Fields of a Struct cross; Skipped fields do not, and arrive as zero.
+	// Fields of a Struct are encoded. Skipped fields are not, and are zero after decoding.
 	Fields  []Field
 	Skipped []Skipped
 	Retired []int // numbers of a Struct's former fields, if events hold it
 	Zero    Zero
-	// Own are the names of all fields of a Struct that the package declares, in
-	// order; nil where generated code cannot name them all.
+	// Own are the names of all fields of a Struct that this package declares, in order; nil if
+	// generated code cannot name all of them.
 	Own []string
 	// Cases are the types that a Oneof may hold.
 	Cases []Case
-	// IDField is the field tagged id of a Struct that may be a message struct; otherwise
-	// "".
+	// IDField is the field tagged id of a Struct that may be a message struct; otherwise it is "".
 	IDField string
 
-	// Recursive means that a value may contain values of the same type, to any
-	// depth.
+	// Recursive means that a value may contain values of its own type, to any depth.
 	Recursive bool
-	// Fallible means that encoding may refuse a value.
+	// Fallible means that encoding a value may fail.
 	Fallible bool
-	// Plain means that a copy by assignment shares no data with the original and equals the decoded
-	// value.
+	// Plain means that an assigned copy shares no data with the original, and equals a value that
+	// was encoded and decoded.
 	Plain bool
-	// CloneFallible means that copying may refuse a value.
+	// CloneFallible means that copying a value may fail.
 	CloneFallible bool
-	// NeedsInit means that a value absent on the wire contains a map, which must be made because it
-	// is never nil.
+	// NeedsInit means that a value contains a map. The map must be made if the value is absent from
+	// a message, because a decoded map is never nil.
 	NeedsInit bool
 }
 
-// A Constant is a name for a value of a type.
+// A Constant is a named constant of a type.
 type Constant struct {
 	Name  string
 	Value string // a number, true, false, or a quoted string without spaces
 }
 
-// QuoteValue is the value of a string constant.
+// QuoteValue returns a string constant as the contract writes it: quoted, in ASCII, without spaces.
 func QuoteValue(s string) string { return strings.ReplaceAll(strconv.QuoteToASCII(s), " ", `\x20`) }
 
 // A Case is one of the types that implement an interface.
@@ -87,12 +85,11 @@ type Case struct {
 	Name   string // of the type, without its package
 	Number int    // from 1
 	Type   *Type  // of the value that is sent
-	// Pointer means that pointers to Type implement the interface, and values of it
-	// do not.
+	// Pointer means that *Type implements the interface, and Type does not.
 	Pointer bool
 }
 
-// Expr is the type of the values that implement the interface.
+// Expr returns the type whose values implement the interface: Type or *Type.
 func (c *Case) Expr() *Expr {
 	if c.Pointer {
 		return &Expr{Op: PointerTo, Elem: c.Type.Expr}
@@ -100,17 +97,17 @@ func (c *Case) Expr() *Expr {
 	return c.Type.Expr
 }
 
-// CanBeNil reports whether such a value may be a nil pointer.
+// CanBeNil reports whether a value of the case may be a nil pointer.
 func (c *Case) CanBeNil() bool { return c.Pointer || c.Type.Shape == Proto }
 
-// A Skipped field is not sent.
+// A Skipped is a field of a struct that is not encoded.
 type Skipped struct {
 	Name string
 	Expr *Expr // nil where the type cannot be written in generated code
 	Zero Zero
 }
 
-// Zero is the Go notation of a type's zero value.
+// Zero says how Go code writes a type's zero value.
 type Zero int
 
 // The zero values.
@@ -122,8 +119,7 @@ const (
 	ZeroBraces             // T{}
 )
 
-// Scalar reports whether a field of the type is one number or bool, which
-// slices pack.
+// Scalar reports whether a value of t is one number or bool, which protobuf packs in slices.
 func (t *Type) Scalar() bool { return t.Shape <= Float64 }
 
 // Packed reports whether t is a slice or array of numbers or bools.
@@ -131,13 +127,13 @@ func (t *Type) Packed() bool {
 	return (t.Shape == Slice || t.Shape == Array) && t.Elem.Scalar()
 }
 
-// Listed reports whether t is a slice that one helper of the runtime encodes.
+// Listed reports whether t is a slice that one function of the runtime encodes.
 func (t *Type) Listed() bool {
 	return t.Shape == Slice && (t.Elem.Scalar() || t.Elem.Shape == String)
 }
 
-// OneField reports whether each value of t is exactly one field on the wire, so
-// that repeating the field makes a list.
+// OneField reports whether each value of t is encoded as exactly one field, so that repeating the
+// field encodes a list.
 func (t *Type) OneField() bool {
 	switch t.Shape {
 	case Slice, Map, Pointer:
@@ -149,8 +145,8 @@ func (t *Type) OneField() bool {
 	}
 }
 
-// Message returns the struct, or the interface with cases, if a field of type t holds at most one
-// of it: t itself, or the target of the pointer t. It returns nil for every other type.
+// Message returns the struct, or the interface with cases, that t is or points to. It returns nil
+// for any other type.
 func (t *Type) Message() *Type {
 	switch {
 	case t.Shape == Struct || t.Shape == Oneof:
@@ -161,15 +157,15 @@ func (t *Type) Message() *Type {
 	return nil
 }
 
-// UnknownType stands for a case of the type that a program does not know.
+// UnknownType names the generated type for a case of t that the program does not know.
 func (t *Type) UnknownType() string { return "unknown" + t.Name }
 
-// ChecksKeys reports whether two different keys of a map may travel as the same key:
-// they have the same text or bytes, they are the same instant in two time zones, or they
-// differ in a field that is not sent.
+// ChecksKeys reports whether two different keys of map t may be encoded as the same key, so that
+// encoding must check for it. Such keys have the same text or bytes, are the same instant in two
+// time zones, or differ in a field that is not encoded.
 func (t *Type) ChecksKeys() bool { return t.Shape == Map && ambiguous(t.Key) }
 
-// ambiguous reports whether two different values of a key's type may travel as the same value.
+// ambiguous reports whether two different values of t, a key's type, may have the same encoding.
 func ambiguous(t *Type) bool {
 	switch t.Shape {
 	case Text, Binary, Gob:
@@ -184,29 +180,31 @@ func ambiguous(t *Type) bool {
 	return false
 }
 
-// AppendFunc encodes a field of the type.
+// AppendFunc names the function that encodes a field of the type.
 func (t *Type) AppendFunc() string { return "append" + t.Name }
 
-// ReadFunc decodes a field of the type.
+// ReadFunc names the function that decodes a field of the type.
 func (t *Type) ReadFunc() string { return "read" + t.Name }
 
-// CloneFunc copies a value of the type.
+// CloneFunc names the function that copies a value of the type.
 func (t *Type) CloneFunc() string { return "clone" + t.Name }
 
-// InitFunc makes the maps in a value of the type.
+// InitFunc names the function that makes the maps in a value of the type.
 func (t *Type) InitFunc() string { return "init" + t.Name }
 
-// KnownFunc reports which fields of the type are known.
+// KnownFunc names the function that reports which fields of the type are known.
 func (t *Type) KnownFunc() string { return "known" + t.Name }
 
-// AppendElementFunc encodes a value as an element, in a message of its own.
+// AppendElementFunc names the function that encodes a value as an element of a list, in a message
+// of its own.
 func (t *Type) AppendElementFunc() string { return "append" + t.Name + "Element" }
 
-// ReadElementFunc decodes an element.
+// ReadElementFunc names the function that decodes an element that AppendElementFunc's function
+// encoded.
 func (t *Type) ReadElementFunc() string { return "read" + t.Name + "Element" }
 
-// EncodeFunc encodes a value of an error's type by itself.
+// EncodeFunc names the function that encodes the value of a declared error of type t.
 func (t *Type) EncodeFunc() string { return "encode" + t.Name }
 
-// DecodeFunc decodes a value of an error's type.
+// DecodeFunc names the function that decodes the value of a declared error of type t.
 func (t *Type) DecodeFunc() string { return "decode" + t.Name }

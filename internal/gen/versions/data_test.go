@@ -21,8 +21,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// messageOf makes a message of one version, as the .proto that its contract gives
-// describes it, from JSON.
+// messageOf makes a message from JSON, as one version's .proto file describes it.
 func messageOf(t *testing.T, version, name, text string) proto.Message {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(version, contract.FileName))
@@ -48,7 +47,7 @@ func messageOf(t *testing.T, version, name, text string) proto.Message {
 	return m
 }
 
-// wire answers every call with the same bytes, and keeps those of the arguments.
+// A wire answers every call with the same bytes, and keeps the encoded arguments of the last call.
 type wire struct{ args, reply []byte }
 
 func (w *wire) ShardInvoker(codegen.Kind) codegen.Invoker { return w }
@@ -98,7 +97,7 @@ func (w *wire) restockYesterday(n int32) error { return w.yesterday().Restock(co
 
 func (w *wire) restockToday(n *int64) error { return w.today().Restock(context.Background(), n) }
 
-// TestRead: what the code of one version makes of the other's data.
+// TestRead checks what each version's code decodes from the other version's data.
 func TestRead(t *testing.T) {
 	taken := func(w *wire) (any, error) {
 		by, left, err := w.today().Take(context.Background(), "", "", today.Line{})
@@ -142,8 +141,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestWritten: what the code of one version writes, read as the other's .proto
-// says.
+// TestWritten checks what each version's code encodes, by decoding it with the other version's
+// .proto file.
 func TestWritten(t *testing.T) {
 	five, zero := int64(5), int64(0)
 	for _, tt := range []struct {

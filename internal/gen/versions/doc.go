@@ -1,3 +1,3 @@
-// Package versions holds entity types as they were yesterday and as they are today: both
-// versions run at once while a cluster is upgraded, and understand each other.
+// Package versions tests a rolling upgrade. Packages yesterday and today have two versions of the
+// same entity types, which run in one cluster and must understand each other.
 package versions

@@ -13,8 +13,9 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// TestEventsOfANewerProgram: a program that does not know something of an event refuses to open the entity,
-// applies nothing and stores nothing, as often as it is called. The newer program finds everything.
+// TestEventsOfANewerProgram checks that a program refuses, at every call, to open an entity with an
+// event of which it does not know a part. It applies and stores nothing, and the newer program
+// finds everything.
 func TestEventsOfANewerProgram(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event    today.Booking

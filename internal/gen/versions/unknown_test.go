@@ -14,8 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// A rollout is a cluster of two nodes, of which one runs yesterday's program and the
-// other today's.
+// A rollout is a cluster of two nodes: one runs yesterday's program, the other today's.
 type rollout struct {
 	t        *testing.T
 	old, new *shard.Node
@@ -27,7 +26,7 @@ func newRollout(t *testing.T) *rollout {
 	return newRolloutFrom(t, yesterday.HostDepotAs)
 }
 
-// newRolloutFrom begins with an older program of which that hosts the depots.
+// newRolloutFrom starts a rollout whose older program hosts depots by the function host.
 func newRolloutFrom(t *testing.T, host func(n *shard.Node, path string, opts ...shard.HostOption) error) *rollout {
 	t.Helper()
 	broker := memory.NewBroker(memory.Options{})
@@ -56,7 +55,7 @@ func newRolloutFrom(t *testing.T, host func(n *shard.Node, path string, opts ...
 	return r
 }
 
-// move brings the shards to the node.
+// move moves all shards of depots to a node.
 func (r *rollout) move(to string) { r.moveType("depot", to) }
 
 func (r *rollout) moveType(name, to string) {
@@ -92,7 +91,7 @@ func (r *rollout) get(id string) today.Picture {
 	return p
 }
 
-// full is a state with everything that yesterday's program does not know.
+// full returns a state in which every part that yesterday's program does not know is set.
 func full() today.Picture {
 	box := func(color string) today.Box {
 		return today.Box{Wide: 1, Lid: today.Lid{High: 2, Handle: &today.Handle{Kind: color + " knob"}}, Color: color}
@@ -106,8 +105,9 @@ func full() today.Picture {
 	}
 }
 
-// TestUnknownFieldsAreKept: a state that a newer program wrote goes to an older one,
-// is used there, rests, and comes back with all that the older does not know.
+// TestUnknownFieldsAreKept moves a state that the newer program wrote to the older program, which
+// changes and stores it. Back at the newer program, the fields that the older one does not know
+// must be there.
 func TestUnknownFieldsAreKept(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context, d today.DepotRef, want *today.Picture) error{
 		"untouched": func(context.Context, today.DepotRef, *today.Picture) error { return nil },
@@ -161,7 +161,7 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 	}
 }
 
-// TestUnknownStateIsKept: the older program's type has no state at all.
+// TestUnknownStateIsKept does the same with an older program whose depot has no state at all.
 func TestUnknownStateIsKept(t *testing.T) {
 	r := newRolloutFrom(t, func(n *shard.Node, path string, _ ...shard.HostOption) error {
 		return yesterday.HostBareDepotAs(n, path)
@@ -179,8 +179,8 @@ func TestUnknownStateIsKept(t *testing.T) {
 	equal(t, "state", r.get("x"), full())
 }
 
-// TestUnknownFieldsEnd: what an older program does not know of a state ends with the
-// state, by Forget and by a supervisor's restart.
+// TestUnknownFieldsEnd checks that fields that the older program does not know end with the state,
+// by Forget and by a supervisor's restart.
 func TestUnknownFieldsEnd(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context, d today.DepotRef) error{
 		"forgotten": func(ctx context.Context, d today.DepotRef) error { return d.Forget(ctx) },
@@ -208,8 +208,8 @@ func TestUnknownFieldsEnd(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsOfElements: those of elements of slices and maps are lost once
-// the older program has written the state, as docs/guide/changing.md says.
+// TestUnknownFieldsOfElements checks that unknown fields in elements of slices and maps are lost
+// once the older program has written the state, as docs/guide/changing.md says.
 func TestUnknownFieldsOfElements(t *testing.T) {
 	r := newRollout(t)
 	ctx := within(t)
@@ -230,9 +230,9 @@ func TestUnknownFieldsOfElements(t *testing.T) {
 	equal(t, "note", got.Note, p.Note)
 }
 
-// TestUnknownCasesOverARollout: a case that yesterday's program does not know is kept
-// in its state, alone and in a list, and what it does not know of a case that it
-// knows; a call with such a case is refused, and says so.
+// TestUnknownCasesOverARollout checks that yesterday's program keeps cases that it does not know in
+// its state, alone and in a list, and unknown fields of known cases. It must refuse a call with an
+// unknown case.
 func TestUnknownCasesOverARollout(t *testing.T) {
 	r := newRollout(t)
 	ctx := within(t)

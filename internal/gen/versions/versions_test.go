@@ -17,7 +17,7 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// cluster starts one node over NATS, and connects to it from outside.
+// cluster starts one node over NATS, and returns a connection from outside the cluster.
 func cluster(t *testing.T, host func(*shard.Node) error) *shard.Conn {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{})
@@ -67,7 +67,7 @@ func ok(t *testing.T, what string, err error) {
 	}
 }
 
-// TestYesterdayCallsToday: a client that is older than the entity.
+// TestYesterdayCallsToday calls today's entities by yesterday's clients.
 func TestYesterdayCallsToday(t *testing.T) {
 	conn := cluster(t, func(n *shard.Node) error {
 		return today.HostStock(n, func() *today.Stock { return &today.Stock{} })
@@ -97,7 +97,7 @@ func TestYesterdayCallsToday(t *testing.T) {
 	}
 }
 
-// TestTodayCallsYesterday: a client that is newer than the entity.
+// TestTodayCallsYesterday calls yesterday's entities by today's clients.
 func TestTodayCallsYesterday(t *testing.T) {
 	conn := cluster(t, func(n *shard.Node) error {
 		return yesterday.HostStock(n, func() *yesterday.Stock { return &yesterday.Stock{} })

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkScalars encodes, and runs, a call of five scalar fields.
-// TestScalarsDoNotAllocate holds it to no allocation.
+// BenchmarkScalars measures encoding and running a call with five scalar fields.
+// TestScalarsDoNotAllocate checks that the call does not allocate.
 func BenchmarkScalars(b *testing.B) {
 	zoo, ctx := &Zoo{}, context.Background()
 	buffer, out := make([]byte, 0, 100), make([]byte, 0, 100)
@@ -27,8 +27,8 @@ func BenchmarkScalars(b *testing.B) {
 	})
 }
 
-// BenchmarkTextLocally is a local call whose argument and result are copied by way of
-// their text, beside one whose copies are assignments.
+// BenchmarkTextLocally measures a local call whose argument and result are copied by encoding and
+// decoding their text, and one whose copies are assignments.
 func BenchmarkTextLocally(b *testing.B) {
 	near, ctx := NewZooClient(&local{zoo: &Zoo{}}).Ref(1), context.Background()
 	b.Run("scalars", func(b *testing.B) {

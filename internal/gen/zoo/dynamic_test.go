@@ -15,7 +15,7 @@ import (
 // The functions here compare Go values with what protobuf itself makes of their
 // bytes, by the descriptor of the emitted .proto alone.
 
-// differsInField compares a value with a field of a message; "" is equal.
+// differsInField compares a value with a field of a message. It returns where they differ, or "".
 func differsInField(m protoreflect.Message, number int, v reflect.Value) string {
 	fd := m.Descriptor().Fields().ByNumber(protoreflect.FieldNumber(number))
 	if fd == nil {
@@ -51,13 +51,14 @@ func differsInField(m protoreflect.Message, number int, v reflect.Value) string 
 	return "." + string(fd.Name()) + why
 }
 
-// promoted lists the structs whose methods are those of an embedded field.
+// promoted are the structs whose encoding methods are those of an embedded field.
 var promoted = map[reflect.Type]bool{
 	reflect.TypeFor[Due](): true, reflect.TypeFor[Port](): true, reflect.TypeFor[Money](): true,
 	reflect.TypeFor[Amount](): true, reflect.TypeFor[Label](): true,
 }
 
-// travelsWhole reports whether a type says itself how it travels, or is bytes.
+// travelsWhole reports whether values of a type are encoded as one text or as bytes, not by their
+// parts.
 func travelsWhole(t reflect.Type) bool {
 	if promoted[t] || t.Kind() == reflect.Pointer && promoted[t.Elem()] {
 		return false
@@ -69,7 +70,7 @@ func travelsWhole(t reflect.Type) bool {
 		t == reflect.TypeFor[time.Time]() || isMessage(t)
 }
 
-// differsInElement compares a value with exactly one value of protobuf's.
+// differsInElement compares v with p, a single protobuf value. It returns where they differ, or "".
 func differsInElement(p protoreflect.Value, v reflect.Value) string {
 	want, got := any(nil), p.Interface()
 	switch t := v.Type(); {
@@ -105,7 +106,7 @@ func differsInElement(p protoreflect.Value, v reflect.Value) string {
 	return ""
 }
 
-// wholeOf is what a type says itself that it travels as.
+// wholeOf returns the text or bytes that a value is encoded as.
 func wholeOf(v reflect.Value) string {
 	p := reflect.New(v.Type())
 	p.Elem().Set(v)
@@ -152,7 +153,7 @@ func differsByKind(p protoreflect.Value, v reflect.Value) string {
 	return ""
 }
 
-// differsInCase compares what an interface holds with the field that is set.
+// differsInCase compares the value in an interface with the field that is set in its message.
 func differsInCase(m protoreflect.Message, v reflect.Value) string {
 	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("value"))
 	switch {
@@ -171,8 +172,8 @@ func differsInCase(m protoreflect.Message, v reflect.Value) string {
 	return ""
 }
 
-// differsInStruct compares fields by their numbers, which in the zoo are their
-// places.
+// differsInStruct compares the fields of a struct by number. In package zoo, a field's number is
+// its place in the struct.
 func differsInStruct(m protoreflect.Message, v reflect.Value) string {
 	number := 0
 	for i := range v.NumField() {
@@ -213,8 +214,8 @@ func differsInList(list protoreflect.List, v reflect.Value) string {
 	return ""
 }
 
-// differsInMap compares a map with a field that is one, or with a list of entries
-// where protobuf has no map with such keys.
+// differsInMap compares a map with a map field, or with a list of entries if protobuf has no map
+// with such keys.
 func differsInMap(fd protoreflect.FieldDescriptor, p protoreflect.Value, v reflect.Value) string {
 	find := func(key reflect.Value) (protoreflect.Value, bool) {
 		if fd.IsMap() {

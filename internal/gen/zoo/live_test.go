@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// patience bounds what a test waits for.
+// patience bounds how long a test waits for a condition.
 const patience = time.Minute
 
 func within(t *testing.T) context.Context {
@@ -24,14 +24,14 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// pair are two nodes that host zoos.
+// A pair is a cluster of two nodes that host zoos.
 type pair struct {
 	t      *testing.T
 	broker *memory.Broker
 	nodes  map[string]*shard.Node
 }
 
-// newPair starts the nodes a and b.
+// newPair starts the two nodes, a and b.
 func newPair(t *testing.T, host func(*shard.Node) error) *pair {
 	t.Helper()
 	p := &pair{t: t, broker: memory.NewBroker(memory.Options{}), nodes: map[string]*shard.Node{}}
@@ -52,12 +52,12 @@ func newPair(t *testing.T, host func(*shard.Node) error) *pair {
 	return p
 }
 
-// refs are references to one entity from both nodes.
+// refs returns references to one entity from both nodes, by the node's name.
 func (p *pair) refs(id Count) map[string]ZooRef {
 	return map[string]ZooRef{"a": NewZooClient(p.nodes["a"]).Ref(id), "b": NewZooClient(p.nodes["b"]).Ref(id)}
 }
 
-// move brings all shards to a node.
+// move moves all shards of zoos to a node.
 func (p *pair) move(to string) {
 	p.t.Helper()
 	ctx := within(p.t)
@@ -80,7 +80,7 @@ func (p *pair) move(to string) {
 	})
 }
 
-// until waits until a condition holds.
+// until waits until a condition holds, and fails the test after patience.
 func (p *pair) until(what string, holds func() bool) {
 	p.t.Helper()
 	ctx := within(p.t)
@@ -102,9 +102,9 @@ func (p *pair) active() (n int) {
 	return n
 }
 
-// TestNearEqualsFar: on running nodes, values of every type of the zoo are the same to
-// callers near and far; also after the entity was idle, after it moved while idle, and
-// after it moved while active.
+// TestNearEqualsFar checks on running nodes that callers at the entity's node and at the other node
+// get equal values of every type. It also checks this after passivation, after a move while
+// passivated, and after a move while active.
 func TestNearEqualsFar(t *testing.T) {
 	p := newPair(t, func(n *shard.Node) error { return HostZoo(n, func() *Zoo { return &Zoo{} }) })
 	p.move("a")
@@ -161,7 +161,8 @@ func TestNearEqualsFar(t *testing.T) {
 	look("after a move of what was active")
 }
 
-// TestEchoOnRunningNodes: what methods are passed and return is the same near and far.
+// TestEchoOnRunningNodes checks that arguments and results of methods are equal for callers at the
+// entity's node and at the other node.
 func TestEchoOnRunningNodes(t *testing.T) {
 	p := newPair(t, func(n *shard.Node) error { return HostZoo(n, func() *Zoo { return &Zoo{} }) })
 	p.move("a")

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Oneofs has interfaces with closed sets of implementations in all places.
+// Oneofs has fields with interfaces that have cases, in all places where a type may stand.
 type Oneofs struct {
 	Shape   Shape
 	Any     Any
@@ -24,7 +24,7 @@ type Oneofs struct {
 	Frames  []*Frame
 }
 
-// Shape is any type of this package with its method.
+// Shape is an interface whose cases are all types of this package that implement it.
 //
 //shard:oneof
 type Shape interface {
@@ -32,30 +32,30 @@ type Shape interface {
 	isShape()
 }
 
-// The shapes.
+// The cases of Shape.
 type (
 	Circle struct {
 		Radius int
 		Tags   map[string]int
 		At     time.Time
 	}
-	// Square is one by its pointer.
+	// Square implements Shape by its pointer.
 	Square struct{ Side Name }
-	// Dot has nothing.
+	// Dot has no fields.
 	Dot struct{}
-	// Group holds shapes.
+	// Group is a slice of shapes.
 	Group []Shape
-	// Sum holds shapes, too.
+	// Sum is a struct of shapes.
 	Sum struct{ Left, Right Shape }
-	// Word is a text.
+	// Word is a string.
 	Word string
 	// Index is a map of shapes.
 	Index map[Name]Shape
-	// Grid is an array, by its pointer.
+	// Grid is an array that implements Shape by its pointer.
 	Grid [2]int
-	// Seal is a text of its own, by its pointer.
+	// Seal has a text form, and implements Shape by its pointer.
 	Seal struct{ code Code }
-	// Frame embeds a shape, and is one by that.
+	// Frame implements Shape by embedding a shape.
 	Frame struct {
 		Shape
 		Width Count
@@ -88,15 +88,15 @@ func (s *Seal) MarshalText() ([]byte, error) { return s.code.MarshalText() }
 // UnmarshalText reads a code.
 func (s *Seal) UnmarshalText(text []byte) error { return s.code.UnmarshalText(text) }
 
-// Any is one of a list, with types of other packages.
+// Any is an interface whose directive lists its cases, some of them types of other packages.
 //
 //shard:oneof int64 bool string *Square Point Names Page[Point] time.Time netip.Addr *wrapperspb.StringValue
 type Any interface{}
 
-// Figure is another name.
+// Figure is an alias of an interface with cases.
 type Figure = Figured
 
-// Figured shares cases with Shape.
+// Figured has cases that are also cases of Shape.
 //
 //shard:oneof Dot Sum
 type Figured interface{ Shape }
@@ -106,7 +106,7 @@ var (
 	_ Any = (*wrapperspb.StringValue)(nil)
 )
 
-// Cage returns values of types with a JSON form of their own.
+// Cage has JSON, for tests of interfaces with cases in JSON.
 //
 //shard:entity json
 type Cage struct{}

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// TestWhatIsNoCaseIsRefused: a value that could not be told from another where it
-// arrives is refused, near as far.
+// TestWhatIsNoCaseIsRefused checks that local and remote calls refuse a value that the receiver
+// could not distinguish from another, such as one that is no case.
 func TestWhatIsNoCaseIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		v    Shape
@@ -33,7 +33,8 @@ func TestWhatIsNoCaseIsRefused(t *testing.T) {
 	}
 }
 
-// newer is a state whose shape, and one in a list of them, is a case that was added later.
+// newer returns the encoded state of a newer program: a shape, and an element of a list of shapes,
+// are cases that this program does not know. field is the encoding of one of them.
 func newer() (state, field []byte) {
 	field = protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "pentagon")
 	state = protowire.AppendTag(nil, 15, protowire.BytesType)
@@ -43,8 +44,8 @@ func newer() (state, field []byte) {
 	return protowire.AppendBytes(state, list), field
 }
 
-// TestUnknownCasesAreKeptInState: an older program keeps what it does not know, also in
-// elements, and gives it back.
+// TestUnknownCasesAreKeptInState checks that a program writes unknown cases back into state as it
+// read them, also in elements.
 func TestUnknownCasesAreKeptInState(t *testing.T) {
 	state, field := newer()
 	z := &Zoo{}
@@ -72,7 +73,8 @@ func TestUnknownCasesAreKeptInState(t *testing.T) {
 	}
 }
 
-// TestUnknownCasesAreRefusedInMessages: a method does not run with less than was passed.
+// TestUnknownCasesAreRefusedInMessages checks that a call with an unknown case is refused: the
+// method would run with less than the caller passed.
 func TestUnknownCasesAreRefusedInMessages(t *testing.T) {
 	_, field := newer()
 	args := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), field)
@@ -83,7 +85,8 @@ func TestUnknownCasesAreRefusedInMessages(t *testing.T) {
 	}
 }
 
-// TestOneofsInJSON: what is written is read, and refused with the names there are.
+// TestOneofsInJSON checks that JSON that was written can be read, and that the error for an unknown
+// case lists the known cases.
 func TestOneofsInJSON(t *testing.T) {
 	call := func(args string) (string, error) {
 		b, err := NewCageClient(&remote{zoo: &Zoo{}}).CallRaw(context.Background(), codegen.Raw{

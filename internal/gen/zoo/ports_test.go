@@ -31,8 +31,8 @@ var methods = map[string]codegen.Method{
 	"Rest":          codegen.Run((*Zoo).Rest),
 }
 
-// A local port lends its entity to the caller, as for a turn on the caller's own
-// goroutine. A remote one takes and returns bytes.
+// A local port calls its entity on the caller's goroutine, as a turn would. A remote port encodes
+// arguments and decodes results.
 type (
 	local struct {
 		zoo  *Zoo
@@ -111,7 +111,7 @@ func (p *remote) Hash(id string) (uint64, error) { return 0, codegen.CheckID(id)
 
 func (*remote) Refs() *codegen.RefCache { return nil }
 
-// A capture keeps the arguments of the last call, which has no results.
+// A capture is a port that keeps the arguments of the last call, and answers without results.
 type capture struct {
 	remote
 }

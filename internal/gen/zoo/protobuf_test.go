@@ -18,8 +18,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// descriptors are the messages of the zoo's contract, as the .proto that is
-// emitted for it describes them.
+// descriptors returns the messages of the zoo's contract, as the .proto file of shardgen describes
+// them.
 func descriptors(t *testing.T) protoreflect.FileDescriptor {
 	t.Helper()
 	content, err := os.ReadFile(contract.FileName)
@@ -41,14 +41,15 @@ func descriptors(t *testing.T) protoreflect.FileDescriptor {
 	return d
 }
 
-// unordered maps have keys that Go cannot compare for order.
+// clearUnordered removes maps whose keys have no order in Go: their encoding is not the same each
+// time.
 func clearUnordered(z *Zoo) {
 	z.Maps.Bools, z.Maps.Addrs, z.promoted.Ports = nil, nil, nil
 	z.texts.ByCode, z.texts.ByKey = nil, nil
 }
 
-// TestStateIsProtobuf checks that protobuf reads the same values from the bytes
-// and writes the same bytes from the values.
+// TestStateIsProtobuf checks that protobuf decodes the same values from an encoded state, and
+// encodes the same bytes again.
 func TestStateIsProtobuf(t *testing.T) {
 	state := descriptors(t).Messages().ByName("ZooState")
 	for seed := range uint64(300) {
@@ -58,7 +59,7 @@ func TestStateIsProtobuf(t *testing.T) {
 	}
 }
 
-// sameState checks bytes and values of an entity's state.
+// sameState compares the encoded state of z with what protobuf makes of it.
 func sameState(t *testing.T, d protoreflect.MessageDescriptor, z *Zoo) {
 	t.Helper()
 	m := sameBytes(t, d, encodedState(z))
@@ -116,7 +117,8 @@ func TestArgumentsAreProtobuf(t *testing.T) {
 	}
 }
 
-// sameBytes reads b as a message, writes it again, and returns it.
+// sameBytes decodes b as a message, checks that the message encodes to the same bytes, and returns
+// it.
 func sameBytes(t *testing.T, d protoreflect.MessageDescriptor, b []byte) protoreflect.Message {
 	t.Helper()
 	m := dynamicpb.NewMessage(d)
@@ -134,7 +136,7 @@ func sameBytes(t *testing.T, d protoreflect.MessageDescriptor, b []byte) protore
 	return m
 }
 
-// checkKnown fails on fields that protobuf does not know.
+// checkKnown fails if a message has fields that its descriptor does not know.
 func checkKnown(t *testing.T, m protoreflect.Message) {
 	t.Helper()
 	if len(m.GetUnknown()) > 0 {
@@ -155,8 +157,8 @@ func checkKnown(t *testing.T, m protoreflect.Message) {
 	})
 }
 
-// TestMerge: what comes twice is merged as protobuf merges it: the last scalar
-// wins, lists grow, messages merge, map entries are replaced.
+// TestMerge checks that repeated fields in the input are merged as protobuf merges them: the last
+// scalar wins, lists grow, messages merge, and map entries are replaced.
 func TestMerge(t *testing.T) {
 	d := descriptors(t)
 	for seed := range uint64(200) {
@@ -183,8 +185,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// The arguments of a call as they are sent; those of an Echo method are its results,
-// too.
+// sentMaps returns the encoded arguments of a call of EchoMaps, which are also its results.
 func sentMaps(v Maps) []byte {
 	return sent(func(r ZooRef) error { _, err := r.EchoMaps(context.Background(), v); return err })
 }
@@ -212,8 +213,7 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// merged compares what one and two together decode to with what protobuf makes of
-// them.
+// merged decodes one followed by two, and compares the result with protobuf's.
 func merged(t *testing.T, d protoreflect.FileDescriptor, name protoreflect.Name, one, two []byte, again func([]byte) ([]byte, error)) {
 	t.Helper()
 	both := append(one[:len(one):len(one)], two...)
@@ -234,8 +234,7 @@ func merged(t *testing.T, d protoreflect.FileDescriptor, name protoreflect.Name,
 	}
 }
 
-// FuzzIsProtobuf is TestStateIsProtobuf for whatever values the fuzzer makes: a
-// seed is one value of every kind.
+// FuzzIsProtobuf does what TestStateIsProtobuf does, with values that the fuzzer makes from a seed.
 func FuzzIsProtobuf(f *testing.F) {
 	f.Add(uint64(1), 5)
 	f.Fuzz(func(t *testing.T, seed uint64, depth int) {

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// TestStateIsReadWhereItIsWritten: a state that could not be read again is refused
-// while the entity that has it still lives, wherever the value stands.
+// TestStateIsReadWhereItIsWritten checks that a state that could not be decoded again is refused
+// while its entity is still in memory, wherever in the state the value is.
 func TestStateIsReadWhereItIsWritten(t *testing.T) {
 	for name, z := range map[string]*Zoo{
 		"field":   {texts: Texts{Code: "unreadable"}},
@@ -30,7 +30,8 @@ func TestStateIsReadWhereItIsWritten(t *testing.T) {
 	}
 }
 
-// BenchmarkAppendState: what it costs to read what has a form of its own where it is written.
+// BenchmarkAppendState measures the cost of decoding, when a state is encoded, those values that
+// have their own text or binary form.
 func BenchmarkAppendState(b *testing.B) {
 	plain := &Zoo{Scalars: Scalars{Int: 1, String: "some text"}, Lists: Lists{Strings: []string{"a", "b", "c"}, Ints: make([]int, 100)}}
 	forms := *plain

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// TestWhatCannotBeReadStaysAlive: an entity with a value that its own form writes and
-// does not read goes on living, and is readable by all again once it is mended.
+// TestWhatCannotBeReadStaysAlive checks that an entity stays in memory if a value's own form can be
+// encoded but not decoded. Once the value is corrected, the state can be stored again.
 func TestWhatCannotBeReadStaysAlive(t *testing.T) {
 	p := newPair(t, func(n *shard.Node) error {
 		return HostZoo(n, func() *Zoo { return &Zoo{texts: Texts{Code: "unreadable"}} })
@@ -42,8 +42,8 @@ func TestWhatCannotBeReadStaysAlive(t *testing.T) {
 	}
 }
 
-// TestRepair: calls of an entity whose state a program cannot read say so, and which
-// command helps; an operator lists such entities, gets a state, and replaces or drops it.
+// TestRepair checks the error of calls to an entity whose state the program cannot decode, and the
+// command that it names. An operator can list such entities, and read, replace or delete a state.
 func TestRepair(t *testing.T) {
 	var broken atomic.Int32 // 0: fine, 1: fails, 2: panics
 	p := newPair(t, func(n *shard.Node) error {

@@ -194,7 +194,7 @@ func jsonCageEchoOneofsReply(d codegen.Decoder) ([]byte, error) {
 // ZooAPI has the methods of a [Zoo]. The entity and its references implement
 // it.
 type ZooAPI interface {
-	// Plain takes five scalars, the case that must not allocate.
+	// Plain takes five scalars: a call that must not allocate.
 	Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) (int64, Level, error)
 
 	// EchoScalars returns its arguments.
@@ -239,19 +239,19 @@ type ZooAPI interface {
 	// EchoShapes returns its arguments.
 	EchoShapes(_ context.Context, one Shape, more ...Shape) (Shape, []Shape, error)
 
-	// Keep replaces the state.
+	// Keep replaces the whole state.
 	Keep(_ context.Context, v Everything) error
 
-	// Kept returns the state.
+	// Kept returns the whole state.
 	Kept(context.Context) (Everything, error)
 
-	// Rest passivates it.
+	// Rest asks for passivation after this turn.
 	Rest(ctx context.Context) error
 
-	// EchoBare returns its arguments, whose types no struct holds.
+	// EchoBare returns its arguments, whose types are in no struct.
 	EchoBare(_ context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (map[string][]int, [][]byte, *int, time.Time, *wrapperspb.StringValue, []Name, error)
 
-	// Fail returns results beside its error, which do not arrive.
+	// Fail returns results and an error: callers get only the error.
 	Fail(context.Context) (_ int, _ Names, err error)
 }
 
@@ -294,7 +294,7 @@ type ZooRef struct {
 	ref *codegen.Ref
 }
 
-// Plain takes five scalars, the case that must not allocate.
+// Plain takes five scalars: a call that must not allocate.
 func (r ZooRef) Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) (result int64, result2 Level, err error) {
 	turn, err := r.ref.Begin(ctx, "Plain")
 	if e2, ok := turn.Entity.(*Zoo); ok {
@@ -586,7 +586,7 @@ func (r ZooRef) EchoShapes(ctx context.Context, one Shape, more ...Shape) (resul
 	return decodeZooEchoShapesReply(r.ref.Ask(ctx, "EchoShapes", args, err))
 }
 
-// Keep replaces the state.
+// Keep replaces the whole state.
 func (r ZooRef) Keep(ctx context.Context, v Everything) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Keep")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -603,7 +603,7 @@ func (r ZooRef) Keep(ctx context.Context, v Everything) (err error) {
 	return r.ref.Run(ctx, "Keep", args, err)
 }
 
-// Kept returns the state.
+// Kept returns the whole state.
 func (r ZooRef) Kept(ctx context.Context) (result Everything, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Kept")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -617,7 +617,7 @@ func (r ZooRef) Kept(ctx context.Context) (result Everything, err error) {
 	return decodeZooKeptReply(r.ref.Ask(ctx, "Kept", nil, err))
 }
 
-// Rest passivates it.
+// Rest asks for passivation after this turn.
 func (r ZooRef) Rest(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "Rest")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -627,7 +627,7 @@ func (r ZooRef) Rest(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Rest", nil, err)
 }
 
-// EchoBare returns its arguments, whose types no struct holds.
+// EchoBare returns its arguments, whose types are in no struct.
 func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (result map[string][]int, result2 [][]byte, result3 *int, result4 time.Time, result5 *wrapperspb.StringValue, result6 []Name, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "EchoBare")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -644,7 +644,7 @@ func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p 
 	return decodeZooEchoBareReply(r.ref.Ask(ctx, "EchoBare", args, err))
 }
 
-// Fail returns results beside its error, which do not arrive.
+// Fail returns results and an error: callers get only the error.
 func (r ZooRef) Fail(ctx context.Context) (result int, result2 Names, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Fail")
 	if e, ok := turn.Entity.(*Zoo); ok {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Texts has types that Go copies by assignment and that travel as text or bytes.
+// Texts has types that Go copies by assignment and that are encoded as text or bytes.
 type Texts struct {
 	Code     Code
 	Codes    []Code
@@ -22,10 +22,11 @@ type Texts struct {
 	AddrPort netip.AddrPort
 }
 
-// Code is text that may refuse to be written or read, the empty one to be read.
+// Code is text that cannot be encoded if it is "unwritable", and not decoded if it is "unreadable"
+// or empty.
 type Code string
 
-// MarshalText fails for "unwritable".
+// MarshalText returns the code, or an error for "unwritable".
 func (c Code) MarshalText() ([]byte, error) {
 	if c == "unwritable" {
 		return nil, errors.New("unwritable code")
@@ -33,7 +34,7 @@ func (c Code) MarshalText() ([]byte, error) {
 	return []byte(c), nil
 }
 
-// UnmarshalText fails for "unreadable" and "".
+// UnmarshalText sets the code, or returns an error for "unreadable" and "".
 func (c *Code) UnmarshalText(text []byte) error {
 	if len(text) == 0 || string(text) == "unreadable" {
 		return errors.New("unreadable code")
@@ -42,7 +43,7 @@ func (c *Code) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Cents loses the digits that its text has no room for.
+// Cents is a number whose text has only the whole hundreds, so encoding loses digits.
 type Cents int64
 
 // MarshalText returns the number of whole hundreds.
@@ -55,10 +56,10 @@ func (c *Cents) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Key is bytes, of which only the first part travels.
+// Key has a binary form with only its ID.
 type Key struct{ ID, cached uint8 }
 
-// MarshalBinary returns nothing for the key 0.
+// MarshalBinary returns no bytes for the ID 0.
 func (k Key) MarshalBinary() ([]byte, error) {
 	if k.ID == 0 {
 		return nil, nil
@@ -66,7 +67,7 @@ func (k Key) MarshalBinary() ([]byte, error) {
 	return []byte{k.ID}, nil
 }
 
-// UnmarshalBinary reads one byte.
+// UnmarshalBinary reads an ID from at most one byte.
 func (k *Key) UnmarshalBinary(data []byte) error {
 	if len(data) != 1 {
 		return errors.New("not a key")

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// random fills v with a value that has all sorts of nil, empty and zero in it.
+// random fills v with a random value that contains nil, empty and zero values.
 func random(r *rand.Rand, v reflect.Value, depth int) {
 	if special(r, v) {
 		return
@@ -70,7 +70,7 @@ func random(r *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-// casesOf are the types that an interface may hold.
+// casesOf are the types that each interface may hold.
 var casesOf = map[reflect.Type][]reflect.Type{
 	reflect.TypeFor[Shape](): {
 		reflect.TypeFor[Circle](), reflect.TypeFor[*Square](), reflect.TypeFor[Dot](), reflect.TypeFor[Word](), reflect.TypeFor[*Grid](),
@@ -126,7 +126,7 @@ func randomMap(r *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-// special makes the values of types that are more than their fields.
+// special sets v if its type needs more than random fields, and reports whether it did.
 func special(r *rand.Rand, v reflect.Value) bool {
 	var made any
 	switch v.Interface().(type) {
@@ -172,16 +172,16 @@ func special(r *rand.Rand, v reflect.Value) bool {
 	return true
 }
 
-// A comparison walks two values of one type at once.
+// A comparison compares two values of one type, part by part.
 type comparison struct {
-	// arrived: b is what arrives of a, and may differ from a in the ways that
-	// package codegen tells. Otherwise they must not differ at all.
+	// arrived means that b was decoded from what a was encoded as. It may then differ from a in the
+	// ways that package codegen documents; otherwise they must be equal.
 	arrived bool
-	// apart: they must share no memory.
+	// apart means that a and b must not share memory.
 	apart bool
 }
 
-// differ returns where a and b differ, or "".
+// differ returns where a and b differ, or "" if they do not.
 func (c comparison) differ(a, b reflect.Value) string {
 	if a.Type() != b.Type() {
 		return fmt.Sprintf(": %v and %v", a.Type(), b.Type())
@@ -233,7 +233,7 @@ func (c comparison) differ(a, b reflect.Value) string {
 	return ""
 }
 
-// differInNil compares nil with empty, and where both point.
+// differInNil compares whether a and b are nil or empty, and whether they share memory.
 func (c comparison) differInNil(a, b reflect.Value) string {
 	switch a.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Pointer:
@@ -280,7 +280,8 @@ func (c comparison) differInMap(a, b reflect.Value) string {
 	return ""
 }
 
-// special compares the types that are more than their fields.
+// special compares values whose types need more than a comparison of their fields. done is false
+// for other types.
 func (c comparison) special(a, b any) (done bool, why string) {
 	switch a := a.(type) {
 	case time.Time:

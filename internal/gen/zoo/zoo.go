@@ -1,5 +1,6 @@
-// Package zoo is an entity that is passed one of everything. The codecs that are generated
-// for it are tested here: against protobuf's own, and against the copies that local calls make.
+// Package zoo tests generated codecs with an entity, [Zoo], that takes and returns values of every
+// kind of type. The tests compare the codecs with protobuf's own, and with the copies that local
+// calls make.
 package zoo
 
 import (
@@ -17,7 +18,7 @@ import (
 
 //go:generate go tool shardgen
 
-// Types with names, over all kinds of things.
+// Named types of various kinds, for the fields of the structs below.
 type (
 	Flag    bool
 	Tiny    int8
@@ -55,7 +56,7 @@ type Scalars struct {
 	Wait    Seconds
 }
 
-// Lists has lists of all kinds.
+// Lists has slices and arrays of all kinds.
 type Lists struct {
 	Bytes    []byte
 	Blob     Blob
@@ -107,10 +108,10 @@ type Maps struct {
 	Protos   map[string]*wrapperspb.Int64Value
 }
 
-// A Point is a key.
+// A Point is a struct that is a map's key.
 type Point struct{ X, Y int }
 
-// Optional has pointers of all kinds.
+// Optional has pointers to all kinds of values.
 type Optional struct {
 	Bool    *bool
 	Int     *int32
@@ -127,7 +128,7 @@ type Optional struct {
 	Proto   *wrapperspb.StringValue
 }
 
-// Others has types that say themselves how they travel.
+// Others has types with an encoding of their own: text, binary, gob or protobuf.
 type Others struct {
 	Time   time.Time
 	Big    big.Int
@@ -140,7 +141,7 @@ type Others struct {
 	Proto  *wrapperspb.StringValue
 }
 
-// A Tree holds trees.
+// A Tree is a struct that contains trees.
 type Tree struct {
 	Name     Name
 	Children []Tree
@@ -148,17 +149,17 @@ type Tree struct {
 	ByName   map[Name]*Tree
 }
 
-// Forest is a slice of itself.
+// Forest is a slice whose elements are of its own type.
 type Forest []Forest
 
-// A Page is generic.
+// A Page is a generic struct.
 type Page[T any] struct {
 	Items []T
 	First T
 	Next  *Page[T]
 }
 
-// Embedding has an embedded struct, unexported fields and a field that stays.
+// Embedding has an embedded struct, unexported fields, and a field that is not encoded.
 type Embedding struct {
 	Point
 	*Scalars
@@ -167,7 +168,8 @@ type Embedding struct {
 	stays  map[string]int `shard:"-"`
 }
 
-// Promoted has structs that embed a type with an encoding of its own. The structs have none of their own.
+// Promoted has structs that embed a type with an encoding of its own. Such a struct has no encoding
+// of its own: it is encoded by its fields.
 type Promoted struct {
 	Due    Due
 	Port   Port
@@ -202,7 +204,7 @@ type (
 	}
 )
 
-// Zoo is passed everything, and passes it back.
+// Zoo is an entity whose Echo methods take a value of every kind and return it.
 //
 //shard:entity name=zoo shards=16 tell=all
 type Zoo struct {
@@ -225,7 +227,7 @@ type Zoo struct {
 	seen      any         `shard:"-"` // the value of the last message
 }
 
-// Plain takes five scalars, the case that must not allocate.
+// Plain takes five scalars: a call that must not allocate.
 func (z *Zoo) Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) (int64, Level, error) {
 	return a + int64(b), e, nil
 }
@@ -287,7 +289,7 @@ func (z *Zoo) EchoShapes(_ context.Context, one Shape, more ...Shape) (Shape, []
 	return one, more, nil
 }
 
-// Everything is all of the state.
+// Everything is the whole state of a Zoo.
 type Everything struct {
 	Scalars   Scalars
 	Lists     Lists
@@ -306,7 +308,7 @@ type Everything struct {
 	Shape     Shape
 }
 
-// Keep replaces the state.
+// Keep replaces the whole state.
 func (z *Zoo) Keep(_ context.Context, v Everything) error {
 	*z = Zoo{
 		z.ID, v.Scalars, v.Lists, v.Maps, v.Optional, v.Tree, v.Bare, v.Since, v.Others, v.Forest, v.Page, v.Embedding,
@@ -315,7 +317,7 @@ func (z *Zoo) Keep(_ context.Context, v Everything) error {
 	return nil
 }
 
-// Kept returns the state.
+// Kept returns the whole state.
 func (z *Zoo) Kept(context.Context) (Everything, error) {
 	return Everything{
 		z.Scalars, z.Lists, z.Maps, z.optional, z.tree, z.bare, z.since, z.others, z.forest, z.page, z.embedding,
@@ -323,10 +325,10 @@ func (z *Zoo) Kept(context.Context) (Everything, error) {
 	}, nil
 }
 
-// Rest passivates it.
+// Rest asks for passivation after this turn.
 func (z *Zoo) Rest(ctx context.Context) error { return shard.Passivate(ctx) }
 
-// EchoBare returns its arguments, whose types no struct holds.
+// EchoBare returns its arguments, whose types are in no struct.
 func (z *Zoo) EchoBare(
 	_ context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name,
 ) (map[string][]int, [][]byte, *int, time.Time, *wrapperspb.StringValue, []Name, error) {
@@ -336,5 +338,5 @@ func (z *Zoo) EchoBare(
 
 var errFail = errors.New("fail")
 
-// Fail returns results beside its error, which do not arrive.
+// Fail returns results and an error: callers get only the error.
 func (z *Zoo) Fail(context.Context) (_ int, _ Names, err error) { return 1, Names{"x"}, errFail }

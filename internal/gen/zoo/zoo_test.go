@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// TestLocalAndRemoteAreEqual calls each of the Echo methods with values made at random, locally and
-// remotely, and compares what arrived at the entity and what came back.
+// TestLocalAndRemoteAreEqual calls each Echo method with random values, locally and remotely. It
+// compares what the entity got and what the caller got back.
 func TestLocalAndRemoteAreEqual(t *testing.T) {
 	here, there := &local{zoo: &Zoo{}}, &remote{zoo: &Zoo{}}
 	near, far := reflect.ValueOf(NewZooClient(here).Ref(1)), reflect.ValueOf(NewZooClient(there).Ref(1))
@@ -70,7 +70,7 @@ func echoBoth(t *testing.T, r *rand.Rand, near, far reflect.Value, here, there *
 	}
 }
 
-// returned is the results in the shape of Zoo.seen.
+// returned puts the results of a call into the type of Zoo.seen.
 func returned(results []reflect.Value) reflect.Value {
 	if len(results) == 2 {
 		return results[0]
@@ -91,7 +91,7 @@ func TestResultsBesideAnErrorDoNotArrive(t *testing.T) {
 	}
 }
 
-// stateOf is where a zoo keeps its state.
+// stateOf returns pointers to the fields of a zoo's state.
 func stateOf(z *Zoo) []any {
 	return []any{&z.Scalars, &z.Lists, &z.Maps, &z.optional, &z.tree, &z.bare, &z.since, &z.others, &z.forest, &z.page, &z.embedding, &z.promoted, &z.texts, &z.oneofs, &z.shape}
 }
@@ -125,8 +125,8 @@ func TestStateArrives(t *testing.T) {
 	}
 }
 
-// TestRestKeepsWhatArrived: what came over the wire is the same after the entity was
-// idle or moved, again and again.
+// TestRestKeepsWhatArrived checks that values that were decoded do not change when an entity is
+// passivated or moved repeatedly.
 func TestRestKeepsWhatArrived(t *testing.T) {
 	rest := func(z *Zoo) *Zoo {
 		t.Helper()
@@ -148,8 +148,8 @@ func TestRestKeepsWhatArrived(t *testing.T) {
 	}
 }
 
-// TestTextsFailLocallyAsRemotely: a text that cannot be written or read is the same
-// error, and an empty one the same value, near and far.
+// TestTextsFailLocallyAsRemotely checks that local and remote calls return the same error for a
+// text that cannot be encoded or decoded, and the same value for an empty text.
 func TestTextsFailLocallyAsRemotely(t *testing.T) {
 	pointer := func(c Code) *Code { return &c }
 	fails := func(c codegen.Caller, v Texts) (Texts, error) {
@@ -212,7 +212,8 @@ func TestCirclesAreRefused(t *testing.T) {
 	}
 }
 
-// TestDepthLimit: what may be written can be read, locally as remotely.
+// TestDepthLimit checks that every nesting depth that can be encoded can also be decoded, locally
+// and remotely.
 func TestDepthLimit(t *testing.T) {
 	chain := func(length int) *Tree {
 		var t *Tree
@@ -262,8 +263,8 @@ func TestSetID(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds hostile bytes to every decoder. What decodes must encode to
-// bytes that decode again.
+// FuzzDecode passes arbitrary bytes to every decoder. A value that is decoded must encode to bytes
+// that can be decoded again.
 func FuzzDecode(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(encodedState(randomZoo(rand.New(rand.NewPCG(3, seed)), 3)))
@@ -313,7 +314,7 @@ func TestScalarsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// encodedState is the encoded state of an entity whose state can be encoded.
+// encodedState returns the encoded state of a zoo whose state can be encoded.
 func encodedState(z *Zoo) []byte {
 	b, err := appendZooState(nil, z)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package clusterview judges and sums up the answers of members to operators, for people: the
-// health of a cluster, and the rates of its turns. It has no state.
+// Package clusterview evaluates what the members of a cluster answer to operators: the health of
+// the cluster, and the rates of its turns. It has no state.
 package clusterview

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Health is the state of a cluster: healthy if nothing is wrong. Passing conditions, such as
-// shards on the move, are notes.
+// A Health says whether a cluster is healthy, and why not. Passing conditions, such as shards that
+// are moving, are notes.
 type Health struct {
 	Cluster string   `json:"cluster"`
 	Healthy bool     `json:"healthy"`
@@ -22,7 +22,8 @@ type Health struct {
 	Notes   []string `json:"notes"`
 }
 
-// Judge sums up the view of one member and the answers of all.
+// Judge returns the health of a cluster. v is the view of one member, and all are the answers of
+// all members.
 func Judge(cluster string, v admin.View, all []admin.NodeShards) Health {
 	h := Health{Cluster: cluster, Members: len(v.Members), Wrong: []string{}, Notes: []string{}}
 	wrong := func(format string, args ...any) { h.Wrong = append(h.Wrong, fmt.Sprintf(format, args...)) }
@@ -53,8 +54,9 @@ func Judge(cluster string, v admin.View, all []admin.NodeShards) Health {
 	return h
 }
 
-// Unhosted returns the types that no member hosts, although calls of members wait for one, with the
-// number of these calls. Those of clients are known to the clients alone.
+// Unhosted returns the types that no member hosts although calls from members wait for them, with
+// the number of waiting calls. Calls that wait at clients are not counted: only the clients know
+// them.
 func Unhosted(v admin.View, all []admin.NodeShards) map[string]int {
 	waiting := map[string]int{}
 	for _, n := range all {
@@ -117,7 +119,7 @@ func (h *Health) judgeShards(unhosted map[string]int, all []admin.NodeShards, wr
 	}
 }
 
-// SortedKeys returns the keys of a map in order.
+// SortedKeys returns the keys of a map, sorted.
 func SortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -17,8 +17,8 @@ var (
 	web2 = transport.Address{Name: "web-2", Incarnation: 2}
 )
 
-// TestJudge: a cluster is unhealthy for lasting trouble, and each reason is named; what passes by
-// itself is a note.
+// TestJudge checks that lasting trouble makes a cluster unhealthy, each with its reason, and that
+// passing conditions are only notes.
 func TestJudge(t *testing.T) {
 	up := []admin.Member{
 		{Address: web1, Status: membership.Up, Reachable: true, Hosts: []string{"Cart"}},

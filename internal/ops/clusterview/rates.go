@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// Rates are the turns of a cluster in some seconds, as JSON has them: fields are added, never
-// changed. All rates are per second.
+// Rates are the turns of a cluster over an interval, in the JSON that operators read: versions add
+// fields and never change one. All rates are per second.
 type (
 	Rates struct {
 		Cluster  string            `json:"cluster"`
@@ -70,7 +70,7 @@ type (
 	}
 )
 
-// counts has the numbers of a member's earlier answer, by the names of their subjects.
+// counts has the counters of a member's earlier answer, by what they count.
 type counts struct {
 	lasted   time.Duration
 	methods  map[[2]string]admin.MethodTurns
@@ -99,7 +99,7 @@ func countsOf(t admin.Turns) counts {
 	return c
 }
 
-// RatesBetween returns the rates between two answers of each member.
+// RatesBetween returns the rates between two answers of each member, before and after.
 func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
 	top := Rates{
 		Cluster: cluster, Types: []TypeRate{}, Methods: []MethodRate{}, Entities: []EntityRate{}, Callers: []CallerRate{}, Running: []RunningTurn{}, Nodes: []NodeRate{},
@@ -149,7 +149,7 @@ func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
 	return top
 }
 
-// sumTypes sums the methods up by type, the busiest first.
+// sumTypes adds up the rates of methods by type, and sorts the types, the busiest first.
 func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
 	for _, m := range t.Methods {
 		i := slices.IndexFunc(t.Types, func(r TypeRate) bool { return r.Type == m.Type })
@@ -167,7 +167,7 @@ func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
 	slices.SortFunc(t.Types, func(a, b TypeRate) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type)) })
 }
 
-// add adds the counts of one member since its earlier answer.
+// add adds what one member counted since its earlier answer.
 func (t *Rates) add(methods map[[2]string]*MethodRate, n admin.NodeTurns, was counts, seconds float64) {
 	node := NodeRate{Node: n.Node.Name}
 	for _, m := range n.Turns.Methods {

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// TestRates: rates are those between the answers, also of a member that began to count again, and
-// sums over members.
+// TestRates checks that rates are those between two answers, summed over members, also if a member
+// began to count again meanwhile.
 func TestRates(t *testing.T) {
 	ann := operator.EntityID{Kind: "User", ID: "ann"}
 	answer := func(seconds, turns uint64) admin.Turns {

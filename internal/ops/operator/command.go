@@ -2,50 +2,51 @@ package operator
 
 import "fmt"
 
-// A Command is a request to a process.
+// A Command says what an operator asks a process to do.
 type Command uint8
 
 // The commands.
 const (
 	// Members asks a member for its view of the cluster.
 	Members Command = iota + 1
-	// RollCall asks every process of the cluster for its own view, also those that
-	// are no members yet.
+	// RollCall asks every process of the cluster for its own view, including processes that are not
+	// members yet.
 	RollCall
-	// Join tells a process with Config.Membership.JoinByCommand to join.
+	// Join tells a process that has Config.JoinByCommand to join the cluster.
 	Join
-	// Leave tells a member to leave in order.
+	// Leave tells a member to leave gracefully.
 	Leave
-	// Down tells a member to down another one.
+	// Down tells a member to down another member.
 	Down
 	// State asks the node of an entity for its state.
 	State
-	// SetState tells the node of an entity to replace its state, or to drop it.
+	// SetState tells the node of an entity to replace or delete the entity's state.
 	SetState
 	// Shards asks a member for the shards that it holds, of one type or of all.
 	Shards
-	// Where asks a member that hosts a type for the home of one of its entities.
+	// Where asks a member that hosts a type for the home of one entity of that type.
 	Where
 	// Counters asks a member for its counters.
 	Counters
 	// Events asks a member for the latest lines of its log.
 	Events
-	// Moves asks a member for the moves of shards under way, which only the coordinator's member knows.
+	// Moves asks a member for the shard moves under way. Only the coordinator's member knows them.
 	Moves
-	// Turns asks a member for its most frequent turns. It counts them from then on for a while.
+	// Turns asks a member for its most frequent turns. The member counts turns from the first such
+	// command until 15 s after the last.
 	Turns
 	// Facts asks a member for its version, clock, health and limits.
 	Facts
-	// Place tells a member that hosts a type to pin the shard of an entity.
+	// Place tells a member that hosts a type to pin the shard of an entity to a node.
 	Place
-	// Rebalance tells a member to have the coordinator look at once which shards should move.
+	// Rebalance tells a member to have the coordinator check at once which shards should move.
 	Rebalance
-	// PauseRebalancing tells a member to have the coordinator move no shard for balance.
+	// PauseRebalancing tells a member to have the coordinator stop moving shards for balance.
 	PauseRebalancing
-	// ResumeRebalancing ends that.
+	// ResumeRebalancing ends a pause of rebalancing.
 	ResumeRebalancing
-	// Inspect asks the node of an entity for all but its state, or every node for the entities whose
-	// state it cannot read.
+	// Inspect asks the node of an entity for everything about it except its state, or asks every
+	// node for the entities whose state it cannot read.
 	Inspect
 
 	commands // is above all of them
@@ -54,8 +55,7 @@ const (
 // Known reports whether this version knows the command.
 func (c Command) Known() bool { return 0 < c && c < commands }
 
-// OfProcess reports whether the process carries the command out, beyond what its membership
-// knows.
+// OfProcess reports whether executing the command needs more of the process than its membership.
 func (c Command) OfProcess() bool {
 	switch c {
 	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect:
@@ -64,8 +64,8 @@ func (c Command) OfProcess() bool {
 	return false
 }
 
-// ForOperators reports whether the command changes anything, or shows state. Operators that may only
-// read send none of these.
+// ForOperators reports whether the command changes something or shows state. Operators with read
+// permission only may not send such a command.
 func (c Command) ForOperators() bool {
 	switch c {
 	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts:
@@ -74,7 +74,7 @@ func (c Command) ForOperators() bool {
 	return true
 }
 
-// String names the command.
+// String returns the command's name.
 func (c Command) String() string {
 	switch c {
 	case Members:

@@ -1,5 +1,5 @@
-// Package operator has what the processes of a cluster tell operators: the messages, which runtime/admin sends,
-// with their encoding, and what a process keeps for them in bounded memory. That is the latest lines of its log
-// ([EventLog]), the last failed calls of its entities ([FailureLog]), and counts of turns while somebody looks
-// ([TurnWatch]).
+// Package operator has what processes of a cluster and operators exchange. It has the messages,
+// which runtime/admin sends, and their encoding. It also has what a process keeps for operators in
+// bounded memory: the latest lines of its log ([EventLog]), the last failed calls of its entities
+// ([FailureLog]), and, while an operator watches, counts of turns ([TurnWatch]).
 package operator

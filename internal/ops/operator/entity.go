@@ -7,28 +7,30 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Entity is one entity with its encoded state, which is the message KindState in
-// the output of shardgen contract proto.
+// An Entity is what a node tells operators about one entity. Its encoded state is the message
+// KindState in the output of shardgen contract proto.
 type Entity struct {
 	Kind   string            // its type
-	ID     string            // as on the wire; of Inspect "": all that cannot be read
+	ID     string            // as on the wire; "" in Inspect asks for all entities whose state cannot be read
 	Node   transport.Address // where it lives
-	Active bool              // it has a value in memory, so its state is fine
+	Active bool              // it has a value in memory, so its state can be read
 	State  []byte            // encoded; nil means it has none, or SetState drops it
-	Why    string            // the state cannot be read; empty means it can
+	Why    string            // why the state cannot be read; empty means it can
 	JSON   string            // the state for people; "" means it has no such form, or is too large
 	Bytes  uint64            // size of its encoded state; 0 means it has none, or was not idle
-	// Turn is under way; nil means it is idle. The state of an entity with a turn is not shown.
+	// Turn is the turn under way; nil means the entity is idle. The state is not shown during a
+	// turn.
 	Turn    *RunningTurn
 	Mailbox uint32 // calls that wait for its turn
-	// Errors are its last failed calls at Node, the latest first. They are kept for an hour, five of each
-	// entity and of 1,024 entities of a node.
+	// Errors are the entity's last failed calls at Node, the latest first. A node keeps each for an
+	// hour, at most five of an entity, and those of 1,024 entities.
 	Errors []Failure
-	// Stored: it is durable and passivated, and its state was read from the store.
+	// Stored means that the entity is durable and passivated, and that its state was read from the
+	// store.
 	Stored bool
 }
 
-// A Failure is a failed call of an entity. It has neither arguments nor the text of the error.
+// A Failure is a failed call of an entity. It contains neither the arguments nor the error's text.
 type Failure struct {
 	Method  string
 	Outcome string        // for people

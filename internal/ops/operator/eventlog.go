@@ -14,25 +14,27 @@ import (
 	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
-// Bounds of a EventLog.
+// Bounds of an EventLog.
 const (
-	// keptLines is how many lines of either kind a EventLog keeps: with maxAttrBytes, at most about 5 MiB.
+	// keptLines is how many lines each of an EventLog's two rings keeps: with maxAttrBytes, at most
+	// about 5 MiB in all.
 	keptLines = 2048
-	// maxAttrBytes is the length of a line's attributes, which are clipped there.
+	// maxAttrBytes is the length at which a line's attributes are cut.
 	maxAttrBytes = 1000
 )
 
 // A Line is one line of a log.
 type Line struct {
-	Seq   uint64 // lines of a EventLog are numbered from 1
+	Seq   uint64 // its number in the EventLog, from 1
 	Time  time.Time
 	Level slog.Level
 	Text  string // its message
 	Attrs string // its attributes, as slog's TextHandler writes them: "member=web-2 err=…"
 }
 
-// A EventLog keeps the latest lines. The many lines of single shards have their own ring, so they
-// cannot push out the others. The zero value is empty. It is safe for concurrent use.
+// An EventLog keeps the latest lines of a process's log. Lines about single shards, of which there
+// are many, have a ring of their own, so that they do not push out other lines. The zero value is
+// empty. It is safe for concurrent use.
 type EventLog struct {
 	mu   sync.Mutex
 	last uint64
@@ -40,7 +42,7 @@ type EventLog struct {
 	bulk ring
 }
 
-// A ring has the latest keptLines lines that were put there.
+// A ring keeps the latest keptLines lines.
 type ring struct {
 	lines []Line
 	next  int // the oldest line, once it is full
@@ -55,7 +57,7 @@ func (r *ring) put(e Line) {
 	r.next = (r.next + 1) % keptLines
 }
 
-// after returns the lines behind number seq, the oldest first.
+// after returns the lines with numbers above seq, the oldest first.
 func (r *ring) after(seq uint64) []Line {
 	n := sort.Search(len(r.lines), func(i int) bool { return r.at(i).Seq > seq })
 	lines := make([]Line, 0, len(r.lines)-n)
@@ -67,10 +69,10 @@ func (r *ring) after(seq uint64) []Line {
 
 func (r *ring) at(i int) Line { return r.lines[(r.next+i)%len(r.lines)] }
 
-// Add adds a line, and numbers it.
+// Add numbers a line and adds it.
 func (l *EventLog) Add(e Line) { l.put(&l.main, e) }
 
-// AddBulk is Add for a line of which there may be many.
+// AddBulk numbers and adds a line of a frequent kind. Such lines push out only each other.
 func (l *EventLog) AddBulk(e Line) { l.put(&l.bulk, e) }
 
 func (l *EventLog) put(r *ring, e Line) {
@@ -89,10 +91,10 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:maxAttrBytes], "") + "…"
 }
 
-// After returns the lines behind number seq, the oldest first, and the number of the last line that
-// there is. It returns about as many as have the given number of bytes, and one at least, so ask
-// again behind the last one of them. If seq is above the last number, it is from an earlier
-// process, and all lines are new.
+// After returns the lines with numbers above seq, the oldest first, and the number of the last line
+// in the log. It stops when the lines fill about the given number of bytes, but returns at least
+// one line if there is any; call it again with the number of the last returned line. If seq is
+// above last, it comes from an earlier process, and After returns lines from the start.
 func (l *EventLog) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,11 +111,11 @@ func (l *EventLog) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	return lines, l.last
 }
 
-// lineBytes are the bytes of a line on the wire beside its texts, about.
+// lineBytes is about how many bytes a line takes on the wire in addition to its texts.
 const lineBytes = 30
 
-// A LogHandler passes lines on to another handler, and keeps those of level info and above in an [EventLog],
-// also where the other one drops them.
+// A LogHandler passes lines to another handler. It also keeps lines of level Info and above in an
+// [EventLog], even if the other handler drops them.
 type LogHandler struct {
 	log  *EventLog
 	next slog.Handler
@@ -128,14 +130,16 @@ type buffer struct {
 	bytes.Buffer
 }
 
-// NewLogHandler returns a LogHandler before next. The attributes that next already has are not kept.
+// NewLogHandler returns a LogHandler that passes lines to next. Attributes that next has already
+// are not kept in l.
 func NewLogHandler(l *EventLog, next slog.Handler) LogHandler {
 	h := LogHandler{log: l, next: next, buf: &buffer{}}
 	h.attr = slog.NewTextHandler(&h.buf.Buffer, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: onlyAttrs})
 	return h
 }
 
-// onlyAttrs drops the fields of a line that a Line has beside its attributes.
+// onlyAttrs drops the time, level and message from the attributes, because a Line has fields for
+// them.
 func onlyAttrs(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
 		return slog.Attr{}
@@ -148,7 +152,7 @@ func (h LogHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo || h.next.Enabled(ctx, level)
 }
 
-// Handle keeps a line and passes it on.
+// Handle keeps a line of level Info or above, and passes every line on.
 func (h LogHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelInfo {
 		h.log.Add(Line{Time: r.Time, Level: r.Level, Text: r.Message, Attrs: h.attrs(ctx, r)})
@@ -169,13 +173,13 @@ func (h LogHandler) attrs(ctx context.Context, r slog.Record) string {
 	return strings.TrimSpace(h.buf.String())
 }
 
-// WithAttrs returns a LogHandler whose lines have these attributes, too.
+// WithAttrs returns a LogHandler that adds these attributes to each line.
 func (h LogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	h.next, h.attr = h.next.WithAttrs(attrs), h.attr.WithAttrs(attrs)
 	return h
 }
 
-// WithGroup returns a LogHandler whose lines have their attributes in a group.
+// WithGroup returns a LogHandler that puts the attributes of each line into a group.
 func (h LogHandler) WithGroup(name string) slog.Handler {
 	h.next, h.attr = h.next.WithGroup(name), h.attr.WithGroup(name)
 	return h

@@ -74,7 +74,7 @@ func TestHandler(t *testing.T) {
 	require.Contains(t, out.String(), "msg=both kind=User g.n=1")
 }
 
-// TestHandlerIsAHandler: what passes through it is what slog's own handlers get.
+// TestHandlerIsAHandler checks that a LogHandler passes on lines as slog requires of handlers.
 func TestHandlerIsAHandler(t *testing.T) {
 	var out bytes.Buffer
 	slogtest.Run(t, func(*testing.T) slog.Handler {

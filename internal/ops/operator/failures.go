@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Bounds of a Log.
+// Bounds of a FailureLog.
 const (
-	// maxFailed is how many entities have a place. If there are more, the one whose last failure is
-	// the oldest loses its place.
+	// maxFailed is how many entities' failures are kept. A further entity replaces the one whose
+	// last failure is the oldest.
 	maxFailed = 1024
-	// failuresEach is how many failures an entity has; the oldest gives way.
+	// failuresEach is how many failures of one entity are kept; a further failure replaces the
+	// oldest.
 	failuresEach = 5
 	// failureLasts is how long a failure is kept.
 	failureLasts = time.Hour
@@ -24,15 +25,15 @@ type failed struct {
 	at              time.Time
 }
 
-// A FailureLog has the last failures of entities. The zero value is ready for use, and has no memory until a
-// call fails. It is safe for concurrent use.
+// A FailureLog keeps the last failures of entities. The zero value is ready for use, and allocates
+// nothing until a call fails. It is safe for concurrent use.
 type FailureLog struct {
 	mu    sync.Mutex
 	of    map[EntityID]*list.Element
 	order list.List // of *failedEntity, the latest first
 }
 
-// A failedEntity has the failures of an entity in a ring.
+// A failedEntity has the last failures of an entity, in a ring.
 type failedEntity struct {
 	entity EntityID
 	ring   [failuresEach]failed
@@ -41,8 +42,8 @@ type failedEntity struct {
 
 func (e *failedEntity) last() failed { return e.ring[(e.count-1)%failuresEach] }
 
-// Note keeps a failure, with an outcome that has no value of the program. The id and the
-// method are cloned.
+// Note records a failure of entity e. outcome must not contain data of the user's program. The id
+// and the method are cloned.
 func (l *FailureLog) Note(e EntityID, method, outcome string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +58,7 @@ func (l *FailureLog) Note(e EntityID, method, outcome string, now time.Time) {
 	l.order.MoveToFront(at)
 }
 
-// place makes a place for an entity that has none. The caller has the lock.
+// place adds an entity that is not in the log. The caller must hold l.mu.
 func (l *FailureLog) place(e EntityID) *list.Element {
 	if l.of == nil {
 		l.of = map[EntityID]*list.Element{}
@@ -70,7 +71,7 @@ func (l *FailureLog) place(e EntityID) *list.Element {
 	return at
 }
 
-// expire removes the entities whose failures have all expired. The caller has the lock.
+// expire removes the entities whose failures have all expired. The caller must hold l.mu.
 func (l *FailureLog) expire(now time.Time) {
 	for at := l.order.Back(); at != nil && now.Sub(at.Value.(*failedEntity).last().at) >= failureLasts; at = l.order.Back() {
 		l.remove(at)

@@ -17,7 +17,8 @@ func methods(found []Failure) (all []string) {
 	return all
 }
 
-// TestLastFailures: an entity has its last failures, the latest first, until they expire.
+// TestLastFailures checks that the log returns an entity's last failures, the latest first, until
+// they expire.
 func TestLastFailures(t *testing.T) {
 	var l FailureLog
 	ann, bob := EntityID{"User", "ann"}, EntityID{"User", "bob"}
@@ -37,7 +38,8 @@ func TestLastFailures(t *testing.T) {
 	require.Equal(t, 1, l.order.Len())
 }
 
-// TestBoundedFailures: the entity with the oldest last failure gives its place away.
+// TestBoundedFailures checks that a further entity replaces the one whose last failure is the
+// oldest.
 func TestBoundedFailures(t *testing.T) {
 	var l FailureLog
 	old := EntityID{"User", "old"}

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FuzzDecode: whatever comes, Decode returns one of request and answer, or an
-// error, and what it returns is encoded to the same again.
+// FuzzDecode checks that Decode returns a request, an answer or an error for any bytes, and that
+// encoding what it returns gives an equal message.
 func FuzzDecode(f *testing.F) {
 	node, tea := transport.Address{Name: "a", Incarnation: 1}, EntityID{Kind: "stock", ID: "tea"}
 	for _, seed := range []struct {

@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// heavy finds the keys that are counted most often, in memory for a given number of keys. It is the Space-Saving
-// algorithm of Metwally, Agrawal and El Abbadi (Efficient Computation of Frequent and Top-k Elements in Data Streams,
-// 2005): a new key takes the place and the count of the rarest one. A key with more than 1/size of all counts is
-// always kept. The count of a key is too high by at most the count of the rarest one.
+// heavy finds the most frequent keys of a stream in memory for size keys. It implements
+// Space-Saving (Metwally, Agrawal and El Abbadi, Efficient Computation of Frequent and Top-k
+// Elements in Data Streams, 2005): a new key replaces the rarest kept key and continues its count.
+// A key with more than 1/size of all counts is always kept. A key's count is too high by at most
+// the count of the rarest kept key.
 type heavy[K comparable] struct {
 	size  int
 	slots map[K]*slot[K]
@@ -47,14 +48,15 @@ func (h *heavy[K]) add(k K) {
 	h.down(s.at)
 }
 
-// spend adds to the time of a key, if it has a slot.
+// spend adds nanos to the time of a key, if the key is kept.
 func (h *heavy[K]) spend(k K, nanos int64) {
 	if s := h.slots[k]; s != nil {
 		s.busy += nanos
 	}
 }
 
-// top returns the at most n most frequent keys, the most frequent first. before orders keys of equal count.
+// top returns the n most frequent keys or fewer, the most frequent first. before orders keys of
+// equal count.
 func (h *heavy[K]) top(n int, before func(a, b K) int) []slot[K] {
 	all := make([]slot[K], 0, len(h.order))
 	for _, s := range h.order {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The buckets of a histogram are eight for each doubling of the time, from 16 ns on, so that a quantile is
-// at most an eighth too high. The last one has all turns of more than two hours.
+// A histogram has eight buckets for each doubling of the time, from 16 ns on, so a quantile is at
+// most an eighth too high. The last bucket has all turns that took more than two hours.
 const (
 	unitBits    = 4 // 16 ns
 	subBits     = 3 // eight buckets
@@ -15,12 +15,12 @@ const (
 	bucketCount = 37 * subs
 )
 
-// A histogram has the number of turns by their time.
+// A histogram counts turns by how long they took.
 type histogram [bucketCount]uint64
 
 func (h *histogram) add(took time.Duration) { h[bucketOf(took)]++ }
 
-// buckets are those that are not empty.
+// buckets returns the buckets that are not empty, in order.
 func (h *histogram) buckets() (found []Bucket) {
 	for i, n := range h {
 		if n > 0 {
@@ -39,7 +39,8 @@ func bucketOf(took time.Duration) int {
 	return min((shift+1)*subs+int(n>>shift)-subs, bucketCount-1)
 }
 
-// upTo is the time that all turns of a bucket were faster than, but those of the last one.
+// upTo returns the upper bound of a bucket: its turns took less time. The last bucket has no real
+// bound.
 func upTo(bucket uint32) time.Duration {
 	if bucket < subs {
 		return time.Duration(bucket+1) << unitBits
@@ -48,20 +49,20 @@ func upTo(bucket uint32) time.Duration {
 	return time.Duration(b%subs+subs+1) << (b/subs - 1 + unitBits)
 }
 
-// A Bucket has the number of turns that took about as long.
+// A Bucket is the number of turns whose times fall into one bucket of a histogram.
 type Bucket struct {
 	Number uint32
 	Turns  uint64
 }
 
-// A TypeLatency is the histogram of the turns of a type.
+// A TypeLatency is the histogram of the times of a type's turns.
 type TypeLatency struct {
 	Kind    string
 	Buckets []Bucket // those that are not empty, in order of their numbers
 }
 
-// Quantile returns the time within which a share of the turns has ended, at most an eighth too high; 0 for
-// no turns. It takes the turns of all buckets together, in any order.
+// Quantile returns the time within which the given share of the turns ended, at most an eighth too
+// high; 0 if there are no turns. buckets may be of several histograms, in any order.
 func Quantile(buckets []Bucket, share float64) time.Duration {
 	sorted := slices.SortedFunc(slices.Values(buckets), func(a, b Bucket) int { return int(a.Number) - int(b.Number) })
 	var total, sum uint64

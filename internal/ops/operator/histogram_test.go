@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBuckets: each time is in the bucket of which the bounds hold it.
+// TestBuckets checks that each time is within the bounds of its bucket.
 func TestBuckets(t *testing.T) {
 	for took := time.Duration(1); took < time.Hour; took += max(1, took/50) {
 		b := bucketOf(took)
@@ -45,7 +45,7 @@ func TestQuantile(t *testing.T) {
 	require.Zero(t, Quantile(nil, 0.99))
 }
 
-// TestLatencyByType: turns that have ended are counted by type, of boundedly many types.
+// TestLatencyByType checks that ended turns are counted by type, for a bounded number of types.
 func TestLatencyByType(t *testing.T) {
 	w := newTurnWatch(start)
 	turn := func(kind, method string, took time.Duration) {

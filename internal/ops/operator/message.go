@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Request is one command.
+// A Request is a command with its arguments.
 type Request struct {
 	Command Command           // the request
 	Node    transport.Address // the member that it concerns; of Join by name alone
@@ -24,12 +24,12 @@ type Request struct {
 	By      string            // the operator, as the broker says; it is not encoded
 }
 
-// An Answer ends a request.
+// An Answer is the answer to a request.
 type Answer struct {
 	Refusal string // why it was not obeyed; empty means it was
 	View    View   // of the answering member, afterwards
-	// Entities are the answer to State, SetState and Inspect. If an entity's Node is not the answering
-	// member, ask that node.
+	// Entities answer State, SetState and Inspect. If an entity's Node is not the answering member,
+	// send the request to that node.
 	Entities []Entity
 	Types    []Type            // the answer to Shards, by name
 	Where    Home              // the answer to Where
@@ -42,8 +42,8 @@ type Answer struct {
 	Result   string            // of Rebalance, PauseRebalancing and ResumeRebalancing, for people
 }
 
-// Encode makes bytes of a message, per internal/wire/admin.proto: a request, or the
-// answer to the request of that id. Exactly one of them must be given.
+// Encode encodes a request, or the answer to the request with that id, as internal/wire/admin.proto
+// describes. Exactly one of r and a must be non-nil.
 func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	if (r == nil) == (a == nil) {
 		return nil, errors.New("encode admin message: want either a request or an answer")
@@ -80,8 +80,8 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads a message of Encode. One of request and answer is nil. Other bytes give an
-// error and never a panic.
+// Decode decodes a message that Encode encoded. One of r and a is nil. It returns an error for any
+// other bytes, and never panics.
 func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	var m wire.Admin
 	if err := proto.Unmarshal(b, &m); err != nil {
@@ -147,7 +147,7 @@ func fromWire(n *wire.AdminNode) transport.Address {
 
 func fromNanos(n uint64) time.Time { return time.Unix(0, int64(n)) }
 
-// toNanos is the reverse of fromNanos, but 0 for the zero time.
+// toNanos is the inverse of fromNanos. It returns 0 for the zero time.
 func toNanos(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0

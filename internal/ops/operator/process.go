@@ -6,35 +6,35 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Fact has facts of the process of a member.
+// A Fact is what a member tells operators about its process.
 type Fact struct {
 	Time       time.Time // by its clock, when it answered
 	Started    time.Time
 	Release    string // of shardgen
 	Program    string // its main package and version
 	Go         string
-	MaxPayload int    // bytes that the broker takes
-	Server     string // the broker's server that it is connected to
+	MaxPayload int    // the broker's limit of a message, in bytes
+	Server     string // the broker's server that the process is connected to
 	Ready      bool
-	Reasons    []string // of its health
+	Reasons    []string // why it is not ready
 	Contracts  []Contract
 	Heap       uint64 // bytes
 	Goroutines int
-	Store      bool // it has one
-	Gateway    bool // it serves one
-	// StoreName begins the names of the store's streams; "" means the store is none on JetStream, or the
-	// member is older and does not say.
+	Store      bool // the process has a store
+	Gateway    bool // the process serves a gateway
+	// StoreName is the prefix of the names of the store's streams; "" means that the store is not
+	// on JetStream, or that the member is too old to report the name.
 	StoreName     string
-	StoreReplicas int // with which the store creates streams; 0 means as StoreName
+	StoreReplicas int // with which the store creates streams; 0 means the same as "" in StoreName
 }
 
-// A Contract is a type as a member's program has it.
+// A Contract is what a member's program says about an entity type.
 type Contract struct {
 	Kind    string
 	Shards  uint32
 	Methods []string // sorted
-	// Hash is of the whole contract, as the generated code has it; "" means the member or its generated code
-	// is older and does not say.
+	// Hash is that of the type's whole contract in the generated code; "" means that the member or
+	// its generated code is too old to report a hash.
 	Hash string
 }
 

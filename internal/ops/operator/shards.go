@@ -10,11 +10,11 @@ import (
 // A Type is an entity type as one member sees it.
 type Type struct {
 	Kind     string   // its name
-	Shards   uint32   // it has, in the cluster; 0 means the member has no table of it
-	Homeless []uint32 // the shards without a home, by the member's table
+	Shards   uint32   // of the type in the cluster; 0 means the member has no shard map of the type
+	Homeless []uint32 // the shards without a home, by the member's shard map
 	Waiting  uint32   // calls of the member's process that wait for a home
 	Held     []Shard  // by the member, in order
-	Stuck    string   // durable shards of the member cannot be opened: which, why, and what to do; "" means none
+	Stuck    string   // which durable shards the member cannot open, why, and what to do; "" means none
 }
 
 // A Shard is a shard as the member that holds it sees it.
@@ -22,22 +22,22 @@ type Shard struct {
 	Shard    uint32 // its number: of 256 shards, 256 to 511
 	State    string // as shard.ShardState has it
 	Entities uint32 // active or passivated
-	Active   uint32 // of these, with a value in memory
+	Active   uint32 // entities with a value in memory
 	Waiting  uint32 // calls that wait for the shard to open
 }
 
-// A Home is the home of an entity.
+// A Home says which node has the shard of an entity, and why.
 type Home struct {
 	Shard uint32 // the number of the shard of its id
 	Node  string // the name of its home; "" means it has none
 	Epoch string // of the home
 	Why   string // the coordinator's reason for the home
-	// Since is when the shard got that home, by the coordinator's clock; zero means before the coordinator
-	// began, or it has none.
+	// Since is when the shard got this home, by the coordinator's clock. It is zero if the shard
+	// has no home, or got it before the coordinator started.
 	Since time.Time
 }
 
-// A Move is a move of a shard that is under way.
+// A Move is a shard's move that is under way.
 type Move struct {
 	Kind     string
 	Shard    uint32

@@ -12,33 +12,37 @@ import (
 
 // Bounds of a TurnWatch.
 const (
-	// watchLasts is how long a TurnWatch goes on after it was last asked.
+	// watchLasts is how long a TurnWatch counts after its last report.
 	watchLasts = 15 * time.Second
-	// maxMethods is how many methods are told apart; the turns of further ones are counted as "…".
+	// maxMethods is how many methods have their own counts; turns of further methods are counted as
+	// "…".
 	maxMethods = 1000
-	// maxTypes is how many types have a histogram; the turns of further ones are counted as "…".
+	// maxTypes is how many types have their own histogram; turns of further types are counted as
+	// "…".
 	maxTypes = 100
-	// maxSlots is how many entities, and how many pairs of a caller and an entity, are counted at a
-	// time.
+	// maxSlots is how many entities are counted at a time, and how many pairs of a caller and an
+	// entity.
 	maxSlots = 512
-	// maxReported is how many of them a TurnReport has.
+	// maxReported is how many methods, entities, callers and running turns a TurnReport has at
+	// most.
 	maxReported = 50
 )
 
 // An EntityID is the type and the id of an entity.
 type EntityID struct{ Kind, ID string }
 
-// A Turn is a turn that begins.
+// A Turn describes the turn of a call to an entity.
 type Turn struct {
 	EntityID
 	Method string
 	From   string // its caller, for people
 }
 
-// A TurnWatch counts turns. It is safe for concurrent use.
+// A TurnWatch counts the turns of a process while an operator asks for them. It is safe for
+// concurrent use.
 type TurnWatch struct {
 	began time.Time
-	asked atomic.Int64 // when it was asked last: nanoseconds after began
+	asked atomic.Int64 // the time of the last report: nanoseconds after began
 
 	mu       sync.Mutex
 	methods  map[method]*counted
@@ -50,7 +54,7 @@ type TurnWatch struct {
 
 type method struct{ kind, name string }
 
-// counted has the counts of a method, and the histogram of its type.
+// counted has the counts of a method, and the histogram that its type's methods share.
 type counted struct {
 	MethodTurns
 	of *histogram
@@ -64,7 +68,7 @@ type pair struct {
 type running struct {
 	turn    Turn
 	at      time.Time
-	earlier bool // it began before the TurnWatch, which does not know its end for certain
+	earlier bool // it began before the TurnWatch, which may have missed its end
 }
 
 // newTurnWatch returns a TurnWatch that begins now.
@@ -75,12 +79,12 @@ func newTurnWatch(now time.Time) *TurnWatch {
 	}
 }
 
-// over reports whether nobody has asked for a while.
+// over reports whether the last report was longer than watchLasts ago.
 func (w *TurnWatch) over(now time.Time) bool {
 	return now.Sub(w.began)-time.Duration(w.asked.Load()) > watchLasts
 }
 
-// Begin counts a turn, which ends at End with the same key.
+// Begin counts a turn that begins. End with the same key ends it.
 func (w *TurnWatch) Begin(key any, t Turn, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +94,8 @@ func (w *TurnWatch) Begin(key any, t Turn, now time.Time) {
 	w.running[key] = running{turn: t, at: now}
 }
 
-// adopt takes a turn that began earlier, unless a later one with the key has begun.
+// adopt adds a running turn that began before the TurnWatch. It does nothing if a later turn with
+// that key has begun.
 func (w *TurnWatch) adopt(key any, t Turn, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +104,8 @@ func (w *TurnWatch) adopt(key any, t Turn, now time.Time) {
 	}
 }
 
-// review drops the turns that were adopted and have ended: they may have ended while they were adopted.
+// review drops adopted turns for which has reports false: a turn may end while it is adopted, and
+// End then does not find it.
 func (w *TurnWatch) review(has func(key any) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +142,7 @@ func (w *TurnWatch) histogramOf(kind string) *histogram {
 	return h
 }
 
-// End ends a turn that has begun. It does nothing for others.
+// End ends the turn with that key. It does nothing if the TurnWatch has no such turn.
 func (w *TurnWatch) End(key any, failed bool, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,15 +165,15 @@ func (w *TurnWatch) End(key any, failed bool, now time.Time) {
 	w.entities.spend(r.turn.EntityID, int64(took))
 }
 
-// A MethodTurns has the counts of a method.
+// A MethodTurns has the counts of one method's turns.
 type MethodTurns struct {
 	Kind, Method  string
 	Turns, Failed uint64
-	Busy          time.Duration // the time of all turns that have ended
-	Longest       time.Duration // turn
+	Busy          time.Duration // the total time of turns that have ended
+	Longest       time.Duration // the time of the longest turn
 }
 
-// A BusyEntity is an entity with many turns.
+// A BusyEntity is one of the entities with the most turns.
 type BusyEntity struct {
 	EntityID
 	Turns uint64
@@ -175,7 +181,7 @@ type BusyEntity struct {
 	Busy  time.Duration
 }
 
-// A BusyCaller is a caller with many calls to an entity.
+// A BusyCaller is a caller with many calls to one entity.
 type BusyCaller struct {
 	From  string
 	To    EntityID
@@ -183,7 +189,7 @@ type BusyCaller struct {
 	Over  uint64 // Calls is at most that much too high
 }
 
-// A TurnReport has the counts since the TurnWatch began.
+// A TurnReport has what a TurnWatch counted since it began.
 type TurnReport struct {
 	Lasted   time.Duration
 	Methods  []MethodTurns // the most frequent first; at most 50
@@ -193,14 +199,14 @@ type TurnReport struct {
 	Types    []TypeLatency // of the turns that have ended, by type
 }
 
-// A RunningTurn has not ended.
+// A RunningTurn is a turn that has not ended.
 type RunningTurn struct {
 	Turn
 	For     time.Duration
-	Earlier bool // it began before anybody looked, so it runs for longer than For
+	Earlier bool // it began before the TurnWatch, so it has run for longer than For
 }
 
-// Report returns the counts so far, and keeps the TurnWatch going.
+// Report returns the counts so far, and keeps the TurnWatch counting for watchLasts more.
 func (w *TurnWatch) Report(now time.Time) TurnReport {
 	w.asked.Store(int64(now.Sub(w.began)))
 	w.mu.Lock()
@@ -240,15 +246,16 @@ func (p pair) compare(o pair) int {
 	return cmp.Or(strings.Compare(p.from, o.from), p.to.compare(o.to))
 }
 
-// A TurnSource has turns, which may have begun before anybody looked.
+// A TurnSource lists the running turns of a process, including turns that began before a TurnWatch.
 type TurnSource interface {
-	// UnderWay calls found for each turn under way, with the key that it has at [TurnWatch.End].
+	// UnderWay calls found for each running turn, with the key that [TurnWatch.End] will get.
 	UnderWay(found func(key any, t Turn))
-	// Has reports whether a turn with that key is under way.
+	// Has reports whether a turn with that key is running.
 	Has(key any) bool
 }
 
-// ReportTurns returns the report of the TurnWatch at a place, and puts one there if there is none.
+// ReportTurns returns the report of the TurnWatch at place. If there is none, or it is over, it
+// starts one there.
 func ReportTurns(place *atomic.Pointer[TurnWatch], p TurnSource, now time.Time) TurnReport {
 	w := place.Load()
 	if w == nil || w.over(now) {
@@ -264,7 +271,7 @@ func ReportTurns(place *atomic.Pointer[TurnWatch], p TurnSource, now time.Time) 
 	return w.Report(now)
 }
 
-// EndWatch takes the TurnWatch away for which nobody asks any more.
+// EndWatch removes the TurnWatch at place if its last report was longer than watchLasts ago.
 func EndWatch(place *atomic.Pointer[TurnWatch], now time.Time) {
 	if w := place.Load(); w != nil && w.over(now) {
 		place.CompareAndSwap(w, nil)

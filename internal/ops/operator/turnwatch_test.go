@@ -12,13 +12,13 @@ import (
 
 var start = time.Unix(1_700_000_000, 0)
 
-// noTurns is a process without turns.
+// noTurns is a TurnSource of a process without turns.
 type noTurns struct{}
 
 func (noTurns) UnderWay(func(any, Turn)) {}
 func (noTurns) Has(any) bool             { return false }
 
-// hungTurns is a process with turns by key, which are those of its entities.
+// hungTurns is a TurnSource with running turns, by key.
 type hungTurns map[string]bool
 
 func (h hungTurns) UnderWay(found func(any, Turn)) {
@@ -29,8 +29,8 @@ func (h hungTurns) UnderWay(found func(any, Turn)) {
 
 func (h hungTurns) Has(key any) bool { return h[key.(string)] }
 
-// TestEarlierTurns: turns that began before anybody looked are reported, and counted nowhere, until
-// they end or another one of their entity has begun.
+// TestEarlierTurns checks that turns that began before the TurnWatch are reported as running, but
+// not counted, until they end or another turn of their entity begins.
 func TestEarlierTurns(t *testing.T) {
 	var place atomic.Pointer[TurnWatch]
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
@@ -83,7 +83,7 @@ func TestWatch(t *testing.T) {
 	require.Empty(t, ReportTurns(&place, noTurns{}, at(time.Minute)).Methods, "it begins anew")
 }
 
-// TestWatchIsBounded: whatever is called, the memory of a TurnWatch is bounded.
+// TestWatchIsBounded checks that the memory of a TurnWatch is bounded, whatever is called.
 func TestWatchIsBounded(t *testing.T) {
 	w := newTurnWatch(start)
 	for i := range 3 * maxMethods {
@@ -101,7 +101,7 @@ func TestWatchIsBounded(t *testing.T) {
 	}
 }
 
-// TestHeavy compares the counts with exact ones, for random streams with frequent keys.
+// TestHeavy compares heavy's counts with exact ones, for random streams with some frequent keys.
 func TestHeavy(t *testing.T) {
 	for seed := range uint64(10) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -18,19 +18,20 @@ type View struct {
 	Waits   bool              // Self waits to be told to join
 	Founder transport.Address // of the cluster; zero: Self is no member
 	Leader  transport.Address // zero: there is none
-	// Coordinator runs at this member; zero: Self has not heard of one.
+	// Coordinator is the member that the coordinator runs at; zero means that Self has not heard of
+	// one.
 	Coordinator transport.Address
 	Converged   bool     // all reachable members have seen the same
 	Why         string   // not converged
 	Members     []Member // from the oldest to the youngest
-	// Singletons are those hosted by members, by name; none if the version of Self does
+	// Singletons are the singletons that members host, by name. It is empty if Self's version does
 	// not report them.
 	Singletons []Singleton
-	// Pause is that of rebalancing; zero means there is none.
+	// Pause is the pause of rebalancing; zero means that rebalancing is not paused.
 	Pause Pause
 }
 
-// A Pause is why no shards move for balance.
+// A Pause says by whose command, and since when, the coordinator moves no shards for balance.
 type Pause struct {
 	By string    // the operator
 	At time.Time // when it began, by the coordinator's clock
@@ -39,16 +40,16 @@ type Pause struct {
 // IsZero reports whether there is no pause.
 func (p Pause) IsZero() bool { return p.At.IsZero() }
 
-// Causes of [View.Find]'s errors.
+// The errors that [View.Find] wraps.
 var (
-	// ErrUnknownNode: no member has that name or incarnation.
+	// ErrUnknownNode means that no member has that name or incarnation.
 	ErrUnknownNode = errors.New("no such member")
-	// ErrAmbiguous: several incarnations have that name.
+	// ErrAmbiguous means that several members have that name, with different incarnations.
 	ErrAmbiguous = errors.New("several incarnations have this name")
 )
 
-// Find returns the one member that is meant by "name" or "name#incarnation". It
-// fails with ErrUnknownNode, or with ErrAmbiguous and the incarnations to choose
+// Find returns the member that is called "name" or "name#incarnation". It fails with
+// ErrUnknownNode, or with ErrAmbiguous, in which case the error lists the incarnations to choose
 // from.
 func (v View) Find(node string) (Member, error) {
 	var found []Member
@@ -78,7 +79,7 @@ func (v View) Find(node string) (Member, error) {
 	return Member{}, fmt.Errorf("%s: %w: say which of %s", node, ErrAmbiguous, strings.Join(which, ", "))
 }
 
-// A Singleton is one row of a View: a type of which the cluster has one instance.
+// A Singleton is a type of which the cluster has one instance: one row of a View.
 type Singleton struct {
 	Kind  string              // its name
 	Node  transport.Address   // where it runs; zero: Self has not found it
@@ -86,7 +87,7 @@ type Singleton struct {
 	Hosts []transport.Address // the members that may run it, the oldest first
 }
 
-// A Member is one row of a View.
+// A Member is a member of the cluster: one row of a View.
 type Member struct {
 	transport.Address
 	Status    membership.Status

@@ -11,7 +11,7 @@ import (
 )
 
 // DropRemembered deletes the ids of a cluster's remembered entities, and returns the number of
-// records. No member may run, which the caller checks.
+// deleted records. The caller checks that no member runs.
 func DropRemembered(ctx context.Context, s store.Store, cluster string) (n int, err error) {
 	all, err := s.List(ctx, "remembered/"+cluster+"/")
 	if err != nil {
@@ -26,8 +26,8 @@ func DropRemembered(ctx context.Context, s store.Store, cluster string) (n int, 
 	return n, nil
 }
 
-// RefuseDurable fails if the store has a durable type of the cluster. New terms would begin below the
-// epochs of its shards.
+// RefuseDurable fails if the store has a durable type of the cluster. Its shards have epochs, and
+// terms that start again would begin below those epochs.
 func RefuseDurable(ctx context.Context, s store.Store, cluster string) error {
 	all, err := s.List(ctx, durablehost.TypeKey(""))
 	if err != nil {
@@ -38,14 +38,14 @@ func RefuseDurable(ctx context.Context, s store.Store, cluster string) error {
 		if t, err := TypeOf(ctx, s, kind); err != nil {
 			return err
 		} else if t.Cluster == cluster {
-			return fmt.Errorf("cluster %s has the durable type %s, and its epochs must stay above all earlier ones (delete the type with all its entities before: shardctl store delete %s -force)", cluster, kind, kind)
+			return fmt.Errorf("cluster %s has the durable type %s, whose epochs must stay above all earlier ones (first delete the type with all its entities: shardctl store delete %s -force)", cluster, kind, kind)
 		}
 	}
 	return nil
 }
 
-// DropTerms deletes the record of the terms of a cluster's coordinators, and returns the last term; 0
-// means there was no record. The cluster must have no durable type, which the caller checks.
+// DropTerms deletes the record of the terms of a cluster's coordinators, and returns the last term;
+// 0 means that there was no record. The caller checks that the cluster has no durable type.
 func DropTerms(ctx context.Context, s store.Store, cluster string) (last uint32, err error) {
 	r, err := s.Get(ctx, durablehost.TermsKey(cluster))
 	if errors.Is(err, store.ErrNotFound) {

@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A lossy store is one in memory, whose shard's log ends at last.
+// A lossy is a store in memory. The log of its shard ends at last.
 type lossy struct {
 	*memory.Client
 	last store.Position
@@ -40,7 +40,8 @@ func appendOf(counter uint64, entries ...*wire.DurableEntry) *wire.DurableAppend
 	return &wire.DurableAppend{Format: 1, Epoch: writerEpoch, Incarnation: 5, Claim: 1, Counter: counter, Entries: entries}
 }
 
-// commitOf is a commit of an entity's state. Without one it has an event alone.
+// commitOf returns a log entry that commits an entity's state. If state is empty, the entry has
+// only an event.
 func commitOf(id string, version uint64, state string) *wire.DurableEntry {
 	c := &wire.DurableCommit{
 		Entity: []byte(id), Version: version, State: []byte(state), At: 1,
@@ -52,7 +53,8 @@ func commitOf(id string, version uint64, state string) *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}
 }
 
-// headless is a shard whose log lacks the append at since. Its position is another log's.
+// headless returns a store with a shard whose log lacks the append at the head's Since. The
+// position in Since is of another log.
 func headless(t *testing.T, records []*wire.DurableRecord, rest ...*wire.DurableAppend) (s *lossy, shard store.Shard) {
 	t.Helper()
 	ctx := t.Context()
@@ -79,7 +81,8 @@ func headless(t *testing.T, records []*wire.DurableRecord, rest ...*wire.Durable
 	return s, shard
 }
 
-// TestLostLog: a shard whose log lacks its beginning is reported, and its image has the states of the records.
+// TestLostLog checks that a shard whose log lacks its beginning is reported, and that its image has
+// the states in the records.
 func TestLostLog(t *testing.T) {
 	a := &wire.DurableRecord{Format: 1, Entity: []byte("a"), Version: 1, State: []byte("a1")}
 	claim := &wire.DurableAppend{
@@ -110,8 +113,8 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// TestDamagedRecordUnderEvents: a damaged record that events of the log follow is reported, and is not dropped
-// alone, because the shard could not be opened without it.
+// TestDamagedRecordUnderEvents checks that a damaged record is reported and cannot be deleted alone
+// if events in the log follow it: without the record the shard could not be opened.
 func TestDamagedRecordUnderEvents(t *testing.T) {
 	for name, tt := range map[string]struct {
 		commit  *wire.DurableEntry
@@ -143,7 +146,8 @@ func TestDamagedRecordUnderEvents(t *testing.T) {
 	}
 }
 
-// TestGapInTheLog: a log that has lost events is reported, and its image ends before them, so no follower waits for them.
+// TestGapInTheLog checks that a log that lost events is reported. Its image ends before the gap, so
+// that no follower waits for the lost events.
 func TestGapInTheLog(t *testing.T) {
 	event := func(id string, version, number uint64) *wire.DurableEntry {
 		e := commitOf(id, version, id+" has a state")
@@ -162,8 +166,8 @@ func TestGapInTheLog(t *testing.T) {
 	}
 }
 
-// TestDamagedRecordOfTheLastCommit: a damaged record is reported also if the append at the head's since, from which on the
-// log is read, has its entity: a home reads the record.
+// TestDamagedRecordOfTheLastCommit checks that a damaged record is reported even if the append at
+// the head's Since, where reading begins, has its entity: a home reads the record.
 func TestDamagedRecordOfTheLastCommit(t *testing.T) {
 	b := newBusy(t)
 	b.commit()

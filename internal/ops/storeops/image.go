@@ -13,14 +13,14 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// An Image is a whole shard without a log: its entities, ids of applied commands, waiting tells
-// and its journal.
+// An Image is the whole content of a shard, as records without a log: entities, ids of applied
+// commands, waiting tells and the journal.
 type Image struct {
 	Head    []byte // nil: the shard was never used
 	Records []store.Change
 }
 
-// Entities is the number of entities in the image, or in a part of it, that have not expired.
+// Entities returns the number of entities in the image, or in a part of it, that have not expired.
 func (i Image) Entities() int {
 	found := contents{head: store.Head{Revision: store.None + 1, Value: i.Head}}
 	for _, r := range i.Records {
@@ -29,8 +29,9 @@ func (i Image) Entities() int {
 	return len(found.snap().Entities)
 }
 
-// imageOf returns the image of a shard with that head, log and records. It copies them to a store in
-// memory, and writes everything there to records, as a home does when it leaves.
+// imageOf returns the image of a shard that has this head, log and records. It copies them to a
+// store in memory and lets a home open and leave the shard there, which writes everything to
+// records.
 func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []store.Append, records []store.Record) (Image, error) {
 	if head.Revision == store.None {
 		return Image{}, nil
@@ -86,7 +87,7 @@ func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []stor
 	}
 }
 
-// rest opens a shard, and leaves it: everything is then in records.
+// rest opens a shard and leaves it, so that everything in its log is written to records.
 func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64) error {
 	var wg sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
@@ -108,7 +109,7 @@ func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64
 	return sh.Leave(ctx, placed)
 }
 
-// putAll writes records, a few at a time.
+// putAll writes records in batches of at most store.MaxGet records and about store.ListBytes bytes.
 func putAll(ctx context.Context, s store.Shards, shard store.Shard, head store.Revision, changes []store.Change) error {
 	for len(changes) > 0 {
 		n, bytes := 0, 0
@@ -124,7 +125,7 @@ func putAll(ctx context.Context, s store.Shards, shard store.Shard, head store.R
 	return nil
 }
 
-// dropAll deletes the records of a shard.
+// dropAll deletes all records of a shard.
 func dropAll(ctx context.Context, s store.Shards, shard store.Shard, head store.Revision) error {
 	var gone []store.Change
 	for after := store.None; ; {

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A busy store is one in memory, whose shard is written during the first listings of its records: commits
-// with events come to the log, and the events to the journal.
+// A busy is a store in memory. While its shard's records are first listed, commits with events are
+// written to the log, and their events to the journal.
 type busy struct {
 	*memory.Client
 	t        *testing.T
@@ -61,7 +61,7 @@ func (b *busy) append(a *wire.DurableAppend) {
 	b.last = p
 }
 
-// newBusy is a store with a shard that its home has claimed.
+// newBusy returns a store with a shard that a home has claimed.
 func newBusy(t *testing.T) *busy {
 	t.Helper()
 	b := &busy{Client: memory.New().Client(), t: t, shard: store.Shard{Type: "X", Number: 1}}
@@ -77,7 +77,8 @@ func newBusy(t *testing.T) *busy {
 	return b
 }
 
-// commit commits a state with an event, and writes that to the journal, as a home does under its head.
+// commit commits a state with an event, and writes the event to the journal, as the shard's home
+// does.
 func (b *busy) commit() {
 	b.t.Helper()
 	b.events++
@@ -95,8 +96,8 @@ func (b *busy) commit() {
 	}
 }
 
-// TestImageOfABusyShard: the journal of an image has the events of the commits that the image has, and no
-// others, also if some come while it is read.
+// TestImageOfABusyShard checks that an image's journal has the events of exactly the image's
+// commits, even if commits are made while the shard is read.
 func TestImageOfABusyShard(t *testing.T) {
 	for _, listings := range []int{0, 1, 2, 5} {
 		t.Run(fmt.Sprint(listings, " commits meanwhile"), func(t *testing.T) {
@@ -126,8 +127,8 @@ func TestImageOfABusyShard(t *testing.T) {
 	}
 }
 
-// TestHeadOfABusyShard: a log that does not fit to the head is no damage if the head was written, or moved on,
-// after it was read. Otherwise it is.
+// TestHeadOfABusyShard checks that a log that does not match its head counts as damage only if the
+// head was not written or moved during the read.
 func TestHeadOfABusyShard(t *testing.T) {
 	trimmed := func(t *testing.T) (*busy, store.Head) {
 		b := newBusy(t)
@@ -178,7 +179,8 @@ func TestHeadOfABusyShard(t *testing.T) {
 	}
 }
 
-// followImage returns the events that a follower reads in an image, each behind its number.
+// followImage returns the events that a follower reads from a restored image, each after its
+// number.
 func followImage(t *testing.T, image Image) (got []string) {
 	t.Helper()
 	records := map[string]store.Record{}

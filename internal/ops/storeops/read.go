@@ -13,15 +13,15 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Store is a store that can be read without a claim.
+// A Store is a store whose shards can be read without claiming them.
 type Store interface {
 	store.Backend
-	// Last is the position of the last append of a shard's log.
+	// Last returns the position of the last append to a shard's log.
 	Last(ctx context.Context, shard store.Shard) (store.Position, error)
 }
 
-// TypeOf reads the record of a type's properties that must not change. It fails with
-// store.ErrNotFound if no node has hosted the type with this store.
+// TypeOf reads the record of a durable type's fixed properties. It fails with store.ErrNotFound if
+// no node has hosted the type with this store.
 func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type, err error) {
 	key := durablehost.TypeKey(kind)
 	r, err := s.Get(ctx, key)
@@ -34,18 +34,18 @@ func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type
 	return t, nil
 }
 
-// ShardsOf returns the range of the numbers of a type's shards, of which end is not one. Those of n
-// shards begin with n.
+// ShardsOf returns the numbers of a type's shards: from first up to, but not including, end. A type
+// with n shards has the numbers n to 2n-1.
 func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
 
-// readTries is how often a shard is read if its log is trimmed during each read, and readPause is between
-// two of them.
+// readTries is how often a shard is read if its log is trimmed during each read. readPause is the
+// pause between two reads.
 const (
 	readTries = 5
 	readPause = 100 * time.Millisecond
 )
 
-// ReadShard reads one shard. Entities that have expired are left out.
+// ReadShard reads one shard. It leaves out entities that have expired.
 func ReadShard(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
 		snap = found.snap()
@@ -54,7 +54,7 @@ func ReadShard(ctx context.Context, s Store, shard store.Shard) (snap durable.Sn
 	return snap, err
 }
 
-// contents are a shard as it is in the store.
+// contents is what the store has of a shard.
 type contents struct {
 	head    store.Head
 	log     []store.Append // from the head's Since
@@ -62,12 +62,12 @@ type contents struct {
 	lost    error // what the store has lost of the log or the head; nil means nothing
 }
 
-// decode decodes all of it.
+// decode decodes the head, the log and the records.
 func (c *contents) decode() durable.Snapshot {
 	return durable.Snap(c.head, c.log, c.records, c.lost)
 }
 
-// snap is decode without the entities that have expired.
+// snap decodes the contents and leaves out entities that have expired.
 func (c *contents) snap() durable.Snapshot {
 	snap := c.decode()
 	now := time.Now().UnixMilli()
@@ -75,8 +75,9 @@ func (c *contents) snap() durable.Snapshot {
 	return snap
 }
 
-// ReadAll is ReadShard, and also returns everything else in the shard without its damaged parts, as [durable.Undamaged]
-// has them. If the image has no head, the shard was never used, or what can be decoded is not enough for a shard.
+// ReadAll returns what ReadShard does, and an image of everything in the shard except damaged
+// parts, which [durable.Undamaged] leaves out. The image has no head if the shard was never used,
+// or if too little can be decoded for a shard.
 func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
 		snap = found.snap()
@@ -94,9 +95,10 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 	return snap, image, err
 }
 
-// readShard reads a shard and passes its contents to do. A log that is not there from the head's Since is read
-// again, for a checkpoint may have trimmed it meanwhile. If the Since stays the same, the store has lost
-// the beginning, and do gets no log. Likewise a shard is read again whose journal lacks chunks.
+// readShard reads a shard and passes its contents to do. If the log lacks the entries from the
+// head's Since on, a checkpoint may have trimmed them during the read, so it reads the shard again.
+// If Since stays the same in all readTries reads, the store has lost the beginning, and do gets no
+// log. It also reads again if the journal lacks chunks.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	var first store.Position
 	for n := 1; ; n++ {
@@ -128,13 +130,13 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 	}
 }
 
-// collect reads a shard's log from its head on, and its records. If the log lacks its beginning, it fails with
-// ErrGone, or with without reads no log.
+// collect reads a shard's log from the head's Since on, and the shard's records. If the log lacks
+// its beginning, collect fails with ErrGone or, if without is true, returns no log.
 //
-// While nodes run, the journal among the records may have events of later commits than the log that was
-// read before them. So the rest of the log is read after each page of records: a commit is in the log before
-// its events are in the journal. It is read page by page, so that no checkpoint trims it meanwhile, unless a
-// whole generation of commits comes within one page.
+// While nodes run, the journal in the records may have events of commits that are later than the
+// log read before. A commit is in the log before its events are in the journal, so collect reads
+// the rest of the log after each page of records. Reading after each page also keeps ahead of
+// checkpoints that trim the log, unless a whole generation of commits falls within one page.
 func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, without bool) (contents, error) {
 	found := contents{head: head}
 	if err := found.extend(ctx, s, shard, without); err != nil {
@@ -164,7 +166,7 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, w
 	}
 }
 
-// extend reads the log on to its present end.
+// extend reads the log up to its present end.
 func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, without bool) error {
 	last, err := s.Last(ctx, shard)
 	if err != nil || c.lost != nil && c.log == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// CheckRepair fails if the shard of an entity cannot be opened when the entity's damaged record is deleted.
+// CheckRepair fails if the entity's shard could not be opened after deleting the entity's damaged
+// record.
 func CheckRepair(ctx context.Context, s Store, shard store.Shard, id string) error {
 	return readShard(ctx, s, shard, func(found contents) error {
 		for _, p := range found.decode().Problems {
@@ -26,8 +27,8 @@ func CheckRepair(ctx context.Context, s Store, shard store.Shard, id string) err
 	})
 }
 
-// DropRecord deletes the damaged record of an entity, so that the entity can be written
-// again. What the shard's log has of the entity stays.
+// DropRecord deletes the damaged record of an entity, so that the entity can be written again.
+// Entries of the entity in the shard's log stay.
 func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {
 	term, _, err := durablehost.NextTerm(ctx, s, cluster, 1)
 	if err != nil {

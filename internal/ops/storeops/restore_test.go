@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A tracked store is one in memory that knows where its logs end.
+// A tracked is a store in memory that can say where its logs end.
 type tracked struct {
 	*memory.Client
 	mu   sync.Mutex
@@ -46,7 +46,8 @@ func (s trackedShards) Append(ctx context.Context, shard store.Shard, expect sto
 	return p, err
 }
 
-// TestRestoreReplaces: an image that is restored over another one leaves nothing of that.
+// TestRestoreReplaces checks that an image restored over an earlier one leaves nothing of the
+// earlier one.
 func TestRestoreReplaces(t *testing.T) {
 	s, shard := newTracked(), store.Shard{Type: "X", Number: 1}
 	image := func(states map[string]string) (i Image) {

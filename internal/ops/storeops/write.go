@@ -13,10 +13,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// ErrExists is an entity that would be overwritten; test with errors.Is.
-var ErrExists = errors.New("the entity is there already")
+// ErrExists is the error of [Writer.Write] for an entity that it would overwrite; test with
+// errors.Is.
+var ErrExists = errors.New("the entity exists already")
 
-// ErrUsed is a shard that cannot be restored as a whole, since it has been used; test with errors.Is.
+// ErrUsed is the error of [Writer.Restore] for a shard that nodes have used; test with errors.Is.
 var ErrUsed = errors.New("the shard has been used")
 
 // An Entity is an entity to be written.
@@ -26,23 +27,23 @@ type Entity struct {
 	State []byte
 	Form  uint32 // the version of State, by the type's directive; 0 means the first
 	Ended bool   // delete it
-	// Expires is the Unix time in milliseconds from which it is as if it had ended; 0 means never.
+	// Expires is when the entity expires, as Unix time in milliseconds; 0 means never.
 	Expires int64
 }
 
-// A Writer writes entities of one type. Close it in any case.
+// A Writer writes entities of one type. The caller must Close it, even after an error.
 type Writer struct {
-	Replace bool // entities that are there, too
+	Replace bool // overwrite existing entities
 
 	store       Store
 	kind        string
 	term        uint32
 	incarnation uint64
-	ctx         context.Context // of its goroutines; it is no call's
+	ctx         context.Context // of the writer's goroutines, not of a call
 	stop        context.CancelFunc
 	shards      map[int]*durablehost.Shard
 	cluster     string
-	unconfirmed map[*durablehost.Tenure]durable.Ticket // the last of each
+	unconfirmed map[*durablehost.Tenure]durable.Ticket // the last commit of each shard
 	written     int                                    // since the last Flush
 
 	mu    sync.Mutex
@@ -50,13 +51,13 @@ type Writer struct {
 	wg    sync.WaitGroup
 }
 
-// together is how many entities are written before the log must have confirmed them.
+// together is after how many written entities Write waits for the log to confirm them.
 const together = 256
 
 const writerName = "shardctl"
 
-// NewWriter begins a term for the cluster and notes the type in the store, unless it is
-// there and the same.
+// NewWriter begins a new term of the cluster, and records the type in the store. It fails if the
+// store has the type with other properties.
 func NewWriter(ctx context.Context, s Store, kind string, t durablehost.Type) (*Writer, error) {
 	if err := durablehost.CheckType(ctx, s, kind, t); err != nil {
 		return nil, err
@@ -73,11 +74,12 @@ func NewWriter(ctx context.Context, s Store, kind string, t durablehost.Type) (*
 	return w, nil
 }
 
-// placed is the epoch of the writer's shards, as a coordinator of its term would give it.
+// placed returns the epoch of the writer's shards: the first that a coordinator of the writer's
+// term would assign.
 func (w *Writer) placed() uint64 { return uint64(w.term)<<32 | 1 }
 
-// Write writes an entity. It is in the store when Flush or Close has returned nil. Write
-// fails with ErrExists if the entity is there, unless Replace is set.
+// Write writes an entity. The entity is in the store once Flush or Close has returned nil. Write
+// fails with ErrExists if the entity exists, unless Replace is set.
 func (w *Writer) Write(ctx context.Context, e Entity) error {
 	subject := fmt.Sprintf("write %s/%s", w.kind, e.ID)
 	t, err := w.shard(e.Shard).Tenure(ctx)
@@ -104,7 +106,7 @@ func (w *Writer) Write(ctx context.Context, e Entity) error {
 	return nil
 }
 
-// Flush waits until the store has all that was written.
+// Flush waits until the store has all written entities.
 func (w *Writer) Flush(ctx context.Context) error {
 	for t, ticket := range w.unconfirmed {
 		if err := t.Wait(ctx, ticket); err != nil {
@@ -115,7 +117,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// shard claims a shard.
+// shard returns the shard of that number, and claims it at first use.
 func (w *Writer) shard(number int) *durablehost.Shard {
 	if s := w.shards[number]; s != nil {
 		return s
@@ -139,7 +141,8 @@ func (w *Writer) spawn(f func()) {
 	}
 }
 
-// Close waits as Flush does, then writes what is in logs to records and gives the shards up.
+// Close waits as Flush does, writes everything in the shards' logs to records, and releases the
+// shards.
 func (w *Writer) Close(ctx context.Context) error {
 	errs := []error{w.Flush(ctx)}
 	for _, s := range w.shards {
@@ -154,9 +157,9 @@ func (w *Writer) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Restore writes a part of an image. The shard must never have been used or, if Replace is set, have
-// been restored only; otherwise the first part is not written, and Restore fails with ErrUsed. The
-// shard can be opened once the last part is there.
+// Restore writes a part of an image into a shard. The shard must never have been used or, if
+// Replace is set, only by Restore; otherwise Restore of the first part fails with ErrUsed and
+// writes nothing. The shard can be opened once the last part is written.
 func (w *Writer) Restore(ctx context.Context, number int, part Image, first, last bool) error {
 	shard := store.Shard{Type: w.kind, Number: number}
 	head, err := w.store.Shards().Head(ctx, shard)
@@ -176,8 +179,9 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 	return w.put(ctx, shard, head, part, first, last, false)
 }
 
-// ReplaceShard replaces a whole shard by an image, even a damaged shard. An append ends the log before it, so that
-// nothing of it counts any more. After an error the shard does not open: repeat the call.
+// ReplaceShard replaces a whole shard, even a damaged one, by an image. It first appends an end to
+// the shard's log, so that earlier entries have no effect. After an error the shard does not open:
+// repeat the call.
 func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
 	shard := store.Shard{Type: w.kind, Number: number}
 	head, err := w.store.Shards().Head(ctx, shard)
@@ -187,8 +191,8 @@ func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) erro
 	return w.put(ctx, shard, head, image, true, true, true)
 }
 
-// put writes a part of an image in the place of all records that a shard has. With claim, which needs the whole
-// image, an append ends the shard's log.
+// put writes a part of an image; the first part replaces all records of the shard. If claim is
+// true, part must be the whole image, and put ends the shard's log by an append.
 func (w *Writer) put(ctx context.Context, shard store.Shard, head store.Head, part Image, first, last, claim bool) error {
 	s := w.store.Shards()
 	epoch, err := durablehost.StoreEpoch(w.placed(), 0)

@@ -14,12 +14,12 @@ import (
 
 const module = "github.com/nats-io/nats-server/v2"
 
-// build runs at most once in a process.
+// build compiles the server, at most once in a process.
 var build = sync.OnceValues(buildServer)
 
-// Build returns the path of a nats-server program. It compiles it on the first
-// use (half a minute on a slow machine) and keeps it in the user's cache
-// directory, one per version of nats-server and Go.
+// Build returns the path of a nats-server program. At first use it compiles the program, which
+// takes half a minute on a slow machine, and keeps it in the user's cache directory: one program
+// for each version of nats-server and Go.
 func Build() (path string, err error) {
 	path, err = build()
 	if err != nil {

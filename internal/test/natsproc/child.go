@@ -9,10 +9,10 @@ import (
 	"strconv"
 )
 
-// StartChild starts cmd at a place. With a nil place it runs in this process's network. On Linux
-// the process gets SIGKILL when this one has ended, however that ended. Call release when the
-// process has ended: until then StartChild keeps a thread, because the kernel takes the end of that
-// thread for the end of this process.
+// StartChild starts cmd at a place; nil is this process's network. On Linux the kernel kills the
+// started process with SIGKILL when this process has ended, for whatever reason. Call release when
+// the started process has ended: until then StartChild occupies a thread, because the kernel takes
+// that thread's end for the end of this process.
 func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	dieWithParent(cmd)
 	started, released := make(chan error, 1), make(chan struct{})
@@ -38,9 +38,9 @@ func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	return func() { close(released) }, <-started
 }
 
-// The ports that FreeAddress chooses from lie below those that systems give to connections
-// (from 32768 on Linux, from 49152 elsewhere): a port of theirs is taken by any program
-// that connects, before its server listens or while its server is down.
+// FreeAddress chooses ports below those that systems assign to outgoing connections, which begin at
+// 32768 on Linux and at 49152 elsewhere. Any program's connection may get a port from that range
+// before the server listens on it, or while the server is down.
 const (
 	firstPort = 10000
 	endPort   = 30000
@@ -48,8 +48,8 @@ const (
 	portAttempts = 100
 )
 
-// FreeAddress returns an address of a local host, "127.0.0.1:12345", where nobody listens now.
-// Different calls return different addresses, but for one chance in 20,000.
+// FreeAddress returns an address of a local host, such as "127.0.0.1:12345", at which nobody
+// listens now. Two calls return the same address with a probability of 1 in 20,000.
 func FreeAddress(host string) (string, error) {
 	var taken error
 	for range portAttempts {

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// TestMain is also the parent in the test: it starts a child, says the child's
-// process id, and waits to be killed.
+// TestMain also plays the parent of TestChildDiesWithItsParent: it then starts a child, prints the
+// child's process id, and waits to be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || os.Args[1] != "parent" {
 		os.Exit(m.Run())
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	_ = cmd.Wait()
 }
 
-// A child lives as long as it likes while its parent lives, and is killed with a
-// parent that is killed, even if it stands still.
+// TestChildDiesWithItsParent checks that a child runs while its parent runs, and is killed when the
+// parent is killed, even if the child is stopped.
 func TestChildDiesWithItsParent(t *testing.T) {
 	parent := exec.Command(os.Args[0], "parent")
 	stdout, err := parent.StdoutPipe()
@@ -64,7 +64,7 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	}
 }
 
-// alive reports whether a process is there and no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(t *testing.T, pid int) bool {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -78,7 +78,8 @@ func alive(t *testing.T, pid int) bool {
 	return !strings.HasPrefix(after, "Z")
 }
 
-// A child is not killed when goroutines and threads of its parent end.
+// TestChildOutlivesThreads checks that a child is not killed when goroutines and threads of its
+// parent end.
 func TestChildOutlivesThreads(t *testing.T) {
 	cmd := exec.Command("cat")
 	stdin, err := cmd.StdinPipe()

@@ -11,26 +11,26 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// RunCluster starts n servers that know each other, and returns when each is connected
-// to all others. Over restarts a server keeps the address for the other servers, like
-// that for clients.
+// RunCluster starts a cluster of n servers, and returns when each is connected to all others. A
+// restarted server keeps its addresses for clients and for the other servers.
 func RunCluster(n int) (servers []*Server, err error) {
 	return RunClusterAt(make([]Place, n)...)
 }
 
-// RunClusterAt is RunCluster with a place for each server; nil is 127.0.0.1.
+// RunClusterAt does what [RunCluster] does, with one server at each place; a nil place is
+// 127.0.0.1.
 func RunClusterAt(places ...Place) (servers []*Server, err error) {
 	return runCluster(places, nil, make([][]string, len(places)))
 }
 
-// RunClusterTLS is RunClusterAt with TLS between clients and servers, and between servers. It
-// writes the configuration of the servers beside the certificate.
+// RunClusterTLS does what [RunClusterAt] does, with TLS between clients and servers and between
+// servers. It writes the servers' configuration into the folder of the certificate.
 func RunClusterTLS(tls TLS, places ...Place) (servers []*Server, err error) {
 	return runCluster(places, &tls, make([][]string, len(places)))
 }
 
-// RunStores is RunCluster with JetStream: one server for each folder, which it keeps
-// its streams in.
+// RunStores starts a cluster with JetStream: one server for each folder, in which the server keeps
+// its streams.
 func RunStores(folders ...string) (servers []*Server, err error) {
 	args := make([][]string, len(folders))
 	for i, folder := range folders {
@@ -39,7 +39,8 @@ func RunStores(folders ...string) (servers []*Server, err error) {
 	return runCluster(make([]Place, len(folders)), nil, args)
 }
 
-// runCluster starts a server for each place with more arguments. tls may be nil.
+// runCluster starts one server at each place, with the extra arguments in args at the same index.
+// tls may be nil.
 func runCluster(places []Place, tls *TLS, args [][]string) (servers []*Server, err error) {
 	n := len(places)
 	defer func() {
@@ -70,12 +71,12 @@ func runCluster(places []Place, tls *TLS, args [][]string) (servers []*Server, e
 	return servers, awaitMesh(servers)
 }
 
-// routes is the configuration of each server of a cluster, as docs/guide/deploying.md
-// recommends it. By default a server asks every 30 s, three times, until it gives a route
-// up over which nothing comes, and TCP may wait a minute to try again after a partition.
+// routes is the configuration of each server of a cluster that docs/guide/deploying.md recommends.
+// By default a server gives up a silent route only after three pings, one each 30 s, and TCP may
+// wait a minute before it tries again after a partition.
 const routes = "cluster {\n  ping_interval: 2s\n  ping_max: 2\n}\n"
 
-// secure is routes with TLS, for clients too.
+// secure is the configuration routes with TLS, for clients too.
 const secure = `tls {
   cert_file: %[1]q
   key_file: %[2]q
@@ -91,8 +92,8 @@ cluster {
 }
 `
 
-// routeConfig returns a file with that configuration, beside the program, or beside the
-// certificate if there is one.
+// routeConfig writes the servers' configuration to a file, beside the certificate if tls is not
+// nil, otherwise beside the program.
 func routeConfig(tls *TLS) (path string, err error) {
 	if tls != nil {
 		path = tls.Cert + ".conf"
@@ -117,11 +118,11 @@ func routeConfig(tls *TLS) (path string, err error) {
 	return path, os.Rename(tmp.Name(), path) // as in buildServer: the last one wins, all are equal
 }
 
-// routePort is where servers of other places listen for each other: nobody else
-// is there.
+// routePort is where servers at places listen for each other. Each place has one server, so the
+// port is free.
 const routePort = "6222"
 
-// routeAddresses are where the servers listen for each other.
+// routeAddresses returns the address at which each server listens for the other servers.
 func routeAddresses(places []Place) (addresses []string, err error) {
 	for _, place := range places {
 		address, err := addressIn(place, routePort)
@@ -133,8 +134,8 @@ func routeAddresses(places []Place) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// awaitMesh waits until a message published at any server arrives at every one:
-// interest spreads in its own time.
+// awaitMesh waits until a message published at any server arrives at all servers, because
+// subscriptions take time to spread.
 func awaitMesh(servers []*Server) error {
 	heard := make(chan [2]string, 1024)
 	var conns []*nats.Conn
@@ -170,7 +171,7 @@ func awaitMesh(servers []*Server) error {
 	return nil
 }
 
-// dialed makes connections from the server's place, which trust the server.
+// dialed sets options so that connections start at the server's place and trust the server.
 func (s *Server) dialed(o *nats.Options) error {
 	if s.tls != nil {
 		if err := nats.RootCAs(s.tls.CA)(o); err != nil {

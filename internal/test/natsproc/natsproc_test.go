@@ -71,7 +71,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// Servers of a cluster know each other, and a restarted one finds back.
+// TestCluster checks that the servers of a cluster are connected, and that a restarted server
+// connects again.
 func TestCluster(t *testing.T) {
 	servers, err := natsproc.RunCluster(3)
 	if err != nil {
@@ -121,7 +122,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// A server can listen at the address, and no connection is given its port.
+// TestFreeAddress checks that a server can listen at the address, and that no outgoing connection
+// gets its port.
 func TestFreeAddress(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 20 {

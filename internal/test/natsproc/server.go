@@ -1,7 +1,7 @@
-// Package natsproc runs a real nats-server as a process of its own, for tests
-// and fault runs: it can be killed, paused and started again on its port. The
-// program is built from the module cache, in the version of go.mod. Other programs
-// start with [StartChild]. On Linux none of them outlives the process that started it.
+// Package natsproc runs a real nats-server as a separate process, for tests and fault runs: the
+// server can be killed, paused and restarted on its port. The program is compiled from the module
+// cache, in the version that go.mod requires. [StartChild] starts other programs. On Linux none of
+// the started processes outlives the process that started it.
 package natsproc
 
 import (
@@ -22,8 +22,8 @@ import (
 // readyTimeout bounds the start of a server.
 const readyTimeout = 30 * time.Second
 
-// A Server is one nats-server process at one address, which it keeps over
-// restarts. Its methods may be called from one goroutine at a time.
+// A Server is a nats-server process at one address, which restarts keep. Only one goroutine at a
+// time may call its methods.
 type Server struct {
 	bin   string
 	args  []string
@@ -36,33 +36,33 @@ type Server struct {
 	exited chan error // of the process now running
 }
 
-// A TLS has the servers' side of TLS: the names of files in PEM. Servers use it with clients and,
-// both ways, with each other.
+// A TLS has the PEM files of the servers' side of TLS. Servers use them with clients and, in both
+// roles, with each other.
 type TLS struct {
 	CA   string // the authority that clients and other servers trust
 	Cert string // for all addresses of the servers, signed by CA
 	Key  string // of Cert
 }
 
-// A Place is a host of another network, in which a server can run. Methods are
-// called from any goroutine.
+// A Place is a host in another network that a server can run on. Any goroutine may call its
+// methods.
 type Place interface {
 	// Addr is the host's address, without a port.
 	Addr() string
-	// Do runs f on a thread of the host: a process that f starts runs there.
+	// Do runs f on a thread of the host, so that a process that f starts runs on the host.
 	Do(f func() error) error
-	// Dial connects from that host.
+	// Dial connects from the host.
 	Dial(network, address string) (net.Conn, error)
 }
 
-// Run starts a server on a free port of 127.0.0.1 with more arguments for its
-// command line, and returns when it is ready.
+// Run starts a server on a free port of 127.0.0.1, and returns when the server is ready. args are
+// further command-line arguments of the server.
 func Run(args ...string) (*Server, error) { return RunAt(nil, args...) }
 
-// RunAt is Run on a host of another network; nil is 127.0.0.1 of this one.
+// RunAt does what [Run] does at a place; nil is 127.0.0.1 of this network.
 func RunAt(place Place, args ...string) (*Server, error) { return runAt(place, nil, args...) }
 
-// runAt is RunAt with TLS, unless it is nil: args must have the server use it.
+// runAt does what [RunAt] does. If tls is not nil, args must make the server use TLS.
 func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	bin, err := Build()
 	if err != nil {
@@ -78,11 +78,12 @@ func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// clientPort is where servers of other places listen for clients: each has a place of its own.
+// clientPort is where servers at places listen for clients. Each place has one server, so the port
+// is free.
 const clientPort = "4222"
 
-// addressIn is the address for a server at a port of a place, or at a free one of this host
-// if place is nil.
+// addressIn returns an address for a server: the port at a place, or a free port of 127.0.0.1 if
+// place is nil.
 func addressIn(place Place, port string) (string, error) {
 	if place != nil {
 		return net.JoinHostPort(place.Addr(), port), nil
@@ -90,7 +91,7 @@ func addressIn(place Place, port string) (string, error) {
 	return FreeAddress("127.0.0.1")
 }
 
-// Start is Run for a test: it fails t, and kills the server when t ends.
+// Start does what [Run] does for a test: it fails t on an error, and kills the server when t ends.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := Run(args...)
@@ -105,7 +106,7 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// URL is where clients connect: "nats://127.0.0.1:49152", or "tls://127.0.0.1:49152".
+// URL returns the URL for clients, such as "nats://127.0.0.1:49152" or "tls://127.0.0.1:49152".
 func (s *Server) URL() string {
 	if s.tls != nil {
 		return "tls://" + s.addr
@@ -113,7 +114,7 @@ func (s *Server) URL() string {
 	return "nats://" + s.addr
 }
 
-// Pid is the process id of the server now running, 0 if none.
+// Pid returns the process id of the running server, or 0 if no server runs.
 func (s *Server) Pid() int {
 	if s.cmd == nil {
 		return 0
@@ -176,12 +177,13 @@ func (s *Server) end(sig os.Signal) error {
 	return nil
 }
 
-// Sync takes a copy of the server's store as it is on its disk now. Crash ends the server as a crash of its
-// machine does, which loses what was not on the disk when the copy was taken, and starts it again.
+// Sync copies the server's store as it is on disk now. The returned crash simulates a crash of the
+// machine: it kills the server, puts the copy in place of the store, which loses everything written
+// since Sync, and starts the server again.
 func (s *Server) Sync() (crash func() error, err error) {
 	i := slices.Index(s.args, "-sd")
 	if i < 0 {
-		return nil, errors.New("crash nats-server: it has no store")
+		return nil, errors.New("crash nats-server: it has no store (start it with -sd)")
 	}
 	folder := s.args[i+1]
 	older := folder + ".synced"
@@ -208,14 +210,14 @@ func (s *Server) Sync() (crash func() error, err error) {
 	}, nil
 }
 
-// Pause holds the server still with SIGSTOP: its connections stay open and
-// nothing moves on them.
+// Pause stops the server with SIGSTOP: its connections stay open, but the server reads and writes
+// nothing.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
-// Resume ends a Pause.
+// Resume lets a paused server continue.
 func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
 
-// Reload has the server read its configuration again. It does so a moment later.
+// Reload makes the server read its configuration again. It returns before the server has done so.
 func (s *Server) Reload() error { return s.signal(syscall.SIGHUP) }
 
 func (s *Server) signal(sig os.Signal) error {
@@ -225,12 +227,12 @@ func (s *Server) signal(sig os.Signal) error {
 	return s.cmd.Process.Signal(sig)
 }
 
-// Output is what the process that ran last has reported.
+// Output returns what the last server process has printed.
 func (s *Server) Output() string { return s.output.String() }
 
 var isReady = []byte("Server is ready")
 
-// An output keeps what a server reports and finds out when it is ready.
+// An output keeps what a server prints, and notices when the server is ready.
 type output struct {
 	ready chan struct{}
 

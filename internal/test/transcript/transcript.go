@@ -1,8 +1,8 @@
-// Package transcript tests a machine by transcripts that a person can read: files of commands
-// and of their output. Only tests import it.
+// Package transcript tests a machine by transcripts that a person can read: files of commands and
+// their output. Only tests import it.
 //
-// A file is blocks with an empty line between them. A block is commands, a line with ----,
-// and their output:
+// A file consists of blocks with an empty line between them. A block has commands, a line ----, and
+// the output of the commands:
 //
 //	# A leader without convergence must not move a shard.
 //	unreachable b
@@ -10,7 +10,7 @@
 //	----
 //	refused: view not converged (b unreachable)
 //
-// A line that starts with # is a comment. With -update the files are rewritten with the
+// A line that starts with # is a comment. With -update the tests rewrite the files with the
 // machine's present output; read the difference before you keep it.
 package transcript
 
@@ -25,14 +25,14 @@ import (
 
 var update = flag.Bool("update", false, "write the transcripts in testdata anew")
 
-// A Command runs one command, of at least one word, and returns what it printed:
-// lines that each end with a line break, or nothing.
+// A Command runs one command, which has at least one word. It returns the output: lines that each
+// end with a line break, or nothing.
 type Command func(words []string) string
 
-// Run runs testdata/*.txt of the package under test, each as a subtest with the
-// name of its file. begin makes the machine of a file and returns what runs the
-// file's commands, all on the subtest's goroutine. A block that prints something
-// else than its file has is an error with both.
+// Run runs each file testdata/*.txt of the package under test as a subtest with the file's name.
+// begin makes a machine for a file and returns the Command that runs the file's commands.
+// Everything runs on the subtest's goroutine. If a block's output differs from the file, the
+// subtest fails and prints both.
 func Run(t *testing.T, begin func(t *testing.T) Command) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -62,8 +62,8 @@ func Run(t *testing.T, begin func(t *testing.T) Command) {
 	}
 }
 
-// replay runs the commands of a transcript. It returns the transcript with what
-// they printed, and a text for each block that printed something else before.
+// replay runs the commands of a transcript. It returns the transcript with the new output, and a
+// description of each block whose output differs.
 func replay(text string, run Command) (got string, differences []string) {
 	var blocks []string
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {

@@ -5,12 +5,13 @@ import (
 	"testing"
 )
 
-// TestRun runs testdata/echo.txt by a machine that says what it hears.
+// TestRun runs testdata/echo.txt with a machine that repeats its input.
 func TestRun(t *testing.T) {
 	Run(t, func(*testing.T) Command { return newEcho() })
 }
 
-// newEcho knows "say WORD...", and "again", which says the last words again.
+// newEcho returns a machine with two commands: "say WORD..." prints the words, and "again" prints
+// the words of the last say.
 func newEcho() Command {
 	said := ""
 	return func(words []string) string {

@@ -1,5 +1,5 @@
-// Package bounded limits the length of untrusted bytes in log lines and errors, and gives back the memory of maps
-// that strangers had grow.
+// Package bounded limits the length of untrusted bytes in log lines and errors, and releases the
+// memory of maps that grew because of untrusted peers.
 package bounded
 
 import (
@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Most is how many bytes of a text are kept.
+// Most is how many bytes of a text [Text] keeps.
 const Most = 200
 
-// Text is s, or its first [Most] bytes and how many there are. It cuts no rune of valid
-// UTF-8.
+// Text returns s or, if s is longer than [Most] bytes, its first Most bytes and its length. It does
+// not cut a rune of valid UTF-8.
 func Text(s string) string {
 	if len(s) <= Most {
 		return s
@@ -25,8 +25,8 @@ func Text(s string) string {
 	return fmt.Sprintf("%s… (%d bytes)", s[:end], len(s))
 }
 
-// Error is err with its text bounded by [Text]; nil is nil. errors.Is and errors.As find
-// what err holds.
+// Error returns err with its text bounded by [Text], or nil if err is nil. errors.Is and errors.As
+// still find what err wraps.
 func Error(err error) error {
 	if err == nil || len(err.Error()) <= Most {
 		return err
@@ -42,8 +42,8 @@ type clipped struct {
 func (c *clipped) Error() string { return c.text }
 func (c *clipped) Unwrap() error { return c.err }
 
-// ID is an entity's id as errors and logs show it: at most 64 bytes, and quoted where it
-// is longer or holds control characters.
+// ID returns an entity's id for errors and logs: at most 64 bytes, and quoted if it is longer or
+// holds control characters.
 func ID(s string) string {
 	const most = 64
 	if len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
@@ -55,12 +55,12 @@ func ID(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// refitFrom is how many entries a map must have had before it is worth a copy.
+// refitFrom is how many entries a map must have had before Refit copies it.
 const refitFrom = 64
 
-// Refit returns m, or a copy if m has had at least 64 entries and at least four times as many as it has now, because a
-// map keeps the memory of its largest size. most is the largest size that Refit has seen since the last copy. The caller
-// keeps it with the map.
+// Refit returns m, or a copy of m if m once had at least 64 entries and at least four times as many
+// as now: a map keeps the memory of its largest size. most points to the largest size since the
+// last copy, which the caller keeps with the map and Refit updates.
 func Refit[K comparable, V any](m map[K]V, most *int) map[K]V {
 	*most = max(*most, len(m))
 	if *most < refitFrom || len(m) > *most/4 {

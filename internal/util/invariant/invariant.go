@@ -1,5 +1,5 @@
-// Package invariant holds the assertions of the cores. A broken invariant is a bug of
-// shardgen, never of its user or of a peer: bad input from outside is answered with an error.
+// Package invariant has the assertions of the cores. A broken invariant is a bug in shardgen, never
+// in its user's code or a peer: bad input from outside gets an error instead.
 //
 // Cheap assertions call [Failf] and are always on. Assertions that walk a whole structure are
 // compiled in by the build tag shardgen_invariants:
@@ -13,19 +13,19 @@ package invariant
 
 import "fmt"
 
-// Violation is what [Failf] panics with, so that a driver can tell a broken core
-// from a user's panic.
+// Violation is the value that [Failf] panics with. A driver recognizes a broken core by it, and
+// does not confuse it with a panic of the user's code.
 type Violation struct {
 	Message string
 }
 
-// Error reads op: cause, with the remedy.
+// Error returns the text as op: cause, with the remedy.
 func (v *Violation) Error() string {
 	return "invariant violated: " + v.Message + " (a bug in shardgen: please report it with this stack)"
 }
 
-// Failf panics with a [*Violation]. The message says what was found and what
-// must hold, for it is all that a report will have.
+// Failf panics with a [*Violation]. The message must say what was found and what must hold, because
+// a bug report has nothing else.
 func Failf(format string, args ...any) {
 	panic(&Violation{Message: fmt.Sprintf(format, args...)})
 }

@@ -32,8 +32,8 @@ func TestEnabledFollowsTheTag(t *testing.T) {
 	}
 }
 
-// TestOtherBuild runs this package's tests under the other setting of the tag,
-// so that a plain go test covers both.
+// TestOtherBuild runs this package's tests with the other setting of the build tag, so that a plain
+// go test covers both builds.
 func TestOtherBuild(t *testing.T) {
 	if tagged {
 		t.Skip("run from the untagged build")

@@ -2,5 +2,5 @@
 
 package invariant
 
-// Enabled says whether costly checks run; false compiles them away.
+// Enabled says whether costly assertions run. In this build they are compiled away.
 const Enabled = false

@@ -2,7 +2,6 @@
 
 package invariant
 
-// Race reports whether the race detector is compiled in. A core has one goroutine, so
-// simulations gain nothing from it and take many times as long: their tests then
-// run fewer seeds.
+// Race reports whether the race detector is compiled in. Tests of simulations run fewer seeds with
+// it: a core has one goroutine, so the detector finds nothing there and takes many times as long.
 const Race = false

@@ -1,5 +1,5 @@
-// Package tasks has goroutines with an owner: a [Group] to wait for, and a [Loop] that runs posted
-// functions one after another.
+// Package tasks starts goroutines that have an owner: a [Group] whose goroutines the owner waits
+// for, and a [Loop] that runs posted functions one after another.
 package tasks
 
 import (
@@ -7,20 +7,20 @@ import (
 	"sync/atomic"
 )
 
-// A Group counts goroutines. Unlike a sync.WaitGroup it may count a new one at any time: timers
-// and messages that come late start goroutines while Wait waits, and after it. Wait returns when
-// none is left; those that start later are not waited for.
+// A Group counts running goroutines. Unlike with a sync.WaitGroup, goroutines may be added at any
+// time: late timers and messages start goroutines while Wait waits, and afterwards. Wait returns
+// once no goroutine runs. It does not wait for goroutines added later.
 //
-// It is safe for concurrent use, but only one goroutine may call Wait at a time.
+// A Group is safe for concurrent use, but only one goroutine may call Wait at a time.
 type Group struct {
 	running atomic.Int64
 	none    chan struct{} // has room for one signal that running was 0
 }
 
-// Init prepares the Group. It is called once, before anything else.
+// Init prepares the Group. It must be called once, before the other methods.
 func (g *Group) Init() { g.none = make(chan struct{}, 1) }
 
-// Go runs f on a goroutine of the Group.
+// Go runs f on a new goroutine that the Group counts.
 func (g *Group) Go(f func()) {
 	g.Add()
 	go func() {
@@ -29,10 +29,10 @@ func (g *Group) Go(f func()) {
 	}()
 }
 
-// Add counts one more goroutine, until Done.
+// Add counts one more running goroutine. Call Done when the goroutine ends.
 func (g *Group) Add() { g.running.Add(1) }
 
-// Done counts one goroutine less.
+// Done ends the count of one goroutine.
 func (g *Group) Done() {
 	if g.running.Add(-1) == 0 {
 		select {
@@ -42,7 +42,7 @@ func (g *Group) Done() {
 	}
 }
 
-// Wait waits until no goroutine is left, or ctx ends. It reports whether none is left.
+// Wait waits until no goroutine of the Group runs, or ctx ends. It returns false if one still runs.
 func (g *Group) Wait(ctx context.Context) bool {
 	for g.running.Load() != 0 {
 		select {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
-// newGroup returns a Group that is ready.
+// newGroup returns an initialized Group.
 func newGroup() *tasks.Group {
 	g := &tasks.Group{}
 	g.Init()
@@ -43,7 +43,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestGoroutinesThatStartLate would be a data race with a sync.WaitGroup.
+// TestGoroutinesThatStartLate adds goroutines during Wait, which would be a data race with a
+// sync.WaitGroup.
 func TestGoroutinesThatStartLate(t *testing.T) {
 	g := newGroup()
 	for range 1_000 {

@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// A Loop runs functions one after another on one goroutine, and a tick when it is due.
+// A Loop runs posted functions one after another on one goroutine, and between them a tick when it
+// is due.
 type Loop struct {
 	mu     sync.Mutex
 	queue  []func()
 	signal chan struct{}
 }
 
-// NewLoop returns a Loop that has nothing to run.
+// NewLoop returns a Loop without posted functions.
 func NewLoop() *Loop { return &Loop{signal: make(chan struct{}, 1)} }
 
-// Post queues f. It does not block, and may be called by any goroutine. After the end
-// of the loop f is not run.
+// Post queues f for Run. It does not block, and any goroutine may call it. If Run has returned, f
+// never runs.
 func (l *Loop) Post(f func()) {
 	l.mu.Lock()
 	l.queue = append(l.queue, f)
@@ -27,8 +28,8 @@ func (l *Loop) Post(f func()) {
 	}
 }
 
-// Run runs posted functions until stop is closed. After every batch and tick it calls
-// wake, which returns the time of the next tick.
+// Run runs posted functions until stop is closed. After each batch of functions and after each tick
+// it calls wake, which returns the time of the next tick.
 func (l *Loop) Run(stop <-chan struct{}, tick func(), wake func() time.Time) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

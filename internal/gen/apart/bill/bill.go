@@ -1,4 +1,5 @@
-// Package bill holds the entity type Bill: orders charge bills, and a bill calls orders in turn.
+// Package bill has the entity Bill. Orders charge bills, and bills call orders, so their clients
+// are in packages of their own.
 package bill
 
 import (
@@ -17,7 +18,7 @@ type Bill struct {
 	Orders func(orderapi.ID) orderapi.OrderAPI
 }
 
-// Charge adds to the bill.
+// Charge adds amount to the bill and returns the total.
 func (b *Bill) Charge(_ context.Context, amount int64) (total int64, err error) {
 	b.Total += amount
 	return b.Total, nil
@@ -32,7 +33,7 @@ func (b *Bill) Check(ctx context.Context, id orderapi.ID) (owed int64, err error
 	return owed, err
 }
 
-// Repeat places an order again.
+// Repeat places an order by passing on its message.
 func (b *Bill) Repeat(ctx context.Context, m orderapi.PlaceOrder) error {
 	_, err := b.Orders(m.Order).Place(ctx, m)
 	return err

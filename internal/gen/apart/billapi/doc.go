@@ -1,5 +1,5 @@
-// Package billapi holds the client of bills.
+// Package billapi has the client of Bill.
 package billapi
 
-// A bill's methods may return the errors of the orders that they call.
+// Methods of a bill may return the declared errors of the orders that they call.
 import _ "github.com/shardgen/shardgen/internal/gen/apart/orderapi"

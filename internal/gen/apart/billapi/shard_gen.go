@@ -18,13 +18,13 @@ const _ = codegen.ABI6
 // BillAPI has the methods of a Bill. The entity and its references implement
 // it.
 type BillAPI interface {
-	// Charge adds to the bill.
+	// Charge adds amount to the bill and returns the total.
 	Charge(_ context.Context, amount int64) (total int64, err error)
 
 	// Check asks an order for its lines, and returns the sum of their prices.
 	Check(ctx context.Context, id orderapi.ID) (owed int64, err error)
 
-	// Repeat places an order again.
+	// Repeat places an order by passing on its message.
 	Repeat(ctx context.Context, m orderapi.PlaceOrder) error
 }
 
@@ -64,7 +64,7 @@ type BillRef struct {
 	ref *codegen.Ref
 }
 
-// Charge adds to the bill.
+// Charge adds amount to the bill and returns the total.
 func (r BillRef) Charge(ctx context.Context, amount int64) (total int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Charge")
 	if e, ok := turn.Entity.(BillAPI); ok {
@@ -84,7 +84,7 @@ func (r BillRef) Check(ctx context.Context, id orderapi.ID) (owed int64, err err
 	return decodeBillCheckReply(r.ref.Ask(ctx, "Check", codegen.AppendString(codegen.NewArgs(), 1, id), err))
 }
 
-// Repeat places an order again.
+// Repeat places an order by passing on its message.
 func (r BillRef) Repeat(ctx context.Context, m orderapi.PlaceOrder) (err error) {
 	turn, err := r.ref.Begin(ctx, "Repeat")
 	if e, ok := turn.Entity.(BillAPI); ok {

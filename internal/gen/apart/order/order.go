@@ -1,4 +1,4 @@
-// Package order holds the entity Order. Callers use orderapi, and only the process that hosts Order
+// Package order has the entity Order. Callers import orderapi; only the process that hosts orders
 // imports this package.
 package order
 
@@ -22,7 +22,7 @@ type Order struct {
 	Bills *billapi.BillClient
 }
 
-// Place adds lines and has them charged.
+// Place adds the message's lines to the order and charges the customer's bill.
 func (o *Order) Place(ctx context.Context, m orderapi.PlaceOrder) (total int64, err error) {
 	if len(m.Lines) == 0 {
 		return 0, fmt.Errorf("place %s: %w", o.ID, orderapi.ErrEmpty)

@@ -1,5 +1,5 @@
-// Package orderapi is the part of orders that other packages import: their client, and
-// the types that it is called with.
+// Package orderapi is what other packages import of orders: their client, and the types of its
+// arguments, results and errors.
 package orderapi
 
 import "errors"
@@ -13,7 +13,7 @@ type Line struct {
 	Price int64
 }
 
-// PlaceOrder is a message by itself: it says which order it is for.
+// PlaceOrder is a message struct: its field tagged id names the order that the call is for.
 type PlaceOrder struct {
 	Order ID `shard:"id"`
 	Lines []Line

@@ -17,7 +17,7 @@ const _ = codegen.ABI6
 // OrderAPI has the methods of an Order. The entity and its references implement
 // it.
 type OrderAPI interface {
-	// Place adds lines and has them charged.
+	// Place adds the message's lines to the order and charges the customer's bill.
 	Place(ctx context.Context, m PlaceOrder) (total int64, err error)
 
 	// Show returns the lines.
@@ -56,7 +56,7 @@ type OrderRef struct {
 	ref *codegen.Ref
 }
 
-// Place adds lines and has them charged.
+// Place adds the message's lines to the order and charges the customer's bill.
 func (r OrderRef) Place(ctx context.Context, m PlaceOrder) (total int64, err error) {
 	turn, err := r.ref.Begin(ctx, "Place")
 	if e, ok := turn.Entity.(OrderAPI); ok {

@@ -1,4 +1,5 @@
-// Package cart is in the middle of the row of package hops. It declares no error.
+// Package cart is the second of three packages whose entities call each other; see package hops. It
+// declares no error.
 package cart
 
 import (
@@ -10,14 +11,14 @@ import (
 
 //go:generate go tool shardgen
 
-// Cart takes from a stock.
+// Cart takes goods from a stock.
 //
 //shard:entity
 type Cart struct {
 	Stock func(id string) stock.StockAPI
 }
 
-// Put returns the error of its call.
+// Put calls a stock and returns the call's error.
 func (c *Cart) Put(ctx context.Context, what string) error {
 	if err := c.Stock("s").Take(ctx, what); err != nil {
 		return fmt.Errorf("put: %w", err)

@@ -18,7 +18,7 @@ const _ = codegen.ABI6
 // CartAPI has the methods of a [Cart]. The entity and its references implement
 // it.
 type CartAPI interface {
-	// Put returns the error of its call.
+	// Put calls a stock and returns the call's error.
 	Put(ctx context.Context, what string) error
 }
 
@@ -61,7 +61,7 @@ type CartRef struct {
 	ref *codegen.Ref
 }
 
-// Put returns the error of its call.
+// Put calls a stock and returns the call's error.
 func (r CartRef) Put(ctx context.Context, what string) (err error) {
 	turn, err := r.ref.Begin(ctx, "Put")
 	if e, ok := turn.Entity.(*Cart); ok {

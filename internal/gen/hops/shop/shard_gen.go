@@ -18,7 +18,7 @@ const _ = codegen.ABI6
 // ShopAPI has the methods of a [Shop]. The entity and its references implement
 // it.
 type ShopAPI interface {
-	// Sell returns the error of its call, or one of its own.
+	// Sell returns the error of its call to a cart, or its own ErrSoldOut.
 	Sell(ctx context.Context, what string) error
 }
 
@@ -61,7 +61,7 @@ type ShopRef struct {
 	ref *codegen.Ref
 }
 
-// Sell returns the error of its call, or one of its own.
+// Sell returns the error of its call to a cart, or its own ErrSoldOut.
 func (r ShopRef) Sell(ctx context.Context, what string) (err error) {
 	turn, err := r.ref.Begin(ctx, "Sell")
 	if e, ok := turn.Entity.(*Shop); ok {

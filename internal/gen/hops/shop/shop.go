@@ -1,4 +1,5 @@
-// Package shop is the first in the row of package hops. It does not import the last.
+// Package shop is the first of three packages whose entities call each other; see package hops. It
+// does not import the last, package stock.
 package shop
 
 import (
@@ -10,19 +11,19 @@ import (
 
 //go:generate go tool shardgen
 
-// ErrSoldOut has the name of another package's.
+// ErrSoldOut has the same name as an error of package stock.
 //
 //shard:error
 var ErrSoldOut = errors.New("the shop is sold out")
 
-// Shop puts things into a cart.
+// Shop puts goods into a cart.
 //
 //shard:entity
 type Shop struct {
 	Cart func(id string) cart.CartAPI
 }
 
-// Sell returns the error of its call, or one of its own.
+// Sell returns the error of its call to a cart, or its own ErrSoldOut.
 func (s *Shop) Sell(ctx context.Context, what string) error {
 	if what == "own" {
 		return ErrSoldOut

@@ -18,7 +18,7 @@ const _ = codegen.ABI6
 // StockAPI has the methods of a [Stock]. The entity and its references
 // implement it.
 type StockAPI interface {
-	// Take fails in the way that its argument names.
+	// Take returns the error that its argument names.
 	Take(_ context.Context, what string) error
 }
 
@@ -62,7 +62,7 @@ type StockRef struct {
 	ref *codegen.Ref
 }
 
-// Take fails in the way that its argument names.
+// Take returns the error that its argument names.
 func (r StockRef) Take(ctx context.Context, what string) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Take")
 	if e, ok := turn.Entity.(*Stock); ok {

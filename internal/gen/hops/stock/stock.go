@@ -1,4 +1,4 @@
-// Package stock is the last in the row of package hops.
+// Package stock is the last of three packages whose entities call each other; see package hops.
 package stock
 
 import (
@@ -10,7 +10,7 @@ import (
 
 //go:generate go tool shardgen
 
-// ErrSoldOut is recognized by its identity.
+// ErrSoldOut is a declared error that callers test by errors.Is.
 //
 //shard:error
 var ErrSoldOut = errors.New("sold out")
@@ -18,22 +18,22 @@ var ErrSoldOut = errors.New("sold out")
 //shard:error
 var _ = io.EOF
 
-// Short is recognized by its type.
+// Short is a declared error that callers test by its type.
 //
 //shard:error
 type Short struct{ Missing int }
 
 func (s *Short) Error() string { return fmt.Sprintf("%d short", s.Missing) }
 
-// ErrSecret is not declared.
+// ErrSecret is not a declared error: callers get only its text.
 var ErrSecret = errors.New("secret")
 
-// Stock is an entity that fails.
+// Stock is an entity whose calls fail.
 //
 //shard:entity
 type Stock struct{}
 
-// Take fails in the way that its argument names.
+// Take returns the error that its argument names.
 func (s *Stock) Take(_ context.Context, what string) error {
 	switch what {
 	case "sentinel":

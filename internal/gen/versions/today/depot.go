@@ -6,7 +6,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// Box has a new field, and so has the one in it.
+// Box is a part of Depot's state. Color is new, and so is a field of Lid.
 type Box struct {
 	Wide  int
 	Lid   Lid
@@ -14,22 +14,23 @@ type Box struct {
 	Color string
 }
 
-// Lid has a new field.
+// Lid is a part of Box. Handle is new.
 type Lid struct {
 	High   int
 	Handle *Handle
 }
 
-// Handle is unknown to yesterday's.
+// Handle is a new type, which package yesterday does not have.
 type Handle struct{ Kind string }
 
-// Slot has a new field.
+// Slot is an element of Depot's lists and maps. Tint is new.
 type Slot struct {
 	Free int
 	Tint string
 }
 
-// Depot has more state than yesterday's.
+// Depot has nested state, for tests that yesterday's program keeps the fields that it does not
+// know.
 //
 //shard:entity name=depot shards=2
 type Depot struct {
@@ -42,7 +43,7 @@ type Depot struct {
 	Extra map[string]string `shard:"state"` // new
 }
 
-// Picture is all of it, to compare.
+// Picture is a depot's whole state, for comparisons.
 type Picture struct {
 	Count int
 	Box   Box
@@ -53,24 +54,24 @@ type Picture struct {
 	Extra map[string]string
 }
 
-// Set replaces all.
+// Set replaces the whole state.
 func (d *Depot) Set(_ context.Context, p Picture) error {
 	d.Count, d.Box, d.Spare, d.Slots, d.Named, d.Note, d.Extra = p.Count, p.Box, p.Spare, p.Slots, p.Named, p.Note, p.Extra
 	return nil
 }
 
-// Get returns all.
+// Get returns the whole state.
 func (d *Depot) Get(context.Context) (Picture, error) {
 	return Picture{d.Count, d.Box, d.Spare, d.Slots, d.Named, d.Note, d.Extra}, nil
 }
 
-// Add counts.
+// Add adds 1 to Count and returns it.
 func (d *Depot) Add(context.Context) (int, error) {
 	d.Count++
 	return d.Count, nil
 }
 
-// Discard sets the spare box, or the value that it points to, to nil.
+// Discard sets Spare to nil or, if next is true, Spare.Next.
 func (d *Depot) Discard(_ context.Context, next bool) error {
 	if next {
 		d.Spare.Next = nil
@@ -80,10 +81,10 @@ func (d *Depot) Discard(_ context.Context, next bool) error {
 	return nil
 }
 
-// Rest passivates it.
+// Rest asks for passivation after this turn.
 func (d *Depot) Rest(ctx context.Context) error { return shard.Passivate(ctx) }
 
-// Forget ends it.
+// Forget ends the depot and its state.
 func (d *Depot) Forget(ctx context.Context) error { return shard.Forget(ctx) }
 
 // Fail panics.

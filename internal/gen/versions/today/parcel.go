@@ -2,7 +2,7 @@ package today
 
 import "context"
 
-// Parcel has a wrapping of which yesterday's knows fewer kinds.
+// Parcel has an interface in its state of which package yesterday knows fewer cases.
 //
 //shard:entity name=parcel shards=2
 type Parcel struct {
@@ -11,12 +11,12 @@ type Parcel struct {
 	Wraps []Wrapping `shard:"state"`
 }
 
-// Wrapping is the packaging of a good.
+// Wrapping is an interface with cases.
 //
 //shard:oneof
 type Wrapping interface{ isWrapping() }
 
-// Paper has a new field, and Ribbon is new.
+// Paper and Ribbon are the cases of Wrapping. Paper has a new field, and Ribbon is new.
 type (
 	Paper struct {
 		Color string

@@ -6,7 +6,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// Booking is an event.
+// Booking is the event of Purse, with parts that package yesterday does not have.
 type Booking struct {
 	Amount int64
 	Parts  []Part
@@ -15,24 +15,24 @@ type Booking struct {
 	Fee    int64 // new
 }
 
-// Part is an element in an event.
+// Part is an element of a list in Booking.
 type Part struct {
 	Count  int64
 	Weight int64 // new
 }
 
-// Place is a struct in an event.
+// Place is a struct in Booking.
 type Place struct {
 	Room  int64
 	Shelf int64 // new
 }
 
-// Means is how something was booked.
+// Means is an interface in Booking: how the amount was paid.
 //
 //shard:oneof
 type Means interface{ isMeans() }
 
-// The means. Check is new.
+// The cases of Means. Check is new.
 type (
 	Cash  struct{ Coins int64 }
 	Check struct{ Number int64 }
@@ -42,7 +42,7 @@ func (Cash) isMeans() {}
 
 func (Check) isMeans() {}
 
-// Purse has a sum, which its events give.
+// Purse is a sum of its events, for tests of events that yesterday's program does not know.
 //
 //shard:entity name=purse shards=1 durable snapshot=3
 type Purse struct {
@@ -52,7 +52,7 @@ type Purse struct {
 	Journal shard.Journal[Booking]
 }
 
-// Apply adds a booking.
+// Apply adds a booking to the sums.
 func (l *Purse) Apply(b Booking) {
 	l.Sum += b.Amount
 	l.More += b.Fee + b.Where.Shelf

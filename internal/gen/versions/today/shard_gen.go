@@ -18,22 +18,22 @@ const _ = codegen.ABI6
 // DepotAPI has the methods of a [Depot]. The entity and its references
 // implement it.
 type DepotAPI interface {
-	// Set replaces all.
+	// Set replaces the whole state.
 	Set(_ context.Context, p Picture) error
 
-	// Get returns all.
+	// Get returns the whole state.
 	Get(context.Context) (Picture, error)
 
-	// Add counts.
+	// Add adds 1 to Count and returns it.
 	Add(context.Context) (int, error)
 
-	// Discard sets the spare box, or the value that it points to, to nil.
+	// Discard sets Spare to nil or, if next is true, Spare.Next.
 	Discard(_ context.Context, next bool) error
 
-	// Rest passivates it.
+	// Rest asks for passivation after this turn.
 	Rest(ctx context.Context) error
 
-	// Forget ends it.
+	// Forget ends the depot and its state.
 	Forget(ctx context.Context) error
 
 	// Fail panics.
@@ -80,7 +80,7 @@ type DepotRef struct {
 	ref *codegen.Ref
 }
 
-// Set replaces all.
+// Set replaces the whole state.
 func (r DepotRef) Set(ctx context.Context, p Picture) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Set")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -97,7 +97,7 @@ func (r DepotRef) Set(ctx context.Context, p Picture) (err error) {
 	return r.ref.Run(ctx, "Set", args, err)
 }
 
-// Get returns all.
+// Get returns the whole state.
 func (r DepotRef) Get(ctx context.Context) (result Picture, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Get")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -111,7 +111,7 @@ func (r DepotRef) Get(ctx context.Context) (result Picture, err error) {
 	return decodeDepotGetReply(r.ref.Ask(ctx, "Get", nil, err))
 }
 
-// Add counts.
+// Add adds 1 to Count and returns it.
 func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Add")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -121,7 +121,7 @@ func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 	return decodeDepotAddReply(r.ref.Ask(ctx, "Add", nil, err))
 }
 
-// Discard sets the spare box, or the value that it points to, to nil.
+// Discard sets Spare to nil or, if next is true, Spare.Next.
 func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Discard")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -131,7 +131,7 @@ func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
 	return r.ref.Run(ctx, "Discard", codegen.AppendBool(codegen.NewArgs(), 1, next), err)
 }
 
-// Rest passivates it.
+// Rest asks for passivation after this turn.
 func (r DepotRef) Rest(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "Rest")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -141,7 +141,7 @@ func (r DepotRef) Rest(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Rest", nil, err)
 }
 
-// Forget ends it.
+// Forget ends the depot and its state.
 func (r DepotRef) Forget(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "Forget")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -907,7 +907,7 @@ func applyPurseEvent(entity any, b []byte) error {
 // StockAPI has the methods of a [Stock]. The entity and its references
 // implement it.
 type StockAPI interface {
-	// Take was Reserve, and has a new argument and a new result before the others.
+	// Take is called Reserve in package yesterday. It has a new first argument and a new first result.
 	Take(_ context.Context, by, order string, line Line) (by2 string, left int64, err error)
 
 	// Restock adds pieces.
@@ -916,7 +916,7 @@ type StockAPI interface {
 	// Orders returns the lines.
 	Orders(context.Context) ([]Line, error)
 
-	// New is unknown to yesterday's.
+	// New is a method that package yesterday does not have.
 	New(context.Context) error
 }
 
@@ -960,7 +960,7 @@ type StockRef struct {
 	ref *codegen.Ref
 }
 
-// Take was Reserve, and has a new argument and a new result before the others.
+// Take is called Reserve in package yesterday. It has a new first argument and a new first result.
 func (r StockRef) Take(ctx context.Context, by, order string, line Line) (by2 string, left int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Reserve")
 	if e, ok := turn.Entity.(*Stock); ok {
@@ -999,7 +999,7 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 	return decodeStockOrdersReply(r.ref.Ask(ctx, "Orders", nil, err))
 }
 
-// New is unknown to yesterday's.
+// New is a method that package yesterday does not have.
 func (r StockRef) New(ctx context.Context) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "New")
 	if e, ok := turn.Entity.(*Stock); ok {

@@ -1,5 +1,5 @@
-// Package today is the version that is being rolled out: it began as yesterday's
-// and was changed with shardgen contract.
+// Package today is the newer version of package yesterday, which a cluster is upgraded to. It was
+// made from yesterday's files with shardgen contract.
 package today
 
 import (
@@ -9,12 +9,13 @@ import (
 
 //go:generate go tool shardgen
 
-// ErrEmpty was ErrSoldOut.
+// ErrEmpty is called ErrSoldOut in package yesterday.
 //
 //shard:error
 var ErrEmpty = errors.New("sold out")
 
-// Line is a part of an order: with a new field first, one renamed and one gone.
+// Line is a part of an order. Compared with package yesterday it has a new first field, a renamed
+// one, and one fewer.
 type Line struct {
 	Gift    bool
 	Article string
@@ -31,7 +32,7 @@ type Stock struct {
 	Rest  int64    `shard:"state"` // was Left
 }
 
-// Take was Reserve, and has a new argument and a new result before the others.
+// Take is called Reserve in package yesterday. It has a new first argument and a new first result.
 func (s *Stock) Take(_ context.Context, by, order string, line Line) (by2 string, left int64, err error) {
 	if line.Count > s.Rest {
 		return "", 0, ErrEmpty
@@ -53,5 +54,5 @@ func (s *Stock) Restock(_ context.Context, n *int64) error {
 // Orders returns the lines.
 func (s *Stock) Orders(context.Context) ([]Line, error) { return s.Lines, nil }
 
-// New is unknown to yesterday's.
+// New is a method that package yesterday does not have.
 func (s *Stock) New(context.Context) error { return nil }

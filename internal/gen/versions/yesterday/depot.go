@@ -7,20 +7,20 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// Box is a struct in the state.
+// Box is a struct in Depot's state.
 type Box struct {
 	Wide int
 	Lid  Lid
 	Next *Box
 }
 
-// Lid is a struct in a struct.
+// Lid is a struct in Box.
 type Lid struct{ High int }
 
-// Slot is an element.
+// Slot is an element of Depot's lists and maps.
 type Slot struct{ Free int }
 
-// Depot has state that today's has more of.
+// Depot has nested state, of which package today has more.
 //
 //shard:entity name=depot shards=2
 type Depot struct {
@@ -31,7 +31,7 @@ type Depot struct {
 	Named map[string]Slot `shard:"state"`
 }
 
-// Add counts, and resizes the boxes.
+// Add adds 1 to Count, changes the boxes and returns the count.
 func (d *Depot) Add(context.Context) (int, error) {
 	d.Count++
 	d.Box.Wide++
@@ -41,7 +41,7 @@ func (d *Depot) Add(context.Context) (int, error) {
 	return d.Count, nil
 }
 
-// Discard sets the spare box, or the value that it points to, to nil.
+// Discard sets Spare to nil or, if next is true, Spare.Next.
 func (d *Depot) Discard(_ context.Context, next bool) error {
 	if next {
 		d.Spare.Next = nil
@@ -51,17 +51,17 @@ func (d *Depot) Discard(_ context.Context, next bool) error {
 	return nil
 }
 
-// Rest passivates it.
+// Rest asks for passivation after this turn.
 func (d *Depot) Rest(ctx context.Context) error { return shard.Passivate(ctx) }
 
-// Forget ends it.
+// Forget ends the depot and its state.
 func (d *Depot) Forget(ctx context.Context) error { return shard.Forget(ctx) }
 
 // Fail panics.
 func (d *Depot) Fail(context.Context) error { panic("fail") }
 
-// HostDepotAs is HostDepot, as a type of another package: the two versions of a
-// program that is rolled out have one path.
+// HostDepotAs hosts depots as a type of the package at path, as if both versions were the same
+// program.
 func HostDepotAs(n *shard.Node, path string, opts ...shard.HostOption) error {
 	kind := depotKind()
 	kind.Package = path
@@ -76,7 +76,7 @@ func HostDepotAs(n *shard.Node, path string, opts ...shard.HostOption) error {
 	}, opts...)
 }
 
-// HostBareDepotAs is HostDepotAs of a still older program, whose depot has no state.
+// HostBareDepotAs does what HostDepotAs does, for a still older program whose depot has no state.
 func HostBareDepotAs(n *shard.Node, path string) error {
 	kind := depotKind()
 	kind.Package, kind.Stateful = path, false

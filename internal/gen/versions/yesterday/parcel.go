@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// Parcel has a wrapping of which today's knows more kinds.
+// Parcel has an interface in its state of which package today knows more cases.
 //
 //shard:entity name=parcel shards=2
 type Parcel struct {
@@ -16,12 +16,12 @@ type Parcel struct {
 	Wraps []Wrapping `shard:"state"`
 }
 
-// Wrapping is the packaging of a good.
+// Wrapping is an interface with cases.
 //
 //shard:oneof
 type Wrapping interface{ isWrapping() }
 
-// Paper is a wrapping.
+// Paper is a case of Wrapping.
 type Paper struct{ Color string }
 
 func (Paper) isWrapping() {}
@@ -32,13 +32,13 @@ func (p *Parcel) Set(_ context.Context, w Wrapping, more ...Wrapping) error {
 	return nil
 }
 
-// Get counts the call and returns the wrapping.
+// Get returns the number of its calls and the wrappings.
 func (p *Parcel) Get(context.Context) (int, Wrapping, []Wrapping, error) {
 	p.Count++
 	return p.Count, p.Wrap, p.Wraps, nil
 }
 
-// HostParcelAs is HostParcel, as a type of another package.
+// HostParcelAs hosts parcels as a type of the package at path.
 func HostParcelAs(n *shard.Node, path string) error {
 	kind := parcelKind()
 	kind.Package = path

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// Booking is an event, of which today's has more.
+// Booking is the event of Purse. Package today's has more parts.
 type Booking struct {
 	Amount int64
 	Old    string // gone today
@@ -16,23 +16,23 @@ type Booking struct {
 	By     Means
 }
 
-// Part is an element in an event.
+// Part is an element of a list in Booking.
 type Part struct{ Count int64 }
 
-// Place is a struct in an event.
+// Place is a struct in Booking.
 type Place struct{ Room int64 }
 
-// Means is how something was booked.
+// Means is an interface in Booking: how the amount was paid.
 //
 //shard:oneof
 type Means interface{ isMeans() }
 
-// Cash is a means.
+// Cash is a case of Means.
 type Cash struct{ Coins int64 }
 
 func (Cash) isMeans() {}
 
-// Purse has a sum, which its events give.
+// Purse is a sum of its events.
 //
 //shard:entity name=purse shards=1 durable snapshot=3
 type Purse struct {
@@ -41,7 +41,7 @@ type Purse struct {
 	Journal shard.Journal[Booking]
 }
 
-// Apply adds a booking.
+// Apply adds a booking to the sum.
 func (l *Purse) Apply(b Booking) { l.Sum += b.Amount }
 
 // Book records a booking.
@@ -55,7 +55,7 @@ func (l *Purse) Book(_ context.Context, b Booking) (int64, error) {
 //shard:read
 func (l *Purse) Get(context.Context) (sum int64, err error) { return l.Sum, nil }
 
-// HostPurseAs is HostPurse, as a type of another package.
+// HostPurseAs hosts purses as a type of the package at path.
 func HostPurseAs(n *shard.Node, path string) error {
 	kind := purseKind()
 	kind.Package = path
@@ -70,7 +70,7 @@ func HostPurseAs(n *shard.Node, path string) error {
 	})
 }
 
-// NewPurseClientAs is NewPurseClient for a type of another package.
+// NewPurseClientAs returns a client of purses that are a type of the package at path.
 func NewPurseClientAs(c shard.Caller, path string) *PurseClient {
 	kind := purseKind()
 	kind.Package = path

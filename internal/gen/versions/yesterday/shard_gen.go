@@ -18,16 +18,16 @@ const _ = codegen.ABI6
 // DepotAPI has the methods of a [Depot]. The entity and its references
 // implement it.
 type DepotAPI interface {
-	// Add counts, and resizes the boxes.
+	// Add adds 1 to Count, changes the boxes and returns the count.
 	Add(context.Context) (int, error)
 
-	// Discard sets the spare box, or the value that it points to, to nil.
+	// Discard sets Spare to nil or, if next is true, Spare.Next.
 	Discard(_ context.Context, next bool) error
 
-	// Rest passivates it.
+	// Rest asks for passivation after this turn.
 	Rest(ctx context.Context) error
 
-	// Forget ends it.
+	// Forget ends the depot and its state.
 	Forget(ctx context.Context) error
 
 	// Fail panics.
@@ -74,7 +74,7 @@ type DepotRef struct {
 	ref *codegen.Ref
 }
 
-// Add counts, and resizes the boxes.
+// Add adds 1 to Count, changes the boxes and returns the count.
 func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Add")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -84,7 +84,7 @@ func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 	return decodeDepotAddReply(r.ref.Ask(ctx, "Add", nil, err))
 }
 
-// Discard sets the spare box, or the value that it points to, to nil.
+// Discard sets Spare to nil or, if next is true, Spare.Next.
 func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Discard")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -94,7 +94,7 @@ func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
 	return r.ref.Run(ctx, "Discard", codegen.AppendBool(codegen.NewArgs(), 1, next), err)
 }
 
-// Rest passivates it.
+// Rest asks for passivation after this turn.
 func (r DepotRef) Rest(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "Rest")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -104,7 +104,7 @@ func (r DepotRef) Rest(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Rest", nil, err)
 }
 
-// Forget ends it.
+// Forget ends the depot and its state.
 func (r DepotRef) Forget(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "Forget")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -299,7 +299,7 @@ type ParcelAPI interface {
 	// Set replaces the wrapping.
 	Set(_ context.Context, w Wrapping, more ...Wrapping) error
 
-	// Get counts the call and returns the wrapping.
+	// Get returns the number of its calls and the wrappings.
 	Get(context.Context) (int, Wrapping, []Wrapping, error)
 }
 
@@ -363,7 +363,7 @@ func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err e
 	return r.ref.Run(ctx, "Set", args, err)
 }
 
-// Get counts the call and returns the wrapping.
+// Get returns the number of its calls and the wrappings.
 func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, result3 []Wrapping, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Get")
 	if e, ok := turn.Entity.(*Parcel); ok {
@@ -809,7 +809,7 @@ type StockAPI interface {
 	// Orders returns the lines.
 	Orders(context.Context) ([]Line, error)
 
-	// Old is gone today.
+	// Old is a method that package today does not have.
 	Old(context.Context) error
 }
 
@@ -888,7 +888,7 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 	return decodeStockOrdersReply(r.ref.Ask(ctx, "Orders", nil, err))
 }
 
-// Old is gone today.
+// Old is a method that package today does not have.
 func (r StockRef) Old(ctx context.Context) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Old")
 	if e, ok := turn.Entity.(*Stock); ok {

@@ -1,4 +1,5 @@
-// Package yesterday is the version that still runs somewhere.
+// Package yesterday is the older version of package today, which still runs on some nodes during a
+// rolling upgrade.
 package yesterday
 
 import (
@@ -48,5 +49,5 @@ func (s *Stock) Restock(_ context.Context, n int32) error {
 // Orders returns the lines.
 func (s *Stock) Orders(context.Context) ([]Line, error) { return s.Lines, nil }
 
-// Old is gone today.
+// Old is a method that package today does not have.
 func (s *Stock) Old(context.Context) error { return nil }
