@@ -22,7 +22,7 @@ const callers = 256
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
-// plain is the limit of an entity: a struct in a map, with a mutex.
+// plain is what an entity is compared with: a struct in a map, with a mutex.
 type plain struct {
 	mu      sync.Mutex
 	balance int64

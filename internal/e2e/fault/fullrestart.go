@@ -30,7 +30,7 @@ var fullRestart = Fault{
 	Limits:  Limits{Recovery: time.Second},
 }
 
-// Restarts has what a client that stayed saw of several full restarts.
+// Restarts has what a client saw of several full restarts, during which it stayed.
 type Restarts struct {
 	Fault    string
 	Nodes    int

@@ -122,7 +122,7 @@ func (r *run) program() uint32 {
 	return r.form
 }
 
-// skew returns how much a process's clock differs from the true time.
+// skew returns a random error for a process's clock, up to plan.skew in both directions.
 func (r *run) skew() time.Duration { return r.between(-r.plan.skew, r.plan.skew) }
 
 func (r *run) between(from, to time.Duration) time.Duration { return r.w.between(from, to) }

@@ -66,7 +66,7 @@ func echoes(es entities, c cell, d time.Duration) (result, error) {
 	return calls(es, c, d, load.Load.Run, func(w, i int) error { return es.echo(w, load.Pick(w, i, c.entities), payload) })
 }
 
-// adds makes short calls.
+// adds makes calls that are too short to be timed one by one.
 func adds(es entities, c cell, d time.Duration) (result, error) {
 	return calls(es, c, d, load.Load.Bulk, func(w, i int) error { return es.add(w, load.Pick(w, i, c.entities)) })
 }
