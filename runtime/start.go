@@ -313,13 +313,14 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	return nil
 }
 
-// Join makes a node started with Config.Membership.JoinByCommand join, through the nodes named by
-// seeds or, without seeds, as its config says. If the first seed is this node, it founds the cluster
-// when no other answers. It returns nil when the node is Up, and otherwise an error with the reason.
-// The end of ctx ends the waiting, not the joining. A further call waits like the first.
+// Join makes a node started with Config.Membership.JoinByCommand join the cluster, through the nodes
+// named by seeds or, without seeds, as its config says. If the first seed is this node, it founds the
+// cluster when no other seed answers. Join returns nil when the node is Up, and otherwise an error
+// with the reason. The end of ctx ends only the waiting; the node goes on joining. A further call
+// waits like the first.
 func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if !n.cfg.Membership.JoinByCommand {
-		return fmt.Errorf("join node %s: it joins at Start (set Config.Membership.JoinByCommand)", n.cfg.Name)
+		return fmt.Errorf("join node %s: the node joins at Start (to join by Join, set Config.Membership.JoinByCommand)", n.cfg.Name)
 	}
 	n.mu.Lock()
 	state := n.state

@@ -31,7 +31,7 @@ type InCall struct {
 	from     *peers.Session              // the session on which the call came; nil for a call of this process
 	Encoded  atomic.Pointer[encodedTurn] // the call's turn; nil before the turn begins, or if nobody can see the turn
 	failed   *failure                    // the failure that the supervisor decides about; nil means none
-	run      runner.Hold               // the turn's hold on its lane or runner; zero means it has none
+	run      runner.Hold                 // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base
 	arrived  time.Time                   // when the call arrived; for tells of this process up to calls.SweepInterval earlier, unless the type has interceptors
 

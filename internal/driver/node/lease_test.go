@@ -10,8 +10,8 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/calls"
-	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/driver/runner"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"

@@ -61,7 +61,7 @@ func (t *turn) after() uint32 { return t.flags.Load() }
 // alone; other calls use remoteTurn or durableTurn.
 type encodedTurn struct {
 	turn   turn
-	run    runner.Hold  // its hold on its lane or runner; zero means none
+	run    runner.Hold    // its hold on its lane or runner; zero means none
 	from   *peers.Session // the session on which the call came; nil for a call of this process, or if unusual has the sender
 	era    uint32         // the era in which the turn began: see Turning
 	hidden bool           // the method does not name its context, and gets an unseenTurn

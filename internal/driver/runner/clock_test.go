@@ -4,7 +4,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
 )
 
 // TestCoarseClock: the clock runs while it is read, and stands still soon after. It never lets a

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/region"
-	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/driver/runner"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"

@@ -12,7 +12,7 @@ const (
 	// RollCall asks every process of the cluster for its own view, including processes that are not
 	// members yet.
 	RollCall
-	// Join tells a process that has Config.JoinByCommand to join the cluster.
+	// Join tells a process that has Config.Membership.JoinByCommand to join the cluster.
 	Join
 	// Leave tells a member to leave gracefully.
 	Leave
