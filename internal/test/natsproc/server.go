@@ -212,7 +212,12 @@ func (s *Server) Sync() (crash func() error, err error) {
 
 // Pause stops the server with SIGSTOP: its connections stay open, but the server reads and writes
 // nothing.
-func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() error {
+	if err := s.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStopped(s.Pid())
+}
 
 // Resume lets a paused server continue.
 func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
