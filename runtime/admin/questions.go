@@ -330,7 +330,7 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	for range maxWay {
 		at := v.Coordinator
 		if at.IsZero() {
-			return fail(fmt.Errorf("%w and knows the coordinator (it starts at the oldest member; or upgrade %s)", ErrNoMember, v.Self.Name))
+			return fail(fmt.Errorf("%w that knows the coordinator (wait until the coordinator has started at the oldest member; upgrade %s if its release is older)", ErrNoMember, v.Self.Name))
 		}
 		a, err := c.ask(ctx, recipient{to: at, what: at.String()}, operator.Request{Command: operator.Moves})
 		switch {

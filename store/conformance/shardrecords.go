@@ -77,7 +77,7 @@ func testRecordsOfShards(t *testing.T, h Harness) {
 	r = put(t, a, shard, head.Revision, "x", "back")
 	wantRecords(t, b, shard, r, "x", "back")
 	if r := put(t, a, shard, head.Revision); r < head.Revision {
-		t.Errorf("no change has revision %d, want %d at least", r, head.Revision)
+		t.Errorf("a Put without records returned revision %d, want at least %d", r, head.Revision)
 	}
 }
 

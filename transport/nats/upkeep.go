@@ -132,7 +132,8 @@ func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// taken returns the connection that was made at the same moment, if there is one.
+// taken returns a connection from spares if one is ready, and nil if not. A spare connection may
+// become ready just when its caller stops waiting for it.
 func taken(spares <-chan *connection) *connection {
 	select {
 	case spare := <-spares:

@@ -108,8 +108,9 @@ func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	return events, after, err
 }
 
-// Fits reports whether the journal still has the last event that the follower has read. It returns
-// true if it cannot know that, because the event is deleted or the place has no sum.
+// Fits reports whether the journal's event at this place is the one that the follower has read: its
+// checksum is the same. Fits returns true if it cannot compare, because the event was deleted or the
+// place has no checksum.
 func (p Place) Fits(get Getter) (bool, error) {
 	if p.Sum == 0 {
 		return true, nil

@@ -37,7 +37,7 @@ type entityCold struct {
 	mailbox queue
 }
 
-// The flags of an entity's word.
+// The flags in word, the atomic integer with an entity's state.
 const (
 	busy    = 1 << iota // a turn is under way
 	live                // it had a Value when its last turn ended

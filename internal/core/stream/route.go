@@ -162,8 +162,8 @@ func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint6
 	return r.Supersede(home, epoch, acked, local)
 }
 
-// Supersede is Learn for a placement that counts although its epoch is not above the known one: the
-// known placement is of an ended term, and a later term's table does not have it.
+// Supersede is Learn without its comparison of epochs. It replaces a placement of an ended term by
+// one of a later term's table, even if the replaced placement has the higher epoch.
 func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	switch r.State {
 	case Unknown:

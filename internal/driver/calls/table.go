@@ -116,10 +116,10 @@ type Table struct {
 // method.
 func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 
-// Open enters a call. over is when its time ends, on Sweep's clock; 0 means that its caller watches
-// the time, and below 0 it is how long the call may take from the next Sweep on. Callers with
-// different hints use different locks. Open returns nil if there are MaxCalls calls, and after
-// Close.
+// Open adds a call to the table. over is the call's deadline on Sweep's clock. 0 means no deadline:
+// the caller watches the time. A negative over gives the call -over from the next Sweep on. hint
+// chooses the lock, so callers with different hints seldom wait for each other. Open returns nil if
+// the table has MaxCalls calls or is closed.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	c = t.slot(hint % parts)
 	if c == nil {

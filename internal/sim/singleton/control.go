@@ -78,7 +78,8 @@ func (v *controlEnv) PeerLeft(a transport.Address) {
 	v.actor().after(calls.ByeGrace, func() { v.gone[a] = true })
 }
 
-// Homes returns the other process to which calls go, unless it has gone or left.
+// Homes returns the instance's process if calls go there from here, and nil if that process has
+// left or was removed.
 func (v *controlEnv) Homes() []transport.Address {
 	a := v.found.Node
 	if a.IsZero() || a == v.self.Address || v.gone[a] || v.left[a] {

@@ -14,7 +14,8 @@ type Local struct {
 	common *Summary // as all nodes see it
 }
 
-// NewLocal computes the conclusions of a node. It reuses those of before that still hold.
+// NewLocal computes what node concludes from the state g. Where the earlier conclusions, before,
+// still hold, they are reused.
 func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
 	l := Local{State: g, common: g.Summary(rule)}
 	if l.common == before.common {

@@ -95,8 +95,9 @@ func (j *Joiner) search(after time.Duration) {
 // ForgetJoining drops the state that was needed until the node became a member.
 func (j *Joiner) ForgetJoining() { j.Progress = joining{} }
 
-// HelloAgain makes the next hello due, over a new connection. Hellos sent over the former one do
-// not count.
+// HelloAgain makes the next hello due at once, after the connection to the broker was replaced.
+// Hellos sent over the old connection may be lost, so their return no longer shows that others have
+// received them.
 func (j *Joiner) HelloAgain() {
 	if j.withdraw() {
 		j.search(0)

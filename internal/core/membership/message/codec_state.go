@@ -205,7 +205,7 @@ func stateFromWire(w *wire.MembershipState) (*gossip.State, error) {
 	return g, nil
 }
 
-// unpack returns the state's bytes without compression, or an error if they exceed the bounds.
+// unpack decompresses a state. It fails if the result exceeds the bounds.
 func unpack(w *wire.MembershipState) ([]byte, error) {
 	sent := w.GetGossip()
 	limit := unpackedLimit(len(sent))
