@@ -44,7 +44,7 @@ func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) 
 	return false
 }
 
-// Abandon ends an unsent call opened with the hint.
+// Abandon ends an unsent call opened with the given hint.
 func Abandon(t *Table, c *Call, id, hint uint64) {
 	if t.Remove(id) == nil {
 		<-c.Caller.(goroutine)

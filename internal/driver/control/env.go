@@ -60,7 +60,7 @@ type Log interface {
 	LogSeldom(l Level, text, subject string, args ...any)
 	// Count adds one to a counter. It returns the new value, and whether to log it.
 	Count(c Counter) (n uint64, tell bool)
-	// CountOf is Count for an event caused by a process with the name, so that one name's flood
+	// CountOf is Count for an event caused by a process of the given name, so that one name's flood
 	// does not hide lines about other names. "" means that the name is unknown.
 	CountOf(c Counter, name string) (n uint64, tell bool)
 	// CountRefused counts a refused membership message.
