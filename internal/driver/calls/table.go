@@ -211,8 +211,7 @@ func (t *Table) At(id uint64) *Call {
 	return nil
 }
 
-// Sent records the session on which call id was sent, and the sequence number; nil means that it
-// was not sent.
+// Sent records the session on which call id was sent, and the sequence number; nil means not sent.
 func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c := t.At(id)
 	if c == nil {
