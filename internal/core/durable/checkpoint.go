@@ -201,10 +201,10 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
-// lost means that the log has lost commits of this home, or the append behind which this home went
-// on. Until the lost commits are in the log again, or in records, the log must keep the commits
-// that they replaced, and the tail must keep their entities. So the checkpoint under way leaves the
-// head's Since where it is.
+// lost is called when the log has lost commits of this home, or the append behind which this home
+// went on. Until the lost commits are in the log again, or in records, the log must keep the
+// commits that they replaced, and the tail must keep their entities. So the checkpoint under way
+// leaves the head's Since where it is.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope != scopeEvents {
 		c.since, c.keeps = s.head.stored.Since, true

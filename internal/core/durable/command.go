@@ -21,8 +21,8 @@ type Source struct {
 	To Target
 }
 
-// silent reports whether to forget a source that was last heard at a time: a process, if that was
-// before process; the turns of a tell, if that was before nested. A log is never forgotten, because
+// silent reports whether to forget a source that was last heard at heard: a process if heard is
+// before process, the turns of a tell if heard is before nested. A log is never forgotten, because
 // it may tell again after any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {

@@ -73,10 +73,9 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
 }
 
-// An entity is one that is active, or whose last commit is not in a record yet. Its fields are in
-// an order in which a commit reads few cache lines, because that takes most of its time if the
-// shard has many entities: an entity has 256 bytes on 64-bit machines, and a commit begins with the
-// first 64.
+// An entity is active, or its last commit is not in a record yet. The order of the fields lets a
+// commit read few cache lines, because these reads take most of a commit's time if the shard has
+// many entities: an entity has 256 bytes on 64-bit machines, and a commit begins with the first 64.
 type entity struct {
 	id     string
 	active bool // the driver has it

@@ -19,8 +19,8 @@ type Place struct {
 	Chunk  uint64
 	Number uint64 // the last event read, or the event before the first one to be read
 	// Sum is the checksum of event Number. 0 means that the event was not read, or was read by a
-	// program without checksums. A journal that was restored to an older state gets another event
-	// of that number later.
+	// program without checksums. A journal restored to an older state gets another event of this
+	// number later.
 	Sum uint32 `json:",omitempty"`
 }
 

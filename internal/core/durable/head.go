@@ -82,8 +82,8 @@ func (w *headWrite) begin(d *desk, want head, over Mark) {
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
-// done handles an answer. It returns the head as written once it is certainly written, and as other
-// a head that it read instead and that the shard refuses: see [Shard.refuses].
+// done handles an answer. It returns the head as written once the head is certainly written, and as
+// other a head read instead and refused by the shard: see [Shard.refuses].
 func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, err error) {
 	c := s.config
 	switch {

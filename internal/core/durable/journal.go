@@ -169,9 +169,9 @@ func (j *journal) expired(now time.Time) (n uint64) {
 }
 
 // passed reports whether all named followers have read events behind that number. The last event
-// that a follower has read is kept, because it proves that the journal is still the same. A
-// follower that has read more events than the journal has belongs to a journal restored to an older
-// state, or is ahead of the home's knowledge for a moment: then nothing is passed.
+// read by a follower is kept: it proves that the journal is still the same. A follower that has
+// read more events than the journal has belongs to a journal restored to an older state, or is
+// ahead of the home's knowledge for a moment: then nothing is passed.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
 // look reads the oldest chunk, if its last event is not known, which decides when the chunk may be
@@ -198,7 +198,7 @@ func (j *journal) looked(s *Shard, r Response) {
 		return
 	}
 	j.line.close()
-	// A missing one was deleted by a home that died before counting that.
+	// A missing one was deleted by a home that died before counting the deletion.
 	end := chunkEnd{}
 	if r.Records[0].Revision != store.None {
 		chunk := &wire.DurableChunk{}

@@ -25,8 +25,8 @@ type Limits struct {
 	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond either, calls are
 	// refused. Defaults 16,384 and 16 MiB.
 	Tells, TellBytes int
-	// Silent is the time after which the shard forgets a caller's process that sends nothing.
-	// Default 10 min.
+	// Silent is how long a caller's process sends nothing before the shard forgets it. Default 10
+	// min.
 	Silent time.Duration
 	// DeadAfter is the age at which a tell goes to the dead letters. Default 1 h.
 	DeadAfter time.Duration

@@ -124,7 +124,7 @@ func (l *loads) check() error {
 	return nil
 }
 
-// absent knows entities that certainly have no record, so that the first call of a new entity reads
+// absent knows entities that certainly have no record, so the first call of a new entity reads
 // nothing. It is of use for a shard that had no head before this home's: no other home has written
 // records of it. It is a Bloom filter of the entities whose records this home has begun to write.
 type absent struct {

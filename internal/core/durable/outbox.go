@@ -268,8 +268,8 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// older reports whether a tell has waited for longer than d: since its commit, by the clock of the
-// home that made the commit, which may be wrong, or since this home got the tell.
+// older reports whether a tell has waited for longer than d since its commit, by the possibly wrong
+// clock of the committing home, or since this home got the tell.
 func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }

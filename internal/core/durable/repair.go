@@ -56,9 +56,9 @@ func Unanchored(value []byte) ([]byte, error) {
 }
 
 // CheckBegin returns an error if the first append of a log, read from the head's Since position,
-// cannot be the one that was there: the store has lost that one, or the head. whole reports that
-// the log has its beginning nevertheless, because a home has written a new head in place of a lost
-// one.
+// cannot be the one written there: the store has lost the written one, or the head. whole reports
+// that the log has its beginning nevertheless, because a home has written a new head in place of a
+// lost one.
 func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
@@ -100,10 +100,9 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 	return head{}.replace(Config{Node: node, Incarnation: incarnation, Epoch: epoch}, 0, 0, 0).stored.Value
 }
 
-// Undamaged returns the part of a shard with which the shard can be opened, given the problems that
-// Snap found:
-//   - Records of entities that cannot be decoded are left out.
-//   - The log ends before its first append that is damaged, or that continues such a record.
+// Undamaged returns the part of a shard that can be opened, given the problems found by Snap:
+//   - Undecodable records of entities are left out.
+//   - The log ends before its first append that is damaged or continues a record left out.
 //   - If the head or the table is damaged, the head is new, and the ids of commands and the tells of the table are
 //     left out.
 //   - The journal begins behind its last chunk that is damaged or missing, and its numbers go on. If its index is

@@ -275,9 +275,8 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 }
 
-// forget removes processes that were silent since process, and the turns of tells that were silent
-// since nested, unless one of their commands runs. It does not remove logs, which may send again
-// after any time.
+// forget removes processes silent since process, and the turns of tells silent since nested, unless
+// one of their commands runs. It does not remove logs, which may send again after any time.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {

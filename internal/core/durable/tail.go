@@ -10,7 +10,7 @@ import (
 )
 
 // A tail has the part of the log that records may lack: the entities of its commits, and the home's
-// own appends, which are repeated if a server has lost them.
+// own appends, to be repeated if a server has lost them.
 //
 // Invariants:
 //  1. bytes and commits are the sums over the batches.

@@ -18,8 +18,8 @@ const (
 	flushedKept = 30 * time.Second
 )
 
-// flushKey identifies a Flush: its sender, the old home through which the sender's older calls
-// come, and the placement that made the sender leave that home.
+// flushKey identifies a Flush: its sender, the old home passing on the sender's older calls, and
+// the placement that made the sender leave this home.
 type flushKey struct {
 	sender, via transport.Address
 	epoch       placement.Epoch
@@ -65,12 +65,12 @@ type barriers struct {
 	closed  []*barrier
 	flushed []early // flushes that came before their barriers, or that wait for the shard to move
 	// direct has the senders whose barrier has opened, with the barrier's epoch. Under the tenure
-	// of that epoch, their calls that still arrive through an old home are out of order.
+	// of this epoch, their calls that still arrive through an old home are out of order.
 	direct map[transport.Address]placement.Epoch
-	// returned has the senders of calls that came back here from a departed home, to which this
-	// node had forwarded them, and that wait or ran here. That home may have passed on older calls.
-	// These are out of order if they arrive through another home before the sender's next Flush, or
-	// before the shard moves on.
+	// returned has the senders of calls forwarded from here to a home that departed: the calls came
+	// back, and wait or ran here. The home may have passed on older calls. These are out of order
+	// if they arrive through another home before the sender's next Flush, or before the shard moves
+	// on.
 	returned map[transport.Address]bool
 	// refused has the detours whose barriers timed out, here and at former homes. They move with
 	// the shard, because calls that arrive by them are out of order at the next home, too.
@@ -225,7 +225,7 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 }
 
 // takeAlong passes on a Flush that is still ahead of older calls of its sender. Those calls wait
-// here for a table: the shard was to come here by that table but went to another node, or it went
+// here for a table: the shard was to come here by this table but went to another node, or it went
 // from here to a node that departed. The calls are sent to the sender's new home ahead of the
 // Flush.
 func (s *Shard) takeAlong(f Flush) Effects {
@@ -268,7 +268,7 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	return s.reopen(open, now, at)
 }
 
-// reopen delivers the calls that these barriers held, passes on the flushes behind them, and begins
+// reopen delivers the calls held by these barriers, passes on the flushes behind them, and begins
 // the move that waits for barriers.
 func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects

@@ -30,7 +30,7 @@ type Call struct {
 	at    time.Time
 	along *departure // the destination of its sender's Flush, if the call is sent ahead of the Flush; else nil
 
-	// Straight reports that Via, the home that forwarded the call, had it from its sender.
+	// Straight reports that Via, the forwarding home, had the call from its sender.
 	Straight bool
 	// Local calls run on their caller's goroutine and cannot be forwarded: when the shard moves,
 	// the caller has to look for the new home.

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Start is a turn that has begun for a call that waited.
+// A Start is a turn begun for a call that waited.
 type Start struct {
 	Entity *Entity
 	Call   *Call
@@ -71,7 +71,7 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 
 // BeginTerm records the term of the table that shows the shard's placement. Call it after Place. If
 // the shard stayed open here, calls that waited for the table of a higher epoch of an earlier term
-// run: that table was lost with its coordinator.
+// run: this table was lost with its coordinator.
 func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	defer s.check()
 	s.term = max(s.term, term)
@@ -223,10 +223,10 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	return fx
 }
 
-// Return takes back a call that was forwarded to a home which then departed and certainly did not
-// handle it. The call has its epoch from before the forwarding. died is false if that home left in
-// order. If the home died, a call that its sender sent to another home than this one is refused:
-// that other home may be gone too, and then younger calls of the sender may have come directly.
+// Return takes back a call forwarded to a home that then departed and certainly did not handle it.
+// The call has its epoch from before the forwarding. died is false if the home left in order. If it
+// died, a call sent to another home than this one is refused: that other home may be gone too, and
+// then younger calls of the sender may have come directly.
 func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	c.at = at

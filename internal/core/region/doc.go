@@ -47,8 +47,8 @@
 //   - An open shard whose move waits for barriers is registered with a new coordinator as Draining,
 //     with the move's epoch and its new home ([Shard.Underway]). Otherwise the move would go on
 //     without the new coordinator's knowledge. Draining means a begun move; turns may still run.
-//   - Open names up to 64 processes whose calls have all arrived, because the processes closed their
-//     lanes or were removed, so that the new home does not wait for their flush until the timeout.
+//   - Open names up to 64 processes whose calls have all arrived, because the processes closed
+//     their lanes or were removed, so the new home does not wait for their flush until the timeout.
 //     In a rolling restart the new home may never have known them.
 //   - The latest 64 pairs of sender and old home without a flush within the timeout are kept with
 //     the shard, and go with Open: calls still arriving that way are refused at the next home, too.

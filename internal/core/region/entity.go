@@ -8,7 +8,7 @@ import (
 
 // An Entity is one entity of a shard: active with a Value, or passivated with its encoded State. If
 // it has neither, the next call makes it fresh. The State of an active entity has the fields of its
-// loaded state that this program does not know: nil, unless a newer program wrote that state.
+// loaded state that this program does not know: nil, unless a newer program wrote the state.
 //
 // ID and shard never change. Value, State and Why belong to the goroutine that holds the turn. word
 // and cold are atomic (see Enter); next is guarded by the shard's lock. An entity takes one cache
@@ -22,7 +22,7 @@ type Entity struct {
 	cold  atomic.Pointer[entityCold] // nil while nothing is in it
 }
 
-// entityCold is the part of an entity that it needs only while it is inactive, while a call waits
+// entityCold is the part of an entity needed only while the entity is inactive, while a call waits
 // for it, or while a turn runs that began under the lock. state, why and data belong to the
 // goroutine that holds the turn; turn and mailbox are guarded by the shard's lock. The holder of
 // the turn and the holder of the lock may add the part at any time, by a compare-and-swap.
@@ -266,7 +266,7 @@ func (e *Entity) entered(w uint64) Entry {
 // Join is Enter for a tell of this process. If a turn of tells is under way, the tell joins it: the
 // turn goes on until all tells that have joined it are over, and ends once. So a busy entity takes
 // tells without the shard's lock. most is the number of tells that may wait for the running one;
-// Full means that as many wait. With 0 the tell joins no turn, but begins one that others may join.
+// Full means this many wait. With 0 the tell joins no turn, but begins one that others may join.
 //
 // The driver runs the tells of an entity one after another in the order in which they joined, if
 // one sender's tells and calls are to stay in order. What Enter's comment says holds here too:
@@ -361,8 +361,8 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 	}
 }
 
-// listed reports whether the entity is in the list of active entities. Only then is next set; that
-// of the last entity points to the entity itself, which saves a field.
+// listed reports whether the entity is in the list of active entities. Only then is next set; in
+// the last entity it points to the entity itself, which saves a field.
 func (e *Entity) listed() bool { return e.next != nil }
 
 // The results of Enter, Join and Unjoin.

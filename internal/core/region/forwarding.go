@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A departure says to which node the shard went from this one, and under which epoch.
+// A departure says where the shard went from this node, and under which epoch.
 type departure struct {
 	to    transport.Address
 	epoch placement.Epoch
@@ -149,7 +149,7 @@ func (s *Shard) repay(f Flush, at time.Time) {
 }
 
 // Owes reports whether a sender owes a Flush whose last call was forwarded less than 1 s ago. A
-// leaving node waits for that Flush: the home to which it forwarded may hold the sender's calls
+// leaving node waits for the Flush: the home to which it forwarded may hold the sender's calls
 // back, and only the Flush makes the sender's next home wait for them.
 func (s *Shard) Owes(at time.Time) bool {
 	for _, last := range s.owed { //arch:order-free any of them

@@ -10,14 +10,14 @@ import (
 )
 
 // An index has a shard's entities by id, in a hash table with open addressing and linear probing.
-// The hash is [Hash]. An entity does not store its hash, because that would take an eighth of the
+// The hash is [Hash]. An entity does not store its hash: the hash would take an eighth of the
 // entity's memory and is needed again only when the entity moves in the table, which is rare. One
 // goroutine at a time may change the index; others may call Look meanwhile. The zero value is
 // empty.
 //
 // A Look concurrent with a change may miss an entity, or return one that has left the index. Both
 // are harmless: a caller that finds no entity, or cannot enter it, takes the shard's lock, and an
-// entity that has left the index is not live.
+// entity outside the index is not live.
 type index struct {
 	table   atomic.Pointer[table] // nil means empty
 	n       int
@@ -43,7 +43,7 @@ const (
 
 	tagsInWord, tagBits = 4, 8
 	// The bits of a hash from tagAt on are its tag, or 1 if they are 0. They are neither the
-	// highest bits, which choose the shard, nor the lowest, which choose the slot.
+	// highest bits, used to choose the shard, nor the lowest, used for the slot.
 	tagAt = 32
 )
 

@@ -256,7 +256,7 @@ func (s *Shard) States() (all []Encoded) {
 	return all
 }
 
-// endStops ends the turns that Stop began, except that of the entity but.
+// endStops ends the turns begun by Stop, except the turn of the entity but.
 func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	stopping := s.stopping
 	s.stopping = nil

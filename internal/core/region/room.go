@@ -34,7 +34,7 @@ type payer struct {
 	gateway bool // the process calls by way of gateways, which are members
 }
 
-// payer returns who is charged for the call; the zero payer means that a member is.
+// payer returns who is charged for the call; the zero payer stands for a member.
 func (c *Call) payer() payer {
 	switch {
 	case c.Gateway != "":

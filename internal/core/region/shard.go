@@ -165,8 +165,7 @@ func (s *Shard) Peer() transport.Address { return s.peer }
 // MoveEpoch returns the epoch to which the latest move leads.
 func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
 
-// LastEpoch returns the last epoch under which this node was the home of a shard that is
-// Forwarding.
+// LastEpoch returns the last epoch under which this node was the home of the now Forwarding shard.
 func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 
 // begins returns the epoch from which on this node is or was the shard's home or, while the shard

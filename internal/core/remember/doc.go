@@ -23,7 +23,7 @@
 // home the shard's new home asks all members for their ids:
 //
 //	new home  Recall                       to every member that hosts something
-//	member    Recalled                     in parts, which may be empty
+//	member    Recalled                     in parts, some perhaps empty
 //
 // Of several sets the one with the highest epoch counts and, of one epoch, the one with the most
 // changes. While a shard is recalled, its entities are activated when they are called; their ids are
@@ -39,6 +39,5 @@
 // compare-and-set. While a write of a record is under way, further changes share the next write. An
 // id is safe when the store has acknowledged the write with it. A home changes ids only within
 // turns, which need its lease, so a conflict can only be a late write of a former home, and is
-// overwritten. A home begins by rewriting the records that it has read, so that no late write
-// succeeds.
+// overwritten. A home begins by rewriting the records that it has read, so no late write succeeds.
 package remember

@@ -188,7 +188,7 @@ func (m *Machine) settle(h *home) {
 	}
 }
 
-// acknowledged records which changes a replica has, and answers the Adds that wait for them.
+// acknowledged records which changes a replica has, and answers the Adds waiting for them.
 func (m *Machine) acknowledged(from transport.Address, seq uint64) {
 	b := m.outboxes[from]
 	if b == nil || b.flight == nil || seq != b.seq {

@@ -157,7 +157,7 @@ func (s set) newer(o set) bool {
 	return s.epoch > o.epoch || s.epoch == o.epoch && s.seq > o.seq
 }
 
-// kept has the ids that this node keeps for a shard that runs elsewhere.
+// kept has the ids kept by this node for a shard that runs elsewhere.
 type kept struct {
 	set          // the latest whole set; epoch 0 means none yet
 	filling *set // the next set, while it arrives

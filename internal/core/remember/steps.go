@@ -104,7 +104,7 @@ type Receive struct {
 	Message Message
 }
 
-// Tick means that WakeAt has been reached, or merely that time has passed.
+// Tick means that WakeAt has been reached, or merely some time has passed.
 type Tick struct{}
 
 func (View) input()    {}

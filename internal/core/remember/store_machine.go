@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Buckets is the number of a store's records over which a shard's ids are spread, by their hash, so
-// that a change writes an eighth of the ids.
+// Buckets is the number of a store's records over which a shard's ids are spread, by their hash: a
+// change writes an eighth of the ids.
 const Buckets = 8
 
 // storeRetry is the pause before a failed write or find of a record is repeated. An Add to the
@@ -442,7 +442,7 @@ func encodeBucket(id placement.ShardID, ids []string) ([]byte, error) {
 	return proto.Marshal(w)
 }
 
-// decodeBucket decodes a record of that shard, which encodeBucket has made.
+// decodeBucket decodes a record of the shard, made by encodeBucket.
 func decodeBucket(id placement.ShardID, b []byte) ([]string, error) {
 	var w wire.RememberSet
 	if err := proto.Unmarshal(b, &w); err != nil {

@@ -7,17 +7,17 @@
 // every envelope until the peer's cumulative acknowledgement, a gap is answered with a request to
 // send again, and a window bounds what is under way. The method is that of TCP, over messages.
 //
-// An acknowledgement means that the envelope was handled: its turn has begun, or it waits in a
-// queue whose home answers for it, or its refusal is earlier in the same stream. So a process that
-// sees an acknowledgement has seen all refusals below it.
+// An acknowledged envelope was handled: its turn has begun, or it waits in a queue whose home
+// answers for it, or its refusal is earlier in the same stream. So a process that sees an
+// acknowledgement has seen all refusals below it.
 //
 // A [Route] is one shard as one sender sees it: known, or stopped while its home changes. It keeps
 // the order per (sender, entity) over a change of home. Two cases are easily missed:
 //
 //   - The new home departs before anything was sent to it, but calls had gone to the home before it
 //     and may have been forwarded. The route remembers that former home and its epoch, and flushes
-//     by way of it when the next home is known. If the former home has departed too, the route sends
-//     the barrier alone, which opens where that departure is known.
+//     by way of it when the next home is known. If the former home has departed too, the route
+//     sends the barrier alone, which opens where the departure is known.
 //   - A node follows the table before it is a member, so its routes may lead to a home that was
 //     removed before the node joined. The node never hears of that removal, and the route would wait
 //     for an acknowledgement without end. An Up member therefore treats every home missing in its

@@ -205,7 +205,7 @@ type Unacknowledged struct {
 
 // TakeUnacknowledged removes and returns all unacknowledged envelopes, in order. If bye is set, the
 // peer has said goodbye, so it never handles envelopes that it had not handled yet: they are
-// certainly not executed. Otherwise that is certain only of envelopes that were never published, or
+// certainly not executed. Otherwise this is certain only of envelopes that were never published, or
 // bounced each time.
 func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	var out []Unacknowledged
@@ -223,8 +223,8 @@ func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	return out
 }
 
-// AwaitsBounce reports whether a bounce may be under way that would prove that the peer never
-// received some envelopes.
+// AwaitsBounce reports whether a bounce may be under way and prove that the peer never received
+// some envelopes.
 func (q *frames) AwaitsBounce() bool {
 	return slices.ContainsFunc(q.list[q.handled:], func(f frame) bool { return f.awaitsBounce() })
 }

@@ -15,10 +15,10 @@ import (
 // member handles only frames that have its number (Session), so it needs no record of dropped
 // sessions.
 //
-// For a client, a greater Session means that the member has dropped the session, and that its calls
-// may have run. For a member, a greater Hello means that the client has dropped it. Either side
-// then begins a new session. Smaller numbers belong to dropped sessions and are ignored. Members do
-// not drop each other while they are members, and have no numbers.
+// For a client, a greater Session means that the member has dropped the session, and the session's
+// calls may have run. For a member, a greater Hello means that the client has dropped it. Either
+// side then begins a new session. Smaller numbers belong to dropped sessions and are ignored.
+// Members do not drop each other while they are members, and have no numbers.
 
 // handshake has the numbers of a session between a member and a client.
 type handshake struct {
@@ -54,7 +54,7 @@ func (s *handshake) question(hello uint64) bool {
 	return false
 }
 
-// answer handles a member's frame whose number is not that of this client's session, which may
+// answer handles a member's frame with another number than this client's session, whose number may
 // still be unknown. It reports whether the frame belongs to the session, and whether the client
 // must ask for the number.
 func (s *handshake) answer(h *wire.FrameHeader) (belongs, ask bool) {

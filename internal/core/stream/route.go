@@ -47,7 +47,7 @@ type Outgoing struct {
 //
 // Three rules keep the order per (sender, entity). When a route leaves a home, it sends a Flush
 // behind the last envelope for that home. It is Stopped while an envelope to that home is not
-// acknowledged. When it leaves Stopped, it sends the new home a Barrier, which makes that home wait
+// acknowledged. When it leaves Stopped, it sends the new home a Barrier, which makes the home wait
 // for the Flush, then the refused envelopes in the order of sending, and then the held ones in the
 // order of making.
 type Route struct {
@@ -94,8 +94,8 @@ func (r *Route) Hold(o Outgoing) (ask bool) {
 	return r.State == Unknown
 }
 
-// HoldWithin is Hold, but keeps at most limit waiting calls. It drops and returns those that have
-// waited longest; with a limit of 0 that is o itself.
+// HoldWithin is Hold, but keeps at most limit waiting calls. It drops and returns the calls that
+// have waited longest; with a limit of 0, o itself.
 func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	r.held = append(r.held, o)
 	for r.Held() > limit {
@@ -119,7 +119,7 @@ func (r *Route) BeginAnew() Step {
 }
 
 // Next returns the home to which a Stopped route goes after the old home has acknowledged all
-// envelopes; zero means that it is not known.
+// envelopes; zero if not known.
 func (r *Route) Next() transport.Address { return r.next }
 
 // Held returns the number of calls that wait here.
@@ -150,7 +150,7 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 
 // Learn handles a newer placement, from the table or from a Moved. acked is the highest sequence
 // that the old home has acknowledged on the shard's lane. local means that the old home is this
-// process, whose own queue keeps the order.
+// process: its own queue keeps the order.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	known := r.Epoch // in Unknown, its home refused, or has departed
 	if r.State == Stopped {
@@ -267,8 +267,8 @@ func (r *Route) sendHeld() Step {
 }
 
 // before returns the homes from which older calls may still come after a home has departed. Calls
-// that the departed home had not handled return to the home that forwarded them, and continue from
-// there. Calls that the departed home itself forwarded may not have arrived yet.
+// not handled by the departed home return to the home that forwarded them, and continue from there.
+// Calls that the departed home itself forwarded may not have arrived yet.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were

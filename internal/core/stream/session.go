@@ -440,11 +440,11 @@ func (p *Session) Goodbye(h *wire.FrameHeader) bool {
 }
 
 // Shrink takes back a Take whose frame is larger than limit, the broker's present bound in bytes.
-// It divides frames that are still to be sent, or sent again, so that they fit. Sequences stay the
-// same, so a peer skips the envelopes that it has received. Envelopes that do not fit alone are
-// removed and returned: a result is replaced by the answer "too large", any other envelope by an
-// empty one. If a part of a shard's state is removed, so are all other waiting parts, including the
-// last: the new home must not take an incomplete state for the whole.
+// It divides frames still to be sent, or sent again, so that they fit. Sequences stay the same, so
+// a peer skips the envelopes that it has received. Envelopes that do not fit alone are removed and
+// returned: a result is replaced by the answer "too large", any other envelope by an empty one. If
+// a part of a shard's state is removed, so are all other waiting parts, including the last: the new
+// home must not take an incomplete state for the whole.
 func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	defer p.check()
 	p.lent = 0
@@ -490,9 +490,9 @@ type acks struct {
 // Received returns the highest sequence received without a gap.
 func (a *acks) Received() uint64 { return a.received }
 
-// AckOwed records that a frame of that many bytes was handled, everything up to ack with it. If the
-// frames since the last acknowledgement fill a quarter of the window, it makes the next Take send
-// one, and returns true: otherwise the peer may soon have to wait.
+// AckOwed records that a frame of so many bytes was handled, everything up to ack with it. If the
+// frames since the last acknowledgement fill a quarter of the window, AckOwed makes the next Take
+// send one, and returns true: otherwise the peer may soon have to wait.
 func (a *acks) AckOwed(ack uint64, bytes int) bool {
 	if a.unsaid += bytes; a.unsaid >= a.granted/4 && ack > a.ackSent {
 		a.ackNow = true

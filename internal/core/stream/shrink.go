@@ -21,7 +21,7 @@ func (o *Oversize) Error() string {
 	return fmt.Sprintf("%v: %d bytes, at most %d", ErrTooLarge, o.Size, o.Limit)
 }
 
-// divide splits a frame into frames that fit, and returns the envelopes that do not fit alone.
+// divide splits a frame into frames that fit, and returns envelopes too large to fit alone.
 func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	before := q.held
 	defer func() { q.account.add(q.held - before) }()

@@ -77,8 +77,7 @@ type Env interface {
 	Shard(kind []byte, shard uint32) (Shard, bool)
 	// EachShard calls f for the shards of a lane, or of all lanes if lane is AllLanes.
 	EachShard(lane int, f func(Shard))
-	// Returned makes a call from an envelope that this process forwarded on that lane and that has
-	// come back.
+	// Returned makes a call from an envelope that this process forwarded on the lane and got back.
 	Returned(e *wire.Envelope, lane int) *shardhost.Call
 
 	// Session returns the session with a process. It reports false if the process was removed.
@@ -109,11 +108,11 @@ type Env interface {
 	Refused(wire.Code)
 	// Lost counts a lost call or tell. The Plane answers the caller, if one waits.
 	Lost(e *wire.Envelope, how Loss)
-	// TellRefused counts a tell that from refused, or a refused call whose caller has stopped
+	// TellRefused counts a tell refused by from, or a refused call whose caller has stopped
 	// waiting.
 	TellRefused(from Session, e *wire.Envelope)
-	// Renewed logs that a peer had dropped a session. lost is the number of calls sent on that
-	// session that have failed with an unknown outcome.
+	// Renewed logs that a peer had dropped a session. lost is the number of the session's calls
+	// that have failed with an unknown outcome.
 	Renewed(left *Left, lost int)
 }
 

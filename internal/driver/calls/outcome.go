@@ -102,9 +102,9 @@ func Withdrawn(how Withdrawal) Outcome {
 	return NotExecuted
 }
 
-// Final returns the outcome of a call whose last attempt had that outcome. If an earlier attempt
-// may have run, the call's outcome is unknown although the last attempt did not run, unless settled
-// says that the last refusal proves that no attempt was applied.
+// Final returns the outcome of a call, given the outcome of its last attempt. If an earlier attempt
+// may have run, the call's outcome is unknown although the last attempt did not run, unless
+// settled: then the last refusal proves that no attempt was applied.
 func (c *Command) Final(last Outcome, settled bool) Outcome {
 	if c.Unsure && last == NotExecuted && !settled {
 		return Unknown

@@ -16,7 +16,7 @@ import (
 // that its unacknowledged envelopes count as lost.
 const ByeGrace = 3 * time.Second
 
-// DismissAfter is how long a process that has left waits for next homes of the shards whose late
+// DismissAfter is how long a process, after leaving, waits for next homes of the shards whose late
 // calls it holds.
 const DismissAfter = time.Second
 
@@ -26,8 +26,8 @@ const dismissEvery = 5 * time.Millisecond
 // WhyDropped explains the unknown outcome of calls on a session dropped by the peer.
 const WhyDropped = "dropped its state of this connection, which was away for too long"
 
-// A Plane handles the messages that other processes send, and the calls that departed processes
-// leave behind.
+// A Plane handles the messages of other processes, and the calls that departed processes leave
+// behind.
 type Plane struct{ env Env }
 
 // Init sets the process. It is called once, before any other method.
@@ -139,8 +139,8 @@ func (p *Plane) Answer(e *wire.Envelope) bool {
 	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
-// Withdraw withdraws a call whose caller has given up, if that is still possible. on is the session
-// on which the call was sent. If the call's turn may be running, it is cancelled, also at a home to
+// Withdraw withdraws a call whose caller has given up, if still possible. on is the session on
+// which the call was sent. If the call's turn may be running, it is cancelled, also at a home to
 // which the call was forwarded.
 func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {

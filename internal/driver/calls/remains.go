@@ -37,9 +37,9 @@ func (r remains) Again(e *wire.Envelope) {
 	r.env.Count(Retried)
 }
 
-// Returned takes back a call that was forwarded to a peer that has since departed and that the
-// shard has forgotten. If certain, the peer did not handle the call. Otherwise the call may have
-// run, and its sender waits until its deadline.
+// Returned takes back a call that the shard forwarded to a peer and forgot; the peer has since
+// departed. If certain, the peer did not handle the call. Otherwise the call may have run, and its
+// sender waits until its deadline.
 func (r remains) Returned(e *wire.Envelope, certain bool) {
 	s, ok := r.env.Shard(e.Kind, e.Shard)
 	switch {

@@ -211,8 +211,7 @@ func (t *Table) At(id uint64) *Call {
 	return nil
 }
 
-// Sent records the session on which the call with that number was sent, and the sequence number;
-// nil means that it was not sent.
+// Sent records the session on which call id was sent, and the sequence number; nil means not sent.
 func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c := t.At(id)
 	if c == nil {
@@ -254,8 +253,8 @@ func (t *Table) Complete(id uint64, r Result) bool {
 	return true
 }
 
-// Sweep ends the calls whose time is over at now. It keeps the sessions of these calls, so that
-// their callers can withdraw calls that have not arrived. Only one goroutine at a time may call it.
+// Sweep ends the calls whose time is over at now. It keeps the sessions of these calls, to let
+// their callers withdraw calls that have not arrived. Only one goroutine at a time may call it.
 func (t *Table) Sweep(now int64) {
 	slots := t.slots.Load()
 	if slots == nil {

@@ -44,7 +44,7 @@ func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) 
 	return false
 }
 
-// Abandon ends an unsent call that was opened with that hint.
+// Abandon ends an unsent call opened with the given hint.
 func Abandon(t *Table, c *Call, id, hint uint64) {
 	if t.Remove(id) == nil {
 		<-c.Caller.(goroutine)
@@ -66,7 +66,7 @@ type Deadline struct {
 	left    time.Duration // what Micros last returned
 }
 
-// SweepInterval is the interval between two sweeps that end calls whose time is over.
+// SweepInterval is the interval between two sweeps. A sweep ends calls whose time is over.
 const SweepInterval = 50 * time.Millisecond
 
 // NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none.

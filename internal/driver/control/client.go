@@ -26,8 +26,8 @@ const (
 )
 
 // A Client is the control plane of a process outside the cluster. It finds a member that serves it,
-// its gateway, which sends it the shard table and the list of members. Like a [Member], it is used
-// only on the control loop.
+// its gateway. The gateway sends it the shard table and the list of members. Like a [Member], a
+// Client is used only on the control loop.
 type Client struct {
 	env      ClientEnv
 	cfg      ClientConfig
@@ -310,7 +310,7 @@ func (c *Client) Ask(kind string) {
 }
 
 // Suspect records that nobody listens at a peer's address, and sends a hello: if a life of the
-// cluster has ended, the gateway does not answer that either.
+// cluster has ended, the gateway does not answer the hello either.
 func (c *Client) Suspect() {
 	if now := c.env.Now(); !c.gateway.IsZero() && now.Sub(c.life.helloAt) >= AskDelay {
 		c.helloAt = now
@@ -342,8 +342,8 @@ func (s seeking) Send(to transport.Peer, m singleton.Message) {
 // A client is always in the life of its gateway. It changes to another life only after its gateway
 // has stopped serving it and a member of the other life has answered a later hello. An earlier
 // message can therefore never take it back. If two clusters have the same name, the one that
-// remains serves the client as soon as the other has given way, because the members of that one
-// then do not serve.
+// remains serves the client as soon as the other has given way: the other's members then do not
+// serve.
 type life struct {
 	founder transport.Address // identifies the life; zero: the client was never served
 	hello   uint64            // number of the latest hello

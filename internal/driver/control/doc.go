@@ -11,7 +11,7 @@
 // The parts:
 //
 //	members        the membership: admission, downing and removal of members
-//	seat           the coordinator's seat: which member runs it, and the coordinator while it is here
+//	seat           the coordinator's seat: the member running it, and the coordinator while it is here
 //	tableFollower  the shard table from the coordinator, and its orders for shards here
 //	reports        reports to the coordinator, sent until the table shows their effect
 //	gateway        the service for processes outside the cluster

@@ -60,7 +60,7 @@ type Log interface {
 	LogSeldom(l Level, text, subject string, args ...any)
 	// Count adds one to a counter. It returns the new value, and whether to log it.
 	Count(c Counter) (n uint64, tell bool)
-	// CountOf is Count for an event caused by a process with that name, so that one name's flood
+	// CountOf is Count for an event caused by a process of the given name, so that one name's flood
 	// does not hide lines about other names. "" means that the name is unknown.
 	CountOf(c Counter, name string) (n uint64, tell bool)
 	// CountRefused counts a refused membership message.
@@ -113,7 +113,7 @@ type Shard interface {
 // Peers are the sessions of this process with others.
 type Peers interface {
 	// PeerGone closes the sessions with a process that was downed. PeerLeft does so, after the time
-	// for goodbyes, with a member that left gracefully, or with a home that is not a member.
+	// for goodbyes, with a member that left gracefully, or with a home outside the membership.
 	PeerGone(a transport.Address)
 	PeerLeft(a transport.Address)
 	// Homes returns the processes that routes lead to, except those passed to PeerGone and PeerLeft.

@@ -51,7 +51,7 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 
 // heeds reports whether a process may be this one's coordinator, which must be a member. A joining
 // process also hears coordinators of other clusters with the same name, even of the one from which
-// it was cut off; their epochs cannot be compared with those of the cluster that admits it.
+// it was cut off. Their epochs cannot be compared with those of the cluster that admits it.
 func (f *tableFollower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {

@@ -163,8 +163,8 @@ func digestOf(list []*wire.GatewayNode) uint64 {
 // maxLost bounds the downed members that a gateway remembers.
 const maxLost = 64
 
-// lostMember records a downed member and tells the clients, so that they give up calls that wait
-// for it at once.
+// lostMember records a downed member and tells the clients, so that they at once give up calls
+// waiting for it.
 func (g *gateway) lostMember(a transport.Address) {
 	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return AddressOf(n) == a }) {
 		return
@@ -241,8 +241,8 @@ func (g *gateway) send(to transport.Peer, m *wire.Gateway) {
 	g.m.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
 }
 
-// status sends a client the version of the latest table, so that the client asks for the parts that
-// it lacks.
+// status sends a client the version of the latest table, so that the client asks for the parts it
+// lacks.
 func (g *gateway) status(to transport.Peer) {
 	if t := g.m.follower.core.Table(); t != nil {
 		g.m.SendPlacement(to, coordinator.TableStatus{Version: t.Version()})
@@ -340,7 +340,7 @@ func (g *gateway) drop(a transport.Address) {
 	}
 }
 
-// expire forgets types that no client asks for, and names whose clients sent nothing for
+// expire forgets types asked for by no client, and names whose clients sent nothing for
 // gatewayForget.
 func (g *gateway) expire(now time.Time) {
 	for kind, asked := range g.asked { //arch:order-free each is removed by itself

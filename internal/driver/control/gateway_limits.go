@@ -11,7 +11,7 @@ import (
 )
 
 // Bounds of the memory and work that processes outside the cluster may cost a member. A client
-// repeats a hello that was not answered. Clients of one name, which the broker grants, have lower
+// repeats a hello that was not answered. Clients of one name, granted by the broker, have lower
 // bounds than all together, so that one name's flood leaves room for others.
 const (
 	// maxClients bounds the clients that a member serves, and maxNamed those of one name. Further

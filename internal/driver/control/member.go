@@ -112,7 +112,7 @@ func (m *Member) WakeAt() time.Time {
 	return at
 }
 
-// Receive handles one message of the control channel, which arrived at that time.
+// Receive handles one message of the control channel, which arrived at the given time.
 func (m *Member) Receive(msg transport.Message, at time.Time) {
 	if msg.Kind == transport.Unreachable && len(msg.Payload) > 0 {
 		return // a right is missing, which the link has logged: it proves nothing about a member

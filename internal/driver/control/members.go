@@ -79,8 +79,8 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 	return nil
 }
 
-// noteRefusal logs, once for each reason, that a member refuses to admit this process, which will
-// ask again. It does not log a final reason, because that ends the process.
+// noteRefusal logs, once for each reason, that a member refuses to admit this process for now. It
+// does not log a final reason, because that ends the process.
 func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {
@@ -112,10 +112,9 @@ func (s *members) bounced(a transport.Address, server string) {
 	}
 }
 
-// partWithAbsent closes sessions with homes that routes lead to and that are not members. Such a
-// home was removed before this process was admitted, so no event names it: a home was Up, and a
-// joining process must be seen by all Up members before it becomes Up itself. The home may still
-// say goodbye.
+// partWithAbsent closes sessions with routes' homes that are not members. Such a home was removed
+// before this process was admitted, so no event names it: a home was Up, and a joining process must
+// be seen by all Up members before it becomes Up itself. The home may still say goodbye.
 func (s *members) partWithAbsent() {
 	v := s.view.Load()
 	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {

@@ -31,7 +31,7 @@ type reasonSaid struct {
 	first, last time.Time // when the reason was first and last given
 }
 
-// Note records a reason that was given now; "" means that there is none.
+// Note records a reason given now; "" means that there is none.
 func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

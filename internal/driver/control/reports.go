@@ -138,7 +138,7 @@ func (r *reports) askForRemembered() {
 	}
 }
 
-// opened reports that a shard runs here, unless the table already shows that.
+// opened reports that a shard runs here, unless the table already shows it.
 func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	if e, ok := r.m.follower.core.Table().Lookup(id); !ok || e.Epoch < epoch {
 		r.done[id] = epoch
@@ -147,7 +147,7 @@ func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	}
 }
 
-// abort gives up a move that this process should have made, unless it is too late for that.
+// abort gives up a move that this process should have made, unless it is too late.
 func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason string) {
 	s := r.m.env.Shard(id)
 	if s == nil || !s.CancelMove(epoch) {

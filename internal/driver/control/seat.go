@@ -203,7 +203,7 @@ type quarantine struct {
 	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }
 
-// look takes the members that owe an answer now, and returns those that have owed one for at least
+// look takes the members owing an answer now, and returns those that have owed one for at least
 // after.
 func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
 	owed := make(map[transport.Address]time.Time, len(owing))

@@ -9,7 +9,7 @@
 // # Threads
 //
 // The goroutine that handles a lane's frames also reads them from the socket, because a separate
-// reader with a queue would cost most of the time that a direct lane saves. Sending never blocks,
+// reader with a queue would cost most of the time saved by a direct lane. Sending never blocks,
 // because otherwise two such goroutines that send to each other could wait for each other with both
 // sockets full. A Conn writes as much as the socket takes; a temporary goroutine writes the
 // remaining bytes, whose number is bounded.

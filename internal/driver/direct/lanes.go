@@ -386,8 +386,8 @@ func (l *Lanes) dial(d agree.Dial) {
 	l.carry(c, ok)
 }
 
-// admitLocked records a connection if ok, which says that the machine still waits for it. Otherwise
-// it ends the connection.
+// admitLocked records a connection if ok: the machine still waits for it. Otherwise admitLocked
+// ends the connection.
 func (l *Lanes) admitLocked(c *Conn, ok bool) {
 	if !ok || l.stopped {
 		c.Fail(agree.Over)

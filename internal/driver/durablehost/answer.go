@@ -8,8 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An Answer is the answer to a command, in the form in which the log keeps it for callers that ask
-// again.
+// An Answer is the answer to a command, in its form in the log for callers that ask again.
 type Answer struct {
 	Code    uint32 // a code of package wire; 0 means results
 	Text    string // text of an error
@@ -90,8 +89,7 @@ func ReadAnswer(b []byte) (r Answer, err error) {
 	return r, nil
 }
 
-// A Body is the call that a tell makes, in the form in which the log keeps it. The log outlives
-// programs.
+// A Body is the call that a tell makes, in its form in the log. The log outlives programs.
 type Body struct {
 	Method string
 	Args   []byte

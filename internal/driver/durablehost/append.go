@@ -12,7 +12,7 @@ import (
 )
 
 // A beginner is a store that can send an append without waiting for its answer. The goroutine of a
-// turn then sends the append, and the goroutine that reads the connection ends the turns that wait,
+// turn then sends the append, and the goroutine that reads the connection ends the waiting turns,
 // so no other goroutine is woken.
 type beginner interface {
 	// BeginAppend sends an append, and reports whether it was sent. If so, done is called once, and
@@ -307,7 +307,7 @@ const (
 	// The mean time of a round is divided by the fastest time: below growAt the limit is doubled;
 	// above shrinkAt appends waited for each other, and the limit is halved.
 	growAt, shrinkAt = 4, 8
-	// fastestPeriod and twice that are the shortest and longest times for which an append counts as
+	// fastestPeriod and its double are the shortest and longest times for which an append counts as
 	// the fastest.
 	fastestPeriod = 10 * time.Second
 	// longestHold bounds how long an append waits for running ones. Appends not answered by then may

@@ -10,8 +10,8 @@ import (
 //
 // After a full restart a process claims all of its shards at once. The store answers one claim
 // after another, because it reads each shard's head and log from disk. Therefore few claims run at
-// a time, and claims that calls wait for run first, so that the first call waits for a few claims
-// and not for all.
+// a time, and claims that calls wait for run first, so the first call waits for a few claims and
+// not for all.
 type Claims struct {
 	mu     sync.Mutex
 	under  int       // number of claims that run and are not slow
@@ -103,7 +103,7 @@ func (c *Claims) nextLocked() {
 }
 
 // nextClaim removes tenures from a queue up to the first one whose claim has not begun, and returns
-// that one; nil means there is none.
+// this one; nil means there is none.
 func nextClaim(queue *[]*Tenure) *Tenure {
 	for len(*queue) > 0 {
 		t := (*queue)[0]

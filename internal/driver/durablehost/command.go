@@ -262,7 +262,7 @@ func (s *Source) Begin(id *ID) {
 	s.update(id)
 }
 
-// Update updates the numbers in an ID that say which commands are finished.
+// Update updates Floor, Past and Stuck of an ID: these tell which commands are finished.
 func (s *Source) Update(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

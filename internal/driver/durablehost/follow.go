@@ -108,7 +108,7 @@ type leading interface {
 }
 
 // latest returns a revision that a read must have to be no staler than now. If the store knows only
-// the head's revision, which may be older than the journal, the read may be staler by that
+// the head's revision, which may be older than the journal, the read may be staler by the
 // difference.
 func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
@@ -338,9 +338,9 @@ func (l *followerLook) slowest(ctx context.Context, c *Config) (uint64, error) {
 	return number, nil
 }
 
-// fit reports whether the journal has the event that a follower has read last. A journal that was
-// put back to an older state may have another event with that number; the follower has then not
-// read the events before it either.
+// fit reports whether the journal has the event that a follower has read last. A journal put back
+// to an older state may have another event with the same number; the follower has then not read the
+// events before it either.
 func fit(ctx context.Context, c *Config, place durable.Place) (bool, error) {
 	ok, err := place.Fits(func(keys ...string) ([]store.Record, error) {
 		_, records, err := c.Store.Get(ctx, c.Shard, keys, store.None)

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A shard advances its since so that the store can trim a log that it shares: once it has been idle
+// A shard advances its since so that the store can trim a shared log: once the shard has been idle
 // for idleAfter, or if it has had no checkpoint for idlePeriod or maxHeld bytes.
 const (
 	idleAfter  = time.Minute
@@ -76,10 +76,10 @@ func Outages(s store.Shards) uint64 {
 	return 0
 }
 
-// Sweep configures how a shard deletes the records of entities that have expired or ended and whose
-// commands' keys are too old to matter. Such entities are usually not called again. Each shard
-// reads through its records, a page of about [store.ListBytes] at a time. A process reads one page
-// at a time for all its shards.
+// Sweep configures how a shard deletes the records of expired or ended entities whose commands'
+// keys are too old to matter. Such entities are usually not called again. Each shard reads through
+// its records, a page of about [store.ListBytes] at a time. A process reads one page at a time for
+// all its shards.
 type Sweep struct {
 	On bool
 	// First is how long a shard is open before its first sweep. Default 1 min.

@@ -16,9 +16,9 @@ import (
 // IdentityKey returns the key of the record that tells a cluster's store from others.
 func IdentityKey(cluster string) string { return "cluster/" + cluster }
 
-// Identity returns the stored text that identifies the store: a random number, and the node that
-// began to use the store for the cluster. The first node that asks writes it by compare-and-set,
-// with its own name and number. Identity retries until ctx ends.
+// Identity returns the stored identity of the store: a random number, and the node that began to
+// use the store for the cluster. The first node that asks writes it by compare-and-set, with its
+// own name and number. Identity retries until ctx ends.
 func Identity(ctx context.Context, s store.Store, cluster, node string, number uint64) (string, error) {
 	key, own := IdentityKey(cluster), strconv.FormatUint(number, 16)+" of "+node
 	for {
@@ -39,8 +39,8 @@ func Identity(ctx context.Context, s store.Store, cluster, node string, number u
 	}
 }
 
-// CheckIdentity checks that the store still has that identity. Its error wraps ErrOtherStore if the
-// connection now leads to another store, or if the store has lost the record.
+// CheckIdentity checks that the store still has the given identity. Its error wraps ErrOtherStore
+// if the connection now leads to another store, or if the store has lost the record.
 func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string) error {
 	found, err := s.Get(ctx, IdentityKey(cluster))
 	switch {
@@ -73,7 +73,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 func TermsKey(cluster string) string { return "terms/" + cluster }
 
 // NextTerm returns the term of a coordinator that takes over: higher than every earlier term, also
-// across full restarts, and at least atLeast. before is the term that the record had; 0 means that
+// across full restarts, and at least atLeast. before is the record's term until then; 0 means that
 // there was no record. It tries once.
 func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (next, before uint32, err error) {
 	key := TermsKey(cluster)
@@ -110,7 +110,7 @@ func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error
 	return uint32(term), err
 }
 
-// RaiseTerm raises the record to the term met, unless it is already that high, so that later terms
+// RaiseTerm raises the record to the term met, unless it is already as high, so that later terms
 // are higher. It returns the record's term.
 func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (last uint32, err error) {
 	key := TermsKey(cluster)
@@ -125,7 +125,7 @@ func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (
 	return met, err
 }
 
-// FoundingKey returns the key of the record that says who founded a cluster.
+// FoundingKey returns the key of the record of a cluster's founder.
 func FoundingKey(cluster string) string { return "founding/" + cluster }
 
 // A foundingRecord is the stored form of membership.Founding.
@@ -142,7 +142,7 @@ type origin struct {
 	Incarnation uint64 `json:"incarnation,string"`
 }
 
-// Founding reads or writes the record that says who founded a cluster. It tries once.
+// Founding reads or writes the record of a cluster's founder. It tries once.
 func Founding(ctx context.Context, s store.Store, cluster string, r membership.FoundingRequest) membership.FoundingAnswer {
 	a := membership.FoundingAnswer{Number: r.Number}
 	var err error

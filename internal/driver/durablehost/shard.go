@@ -57,7 +57,7 @@ type Config struct {
 
 // Alone is for a shard whose epochs in the store do not derive from those of its placements,
 // because the latter start again after a full restart. Each claim takes an epoch above that of the
-// head that it finds.
+// head found.
 type Alone struct {
 	// May reports whether this process may have the shard now. A process that has lost the shard to
 	// another home claims it again after staleAfter if May allows it.
@@ -468,7 +468,7 @@ func (s *Shard) opened(t *Tenure) {
 }
 
 // stuckAfter is how long a shard may be placed here without being open before operators are told.
-// It exceeds staleAfter, which a shard that has met another home's epoch needs even if nothing is
+// It exceeds staleAfter: a shard that has met another home's epoch needs so long even if nothing is
 // wrong.
 const stuckAfter = 2 * staleAfter
 

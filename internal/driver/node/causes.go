@@ -17,7 +17,7 @@ import (
 // Causes of failed calls, and their remedies. Texts are made only when a call has
 // failed, so a call that succeeds pays nothing for them.
 
-// Causes of calls whose deadline passed, or whose callers gave up.
+// Causes of calls past their deadlines, or given up by their callers.
 var (
 	errNoHome     = errors.New("its shard has no home yet")
 	errNoAnswer   = errors.New("no answer")
@@ -33,7 +33,7 @@ var errPassed = errors.New("its deadline had passed before it was sent")
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
 
 // expired returns the cause of a call whose deadline passed: context.DeadlineExceeded, with a text
-// that says what the call waited for.
+// saying what the call waited for.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
 // late returns the error of a call whose wait ended with err; why says what the call waited for.
@@ -74,8 +74,8 @@ func noResult(why error) error {
 	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
 }
 
-// notRun returns the error of a call whose answer says that the call was refused, and nil for other
-// answers. buffered is Config.Limits.SingletonBuffer.
+// notRun returns the error of a call refused according to its answer, and nil for other answers.
+// buffered is Config.Limits.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:

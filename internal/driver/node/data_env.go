@@ -85,7 +85,7 @@ func (v *dataEnv) After(d time.Duration, f func()) {
 	})
 }
 
-// Returned makes a call from an envelope that this process forwarded and that has come back.
+// Returned makes a call from an envelope that this process forwarded and got back.
 func (v *dataEnv) Returned(e *wire.Envelope, lane int) *shardhost.Call {
 	return &newInCall((*Driver)(v), v.Local, e, lane, time.Now()).Call
 }

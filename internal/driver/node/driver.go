@@ -107,8 +107,7 @@ type ControlPlane interface {
 	Knows(a transport.Address) bool
 	// Suspect reports that nobody listens at the address.
 	Suspect(a transport.Address, server string)
-	// ShardsOf returns the number of shards that the hosts of the kind give it, or 0 if that is
-	// unknown.
+	// ShardsOf returns the number of shards that the hosts of the kind give it, or 0 if unknown.
 	ShardsOf(kind string) uint32
 	// TurnAway tells a client that it gets no session here.
 	TurnAway(client transport.Peer, why string)
@@ -157,8 +156,7 @@ func (drv *Driver) lately() time.Time {
 const sweepClients = 5 * time.Second
 
 // sweepPending ends pending calls after their deadlines, every calls.SweepInterval; drops tells
-// that waited too long, every second; and ends the sessions of clients that are gone, every
-// sweepClients.
+// that waited too long, every second; and ends the sessions of gone clients, every sweepClients.
 func (drv *Driver) sweepPending() {
 	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
 	defer calls.Stop()
@@ -293,8 +291,8 @@ func (drv *Driver) SetTable(t *placement.Table) {
 }
 
 // BeginAnew closes the sessions with all processes except members, and forgets the homes of shards.
-// Calls that may have run fail with an unknown outcome; calls that have not been sent wait for
-// their shards' next homes.
+// Calls that may have run fail with an unknown outcome; unsent calls wait for their shards' next
+// homes.
 func (drv *Driver) BeginAnew(members map[transport.Address]bool) {
 	drv.kindsMu.Lock()
 	drv.ShardTable.Store(nil)

@@ -187,7 +187,7 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// stray logs that an entity about to be passivated differs from the state that its last turn left.
+// stray logs that an entity about to be passivated differs from the state left by its last turn.
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
 		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
@@ -297,7 +297,7 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 }
 
 // Before its deadline a call that waits for the store fails with the reason: earlier by a tenth of
-// the time that it has left, at most by maxNotice.
+// the time left, at most by maxNotice.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
@@ -453,7 +453,7 @@ func UnreadableState(err error) bool {
 	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
 }
 
-// StoredState returns the state of an inactive durable entity, in a turn of that entity; nil means
+// StoredState returns the state of an inactive durable entity, in a turn of the entity; nil means
 // that it has none.
 func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {
 	tenure, err := d.Tenure(ctx)

@@ -45,8 +45,8 @@ func durableOf(t *turn) *durableTurn {
 	return r
 }
 
-// base returns the context that ends the turn's: that of the caller, if the turn runs on the
-// caller's goroutine, and otherwise that of the process.
+// base returns the context that ends the turn's: the caller's, if the turn runs on the caller's
+// goroutine, and otherwise the process's.
 func (r *durableTurn) base() context.Context {
 	if r.caller != nil {
 		return r.caller
@@ -395,7 +395,7 @@ func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 }
 
 // sendTells sends the tells of a //shard:read method's turn, which has no commit, once everything
-// that the turn saw is in the log.
+// seen by the turn is in the log.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return

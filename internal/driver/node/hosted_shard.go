@@ -110,7 +110,7 @@ func (s *HostedShard) Direct(on bool) {
 // enqueue queues an encoded call of this process at the shard. It reports false if the shard is not
 // here, or if the route does not lead here, which current reports: the call must then look for its
 // home again, because here it would arrive after the route's Flush. An error means that there is no
-// room for a tell, which gets no answer that could say so.
+// room for a tell: no answer to a tell could say so.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -217,8 +217,8 @@ func (s *HostedShard) FinishTurn(e *region.Entity) {
 	s.LeaveTurn(e, now)
 }
 
-// lostToken records that the goroutine that runs the entity's turn has lost its run token before
-// the turn ended.
+// lostToken records that the goroutine of the entity's turn has lost its run token before the turn
+// ended.
 func (s *HostedShard) lostToken(e *region.Entity) {
 	if e.OfTells() {
 		s.runner().Lost(e)
@@ -363,7 +363,7 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 
 // passivate runs an entity's stop hook and keeps the entity's encoded state. The caller has the
 // entity's turn. If the state does not encode, an idle entity stays active; an entity that must go
-// loses its changes since the last encoding, which is logged.
+// loses its changes since the last encoding, and the loss is logged.
 func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.Host.encodeState(e)
 	s.stray(e, state, err)
@@ -381,8 +381,9 @@ func (s *HostedShard) stray(e *region.Entity, state []byte, err error) {
 	}
 }
 
-// settle passivates an entity whose hook has run, with that encoded state. If err is not nil, the
-// hook or the encoding failed; then an idle entity stays active, unless its hook is still running.
+// settle passivates an entity whose hook has run, with the given encoded state. If err is not nil,
+// the hook or the encoding failed; then an idle entity stays active, unless its hook is still
+// running.
 func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
 		s.Host.passivationFailed(e, why, err)
@@ -407,8 +408,8 @@ func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, s
 	return after, nil
 }
 
-// retire passivates an entity whose hook has run, with that encoded state. err, an error of the
-// hook or the encoding, is only logged.
+// retire passivates an entity whose hook has run, with the given encoded state. err, an error of
+// the hook or the encoding, is only logged.
 func (s *HostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil {
 		s.Host.passivationFailed(e, why, err)

@@ -123,7 +123,7 @@ func (c *InCall) empty() {
 	c.Args = args
 }
 
-// newInCall returns the call of an envelope that arrived at that time.
+// newInCall returns the call of an envelope that arrived at the given time.
 func newInCall(drv *Driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) *InCall {
 	c := inCalls.Get().(*InCall)
 	c.fill(drv, from, e, lane, at)

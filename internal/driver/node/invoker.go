@@ -261,7 +261,7 @@ func (p invoker) tell(c *outCall) error {
 	return nil
 }
 
-// Failed returns the public error of a call whose arguments do not encode or, if it ran, whose
+// Failed returns the public error of a call if its arguments do not encode or, if it ran, its
 // results do not decode.
 func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
@@ -384,8 +384,8 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call that must wait before it may leave the turn that makes it, up. The wait
-// counts toward the call's time.
+// doLater is Do for a call that must wait before it may leave its calling turn, up. The wait counts
+// toward the call's time.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {

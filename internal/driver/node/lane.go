@@ -107,7 +107,7 @@ func (l *lane) resume() {
 	l.run()
 }
 
-// denied fails the lane's calls that wait for a process whose subject the broker refuses. If to is
+// denied fails the lane's calls waiting for a process whose subject the broker refuses. If to is
 // zero, it fails all calls of the lane, because a missing right keeps the lane from connecting. An
 // earlier attempt of such a call may have arrived.
 func (l *lane) denied(to transport.Address, why string) {

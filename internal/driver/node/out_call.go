@@ -56,8 +56,8 @@ func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 	return &s.id
 }
 
-// end ends a call's command. If an earlier attempt may have run, it changes err so that err does
-// not say that the call did not run.
+// end ends a call's command. If an earlier attempt may have run, it changes err not to say that the
+// call did not run.
 func (s *sentCommand) end(drv *Driver, err error) error {
 	if s.number != 0 {
 		drv.commands.End(s.number)

@@ -39,7 +39,7 @@ func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (
 // errNoClient means that this program has no client of the tell's type.
 var errNoClient = errors.New("this process has no client of the type (make one before the node starts)")
 
-// call makes the call that delivers a stored tell. It is a call with an answer, so that the sender
+// call makes the call that delivers a stored tell. It is a call with an answer, so the sender
 // learns that the tell has run.
 func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
 	k := (*o.driver.Kinds.Load())[tell.Target.Log]

@@ -94,8 +94,8 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the shard's entities that were last used before t. Unless which is
-// nil, it passivates only those whose time of last use which accepts. It returns the number of
+// passivateBefore passivates the shard's entities that were last used before t. If which is not
+// nil, it passivates only those with a time of last use accepted by it. It returns the number of
 // entities found. It pauses from time to time, unless it makes room for other entities.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
@@ -228,8 +228,8 @@ func (p *Passivator) ages() map[uint32]int {
 	return ages
 }
 
-// oldest returns a limit that selects the n least recently used entities: all that were last used
-// before limit, and atLimit of those that were last used at limit.
+// oldest returns a limit that selects the n least recently used entities: all last used before
+// limit, and atLimit of those last used at limit.
 func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
 	for _, limit = range slices.Sorted(maps.Keys(ages)) {
 		if n <= ages[limit] {

@@ -67,8 +67,7 @@ func (v *peersEnv) Wanted(p *peers.Session) {
 	}
 }
 
-// Stranger closes the session on one lane with a member that has left and that no frame has reached
-// there.
+// Stranger closes the session on one lane with a member that has left and got no frame there.
 func (v *peersEnv) Stranger(p *peers.Session) {
 	v.driver.Data.PeerGone(p.Peer().Address, p.Lane(), false)
 }

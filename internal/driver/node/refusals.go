@@ -28,7 +28,7 @@ var refusalNames = [refusals]string{
 	"other", "overloaded", "circular", "moved", "dropped", "no_host", "forbidden", "refused", "too_large",
 }
 
-// causeOf returns the cause of a call that was refused with that code.
+// causeOf returns the cause of a call refused with the given code.
 func causeOf(c wire.Code) refusal {
 	switch c {
 	case wire.CodeOverloaded:

@@ -62,8 +62,8 @@ func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 	v.Host.driver.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
 }
 
-// Grant gives the entity e, whose turn has begun, to the waiting local caller of c; nil means that
-// the caller must look for the home again.
+// Grant gives the entity e, whose turn has begun, to the waiting local caller of c; with nil the
+// caller must look for the home again.
 func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { Inbound(&c.Call).granted <- e }
 
 // Lead activates a singleton's instance.

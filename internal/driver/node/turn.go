@@ -293,7 +293,7 @@ func (t *turn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// endOddly ends a local caller's turn that failed, or that asked for something at its end, such as
+// endOddly ends a local caller's turn that failed, or asked for something at its end, such as
 // Passivate.
 func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
 	s := hostedOf(e)
@@ -380,7 +380,7 @@ func (t *turn) info() CallInfo {
 	return i
 }
 
-// watched reports a turn that begins to w, through which an operator watches.
+// watched reports the beginning of a turn to w, through which an operator watches.
 func (t *turn) watched(w *operator.TurnWatch) {
 	if t.method != "" { // else it has no call
 		w.Begin(t.entity, t.described(), time.Now())

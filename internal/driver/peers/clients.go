@@ -8,7 +8,7 @@ import (
 )
 
 // Clients choose their incarnations, and each incarnation costs this process the sessions of one
-// client. Therefore the number of clients of one name, which the broker grants, is bounded, and
+// client. Therefore the number of clients of one name, granted by the broker, is bounded, and
 // clients that depart without a goodbye are detected.
 const (
 	// MaxNamed bounds the clients of one name that a process has sessions with.

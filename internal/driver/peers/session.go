@@ -27,8 +27,8 @@ type Session struct {
 	class identity.Class // of the peer
 	link  transport.Link
 	// Receiving is held from Receive to Received, so that one frame of the peer is handled at a
-	// time, although frames may come by the broker and a direct lane at once. The goroutine that
-	// unlocks it may be another than the one that locked it.
+	// time, although frames may come by the broker and a direct lane at once. Another goroutine may
+	// unlock it than the one that locked it.
 	Receiving sync.Mutex
 	retries   uint64 // Core.Retries when stalled last read it
 	// queued, timer and probed are guarded by the session's lock.
@@ -155,7 +155,7 @@ const (
 // ("letting others append before a frame is published" in bench/README.md).
 const yieldAbove = 2
 
-// PublishUnlock publishes appended envelopes, or leaves that to the goroutine that by says. It
+// PublishUnlock publishes appended envelopes, or leaves this to the goroutine that by says. It
 // unlocks the session.
 func (p *Session) PublishUnlock(by By) {
 	calls := p.set.cfg.Calls
@@ -188,7 +188,7 @@ func (p *Session) Publish() {
 	}
 }
 
-// NobodyListens handles the broker's report that nobody received the frame with that token.
+// NobodyListens handles the broker's report that nobody received the frame with the given token.
 func (p *Session) NobodyListens(token uint64) {
 	absent, a := p.Bounced(token), p.Peer().Address
 	if p.Peer().Client && absent > time.Duration(p.set.patient.Load()) {

@@ -153,7 +153,7 @@ func (s *Set) add(to transport.Peer) *peer {
 }
 
 // addWithin is add, without calling Env.OverQuota. over means that there are too many clients of
-// that name.
+// the name.
 func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +222,8 @@ func (s *Set) All() (all []*Session) {
 	return all
 }
 
-// AwaitsBounce reports whether a bounce may still arrive that proves that a peer did not receive
-// some envelopes.
+// AwaitsBounce reports whether a bounce may still arrive and prove that a peer did not receive some
+// envelopes.
 func (s *Set) AwaitsBounce() bool {
 	return slices.ContainsFunc(s.All(), func(p *Session) bool { return p.AwaitsBounce() })
 }
@@ -238,9 +238,9 @@ func (s *Set) Rewind(lane transport.Channel) {
 	}
 }
 
-// Left is what a closed session leaves behind, for the Set's user. The user must send calls that
-// the peer certainly did not run to their shards' next homes, and fail calls that it may have run
-// with outcome Unknown.
+// Left is what a closed session leaves behind, for the Set's user. The user must send calls
+// certainly not run by the peer to their shards' next homes, and fail calls that the peer may have
+// run, with outcome Unknown.
 type Left struct {
 	Session        *Session
 	Unacknowledged []stream.Unacknowledged
@@ -338,7 +338,7 @@ func (s *Set) ClientLeft(p *Session) {
 	}
 }
 
-// drop closes the sessions with a client that said goodbye or for which nobody listens. If the
+// drop closes the sessions with a client after its goodbye, or when nobody listens for it. If the
 // client is alive, it gets new sessions.
 func (s *Set) drop(a transport.Address) {
 	s.mu.Lock()
@@ -382,7 +382,7 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 }
 
 // Departed returns the latest departed peers of the lane. A shard's former home sends them to the
-// new home in Open, so that a new home that started later does not wait for their acknowledgements.
+// new home in Open, so a new home that started later does not wait for their acknowledgements.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
 // configLocked returns the configuration of a new session.
@@ -401,7 +401,7 @@ func (s *Set) configLocked(to transport.Peer) stream.Config {
 }
 
 // SweepClients ends the sessions of clients that never used them or acknowledge nothing, and sends
-// a message to clients that were silent for long. It is called every few seconds.
+// a message to clients silent for long. It is called every few seconds.
 func (s *Set) SweepClients(now time.Time) {
 	for _, p := range s.clients() {
 		switch heard, used := p.lastHeard(); {

@@ -36,7 +36,7 @@ type StreamEnv interface {
 	// Yield lets other goroutines append. It is called without the lock.
 	Yield()
 	// Ignored is called without the lock for a frame that is not handled. bye means that it is the
-	// last frame of a client that has no unhandled calls.
+	// last frame of a client without unhandled calls.
 	Ignored(bye bool)
 }
 
@@ -267,7 +267,7 @@ func (s *Stream) Rewind() {
 	s.Flush()
 }
 
-// Bounced records that nobody received the frame with that token. It returns for how long all
+// Bounced records that nobody received the frame with the given token. It returns for how long all
 // frames have bounced.
 func (s *Stream) Bounced(token uint64) time.Duration {
 	now := s.env.Now()
@@ -289,7 +289,7 @@ func (s *Stream) Unreached() bool {
 	return s.Core.Unreached() && !s.absent.IsZero() && !s.departed
 }
 
-// AwaitsBounce reports whether a bounce may still arrive that proves that the peer did not receive
+// AwaitsBounce reports whether a bounce may still arrive and prove that the peer did not receive
 // some envelopes.
 func (s *Stream) AwaitsBounce() bool {
 	s.mu.Lock()

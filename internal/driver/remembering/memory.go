@@ -1,11 +1,11 @@
 // Package remembering stores which entities are to be remembered, and activates these entities
 // again.
 //
-// A process has one [Memory]. It drives the cores of package remember: the Machine for ids that
-// other members keep, and a StoreMachine for each type whose ids are in a store. The Memory runs on
-// its own loop, so that large sets of ids do not delay heartbeats. A [Type] is one type whose
-// entities are remembered; it activates them, all at once or at a constant rate. A [Shard]
-// remembers the entities of one shard at its home.
+// A process has one [Memory]. It drives the cores of package remember: the Machine for ids kept by
+// other members, and a StoreMachine for each type whose ids are in a store. The Memory runs on its
+// own loop, so that large sets of ids do not delay heartbeats. A [Type] is one type whose entities
+// are remembered; it activates them, all at once or at a constant rate. A [Shard] remembers the
+// entities of one shard at its home.
 package remembering
 
 import (

@@ -132,10 +132,10 @@ func (r *recorder) fault(id placement.ShardID, err error) error {
 // "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
 //
 // A program with another number of shards or another shard function can start only when no member
-// hosts the former type. It then moves the ids: each process that needs them writes them to a space
-// of its own, and the first process that replaces the stored layout, by compare-and-set, has moved
-// them. Whatever fails, the ids are therefore either under the former layout or under the new one,
-// each once.
+// hosts the former type. The program then moves the ids: each process that needs them writes them
+// to a space of its own, and the first process to replace the stored layout, by compare-and-set,
+// has moved them. Whatever fails, the ids are therefore either under the former layout or under the
+// new one, each once.
 type layout struct {
 	Shards uint32 `json:"shards"`
 	Hash   string `json:"hash"` // the name of the shard function
@@ -271,8 +271,8 @@ func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err erro
 	return ids, nil
 }
 
-// drop deletes the records of the spaces that space accepts. A record that cannot be deleted stays,
-// which is logged.
+// drop deletes the records of the spaces that space accepts. A record that cannot be deleted stays;
+// this is logged.
 func (r *recorder) drop(ctx context.Context, space func(string) bool) {
 	records, err := r.store.List(ctx, r.base())
 	for _, record := range records {

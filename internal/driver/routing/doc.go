@@ -3,8 +3,8 @@
 // stream decides these; a Route carries them out, on sessions with the homes and on shards of this
 // process.
 //
-// A Route has locks, but no goroutine, clock or I/O. Those belong to its Env, which is package
-// shard in a real process and the sharding simulation in a test, so that both run the same code.
+// A Route has locks, but no goroutine, clock or I/O. Those belong to its Env: package shard in a
+// real process, the sharding simulation in a test. So both run the same code.
 //
 // # Locks
 //

@@ -97,7 +97,7 @@ type Env interface {
 	Expired()
 	// Unsent ends a call that could not be appended to a session, so it certainly did not run.
 	Unsent(e *wire.Envelope, err error)
-	// Taken counts calls that the route begins to hold, and Released calls that it no longer holds.
+	// Taken counts calls that the route begins to hold, and Released calls no longer held.
 	Taken([]stream.Outgoing)
 	Released([]stream.Outgoing)
 }

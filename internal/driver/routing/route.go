@@ -127,7 +127,7 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 }
 
 // keep returns a copy of the envelope that shares no slices with the caller's, except Entity and
-// Method, which are the memory of immutable strings.
+// Method, the memory of immutable strings.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
@@ -283,8 +283,8 @@ func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends a step's Flush that is not for the home that the route leaves, because the
-// shard is here, or because that home has departed or was never reached.
+// flushElsewhere sends a step's Flush to another home than the route leaves, because the shard is
+// here, or because the home left has departed or was never reached.
 func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
@@ -304,7 +304,7 @@ func (r *Route) flushElsewhere(step stream.Step) {
 	}
 }
 
-// flush returns the Flush, which tells a home that no older call of this process follows.
+// flush returns the Flush, telling a home that no older call of this process follows.
 func (r *Route) flush(step stream.Step) *wire.Envelope {
 	return &wire.Envelope{
 		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,

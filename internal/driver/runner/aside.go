@@ -9,17 +9,17 @@ import (
 )
 
 // asides holds tells that were set aside because their entity's turn goes on without the run token:
-// an earlier tell takes long, or the entity restarts or is passivated. The goroutine of that
-// earlier tell then runs them, so that an entity's tells stay in order. The zero value is empty. It
-// is safe for concurrent use.
+// an earlier tell takes long, or the entity restarts or is passivated. The goroutine of the earlier
+// tell then runs them, so that an entity's tells stay in order. The zero value is empty. It is safe
+// for concurrent use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch
 
 	mu    sync.Mutex
 	tells map[*region.Entity][]Aside
-	// early is the entity whose tell reported the loss of the run token before the goroutine that
-	// continues the series began; nil means none. That goroutine must not set the entity's tells
+	// early is the entity whose tell reported the loss of the run token before the goroutine
+	// continuing the series began; nil means none. That goroutine must not set the entity's tells
 	// aside again, because the entity's turn may have ended.
 	early *region.Entity
 }

@@ -17,8 +17,8 @@ type clock struct {
 
 // coarseSlack is how late the clock may be. Ticks are 1 ms apart. If goroutines that never wait
 // keep all processors busy, a tick waits until the Go scheduler takes a processor from them, every
-// 10 ms. A process that was stopped and goes on may begin turns until the next tick; that comes at
-// once, because the tick is overdue and the time slice of all running goroutines has ended.
+// 10 ms. A process that was stopped and goes on may begin turns until the next tick. The tick comes
+// at once, because it is overdue and the time slice of all running goroutines has ended.
 const coarseSlack = 20 * time.Millisecond
 
 // now returns the clock's time. ok is false if the clock stands still.

@@ -1,6 +1,6 @@
-// Package runner runs turns that have begun on few goroutines: turns of calls that had to wait, and
-// turns of this process's tells. The goroutines live only while there are such turns. The arguments
-// of tells are copied one after another into reused buffers.
+// Package runner runs begun turns on few goroutines: turns of calls that had to wait, and turns of
+// this process's tells. The goroutines live only while there are such turns. The arguments of tells
+// are copied one after another into reused buffers.
 //
 // One slow turn must not delay the turns behind it. So turns of a series run one after another on the
 // goroutine that has the series's [Token]. A [Watchdog] takes the Token from a long turn and gives it
@@ -18,19 +18,19 @@ import (
 
 // An Env is the process that a Runner is in.
 type Env interface {
-	// Run runs a turn on the goroutine that has the run token, and reports whether that goroutine
+	// Run runs a turn on the goroutine that has the run token, and reports whether the goroutine
 	// still has the token. args are valid until Run returns.
 	Run(t *Turn, args []byte) (kept bool)
 	// Emptied is called by the goroutine that has the run token when a batch of turns has run. idle
 	// means that no other turn waits. Emptied must not block or add turns.
 	Emptied(idle bool)
-	// RunAside runs a tell that was set aside, in a turn of the entity e that the tell has joined.
-	// It runs without the run token.
+	// RunAside runs a tell set aside, in a turn of the entity e that the tell has joined. It runs
+	// without the run token.
 	RunAside(e *region.Entity, tell Aside)
 }
 
-// A Runner runs turns one after another, except those that take long, which lose the run token. It
-// is safe for concurrent use.
+// A Runner runs turns one after another, except long ones: these lose the run token. It is safe for
+// concurrent use.
 type Runner struct {
 	Token
 	asides

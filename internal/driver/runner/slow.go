@@ -40,7 +40,7 @@ func (d *SlowTurnDetector) Ran(began int64) {
 	}
 }
 
-// Rest records that the lane waits for input, because that time belongs to no turn.
+// Rest records that the lane waits for input, because this time belongs to no turn.
 func (d *SlowTurnDetector) Rest() { d.last = 0 }
 
 // SlowDown makes the detector find turns slow, because the average is above slowTurn or a turn has

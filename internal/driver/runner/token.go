@@ -14,7 +14,7 @@ import (
 // continues the series, and the first one only ends its turn.
 //
 // word decides who has the run token. It is odd while a turn runs; then the goroutine that raises
-// word by one gets the run token: the turn's own at its end, or another one that takes it away.
+// word by one gets the run token: the turn's own at its end, or another one earlier.
 type Token struct {
 	word  atomic.Uint64
 	group *tasks.Group
@@ -36,7 +36,7 @@ func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group,
 
 // Enter begins a turn on the goroutine that has the run token. With a nil Token the turn gets no
 // hold. Enter first changes word and then wakes the watchdog. A watchdog that is about to sleep
-// announces that and then reads word; so it either sees the turn or is woken.
+// announces this and then reads word; so it either sees the turn or is woken.
 func (t *Token) Enter() Hold {
 	if t == nil {
 		return Hold{}

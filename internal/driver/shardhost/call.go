@@ -146,8 +146,8 @@ type Refusal struct {
 }
 
 // Answer returns the answer that refuses the call with sequence number seq. direct means that the
-// answer goes back on the session, whose peer still has the call. A forwarded call has direct
-// false, and its answer goes to e.Node. ok is false for a forwarded tell, which is lost.
+// answer goes back on the session: its peer still has the call. A forwarded call has direct false,
+// and its answer goes to e.Node. ok is false for a forwarded tell, which is lost.
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,

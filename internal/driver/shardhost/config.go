@@ -27,7 +27,7 @@ type Config struct {
 	// Clock is the coarse clock. Its value is the parameter now of region.Shard's methods.
 	Clock *atomic.Uint32
 	// Keeps reports whether the host itself continues the turn that e is about to end; nil means
-	// that it never does. It is called with Mu held.
+	// never. It is called with Mu held.
 	Keeps func(*region.Entity) bool
 }
 

@@ -2,8 +2,8 @@
 // effects into turns, envelopes, answers and timers. That includes moving shards, forwarding calls
 // after a move, and the barriers that keep each sender's calls in order.
 //
-// A Shard has a lock, but no goroutine, clock or I/O. Those belong to the Host, which is package
-// shard in a real process and the sharding simulation in a test, so that both run the same code.
+// A Shard has a lock, but no goroutine, clock or I/O. Those belong to the Host: package shard in a
+// real process, the sharding simulation in a test. So both run the same code.
 //
 // # Locks
 //

@@ -44,8 +44,7 @@ type Clock interface {
 type Sessions interface {
 	// Session returns the session with a process. It reports false if the process was removed.
 	Session(to transport.Peer) (Session, bool)
-	// Departed returns the latest processes that have departed, so that nothing more comes from
-	// them.
+	// Departed returns the latest processes that have departed, so nothing more comes from them.
 	Departed() []transport.Address
 	// HasDeparted reports whether that process has departed.
 	HasDeparted(transport.Address) bool
@@ -87,7 +86,7 @@ type Turns interface {
 	// with Mu held, because the call may be reused after its turn. The function is called without
 	// Mu.
 	Canceler(c *Call) func()
-	// InDoubt returns a function that answers another process's call, whose turn still runs, with an
+	// InDoubt returns a function to answer another process's call, whose turn still runs, with an
 	// unknown outcome. InDoubt is called with Mu held, because the call may be reused after its
 	// turn. The function is called without Mu.
 	InDoubt(c *Call) func()
@@ -100,7 +99,7 @@ type Turns interface {
 type Control interface {
 	// Exiting reports whether the process takes no more shards.
 	Exiting() bool
-	// MoveDone reports that the shard runs here under that epoch.
+	// MoveDone reports that the shard runs here under the given epoch.
 	MoveDone(placement.Epoch)
 	// MoveAborted reports that a move from or to this process must be given up.
 	MoveAborted(e placement.Epoch, reason string)

@@ -145,7 +145,7 @@ func (s *Shard) watchDrain(epoch placement.Epoch) {
 	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
 }
 
-// watch gives up the move of that epoch, with why as the reason, if the shard is still in that
+// watch gives up the move of the epoch, with why as the reason, if the shard is still in the given
 // state after HandoffTimeout.
 func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
 	stays := func() bool {

@@ -54,8 +54,8 @@ func (s *Shard) Begin(entity string) *region.Entity {
 }
 
 // Entered reports whether an attempt to enter e without the lock, with the result how, began a
-// turn. If the attempt was withdrawn, Entered calls EndTurn, so that a call that came meanwhile
-// gets the entity.
+// turn. If the attempt was withdrawn, Entered calls EndTurn, so a call that came meanwhile gets the
+// entity.
 func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	switch how {
 	case region.Entered:
@@ -359,8 +359,8 @@ func (s *Shard) Forget(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, _ time.Time) region.Effects { return s.Core.Forget(departed, now) })
 }
 
-// Return takes back a call that was forwarded to a departed process, which certainly did not run
-// it. died is false if the process left gracefully. Forget must be called first.
+// Return takes back a call forwarded to a departed process, which certainly did not run it. died is
+// false if the process left gracefully. Forget must be called first.
 func (s *Shard) Return(c *Call, died bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
 }
@@ -448,7 +448,8 @@ func (s *Shard) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	return p, ok
 }
 
-// postTo appends an envelope that is not a call to the session, or counts it if that fails.
+// postTo appends an envelope, other than a call, to the session, or counts it if it cannot be
+// appended.
 func (s *Shard) postTo(p Session, e *wire.Envelope) {
 	if _, err := p.Append(e); err != nil {
 		s.host.Count(NoPeer)

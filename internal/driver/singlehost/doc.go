@@ -6,9 +6,9 @@
 // the cluster.
 //
 // An [Instance] is the only entity of a hosted singleton, in the only shard of its type. Besides
-// the turns of calls it has two turns of its own: one that activates it before any call, and one
-// that is held from its death to its next activation, so that calls wait. It ends only after all
-// tasks that it has started.
+// the turns of calls it has two turns of its own: one to activate it before any call, and one held
+// from its death to its next activation, so that calls wait. It ends only after all tasks that it
+// has started.
 //
 // The package has no goroutine, clock or I/O of its own but uses those of [Process], [Home] and
 // [Leases], so that internal/sim/singleton runs it in virtual time. Set, Seekers and their parts,

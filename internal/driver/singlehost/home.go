@@ -47,7 +47,7 @@ type Home interface {
 	// Session returns the session with a process on the shard's lane. It reports false if the
 	// process was removed.
 	Session(to transport.Peer) (shardhost.Session, bool)
-	// HasDeparted reports whether a process has departed on that lane, so that nothing more comes
+	// HasDeparted reports whether a process has departed on the lane, so that nothing more comes
 	// from it.
 	HasDeparted(a transport.Address) bool
 	// Progress reports a change of the shard that others may wait for.

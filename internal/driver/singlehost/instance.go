@@ -17,8 +17,8 @@ import (
 )
 
 // An Instance is the only entity of a hosted singleton. Besides the turns of calls it has two turns
-// of its own: one that activates it before any call, and one that is held from its death to its
-// next activation, so that calls wait. It is safe for concurrent use.
+// of its own: one to activate it before any call, and one held from its death to its next
+// activation, so that calls wait. It is safe for concurrent use.
 type Instance struct {
 	shard  *shardhost.Shard
 	home   Home
@@ -63,8 +63,8 @@ func (in *Instance) LeaseValid() bool {
 	return !in.guard.Bounded() || in.guard.ValidAt(int64(in.home.Now().Sub(in.guard.Base())))
 }
 
-// PredecessorOpened is called when the predecessor has sent Open under that epoch, after all calls
-// that waited there.
+// PredecessorOpened is called when the predecessor has sent Open under the given epoch, after all
+// calls that waited there.
 func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Epoch) {
 	in.opened(from, epoch)
 }
@@ -102,7 +102,7 @@ func (in *Instance) relay(on bool) {
 }
 
 // Lead takes the first turn after the shard has opened, and activates the instance in it. A member
-// that only relays the state holds that turn instead.
+// that only relays the state holds the turn instead.
 func (in *Instance) Lead(e *region.Entity) {
 	in.shard.Mu.Lock()
 	relays := in.relays
@@ -227,7 +227,7 @@ func (in *Instance) buried(e *region.Entity) {
 }
 
 // stop drains the shard and ends the instance. Unless to is zero, the state and the waiting calls
-// go to that member, under that epoch.
+// go to this member, under the given epoch.
 func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	kept, open := in.endLife(func() {
@@ -319,8 +319,8 @@ func (in *Instance) close() {
 	})
 }
 
-// dropArrived drops the state that a predecessor has sent, because all members that could run the
-// instance are leaving. It reports false if there is none.
+// dropArrived drops the state sent by a predecessor, because all members that could run the
+// instance are leaving. It reports false if there is no state.
 func (in *Instance) dropArrived() bool {
 	s := in.shard
 	s.Mu.Lock()

@@ -38,7 +38,7 @@ type Finder interface {
 	// Callable returns the singleton of that type, for calls of this process; nil if it cannot be
 	// called.
 	Callable(kind string) Callable
-	// SetWhy records why no instance of the singleton is known; "" means that one is known, or that
+	// SetWhy records why no instance of the singleton is known; "" means that one is known, or
 	// there is no reason.
 	SetWhy(kind, reason string)
 }

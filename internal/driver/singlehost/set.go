@@ -79,7 +79,7 @@ func (g *Set) add(kind string, callable Callable) (*single, error) {
 	return s, nil
 }
 
-// get returns the singleton of that name, which the first call makes; nil if the type is not a
+// get returns the singleton of the given name, made by the first call; nil if the type is not a
 // singleton.
 func (g *Set) get(kind string) *single {
 	s, callable := g.byName[kind], g.process.Callable(kind)
@@ -134,8 +134,8 @@ func (g *Set) Want(kind string) bool {
 	return true
 }
 
-// Opened announces to all members that an instance runs here under that epoch, so that their
-// proxies need not ask. It reports false if the type is not a singleton.
+// Opened announces to all members that an instance runs here under the given epoch: their proxies
+// need not ask. It reports false if the type is not a singleton.
 func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	if g.get(kind) == nil {
 		return false

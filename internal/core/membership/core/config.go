@@ -26,10 +26,9 @@ type Config struct {
 	Seeds []string
 	// Meta is sent to all members with the record of this one. New sorts it.
 	Meta []gossip.KeyValue
-	// Compat holds settings that must be equal at all members that know the key. The admitting
-	// member compares a joiner's values with its own, and refuses a joiner with another value,
-	// naming both. Members of one release have the same keys, so any of them can make the
-	// comparison.
+	// Compat holds settings that must be equal at all members with the key. The admitting member
+	// compares a joiner's values with its own, and refuses a joiner with another value, naming
+	// both. Members of one release have the same keys, so any of them can make the comparison.
 	Compat []gossip.KeyValue
 	// Differ compares the Meta of two members, and describes the first difference that is not
 	// allowed, or returns "". It must be pure, and find a difference between a and b if it finds

@@ -16,7 +16,7 @@ type Event interface {
 }
 
 // Events about members. If this node did not receive the version in which a member had a status,
-// the event of that status is skipped.
+// the event of this status is skipped.
 type (
 	// MemberJoined means that a node was admitted.
 	MemberJoined struct{ Member gossip.Member }
@@ -53,8 +53,8 @@ type (
 type (
 	// LeaderChanged names the new leader; zero means that no member can lead.
 	LeaderChanged struct{ Leader transport.Address }
-	// ConvergedChanged means that the leader can act now, or that it cannot, for the given Reason.
-	// If the reason changes later, only View.Why shows it.
+	// ConvergedChanged means that the leader can act now, or cannot, for the given Reason. If the
+	// reason changes later, only View.Why shows it.
 	ConvergedChanged struct {
 		Converged bool   // the leader can act
 		Reason    string // the reason why it cannot

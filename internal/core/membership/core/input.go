@@ -13,7 +13,7 @@ type Input interface{ input() }
 // Start begins joining. The driver gives it once, after the first ConnState.
 type Start struct{}
 
-// Tick means that Output.WakeAt has been reached, or that some time has passed.
+// Tick means that Output.WakeAt has been reached, or some time has passed.
 type Tick struct{}
 
 // Receive is a message that arrived for this node, including its own echoes and
@@ -28,8 +28,7 @@ type Receive struct {
 	Waited time.Duration
 }
 
-// Unreachable means that the broker answered a message of this machine to Peer with the report that
-// nobody listens there.
+// Unreachable is the broker's answer to a message of this machine to Peer: nobody listens there.
 type Unreachable struct {
 	Peer   transport.Address // the node that does not listen
 	Server string            // the broker instance that answered; an answer of any but the present one is ignored

@@ -168,8 +168,8 @@ func (n *Node) Self() gossip.Member {
 	return n.Gossip.Members[i]
 }
 
-// Mismatch compares r with others that are not Down, and returns the first difference that
-// Config.Differ finds; "" if there is none.
+// Mismatch compares r with others that are not Down, and returns the first difference found by
+// Config.Differ; "" if there is none.
 func (n *Node) Mismatch(r gossip.Member, others ...[]gossip.Member) string {
 	if n.Config.Differ == nil {
 		return ""
@@ -345,8 +345,8 @@ func (n *Node) Status(target uint32) message.Status {
 	return s
 }
 
-// Audience returns the other nodes that this node can reach. They include Down members that are not
-// fenced, which have to learn that they are Down.
+// Audience returns the other nodes that this node can reach. They include Down members not fenced
+// yet: these have to learn that they are Down.
 func (n *Node) Audience() []transport.Address {
 	nodes := make([]transport.Address, 0, len(n.Gossip.Members))
 	held := n.Gossip.Records(n.Config.Self)

@@ -16,11 +16,11 @@ const (
 	RefusedOutcast
 	// RefusedUnreachable means that the sender is unreachable for this node.
 	RefusedUnreachable
-	// RefusedStranger means that the state in the message lacks its sender, or that this node does
-	// not know the sender, which may have been removed.
+	// RefusedStranger means that the state in the message lacks its sender, or this node does not
+	// know the sender, perhaps a removed one.
 	RefusedStranger
-	// RefusedStale means that the message was sent before this node was admitted, or that its state
-	// is too old to be merged.
+	// RefusedStale means that the message was sent before this node was admitted, or has a state
+	// too old to be merged.
 	RefusedStale
 	// RefusedLate means that the message waited too long in the driver's queue.
 	RefusedLate

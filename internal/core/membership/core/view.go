@@ -18,8 +18,8 @@ type View struct {
 	ByAge     []gossip.MemberView
 	ByAddress []gossip.MemberView
 	Leader    transport.Address // the member that may act for the cluster; zero means none
-	// Converged reports whether all members that must see this view have seen it, so that the
-	// leader can act. If not, Why names the obstacle.
+	// Converged reports whether all members that must see this view have seen it: then the leader
+	// can act. If not, Why names the obstacle.
 	Converged bool
 	Why       string
 }

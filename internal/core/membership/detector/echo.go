@@ -9,7 +9,7 @@ import (
 )
 
 // An Echo sends messages from this node to itself through the broker. Only a node whose own
-// messages return may conclude from the silence of others that they have failed.
+// messages return may take the silence of others for their failure.
 type Echo struct {
 	*core.Node
 	At      time.Time // when the next echo is due

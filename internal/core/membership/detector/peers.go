@@ -13,14 +13,14 @@ import (
 // from which a message vouches for its receiver depends on the cluster.
 //
 // If all members watch each other (see [core.Node.Bound]), a message vouches only if it is bound to
-// a heartbeat of the receiver: it answers that heartbeat, or is a later heartbeat that names it.
-// The lease then counts from when the receiver sent the heartbeat, so it does not matter how long
-// the message was on its way, or waited in the socket of a paused process. The sender of the
-// message also knows that time, at the latest: when the heartbeat arrived. So when a member is
-// downed, its lease ends QuorumTimeout after the last heartbeat that any other member had from it,
-// rather than after the judgement. Once another member knows the member to be Down, and does not
-// vouch for it any more, it reports when that heartbeat arrived (Vouched of its record). Package
-// downing's Fence counts from the latest of these times.
+// a heartbeat H of the receiver: it answers H, or is a later heartbeat that names H. The lease then
+// counts from when the receiver sent H, so it does not matter how long the message was on its way,
+// or waited in the socket of a paused process. The sender of the message also knows that time, at
+// the latest: when H arrived. So when a member is downed, its lease ends QuorumTimeout after the
+// last heartbeat that any other member had from it, rather than after the judgement. Once another
+// member knows the member to be Down, and does not vouch for it any more, it reports when that
+// heartbeat arrived (Vouched of its record). Package downing's Fence counts from the latest of
+// these times.
 //
 // In larger clusters most members hear from each other by broadcast alone. Such messages are loose:
 // they count from when they left the broker, as far as the receiver can know that. No other node
@@ -48,8 +48,8 @@ func (ps *Peers) Peer(node transport.Address) *Peer {
 	return p
 }
 
-// Heard records a sign of life, which refutes the broker's earlier reports that nobody listens for
-// the node.
+// Heard records a sign of life, refuting the broker's earlier reports that nobody listens for the
+// node.
 func (ps *Peers) Heard(node transport.Address) {
 	if p := ps.Known[node]; p != nil {
 		p.heard = ps.Now
@@ -57,8 +57,8 @@ func (ps *Peers) Heard(node transport.Address) {
 	}
 }
 
-// NamedServer records the broker instance that a member named, and the instance of this node
-// through which the message came; "" stands for the present one.
+// NamedServer records the broker instance named by a member, and as via the instance through which
+// this node got the message; "" stands for the present one.
 func (ps *Peers) NamedServer(from transport.Address, via string, server message.ServerMark) {
 	if _, ok := ps.Gossip.Index(from); !ok {
 		return
@@ -194,7 +194,7 @@ type Peer struct {
 	phi    phiDetector
 	Beat   time.Time // when the next heartbeat is due
 	// server is the broker instance named in the peer's last heartbeat or answer, and via this
-	// node's own instance through which that came.
+	// node's own instance, through which the message came.
 	server, via message.ServerMark
 	carried     time.Time // when server and via were kept from an earlier connection; zero means they were not
 	returns     time.Time // from when its absence from a restarted server counts

@@ -12,17 +12,17 @@ import (
 )
 
 // Any member that has found another gone downs it, also a member of the smaller half of the
-// cluster. A process that only stood still comes back over a new connection, and the members that
-// downed it answer with Removal. If it cannot reach these any more, it does not learn of the
-// decision. Then of two members each would go on alone: the younger because it has found the older
-// gone, the older because it wins a tie. So a node that may have been found gone wins no tie until
-// another voter counts on it again.
+// cluster. Perhaps the downed member only stood still: it comes back over a new connection, and the
+// members that downed it answer with Removal. If it cannot reach these any more, it does not learn
+// of the decision. Then of two members each would go on alone: the younger because it has found the
+// older gone, the older because it wins a tie. So a node that may have been found gone wins no tie
+// until another voter counts on it again.
 
 // exposure is what this node knows of members that may have found it gone.
 type exposure struct {
 	server string    // the server to which this node was connected last
 	since  time.Time // when it came back to a server that may have lost it
-	// to holds the voters that were connected to that server.
+	// to holds the voters that were connected to server.
 	to []transport.Address
 }
 

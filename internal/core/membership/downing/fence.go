@@ -36,10 +36,10 @@ type Fence struct {
 //   - QuorumTimeout after enough members know of the decision: the others, together with the Down
 //     member, are neither a quorum nor the winning side of a split. If an observer that knows of
 //     the decision holds the evidence Gone, the lease has ended already: see surelyGone.
-//   - QuorumTimeout after the last time that any other member vouched for it, if all of them have
+//   - QuorumTimeout after any other member last vouched for the Down member, if all of them have
 //     reported that time: see vouchesOver.
 //   - LeaseHold and SelfHeartbeatTimeout after the judgement, if a side with the lease that decides
-//     splits downed it. That side may be small, so that enough members never know of the decision.
+//     splits downed it. This side may be small: then enough members may never know of the decision.
 //
 // The time since this side last heard the Down member proves nothing: a partition may have healed a
 // moment ago, and members that do not know of the decision yet may have vouched for it.
@@ -131,7 +131,7 @@ func (f *Fence) surelyGone(node transport.Address) bool {
 }
 
 // foundOut reports whether a condition holds or has held for a node, and keeps in when the time at
-// which this node first found that.
+// which this node first found it so.
 func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
 	if _, ok := when[node]; ok {
 		return true
@@ -147,8 +147,8 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 // for it.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
-// quorumBroken reports whether the voters, without those for which lost is true, are not a quorum
-// for r, nor a side that may win with it.
+// quorumBroken reports whether the voters without the lost ones are neither a quorum for r, nor a
+// side that may win with r.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := f.Voters.Voters()
 	if f.Config.Downing == splitbrain.DowningAuto {
@@ -168,8 +168,8 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
 }
 
-// mayWin reports whether the voters for which with is true, r among them, may be a side that goes
-// on without a quorum for a lease: half of the voters with the oldest. Such a side downs the other
+// mayWin reports whether the voters selected by with, r among them, may be a side that goes on
+// without a quorum for a lease: half of the voters, with the oldest. Such a side downs the other
 // half, and runs turns once that half is fenced. A member that is surely gone wins nothing.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
 	if d := f.Config.Downing; d == splitbrain.DowningManual || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
@@ -207,7 +207,7 @@ func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]tim
 }
 
 // vouchesOver returns when other members last vouched for a Down member. known is true only if all
-// members that are not Down have reported that time, and no quorum for r is left without them. Then
+// members that are not Down have reported the time, and no quorum for r is left without them. Then
 // nobody vouches for r again.
 func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
 	vouches := f.noteVouches(r.Address)

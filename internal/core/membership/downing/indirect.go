@@ -28,10 +28,10 @@ type Indirect struct {
 // survivors returns this node's side, by address, and whether it was picked. After a clean
 // partition the side is the reachable members, and nothing is picked. But if paths between some
 // members are broken, and other members reach both ends, each end would down the other, and both
-// decisions would be carried out. This case shows in an unreachable member that is still heard,
-// that accuses others in turn, or that not all its observers accuse. Then all members with the same
-// accusations pick the same side: they repeatedly leave out the member with the most broken paths,
-// of equal ones the youngest, until all remaining members are reachable.
+// decisions would be carried out. This case shows in an unreachable member still heard, accusing
+// others in turn, or not accused by all its observers. Then all members with the same accusations
+// pick the same side: they repeatedly leave out the member with the most broken paths, of equal
+// ones the youngest, until all remaining members are reachable.
 //
 // In a large cluster only the leader downs members, so only the leader picks.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {
@@ -201,10 +201,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless adds to out each accused member whose accusers are all reachable, and that none of
-// its observers hears which this node hears. After a partition of a large cluster these are all
-// members of the other side, hundreds. If they stayed, mostBroken would leave out members of this
-// side, because these report more broken paths than the members of the other side can.
+// dropHopeless adds an accused member to out if all its accusers are reachable, and no observer
+// heard by this node hears it. After a partition of a large cluster these are all members of the
+// other side, hundreds. If they stayed, mostBroken would leave out members of this side, because
+// these report more broken paths than the members of the other side can.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

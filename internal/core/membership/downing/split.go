@@ -175,9 +175,8 @@ func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	}), Sentence{reason: fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(s.unreachable), reason)})
 }
 
-// OnLeaseAnswer handles the answer to a claim. It publishes every lease that was taken to all
-// members, even one that is not needed any more, so that the next claim of this cluster can take it
-// over.
+// OnLeaseAnswer handles the answer to a claim. It publishes to all members every taken lease, even
+// one not needed any more, so that the next claim of this cluster can take it over.
 func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	if s.Phase != core.Joined {
 		return

@@ -30,7 +30,7 @@ func (u *Unreachables) noteUnreachable() {
 	u.note(u.absent, gossip.EvidenceCut)
 }
 
-// note keeps in times since when each member that is not Down has had at least that evidence
+// note keeps in times since when each member that is not Down has had at least this evidence
 // against it.
 func (u *Unreachables) note(times map[transport.Address]time.Time, least gossip.Evidence) {
 	f := u.Local()

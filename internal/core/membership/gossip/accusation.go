@@ -147,7 +147,7 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 // UnheardBy adds to the evidence what the member self must conclude for itself: an accused member
 // is unreachable if self hears an accuser, directly or through heard members, but not the accused.
 // So both sides of a partition detect it, even a small side whose observers are mostly on the other
-// side; and a member that hears nobody but is heard by all harms only itself. It returns nil if
+// side. A member that hears nobody but is heard by all harms only itself. UnheardBy returns nil if
 // there is nothing to add.
 func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evidence {
 	if a.rule.Detection != DetectionManyEdges || len(a.list) == 0 || self < 0 {

@@ -15,8 +15,8 @@
 //   - tombstone.go: removed nodes
 //   - addresses.go: lists of addresses
 //   - state.go, check.go: the state and its invariants
-//   - merge.go: the merge of states, and the last lease that decided a split
-//   - ring.go: the order in which members watch each other
-//   - accusation.go: the rule that turns observations into unreachable members
+//   - merge.go: the merge of states, and the last lease deciding a split
+//   - ring.go: the ring of members, each watching the next ones
+//   - accusation.go: how observations make members unreachable
 //   - summary.go, local.go: the conclusions
 package gossip

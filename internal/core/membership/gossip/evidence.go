@@ -15,8 +15,8 @@ const (
 	// the member was last connected to another server than the observer: the route
 	// between the servers may be broken, and the member alive.
 	EvidenceCut
-	// EvidenceGone means that the broker server to which the member and the observer are both
-	// connected has lost the member's connection.
+	// EvidenceGone means that the broker server of both the member and the observer has lost the
+	// member's connection.
 	EvidenceGone
 )
 

@@ -6,10 +6,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RingPlace returns a node's place on the ring, which determines who watches whom. It is the same
-// at all nodes and independent of the order of names, so that machines of one rack, named in a row,
-// do not all watch each other. It is FNV-1a over the address as text, written out because it is
-// called often.
+// RingPlace returns a node's place on the ring, where each member watches the next ones. The place
+// is the same at all nodes and independent of the order of names, so that machines of one rack,
+// named in a row, do not all watch each other. It is FNV-1a over the address as text, written out
+// because it is called often.
 func RingPlace(a transport.Address) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -93,8 +93,8 @@ func (r Ring) walk(place uint64, step int, more func(member int) bool) {
 	}
 }
 
-// Neighbours returns the members that self watches: the next n reachable ones on the ring, and the
-// unreachable ones between them, which it watches for their return.
+// Neighbours returns the members that self watches: the next n reachable ones on the ring, and, to
+// notice their return, the unreachable ones between them.
 func (r Ring) Neighbours(members []Member, self transport.Address, n int, evidence []Evidence) []transport.Address {
 	var nodes []transport.Address
 	counted := 0

@@ -8,7 +8,7 @@ import (
 )
 
 // A SeenSet is the set of members that have seen one version of the state: bit i stands for
-// Members[i] of that version. It has a bit for every member, and is a value: all methods but Add
+// Members[i] of the version. It has a bit for every member, and is a value: all methods but Add
 // return new sets.
 type SeenSet []uint64
 

@@ -12,9 +12,9 @@ import (
 type Summary struct {
 	Ring     Ring
 	Evidence []Evidence // against the members, in their order
-	// Accused are the members against which a member that is not Down has a record, Unreachable
-	// those with evidence against them, and Down all Down members. Each is a sorted list of indexes
-	// of Members.
+	// Accused are the members accused in a record of a member that is not Down, Unreachable those
+	// with evidence against them, and Down all Down members. Each is a sorted list of indexes of
+	// Members.
 	Accused, Unreachable, Down []int
 	// Quiet has for each member, in their order, how long it had not answered when a record against
 	// it was made; Absent, how long the broker had known no subscription of it. Both are the
@@ -84,8 +84,8 @@ func newSummary(g *State, rule Rule) *Summary {
 	return s
 }
 
-// Accusations returns the records of the state that count, so that they can be weighed with some
-// members left out.
+// Accusations returns the records of the state that count, to be weighed with some members left
+// out.
 func (s *Summary) Accusations(g *State) *Accusations { return newAccusations(g, s.rule, s.Ring) }
 
 // conclude sets the fields that follow from Evidence.
@@ -147,7 +147,7 @@ func (s *Summary) convergence(g *State) string {
 }
 
 // leaderIndex returns the index of the leader in the view of the member at self, or -1: the first
-// reachable Up or Leaving member by address. Without one it is the founder, which alone knows the
+// reachable Up or Leaving member by address. Without one it is the founder, alone in knowing the
 // first admitted members, or else the first joining member, or else the first exiting one, so that
 // the last members can leave. Down members never lead.
 func leaderIndex(g *State, evidence []Evidence, self int) int {

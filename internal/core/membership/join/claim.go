@@ -23,7 +23,7 @@ import (
 //  4. If there is a store, its founding record must name the claimant: see [Foundings].
 //
 // No time decides this, with one exception: a process that stands still between two of these steps
-// gives its claim up after claimLife, and others wait longer than that.
+// gives its claim up after claimLife, and others wait longer.
 type claim struct {
 	began  time.Time // zero means there is no claim
 	number uint64    // of this claim
@@ -139,8 +139,8 @@ func (j *Joiner) rivalled() bool {
 	return len(j.Progress.rivals) > 0
 }
 
-// pokeRivals sends a hello to each rival. A rival that has formed the cluster answers it; if the
-// rival is gone, the broker reports that.
+// pokeRivals sends a hello to each rival. A rival that has formed the cluster answers the hello; a
+// gone one is reported by the broker.
 func (j *Joiner) pokeRivals(hello message.Hello) {
 	for _, c := range j.Progress.rivals {
 		j.Send(c.Address, hello)
@@ -148,8 +148,8 @@ func (j *Joiner) pokeRivals(hello message.Hello) {
 }
 
 // OnGone handles the broker's report that nobody listens at the address of another joiner, or of
-// the member that this node has asked. About a joiner, only the report of the present broker
-// instance counts.
+// the member asked by this node. About a joiner, only the report of the present broker instance
+// counts.
 func (j *Joiner) OnGone(node transport.Address, present bool) {
 	if j.Phase == core.Asking {
 		j.askedIsGone(node)

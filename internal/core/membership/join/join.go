@@ -301,9 +301,9 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner records that a cluster exists, so that this node forms none beside it: a member
-// behind a partition, or one that stood still, may have missed the hellos. When many nodes join,
-// hellos are rare, and the broadcast counts as an offer to join.
+// OnAliveAsJoiner records that a cluster exists, so this node forms none beside it: a member may
+// have missed the hellos behind a partition, or while standing still. When many nodes join, hellos
+// are rare, and the broadcast counts as an offer to join.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {

@@ -25,7 +25,7 @@ const (
 	// maxCollectors bounds the number of candidates. The probability that a majority of the members
 	// has none of them is 2^-24.
 	maxCollectors = 24
-	// collectorMute is the time after which a collector that has not answered a vote is skipped. It
+	// collectorMute is how long a collector may leave a vote unanswered before it is skipped. This
 	// is short compared with QuorumTimeout.
 	collectorMute = 1500 * time.Millisecond
 	// VoteInterval is the time in which a member sends one vote to each collector.
@@ -89,8 +89,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the collectors to which this node sends votes: the first three that answer, and the
-// mute ones before them, because those may answer again.
+// inUse returns the collectors to which this node sends votes: the first three answering ones, and
+// the mute ones before them, because the latter may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {

@@ -30,9 +30,9 @@ type Lease struct {
 
 	Until time.Time
 	// since is when the lease last ran out. While Heartbeats.AskAll is set, others may have judged
-	// this node meanwhile. Then a majority that vouches is not enough to start again, because it
-	// could be one of nodes that all stood still. All reachable members must have vouched since
-	// then, and also a majority: just after a reconnection no member at all may be reachable.
+	// this node meanwhile. Then a vouching majority is not enough to start again: its nodes could
+	// all have stood still. All reachable members must have vouched since then, and also a
+	// majority: just after a reconnection no member at all may be reachable.
 	since time.Time
 	kept  leaseBench // for small clusters
 	// Met is when this node first counted another's vote. See Unheard.

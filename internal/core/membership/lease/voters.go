@@ -32,9 +32,8 @@ func (v *Voters) Note() {
 }
 
 // Voters returns the members whose vote decides: those of the last converged view, except members
-// that are gone, have left, are fenced, or were downed by an operator. A Down member counts until
-// it is fenced: otherwise members that stood still through several decisions could wake up as a
-// majority of their old view.
+// gone, left, fenced, or downed by an operator. A Down member counts until it is fenced: otherwise
+// members that stood still through several decisions could wake up as a majority of their old view.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
 // voteless reports whether a member has no vote, or has lost it.
@@ -53,9 +52,9 @@ func (v *Voters) Newcomers() []transport.Address {
 }
 
 // Split returns one side of a partition for a strategy to judge. Newcomers on this side have no
-// vote, because the other side may not know them. Newcomers on the other side have one, because
-// that side may know that the view with them has converged. The same holds for Exiting members: the
-// other side may still know them as Leaving. So two sides never both win (ADR 0008).
+// vote, because the other side may not know them. Newcomers on the other side have one, because the
+// other side may know that the view with them has converged. The same holds for Exiting members:
+// the other side may still know them as Leaving. So two sides never both win (ADR 0008).
 func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	voters := v.Voters()
 	for _, node := range append(v.Newcomers(), v.exiting()...) {

@@ -76,7 +76,7 @@ type tally struct {
 	enough time.Time                       // the time of the vote that completes a quorum
 	half   time.Time                       // the time of the vote that completes half of all, whomever they bar
 	// oldest is the oldest vote of the reachable members that bar the same ones, every the oldest
-	// of those that are not Down; zero means that a vote is missing.
+	// of all not Down; zero means a missing vote.
 	oldest, every time.Time
 }
 

@@ -165,8 +165,8 @@ func (HeartbeatAck) message() {}
 // String is for transcripts and logs.
 func (m HeartbeatAck) String() string { return fmt.Sprintf("heartbeat-ack %d", m.Seq) }
 
-// Alive is broadcast by the members of a small cluster, so that each member hears a majority
-// however few it watches, and by the leader of any cluster, so that two clusters of one name meet.
+// Alive is broadcast by the members of a small cluster, to let each hear a majority however few it
+// watches, and by the leader of any cluster, to let two clusters of one name meet.
 type Alive struct {
 	Founder transport.Address // the founder of the cluster, which identifies it
 	Size    uint32            // the number of its Up and Leaving members

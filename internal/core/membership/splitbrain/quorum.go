@@ -8,7 +8,7 @@ import (
 )
 
 // A Quorum describes which sets of voters are enough: a node may run turns while such a set vouches
-// for it, and such a set may also take that right from others. Any two of these sets share a voter,
+// for it, and such a set may also take this right from others. Any two of these sets share a voter,
 // so two sides with the same voters never run turns at once. A decision changes the voters: then
 // the smaller side of leaseMajority waits for the others' turns to end, and autoDown promises
 // nothing.

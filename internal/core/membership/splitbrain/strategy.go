@@ -12,8 +12,8 @@ type Strategy interface {
 	// Decide returns the verdict of one side on a split that is due to be judged.
 	Decide(s Split) Verdict
 	// Quorum returns the sets of voters that must vouch for a node for it to run turns. Every side
-	// for which Decide returns GoOn has a voter in each of these sets: otherwise members that it
-	// downs would go on running turns.
+	// for which Decide returns GoOn has a voter in each of these sets: otherwise members downed by
+	// this side would go on running turns.
 	Quorum(v Electorate) Quorum
 }
 

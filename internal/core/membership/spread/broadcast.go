@@ -17,9 +17,9 @@ import (
 // much as one.
 //
 // A partition may separate members from the leader. There is no new leader until evidence has
-// spread against the old one, and against all members before the next one in line. So a leader that
-// is silent for leaderMute after a message to it is skipped for now: changes go to the first
-// collector that answers, which broadcasts them.
+// spread against the old one, and against all members before the next one in line. So a leader
+// silent for leaderMute after a message to it is skipped for now: changes go to, and are broadcast
+// by, the first collector that answers.
 
 // A Broadcaster spreads changes in a large cluster.
 type Broadcaster struct {

@@ -179,8 +179,8 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 		s.introduce(in.From, msg.Target)
 		return
 	}
-	// An unknown member that was Up was removed so long ago that its tombstone is forgotten. A
-	// member not yet Up may be known to nobody, because its admitting member died: it joins, or
+	// An unknown member that was Up was removed long ago: its tombstone is forgotten. A member not
+	// yet Up may be known to nobody, because its admitting member died: this member joins, or
 	// leaves, by this very message.
 	if sender, ok := msg.State.Member(in.From); !ok ||
 		(sender.UpNumber != 0 || sender.Status > gossip.Leaving) && s.Gossip.Forgotten(in.From) {

@@ -2,8 +2,8 @@
 // other, each of which carries the data frames of one lane. It is a state machine without
 // I/O; package direct drives it.
 //
-// All messages go through the broker, on subjects that are bound to their sender, so the key in a
-// message is certainly its sender's:
+// All messages go through the broker, on subjects bound to their sender, so the key in a message is
+// certainly its sender's:
 //
 //	I → P  Offer    lane, nonce, hash of I's key; I's address if I listens
 //	P → I  Accept   lane, nonce, hash of P's key, P's address: I dials it
@@ -18,6 +18,6 @@
 // Members make no offers to clients, because clients begin every exchange and never listen. A
 // client's address is ignored, so that no client can make a member dial an address of its choice.
 //
-// A connection is closed after HeardFor without Renewals from its peer, so that a process that loses
-// its access to the broker loses its direct lanes too.
+// A connection is closed after HeardFor without Renewals from its peer, so a process that loses its
+// access to the broker loses its direct lanes too.
 package agree

@@ -99,7 +99,7 @@ type pair struct {
 	used   time.Time // when the connection last carried a frame
 }
 
-// A peer is a process that has pairs, or whose failures are remembered.
+// A peer is a process with pairs, or with remembered failures.
 type peer struct {
 	transport.Peer
 	open     int       // number of open connections
@@ -306,7 +306,7 @@ func (m *Machine) Used(now time.Time, id uint64) {
 	}
 }
 
-// Ended records that a connection has ended for that reason.
+// Ended records that a connection has ended for the given reason.
 func (m *Machine) Ended(now time.Time, id uint64, why Reason) {
 	at, ok := m.open[id]
 	if !ok {
@@ -355,8 +355,8 @@ func (m *Machine) Gone(a transport.Address) (out Output) {
 	return out
 }
 
-// Tick gives up agreements whose time has passed, sends Renewals, and closes connections that are
-// unused or whose peer is silent. It is called at least twice a second unless the Machine is Idle.
+// Tick gives up agreements whose time has passed, sends Renewals, and closes unused connections and
+// those with a silent peer. It is called at least twice a second unless the Machine is Idle.
 func (m *Machine) Tick(now time.Time) (out Output) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.pairs), pairKey.compare) {
 		switch p := m.pairs[at]; {
