@@ -16,8 +16,8 @@ type pauses struct {
 	failures []time.Time // ends of bursts in which a call failed
 }
 
-// A pause is a time in which callers waited for an entity: from the beginning of the first burst
-// that waited to the end of the next answered burst. A burst answered at once is a short pause.
+// A pause is a time in which callers waited for an entity: from the beginning of the first waiting
+// burst to the end of the next answered burst. A burst answered at once is a short pause.
 type pause struct{ begin, end time.Time }
 
 func newPauses(entity string) *pauses { return &pauses{entity: entity} }
