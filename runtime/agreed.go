@@ -146,8 +146,8 @@ var optionSettings = []setting[declaredKind]{
 	{name: "singleton.Options.StableAfter"},
 }
 
-// declarations returns meta, which announces the node's types to other members, and compat, the
-// cluster settings that must be equal at all members.
+// declarations returns meta, to announce the node's types to other members, and compat, the cluster
+// settings that must be equal at all members.
 func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	for _, s := range clusterSettings {
 		if s.value != nil {
@@ -167,7 +167,8 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	return meta, compat
 }
 
-// announcement returns the settings of type k, in which all members that know the type must agree.
+// announcement returns the settings of type k. All members that know the type must agree in these
+// settings.
 func announcement(k declaredKind) string {
 	var words []string
 	add := func(settings []setting[declaredKind]) {

@@ -90,7 +90,7 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 // Refused handles the reason for which a member refuses to serve this process.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
-// TurnedAway fails the calls that were sent to a member which has no session for this process.
+// TurnedAway fails the calls sent to a member without a session for this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
 		calls.Result{Code: calls.TurnedAway, Text: why.Error()})

@@ -25,8 +25,8 @@ import (
 // A Conn calls the entities of a cluster from a process that is not a member. It gets the shard
 // table from one member and sends calls directly to the entities' homes. After a restart of all
 // members it follows the new cluster: a call that may have run in the former cluster ends with
-// [ErrLost], and a call that certainly did not run is made in the new one. A Conn is safe for
-// concurrent use.
+// [ErrLost], and a call certainly not run is made in the new one. A Conn is safe for concurrent
+// use.
 type Conn struct {
 	cfg     Config
 	log     *slog.Logger
@@ -186,8 +186,8 @@ func (c *Conn) finish() error {
 	return c.driver.Undelivered.Since(unsent, unsure)
 }
 
-// sayGoodbye drains the data plane and tells the member that serves this connection that the
-// connection ends. It gives up when the broker blocks it for too long.
+// sayGoodbye drains the data plane and tells the member serving this connection that the connection
+// ends. sayGoodbye gives up when the broker blocks it for too long.
 func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
@@ -247,8 +247,7 @@ func (c *connPlane) ShardsOf(kind string) uint32 {
 // Why returns the latest reason for which the kind has no home.
 func (c *connPlane) Why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
-// Waits returns the reason for which calls of the kind wait, as far as a process that is not a
-// member can know it.
+// Waits returns why calls of the kind wait, as far as a process that is not a member can know it.
 func (c *connPlane) Waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))

@@ -21,7 +21,7 @@ var ErrNoEpoch = node.ErrNoEpoch
 
 // Epoch returns the epoch of the turn of ctx, for conditional writes to a database of your own. The
 // epochs of an entity only grow, over moves, crashes and full restarts. So the database must refuse
-// a write whose epoch is lower than one that it has seen: the write comes from a former home. Epoch
+// a write whose epoch is lower than one seen before: the write comes from a former home. Epoch
 // fails with ErrNoEpoch if ctx belongs to no turn of a durable type.
 func Epoch(ctx context.Context) (uint64, error) { return node.Epoch(ctx) }
 
@@ -117,8 +117,8 @@ func Timeout(d time.Duration) CallOption {
 // and after restarts. So a request with an id, such as a payment, is carried out once even if it is
 // sent again. A call with the same key but another method or other arguments fails with
 // [ErrCommandReused]. With an empty key every call of the reference fails (outcome NotExecuted),
-// because the request from which the key was read had none. A key that is not empty has no effect
-// on tells or on types that are not durable.
+// because the request from which the key was read had none. A non-empty key has no effect on tells
+// or on types that are not durable.
 //
 // An entity's turn may use a key for its calls, too: the key then identifies the call instead of
 // the call's place in the turn, so calls of other turns with the same key are the same command.

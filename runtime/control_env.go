@@ -64,7 +64,7 @@ func (v *controlEnv) Count(e control.Counter) (n uint64, tell bool) {
 	return v.driver.Counts.AddSeldom(controlReasons[e])
 }
 
-// CountOf raises the counter of e for an event that the process of that name caused.
+// CountOf raises the counter of e for an event caused by the process of this name.
 func (v *controlEnv) CountOf(e control.Counter, name string) (n uint64, tell bool) {
 	return v.driver.AddSeldomOf(controlReasons[e], name)
 }
@@ -131,11 +131,10 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 }
 
 // PeerLeft closes the sessions with a process after calls.ByeGrace: a member that left in order, or
-// a home that is not a member.
+// a home no longer a member.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
-// Homes returns the other processes to which calls are routed, except those that have left or were
-// removed.
+// Homes returns the other processes to which calls are routed, except those departed or removed.
 func (v *controlEnv) Homes() []transport.Address { return v.driver.Data.Homes() }
 
 // RenewLease sets the time until which turns may run.

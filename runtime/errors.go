@@ -15,11 +15,11 @@ var (
 	// ErrOverloaded means that a mailbox or a buffer is full; the text names the bound.
 	// Nothing ran; slow down and retry.
 	ErrOverloaded = node.ErrOverloaded
-	// ErrCircular means that a chain of calls came back to an entity that already waits for an
-	// answer in this chain. The call that closed the circle did not run.
+	// ErrCircular means that a chain of calls came back to an entity already waiting for an answer
+	// in this chain. The call that closed the circle did not run.
 	ErrCircular = node.ErrCircular
-	// ErrNoHost means that no member hosts the entity's type, or that the member named as the
-	// shard's home in the table does not host it.
+	// ErrNoHost means that no member hosts the entity's type, or the member named as the shard's
+	// home in the table does not host the type.
 	ErrNoHost = node.ErrNoHost
 	// ErrNoMethod means that the host of the type does not know the method.
 	ErrNoMethod = node.ErrNoMethod
@@ -52,8 +52,8 @@ var (
 	// ErrMismatch means that caller and host disagree about the type, for example
 	// about its number of shards.
 	ErrMismatch = node.ErrMismatch
-	// ErrLost means that the called node left the cluster without answering, or that the caller is
-	// a client that was disconnected for over a minute and the node dropped the client's session.
+	// ErrLost means that the called node left the cluster without answering, or the caller is a
+	// client disconnected for over a minute and the node dropped the client's session.
 	ErrLost = node.ErrLost
 	// ErrClosed means that the node or connection was shut down.
 	ErrClosed = node.ErrClosed
@@ -75,7 +75,7 @@ type Outcome int
 const (
 	// Unknown means that the call may have run, at most once.
 	Unknown Outcome = iota
-	// NotExecuted means that the method did not run and will not run, or that the turn of a durable
+	// NotExecuted means that the method did not run and will not run, or the turn of a durable
 	// entity was refused and changed nothing.
 	NotExecuted
 	// Executed means that the method ran to its end.

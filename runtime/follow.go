@@ -51,9 +51,9 @@ var (
 	// ErrEventsGone means that events were deleted before the follower had read them. To keep
 	// events longer, set keep= in the directive, or give the follower a name and set keep=followed.
 	ErrEventsGone = errors.New("events are not kept any more")
-	// ErrPosition means that the position does not belong to this type, or that the store or a
-	// shard was restored to an earlier state, so events already read are gone or replaced. Follow
-	// again without a position, or under another name.
+	// ErrPosition means that the position is not of this type, or a restore put the store or a
+	// shard back to an earlier state, so events already read are gone or replaced. Follow again
+	// without a position, or under another name.
 	ErrPosition = errors.New("the position does not fit the events of this type")
 	// ErrFollowed means that another loop, in this or another process, now follows under this name.
 	ErrFollowed = errors.New("another follower has this name")

@@ -14,7 +14,7 @@ import (
 
 // An ownedName is a name under which a loop follows events. The name's record in the store holds
 // the position and the owner: the loop that took the name over last. Every write is a
-// compare-and-set, so a loop whose write conflicts with that of another owner has lost the name.
+// compare-and-set, so a loop whose write conflicts with another owner's has lost the name.
 type ownedName struct {
 	store      store.Backend
 	kind, name string

@@ -13,9 +13,9 @@ import (
 // Info describes a call, apart from its arguments, to the called method and to an [Interceptor]. It
 // is a value that does not change, and is safe for concurrent use.
 type Info struct {
-	// From is the immediate caller. For a call that an entity makes in its turn, From is that
-	// entity at its member, not the entity's own caller. To pass on the origin of a chain of calls,
-	// use headers.
+	// From is the immediate caller. For a call made by an entity in its turn, From is that entity
+	// at its member, not the entity's own caller. To pass on the origin of a chain of calls, use
+	// headers.
 	From Identity
 	// Kind, ID and Method identify the called entity and its method.
 	Kind, ID, Method string
@@ -103,7 +103,7 @@ func (i Identity) String() string {
 //
 // The caller of a refused call gets a [CallError] with the outcome NotExecuted, for which
 // errors.Is(err, ErrRefused) holds. If the interceptor ran at the caller, the CallError wraps the
-// interceptor's error; if it ran at the host, the CallError has that error's text and those errors
+// interceptor's error; if it ran at the host, the CallError has the error's text and those errors
 // in it that are declared with //shard:error. A refused tell is only counted at the host, as
 // "refused".
 //

@@ -278,7 +278,7 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 //     returns nil.
 //
 // The node does not wait for methods that run on 5s after the end of their contexts. Callers of
-// these methods get [ErrLost], and calls to durable entities are sent again. A method that runs on
+// these methods get [ErrLost], and calls to durable entities are sent again. A method running on
 // the goroutine of a local caller has the caller's context, which the node does not end.
 //
 // If ctx ends first, the node stops at once. Shutdown then returns the error of ctx within a
@@ -386,8 +386,7 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 }
 
 // drain ends the data plane in order: peers acknowledge the envelopes sent to them, the node
-// handles envelopes that have arrived, and each peer gets the number of its last envelope that was
-// handled.
+// handles envelopes that have arrived, and each peer gets the number of its last handled envelope.
 func (n *Node) drain(ctx context.Context) {
 	n.driver.Lease.End(runner.Ending)
 	n.mu.Lock()

@@ -32,9 +32,9 @@ type ShardState struct {
 }
 
 // LocalShards returns the shards of a type, or of all types if kind is "", that this node holds,
-// receives, or still forwards calls for, in order. The node forwards the calls of a shard that
-// moved away until every node that called the shard here knows of the move, has left, or has not
-// called it here for 10s. LocalShards visits every entity, so use it for tests and diagnosis only.
+// receives, or still forwards calls for, in order. The node forwards the calls of a moved shard
+// until every node that called the shard here knows of the move, has left, or has not called it
+// here for 10s. LocalShards visits every entity, so use it for tests and diagnosis only.
 func (n *Node) LocalShards(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.inspectShards(kind) {

@@ -1,5 +1,5 @@
 // Package shardotel reports calls and the state of nodes to OpenTelemetry. It is a module of its
-// own, so that programs that do not import it do not depend on OpenTelemetry.
+// own, so programs that do not import it do not depend on OpenTelemetry.
 //
 //	telemetry, err := shardotel.New(shardotel.Options{})
 //	…

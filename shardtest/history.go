@@ -30,8 +30,8 @@ type Operation[I, O any] struct {
 	Begin, End int64
 }
 
-// Outcome reports whether the call ran. It is unknown for a call that has not ended, or whose error
-// is not that of a call.
+// Outcome reports whether the call ran. It is unknown for an unfinished call, or one whose error is
+// not a call's.
 func (o Operation[I, O]) Outcome() shard.Outcome {
 	var own *shard.CallError
 	var entity *shard.EntityError

@@ -17,8 +17,7 @@
 // effect. Then the new home reads the log from the head's Since to its own claim.
 //
 // Reads may be stale. So the home uses a record only together with the head, and only from a
-// replica that has the home's last write: [Records.Get] takes the revision that the replica must
-// have.
+// replica that has the home's last write: [Records.Get] takes the revision required of the replica.
 //
 // The log has the writes since the last checkpoint, and the records have all older state. The log
 // is needed from Head.Since on; the store removes appends before that.

@@ -60,7 +60,7 @@ type Append struct {
 // A Head is the small record that names a shard's present home. Writes of former homes to the
 // shard's records are refused because they name an earlier head.
 type Head struct {
-	// Revision is that of the write that made this head; None means that the shard has no head yet.
+	// Revision is the revision of this head's write; None means that the shard has no head yet.
 	Revision Revision
 	// Since is the position from which the log is needed: Start, or an append of the log. Trim
 	// keeps the log from there.

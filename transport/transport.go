@@ -95,7 +95,7 @@ type Peer struct {
 // only one goroutine at a time may receive from a channel; goroutines may take turns.
 type Link interface {
 	// Send passes payload to the broker, for one peer on one channel. A nil error means that
-	// payload was buffered, not that it was delivered. Send does not keep payload. If the broker
+	// payload was buffered, not necessarily delivered. Send does not keep payload. If the broker
 	// knows no listener, a Message of kind Unreachable with the same token comes back on the
 	// channel. Messages on one channel to one peer keep their order as long as neither side's
 	// connection breaks.

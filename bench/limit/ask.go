@@ -26,7 +26,7 @@ type stripe struct {
 	_     [48]byte // a cache line each
 }
 
-// NewRequester returns a Requester that calls the process that serves subject. Calls work until
+// NewRequester returns a Requester for calls to the process that serves subject. Calls work until
 // stop. fail gets errors of received messages.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()

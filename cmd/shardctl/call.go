@@ -54,7 +54,7 @@ type gatewayCall struct {
 }
 
 // run sends the request and waits for its answer. Before it sends the request, it checks that the
-// server has accepted the subscription; before it waits for the answer, it checks that the server
+// server has accepted the subscription. Before it waits for the answer, it checks that the server
 // has accepted the request. So a missing right is reported at once, with the outcome that the call
 // has not run.
 func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {

@@ -214,8 +214,8 @@ type jetStream struct {
 	ctx context.Context
 }
 
-// dialJetStream connects to the servers. Answers come to an inbox that contains the operator's
-// name, to which the operator's user may subscribe.
+// dialJetStream connects to the servers. Answers come to an inbox with the operator's name, to
+// which the operator's user may subscribe.
 func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	ctx, refuse := context.WithCancelCause(ctx)
 	denied := func(_ *nats.Conn, _ *nats.Subscription, err error) {

@@ -219,7 +219,7 @@ func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return err
 }
 
-// moves prints the moves of shards that are under way, and those that ended recently.
+// moves prints the moves of shards under way, and those that ended recently.
 func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	if err != nil {

@@ -51,7 +51,7 @@ func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost
 	return nil
 }
 
-// typesOf returns the types to which a command applies: the type that it names, or else all.
+// typesOf returns the types to which a command applies: the type named in o, or else all.
 func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsstore.Type, error) {
 	types, err := s.Types(ctx)
 	if err != nil || o.kind == "" {

@@ -1,4 +1,4 @@
-// Package tenants has an entity that several tenants use, and interceptors that keep each tenant to
+// Package tenants has an entity used by several tenants, and interceptors that keep each tenant to
 // its own entities. It is the example of docs/guide/identity.md.
 package tenants
 

@@ -74,7 +74,7 @@ type stamp struct {
 // stamps holds the stamps of the module's files on which a run depends, by path.
 type stamps map[string]stamp
 
-// own updates the stamps of files that a run wrote, so that they do not cause another run.
+// own updates the stamps of files written by a run, so that they do not cause another run.
 func (s stamps) own(dir string, written []string) {
 	for _, name := range written {
 		path := name

@@ -124,8 +124,8 @@ func (w checker) doneWithout(n *Node) bool {
 	return false
 }
 
-// fence records that node by holds the node at address a fenced or removed, and checks that its
-// lease has ended. It ignores a node that belongs to another cluster, as after a lost Welcome.
+// fence records that node by holds the node at address a fenced or removed, and checks the end of
+// a's lease. It ignores a node that belongs to another cluster, as after a lost Welcome.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {
@@ -151,7 +151,8 @@ func (w checker) unsafe(n *Node, by transport.Address) error {
 	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, but its lease still lasts %s", n.Address, by, left)
 }
 
-// checkAges records which leader gave which UpNumber to which member, and checks invariant 5.
+// checkAges records the UpNumber of each member with the leader that gave it, and checks invariant
+// 5.
 func (w checker) checkAges(n *Node, g *gossip.State) error {
 	for i := range g.Members {
 		if g.Members[i].Status == membership.Down {

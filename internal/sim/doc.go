@@ -20,30 +20,29 @@
 // a machine. Read the events first: the fault that matters is usually the last but one. Then
 // look in the trace for the earlier inputs of the node in question.
 //
-// A run changes with every change of the cores. A seed that found a bug therefore belongs in
-// the message of the commit that fixes it, and the bug in a transcript of
-// runtime/membership.
+// A run changes with every change of the cores. A seed that found a bug therefore belongs in the
+// message of the fixing commit, and the bug in a transcript of runtime/membership.
 //
 // # The broker
 //
 // A connection keeps the order of its messages. A server passes a message on to the
-// listeners that it knows: its own nodes at once, and those of other servers once it has
-// heard of them. Only a server that knows no listener answers that nobody listens. A server
-// learns at once of a process that dies, and only after minutes of one whose host vanishes or
-// that stands still. Server instances have new names after a restart.
+// listeners that it knows: its own nodes at once, and those of other servers once it has heard of
+// them. Only a server without a known listener answers that nobody listens. A server learns at once
+// of a dead process, and only after minutes of a vanished host or a process that stands still.
+// Server instances have new names after a restart.
 //
 // # Faults
 //
-// [World.Kill], [World.KillHost], [World.Freeze], [World.Lose], [World.LoseAll],
-// [World.Cut], [World.Part], [World.StopServer], clocks that drift ([Place]), connections
-// that repeat messages (Config.Repeat), a store that does not answer (Config.StoreTrouble). A
-// new fault is a method of World that notes itself in the trace.
+// [World.Kill], [World.KillHost], [World.Freeze], [World.Lose], [World.LoseAll], [World.Cut],
+// [World.Part], [World.StopServer], drifting clocks ([Place]), connections repeating messages
+// (Config.Repeat), a store that does not answer (Config.StoreTrouble). A new fault is a method of
+// World that notes itself in the trace.
 //
 // # Invariants
 //
 // They are tested after every step; the documentation of type judge in check.go lists them.
 // To add one, give it a number there and test it in check, looking only at state that a step can
-// have changed; keep the history that it needs in the judge, and add a test that breaks it.
-// The first broken invariant ends the world: [World.Err]. Conditions that must hold only at
-// the end (one view within a stated time) are tested by chaos.
+// have changed. Keep the history needed in the judge, and add a test that breaks the invariant. The
+// first broken invariant ends the world: [World.Err]. Conditions that must hold only at the end
+// (one view within a stated time) are tested by chaos.
 package sim

@@ -67,7 +67,7 @@ func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	return h.token
 }
 
-// A foundingStore keeps the record that says who founded the cluster of a world.
+// A foundingStore keeps the record of who founded the cluster of a world.
 type foundingStore struct{ *World }
 
 // ask sends a request to the store and the answer back. As with leaseStore.takeLease, the outcome

@@ -29,8 +29,8 @@ type Sweep[R any] struct {
 	Run  func(seed uint64) R
 	// Outcome returns the hash of a run, and what it broke.
 	Outcome func(R) (hash uint64, err error)
-	// Done is given each result; one call at a time. err is that of Outcome, or says that two runs
-	// of the seed differ.
+	// Done is given each result; one call at a time. err is Outcome's, or says that two runs of the
+	// seed differ.
 	Done func(seed uint64, r R, twice bool, err error)
 }
 

@@ -45,11 +45,11 @@ type Config struct {
 	PingTimeout time.Duration
 	// Failover lets nodes dial the other servers when their own does not answer.
 	Failover bool
-	// Repeat is the chance that a connection, when it is made anew, repeats the
-	// last messages that were sent through the old one. Default 0.
+	// Repeat is the chance that a connection, when it is made anew, repeats the last messages sent
+	// through the old one. Default 0.
 	Repeat float64
-	// StoreTrouble is the chance that the store does not answer a request for the
-	// lease that decides splits. Default 0.
+	// StoreTrouble is the chance that the store does not answer a request for the lease deciding
+	// splits. Default 0.
 	StoreTrouble float64
 	// Recode sends every message through its bytes.
 	Recode bool

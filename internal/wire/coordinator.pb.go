@@ -1041,8 +1041,8 @@ func (x *CoordinatorPaused) GetPause() *CoordinatorPause {
 	return nil
 }
 
-// CoordinatorPins is which shards of a kind should live at which node. The
-// columns are parallel; each shard stands as the difference to the one before it.
+// CoordinatorPins has the nodes at which shards of a kind should live. The columns are parallel;
+// each shard stands as the difference to the one before it.
 type CoordinatorPins struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`

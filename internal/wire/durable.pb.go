@@ -1017,7 +1017,7 @@ func (x *DurableHead) GetCheck() uint32 {
 	return 0
 }
 
-// DurableLost says that a home had written a later head, which the store has lost. The shard is not opened
+// DurableLost says that the store has lost a later head, written by a home. The shard is not opened
 // until an operator has decided.
 type DurableLost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1236,7 +1236,7 @@ func (x *DurableRecord) GetCheck() uint32 {
 	return 0
 }
 
-// DurableJournal says which chunks a shard's journal has, and up to which event.
+// DurableJournal has the chunks of a shard's journal, and the number of the last event.
 type DurableJournal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`

@@ -972,7 +972,7 @@ func (x *MembershipGossip) GetRuling() *MembershipRuling {
 	return nil
 }
 
-// MembershipRuling is who last took the lease that decides splits.
+// MembershipRuling is who last took the lease deciding splits.
 type MembershipRuling struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Holder        uint32                 `protobuf:"varint,1,opt,name=holder,proto3" json:"holder,omitempty"`

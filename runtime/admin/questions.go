@@ -35,9 +35,9 @@ func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) 
 	return found, err
 }
 
-// Inspect returns an entity without its state. It has the turn under way and the calls that wait
-// behind that turn, or the size of the state. The id is in wire form: the string itself, an integer
-// in decimal, or its text.
+// Inspect returns an entity without its state. The entity has the turn under way and the calls
+// waiting behind this turn, or the size of the state. The id is in wire form: the string itself, an
+// integer in decimal, or its text.
 func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
@@ -317,8 +317,8 @@ func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
 }
 
-// Moves returns the moves of shards that are under way, in the order in which they began, and the
-// member on which the coordinator runs. It fails with ErrNoMember if no member knows a coordinator.
+// Moves returns the moves of shards under way, in the order in which they began, and the
+// coordinator's member. It fails with ErrNoMember if no member knows a coordinator.
 func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {
 		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// A Caller makes calls to entities: a node that is a member, or a connection from a process that is
-// not. It is safe for concurrent use.
+// A Caller makes calls to entities: a member's node, or a connection from a process that is not a
+// member. It is safe for concurrent use.
 type Caller interface {
 	// ShardInvoker returns the Invoker of one kind. It never fails: if something is wrong with the
 	// kind, the calls return the error.
@@ -29,8 +29,8 @@ type Invoker interface {
 	Do(ctx context.Context, r *Ref, method string, args []byte) ([]byte, error)
 	// Send is Do for a call without an answer. It returns the reason if the call cannot be sent.
 	Send(ctx context.Context, r *Ref, method string, args []byte) error
-	// Failed makes the caller's error from err: arguments that cannot be encoded or, if ran is set,
-	// results that cannot be decoded.
+	// Failed makes the caller's error from err: the arguments cannot be encoded or, if ran is set,
+	// the results cannot be decoded.
 	Failed(r *Ref, method string, ran bool, err error) error
 	// Hash returns the hash of an id, from which the shard follows, or the reason why the id is
 	// invalid.

@@ -310,7 +310,7 @@ func (d *Decoder) fail(err error) {
 	d.err = err
 }
 
-// want reports whether the current field has that wire type, and fails if not: the writer has
+// want reports whether the current field has this wire type, and fails if not: the writer has
 // changed the field's type, which breaks the contract.
 func (d *Decoder) want(typ protowire.Type) bool {
 	if d.err != nil {

@@ -3,7 +3,7 @@ package codegen
 import "google.golang.org/protobuf/encoding/protowire"
 
 // Fields reports whether this program knows field num of a message. inside is not nil if the field
-// holds one message (a struct, or a pointer to one): it is the Fields of that message, whose
+// holds one message (a struct, or a pointer to one): it is the Fields of this message, whose
 // unknown fields are kept too.
 type Fields func(num int) (known bool, inside Fields)
 

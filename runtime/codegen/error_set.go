@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// An ErrorSet collects the errors that callers of one package's entities can match: the package's
-// own, and those of the packages whose clients it uses, because its entities may return errors of
-// nested calls.
+// An ErrorSet collects the errors that callers of one package's entities can match. These are the
+// package's own, and those of the packages whose clients it uses, because its entities may return
+// errors of nested calls.
 type ErrorSet struct {
 	list []Error
 	seen []string // packages

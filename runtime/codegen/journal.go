@@ -26,10 +26,10 @@ type recorded[E any] struct {
 
 var errNilEvent = errors.New("a nil event was recorded")
 
-// Record applies an event to the entity, which must be the one that has the journal, and keeps the
-// event's present value for the commit of the turn. Apply must change the fields tagged state as
-// the event says, and nothing else, and must not record events. The same events must always give
-// the same state, because the state is rebuilt from them.
+// Record applies an event to the entity, which must be the journal's own, and keeps the event's
+// present value for the commit of the turn. Apply must change the fields tagged state as the event
+// says, and nothing else, and must not record events. The same events must always give the same
+// state, because the state is rebuilt from them.
 //
 // A turn is refused if it changes state without recording an event, or if it records a nil event of
 // an interface type. Under go test it is also refused if its events do not give the state that it

@@ -34,8 +34,8 @@ type Kind struct {
 	// StateVersion is the version of the state of a durable kind; 0 means 1. Entities with a
 	// version above 1 have a method MigrateState(from int) error.
 	StateVersion int
-	// Contract is a hash of the type's contract in shard.lock, by which operators see that two
-	// programs differ. It is "" if an older generator made the code.
+	// Contract is a hash of the type's contract in shard.lock, to show operators that two programs
+	// differ. It is "" if an older generator made the code.
 	Contract string
 	// TTL is the time without a commit after which an entity of a durable kind expires; 0 means
 	// never.
@@ -96,9 +96,9 @@ func (h *Host) CheckMethods() error {
 }
 
 // A Method decodes the arguments of one call, runs the method on the entity and appends the encoded
-// results to out, unless out is nil, which means that the caller wants no results. It returns an
-// [*ArgumentsError] for arguments that cannot be decoded and a [*ResultsError] for results that
-// cannot be encoded; any other error is the method's own. It keeps neither args nor out.
+// results to out. A nil out means that the caller wants no results. A Method returns an
+// [*ArgumentsError] if the arguments cannot be decoded and a [*ResultsError] if the results cannot
+// be encoded; any other error is the method's own. It keeps neither args nor out.
 type Method func(ctx context.Context, entity any, args, out []byte) ([]byte, error)
 
 // Run makes a [Method] of a method without arguments and results. E is the type to which the entity

@@ -18,9 +18,9 @@ type Config struct {
 	Self transport.Address
 	// Term is this coordinator's term, which must be above every earlier one.
 	Term placement.Term
-	// Anew means that terms were used that this cluster does not know: another cluster may have had
-	// the shards since this cluster's last coordinator. So known shards get new epochs at their
-	// homes, which then claim the shards again from the store.
+	// Anew means that terms unknown to this cluster were used: another cluster may have had the
+	// shards since this cluster's last coordinator. So known shards get new epochs at their homes,
+	// which then claim the shards again from the store.
 	Anew bool
 	// MinMembers is the number of Up members with hosted types that must exist before a type is
 	// allocated for the first time. Default 1.
@@ -122,7 +122,7 @@ type Receive struct {
 	Message Message
 }
 
-// Tick means that WakeAt has been reached, or only that time has passed.
+// Tick means that WakeAt has been reached, or only time has passed.
 type Tick struct{}
 
 func (View) input()    {}

@@ -35,7 +35,7 @@
 //	8    nobody claims it                             allocate when it is asked for
 //
 // With Config.Anew a home of row 1 or 4 keeps the shard under a new epoch, because another cluster
-// that uses the same store may have claimed it.
+// with the same store may have claimed it.
 //
 // N1 claims a shard that it forwards for only until the table shows the move and its callers have
 // flushed. Without that claim, N2 decides alone: by row 1, or by row 6 if it has not opened yet;
@@ -52,11 +52,11 @@
 // shards go. A type has its own bound of moves and its own minimum of hosts. Members may differ in
 // these, so that a change can be rolled out.
 //
-// Pins ([SetPins], [Pins]) come before the strategy: a shard that is pinned to a node moves there
-// as soon as that node hosts the type and the view has converged, and is not offered to the
-// strategy. The coordinator sends all pins of a type together, numbered like epochs, to all members
-// that registered, until they confirm that they keep them. Only then is the request answered.
-// Members register with their pins, and the next coordinator goes on with the highest number.
+// Pins ([SetPins], [Pins]) come before the strategy: a shard pinned to a node moves there as soon
+// as this node hosts the type and the view has converged, and is not offered to the strategy. The
+// coordinator sends all pins of a type together, numbered like epochs, to all registered members,
+// until they confirm that they keep the pins. Only then is the request answered. Members register
+// with their pins, and the next coordinator goes on with the highest number.
 //
 // [Balance] pauses the strategy's moves, ends the pause, or asks for a plan at once. The
 // coordinator sends the pause to all members until they keep it, as it does with pins, and members

@@ -168,7 +168,7 @@ type Moving struct {
 	Began    time.Time // as this coordinator knows
 }
 
-// Moves returns the moves that are under way, in the order in which they began.
+// Moves returns the moves under way, in the order in which they began.
 func (c *Coordinator) Moves() []Moving {
 	var all []Moving
 	for _, m := range c.moves {

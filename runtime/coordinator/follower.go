@@ -43,7 +43,7 @@ type Followed struct {
 	// Table is the new table, if there is one.
 	Table *placement.Table
 	// Register means that the driver must send the result of [Follower.Register] to Coordinator, at
-	// once and with the shards that the node holds at this moment.
+	// once and with the shards held by the node at this moment.
 	Register bool
 	// Send has messages to the coordinator at address Coordinator.
 	Send        []Message

@@ -86,7 +86,7 @@ func (s HeldState) String() string {
 	return "unknown"
 }
 
-// target reports whether the state is that of a new home whose shard is not open yet.
+// target reports whether s is the state of a new home whose shard is not open yet.
 func (s HeldState) target() bool { return s == Preparing || s == Prepared }
 
 // A HeldShard is one shard as a node reports it in [Register].
@@ -141,7 +141,7 @@ type TableRequest struct {
 // A node obeys the table. If it is named as a shard's home under a new epoch, it opens the shard:
 // with the state prepared for a lower epoch, with its own state (after a cancelled move), or empty.
 // But it does not open a shard that it has given away under a higher epoch since it registered;
-// MoveDone will report that move. If another home has a higher epoch than the node's own, the node
+// MoveDone will report the move. If another home has a higher epoch than the node's own, the node
 // gives the shard up, prepared or active. If it is forwarding to that home, it goes on forwarding.
 type Table struct {
 	placement.Diff
@@ -164,8 +164,8 @@ type NoHome struct {
 }
 
 // MoveBegin asks the old home to give a shard away. It is sent every 500 ms while the move lasts,
-// and each is answered by [MoveStatus]. A node that is not the home under epoch From ignores it,
-// because that node has not got the table yet.
+// and each is answered by [MoveStatus]. A node that is not the home under epoch From ignores
+// MoveBegin, because the node has not got the table yet.
 type MoveBegin struct {
 	Term placement.Term
 	placement.ShardID

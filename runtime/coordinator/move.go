@@ -216,7 +216,7 @@ func (c *Coordinator) resendMoves() {
 	}
 }
 
-// moveOf returns the move that a message names, or nil if that move has ended.
+// moveOf returns the move that a message names, or nil if the move has ended.
 func (c *Coordinator) moveOf(id placement.ShardID, e placement.Epoch) *move {
 	s := c.shard(id)
 	if s == nil || s.move == nil || s.move.epoch != e {
@@ -288,9 +288,9 @@ func (c *Coordinator) causeOf(m *move) string {
 }
 
 // Owing returns the reachable members, by address and without this node, that owe this coordinator
-// an answer which needs no waiting: a registration, or the state of a move to be cancelled. The
-// coordinator asks them repeatedly, and shards have no home while one of them owes an answer. The
-// driver decides about a member that owes one for long.
+// an immediate answer: a registration, or the state of a move to be cancelled. The coordinator asks
+// them repeatedly, and shards have no home while one of them owes an answer. The driver decides
+// about a member that owes one for long.
 func (c *Coordinator) Owing() []transport.Address {
 	var nodes []transport.Address
 	owes := func(a transport.Address) {

@@ -106,9 +106,9 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 	return transport.Address{}
 }
 
-// emptyLeaving begins to move shards away from members that leave or that have stopped hosting the
-// type. It does not wait for convergence, unlike rebalancing, because a leaving member waits for
-// these moves.
+// emptyLeaving begins to move shards away from members that leave or have stopped hosting the type.
+// It does not wait for convergence, unlike rebalancing, because a leaving member waits for these
+// moves.
 func (c *Coordinator) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
@@ -229,7 +229,7 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 }
 
 // homes returns the members that may get shards of the type, with their loads, ordered by address,
-// and the moves that pins require, ordered by the present home.
+// and the moves required by pins, ordered by the present home.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {

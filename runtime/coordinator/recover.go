@@ -63,9 +63,9 @@ func (c *Coordinator) recover() {
 	}
 }
 
-// adopt uses the claims of a node that registered after recovery, for shards about which nothing
-// else is known. Such a node was not a member when this coordinator began, so it has only shards
-// that it was given since.
+// adopt uses the claims of a node registered after recovery, for shards about which nothing else is
+// known. Such a node was not a member when this coordinator began, so it has only shards that it
+// was given since.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxAnswered bounds the finished requests that are remembered, so that a repeated request gets the
-// same answer.
+// maxAnswered bounds the finished requests that are remembered, to give a repeated request the same
+// answer.
 const maxAnswered = 128
 
 // A request is a [SetPins] or a [Balance] that is under way or done.

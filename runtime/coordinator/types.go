@@ -44,7 +44,7 @@ func (k *entityType) homeless() int {
 	return n
 }
 
-// pinned returns the home to which the shard is pinned, if that node is in homes.
+// pinned returns the home to which the shard is pinned, if this node is in homes.
 func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
 	name := k.pins.at(shard)
 	if name == "" {

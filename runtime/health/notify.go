@@ -15,7 +15,7 @@ import (
 // Notify reports the health of a node to systemd, for a unit with Type=notify:
 //
 //   - READY=1 when it is ready for the first time;
-//   - STATUS= with the first reason, whenever that changes;
+//   - STATUS= with the first reason, whenever it changes;
 //   - WATCHDOG=1, if the unit has WatchdogSec, at least three times in that time, while it is
 //     live. Give WatchdogSec at least 10s: systemd kills a process that is silent for longer;
 //   - STOPPING=1 when the node begins to leave or has ended, or when ctx ends. Notify

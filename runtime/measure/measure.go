@@ -36,8 +36,8 @@ type Type struct {
 	Homeless         int
 	Entities, Active int // as in shard.ShardState
 	// Held counts this process's own calls that wait because their shard has no home or moves.
-	// Opening counts calls that wait here for a shard to open, and Queued counts calls that wait
-	// here for a turn of their entity. WaitingBytes is the size of the Opening and Queued calls.
+	// Opening counts calls waiting here for a shard to open, and Queued counts calls waiting here
+	// for a turn of their entity. WaitingBytes is the size of the Opening and Queued calls.
 	Held, Opening, Queued int
 	WaitingBytes          int64
 	// Activations and Passivations count by reason, with the names of shard.Activation and

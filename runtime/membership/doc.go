@@ -26,7 +26,7 @@
 //
 //	join                admission: the joiner's side and the member's
 //	spread   downing    changes to all members; decisions about unreachable ones
-//	lease               the time until which this node may run turns; votes; voters
+//	lease               until when this node may run turns; votes; voters
 //	detector            heartbeats, phi, echoes: who can be reached, as seen from here
 //	core                settings, time, gossiped state, view and output of one node
 //	message  splitbrain the messages and their encoding; strategies and quorums
@@ -55,11 +55,11 @@
 // # Leases and fences
 //
 // A node runs turns only under a lease (see [Machine.Lease]). What a Down member hosted is given to
-// others only when the member is fenced (see Member.Fenced), which means that its lease has
-// certainly ended. Before that the member may still run turns, so the coordinator treats it as
-// unreachable. So no shard runs at two members, even through pauses, partitions and broker outages.
-// There are two exceptions: DowningAuto, and an operator who downs a member that is alive on the
-// other side of a partition, because an operator's statement is not checked.
+// others only when the member is fenced (see Member.Fenced): its lease has certainly ended. Before
+// that the member may still run turns, so the coordinator treats it as unreachable. So no shard
+// runs at two members, even through pauses, partitions and broker outages. There are two
+// exceptions: DowningAuto, and an operator who downs a member alive on the other side of a
+// partition, because an operator's statement is not checked.
 //
 // Which sets of voters suffice for a lease depends on the strategy ([Downing]): more than half, a
 // fixed number, or more than half with the oldest. Any two such sets share a voter, and the

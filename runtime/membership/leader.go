@@ -129,10 +129,10 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
-// differing returns the members not up yet that differ from a preceding member in settings that
-// must be equal (Config.Differ). Such members were admitted at the same time, by members that did
-// not know of each other's joiner. The order of precedence is: members that were up, this node,
-// serving members, then the others by incarnation.
+// differing returns the members not up yet that differ from a preceding member in settings required
+// to be equal (Config.Differ). Such members were admitted at the same time, by members that did not
+// know of each other's joiner. The order of precedence is: members that were up, this node, serving
+// members, then the others by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
 		return nil

@@ -362,8 +362,7 @@ func (m *Machine) sweep() {
 	}
 }
 
-// onRemoval handles the report that other members removed this incarnation, which can never come
-// back.
+// onRemoval handles the report that other members removed this incarnation. It can never come back.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target != message.TargetOf(m.node.Config.Self) {
 		m.node.Refuse(core.RefusedTarget)

@@ -181,8 +181,9 @@ func (o Options) Configure(c *Config) {
 	c.MinorityDelay = d.MinorityDelay
 }
 
-// Validate returns an error that names all fields of options with defaults that are out of their
-// bounds. The core knows which fields of Downing exclude each other. stored reports whether there is a store.
+// Validate returns an error that names all fields out of their bounds. The options must have their
+// defaults. The core knows which fields of Downing exclude each other. stored reports whether there
+// is a store.
 func (o Options) Validate(stored bool) error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {

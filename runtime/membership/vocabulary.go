@@ -11,8 +11,8 @@ import (
 // messages. [Encode] and [Decode] convert messages to bytes and back.
 type Message = message.Message
 
-// ErrUnknown is the error of [Decode] for a message whose kind, or one of whose values, only a
-// later release knows. The receiver skips the message.
+// ErrUnknown is the error of [Decode] for a message with a kind, or a value, that only a later
+// release knows. The receiver skips the message.
 var ErrUnknown = message.ErrUnknown
 
 // Encode returns the bytes of a message.
@@ -70,7 +70,7 @@ const (
 	DetectionSingleObserver = gossip.DetectionSingleObserver // one observer that accuses, as in the Akka Cluster specification
 )
 
-// A Downing names the strategy that decides which unreachable members are downed.
+// A Downing names the strategy that chooses the unreachable members to down.
 type Downing = splitbrain.Downing
 
 // The strategies. DowningBroker asks the broker which members are gone. All strategies after the

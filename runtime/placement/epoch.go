@@ -19,7 +19,7 @@ func (e Epoch) Term() uint32 { return uint32(e >> 32) }
 // Counter returns the number of the decision about the shard within the term, from 1.
 func (e Epoch) Counter() uint32 { return uint32(e) }
 
-// Next returns the lowest epoch above e that a coordinator of that term may assign. It returns 0 if
+// Next returns the lowest epoch above e that a coordinator of this term may assign. It returns 0 if
 // there is none: the term is below that of e, or the counter is used up.
 func (e Epoch) Next(term uint32) Epoch {
 	next := max(e+1, MakeEpoch(term, 1))

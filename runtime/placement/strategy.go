@@ -14,7 +14,7 @@ import (
 // homes are the members that may get shards of the type: they are Up, reachable and host the type.
 // They are ordered by address, and there is at least one.
 type Strategy interface {
-	// Allocate returns a home for a shard that has none, or whose home is leaving. A zero address
+	// Allocate returns a home for a shard without one, or whose home is leaving. A zero address
 	// leaves the shard at its home, or without one until something changes.
 	Allocate(s ShardID, homes []Load) transport.Address
 	// Rebalance returns at most limit Movable shards of the type to move elsewhere.

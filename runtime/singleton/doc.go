@@ -37,9 +37,9 @@
 //
 // HandOverToMe is sent only to members that the sender saw leaving or Down. The receiver obeys once
 // its own view shows the receiver leaving, which is final, and never starts an instance afterwards.
-// Before that it does not answer: the sender may be in the other half of a split cluster, which
-// downed the receiver but may itself lose. For the same reason the receiver does not obey a sender
-// that is Down or missing in its view.
+// Until then the receiver does not answer: the sender may be in the other half of a split cluster,
+// which downed the receiver but may itself lose. For the same reason the receiver does not obey a
+// sender that is Down or missing in its view.
 //
 // An instance that stops by itself is started again after a doubling pause. (The coordinator is the
 // exception: package coordinator says why its driver ends the node instead.)
@@ -47,7 +47,7 @@
 // # The lease
 //
 // With [Config].Lease the instance runs only under a lease, so there is at most one even if each
-// half of a split cluster believes that it is the whole cluster:
+// half of a split cluster takes itself for the whole cluster:
 //
 //	alone --AcquireLease--> AcquiringLease --LeaseAcquired--> Oldest
 //	Oldest --LeaseLost--> LosingLease --stopped--> AcquiringLease

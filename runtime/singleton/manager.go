@@ -334,8 +334,8 @@ func (m *Manager) advance() {
 	}
 }
 
-// advanceRelaying, in state Relaying, collects the state that older members have handed over, and
-// passes it on to a member that asks for it.
+// advanceRelaying, in state Relaying, collects the state handed over by older members, and passes
+// it on to a member that asks for it.
 func (m *Manager) advanceRelaying(gone, last bool) {
 	hopeless := gone || last && m.oldest.IsZero()
 	if !m.running {
@@ -439,7 +439,7 @@ func (m *Manager) halt(to transport.Address) {
 	m.successor = m.out.Successor
 }
 
-// onStopped handles the end of the instance: it answers the nodes that ask for the instance, or
+// onStopped handles the end of the instance: it answers the nodes asking for the instance, or
 // schedules a restart, because an instance that ended by itself must be replaced.
 func (m *Manager) onStopped(in InstanceStopped) {
 	if m.stopping {

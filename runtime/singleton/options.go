@@ -73,7 +73,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns an error that names the first field that is out of its bounds.
+// Validate returns an error that names the first field out of its bounds.
 func (o Options) Validate() error {
 	if o.MaxHandoffRetries < 0 {
 		return fmt.Errorf("singleton.Options.MaxHandoffRetries is %d: want 0 for the default, or more", o.MaxHandoffRetries)
@@ -108,10 +108,10 @@ type Config struct {
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
 	// HandoffAt is the status at which a member gives the instance away: Exiting, as in Akka, or
-	// Leaving, so that the member does not exit before. Default Exiting. An exiting member is
-	// removed as soon as all members have seen it exiting, even if its instance still runs. So use
-	// Exiting only for instances that may overlap with their successor for a moment: coordinators,
-	// whose terms are ordered, or instances with a lease.
+	// Leaving, so the member does not exit before. Default Exiting. An exiting member is removed as
+	// soon as all members have seen it exiting, even if its instance still runs. So use Exiting
+	// only for instances that may overlap with their successor for a moment: coordinators (their
+	// terms are ordered) or instances with a lease.
 	HandoffAt membership.Status
 	Options
 }

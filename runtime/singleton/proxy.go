@@ -33,7 +33,7 @@ type Guide struct{ Member transport.Address }
 // Want means that a call waits because the instance's node is unknown.
 type Want struct{}
 
-// Lost reports that a process has ended, and with it an instance that ran there.
+// Lost reports that a process has ended, and with it any instance there.
 type Lost struct{ Node transport.Address }
 
 func (View) proxyInput()    {}
@@ -58,7 +58,7 @@ type Placement struct {
 }
 
 // A Proxy finds the instance of a singleton for the callers in one process. It asks the oldest
-// member again and again until that member answers that the instance runs there. It searches again
+// member again and again until the member answers that the instance runs there. It searches again
 // when the oldest member changes, when the instance's node is lost, or when a call finds no
 // instance there. It is a pure machine, not safe for concurrent use. Package stream keeps the
 // waiting calls.
@@ -176,8 +176,8 @@ func (p *Proxy) ask() {
 	p.out.WakeAt = p.askAt
 }
 
-// onIdentity handles the answer to the latest question, or a message without a question, by which
-// the oldest member or a guide reports that the instance has started.
+// onIdentity handles the answer to the latest question, or a message without a question, in which
+// the oldest member or a guide reports the start of the instance.
 func (p *Proxy) onIdentity(from transport.Address, m Message) {
 	answer := p.asking && m.ID == p.id
 	news := p.wanted && m.ID == 0 && m.Epoch > p.found.Epoch

@@ -92,7 +92,7 @@ type (
 // stop for good.
 type Quit struct{}
 
-// Tick means that WakeAt has been reached, or only that time has passed.
+// Tick means that WakeAt has been reached, or only time has passed.
 type Tick struct{}
 
 func (View) input()            {}
@@ -113,14 +113,14 @@ type Output struct {
 	StartInstance bool            // answer with InstanceStarted, or InstanceStopped
 	Epoch         placement.Epoch // of the instance to be started
 	// Predecessor, with StartInstance, is the node that announced the former instance's state and
-	// waiting calls; zero means that none will arrive.
+	// waiting calls; zero if none will arrive.
 	Predecessor transport.Address
 	// Relay, with StartInstance, means that no instance is started: the driver keeps the state and
 	// the calls for the Successor of the next StopInstance.
 	Relay        bool
 	StopInstance bool // answer with InstanceStopped when it has ended
-	// Successor, with StopInstance, is the node that takes the instance over; zero means that none
-	// is known yet.
+	// Successor, with StopInstance, is the node that takes the instance over; zero if none is known
+	// yet.
 	Successor      transport.Address
 	SuccessorEpoch placement.Epoch // of the successor's instance
 	ReleaseLease   bool            // answer with LeaseReleased

@@ -35,7 +35,7 @@ type Harness struct {
 	// Held opens a client whose requests can be held up. A request sent after hold arrives only
 	// after release, even if its caller has given up by then.
 	Held func(t *testing.T) (c Client, hold, release func())
-	// Stale opens a client that reads from a replica which lacks the writes made between lag and
+	// Stale opens a client that reads from a replica without the writes made between lag and
 	// catchUp.
 	Stale func(t *testing.T) (c Client, lag, catchUp func())
 	// Restart ends the store's processes and starts them again from their disks. Open clients stay

@@ -96,7 +96,7 @@ func newCopies() *copies {
 	return &copies{leader: empty, follower: empty.clone(), disk: empty.clone()}
 }
 
-// write applies w, which the leader has accepted, to every copy that is not held back.
+// write applies w, accepted by the leader, to every copy that is not held back.
 func (c *copies) write(w write) {
 	w(c.leader)
 	c.unsynced = append(c.unsynced, w)

@@ -24,8 +24,8 @@ type Fault struct {
 	Late time.Duration
 	// Busy makes the server refuse a write to a shard with store.ErrBusy.
 	Busy bool
-	// Follower makes a read of a shard be answered by the replica that Server.Lag keeps behind, if
-	// that replica has the revision that the read requires.
+	// Follower makes a read of a shard be answered by the replica kept behind by Server.Lag, if
+	// this replica has the revision that the read requires.
 	Follower bool
 }
 

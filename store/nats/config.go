@@ -15,7 +15,7 @@ type Config struct {
 	// "sh", the prefix of the subjects of clusters. Clusters that share servers must have different
 	// names. Default "shardgen".
 	Name string
-	// Replicas is the number of servers that have a copy of a stream that the store creates: 1 to
+	// Replicas is the number of servers with a copy of a stream that the store creates: 1 to
 	// 5. Default 1; with 3, the store survives the loss of one server. Existing streams keep their
 	// number.
 	Replicas int

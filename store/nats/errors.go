@@ -128,5 +128,5 @@ type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// errNoLeader means that a stream exists, but has no leader that takes messages.
+// errNoLeader means that a stream exists, but has no leader to take messages.
 var errNoLeader = errors.New("the stream has no leader now (during an election: try again; see nats stream cluster)")

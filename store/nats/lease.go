@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// leases implements [store.Lease]. A lease is a message that is never deleted, because it keeps the
-// token, and that changes by compare-and-set. The server's clock is not used: a candidate waits
+// leases implements [store.Lease]. A lease is a message that changes by compare-and-set and is
+// never deleted, because it keeps the token. The server's clock is not used: a candidate waits
 // until it has seen the same revision for TTL plus Margin.
 type leases struct {
 	*writer

@@ -157,9 +157,9 @@ type logReader struct {
 	missed   int // how often the leader did not know the last position
 }
 
-// read reads up to the last position of the range. Each page comes from one replica, which writes
-// and purges do not change meanwhile. A further page begins at the last append of the page before,
-// which proves that nothing was trimmed in between.
+// read reads up to the last position of the range. Each page comes from one replica, not changed
+// meanwhile by writes and purges. A further page begins at the last append of the page before, to
+// prove that nothing was trimmed in between.
 func (r *logReader) read(ctx context.Context) error {
 	if r.to == store.Start || r.to == store.Any || r.from > r.to {
 		return r.gone()

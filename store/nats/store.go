@@ -113,9 +113,10 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 	return nil
 }
 
-// DropLeases deletes the leases whose names begin with prefix, which must end with a slash, and
-// returns their number. A holder of such a lease has lost it, and tokens of these names begin with
-// 1 again. It needs only the permissions of [Open]. It fails with ErrUnavailable and ErrBadKey.
+// DropLeases deletes the leases whose names begin with prefix, and returns their number. prefix
+// must end with a slash. A holder of such a lease has lost it, and tokens of these names begin with
+// 1 again. DropLeases needs only the permissions of [Open]. It fails with ErrUnavailable and
+// ErrBadKey.
 func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error) {
 	const op = "drop leases"
 	if err := store.CheckPrefix(prefix); err != nil {

@@ -46,8 +46,8 @@ func (t *trims) checks(stream string) bool {
 }
 
 // wait returns when the stream may be trimmed. It reports false if another caller already waits,
-// because that caller will read the heads of all shards. If the replica that answers that caller
-// lags, the next trim removes what remains.
+// because that caller will read the heads of all shards. If the replica answering that caller lags,
+// the next trim removes what remains.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]

@@ -15,12 +15,12 @@ import (
 type Options struct {
 	// Name is the prefix of the identity of the broker's instances. Default "memory".
 	Name string
-	// Seed determines which messages Lose loses, how long Delay delays each message, and which
-	// member Anycast chooses. Default 0.
+	// Seed determines the messages lost by Lose, the delay of each message by Delay, and the member
+	// chosen by Anycast. Default 0.
 	Seed uint64
 	// MaxPayload is the largest payload in bytes. Default 1 MiB.
 	MaxPayload int
-	// QueueLength bounds the messages that wait in one channel before Receive, and those that Hold
+	// QueueLength bounds the messages waiting in one channel before Receive, and those that Hold
 	// keeps back on one path. Default 65,536; messages beyond it are dropped and counted.
 	QueueLength int
 }

@@ -76,7 +76,7 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 	return d.last, nil
 }
 
-// wire returns the last wire that was dialled, which is the connection's.
+// wire returns the last dialled wire, which is the connection's.
 func (d *dialer) wire() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()

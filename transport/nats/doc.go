@@ -16,19 +16,19 @@
 // # Subjects
 //
 // With cluster c, a member n.i (its name, and its incarnation in 16 hexadecimal digits), and a
-// client or operator p.i (the name that the broker grants it, and its incarnation):
+// client or operator p.i (its name granted by the broker, and its incarnation):
 //
 //	sh.c.m.n.i.<lane|ctl>            to a member, from members
-//	sh.c.m.all, sh.c.m.any           to all members; to one that serves
+//	sh.c.m.all, sh.c.m.any           to all members; to one serving
 //	sh.c.c.p.i.n.i.<lane|ctl>        to a member, from a client
-//	sh.c.c.p.i.any                   to a member that serves
+//	sh.c.c.p.i.any                   to a serving member
 //	sh.c.o.p.<get|do>.i.n.i          to a member, from an operator
-//	sh.c.o.p.<get|do>.i.<all|any>    to all members; to one that serves
+//	sh.c.o.p.<get|do>.i.<all|any>    to all members; to one serving
 //	sh.c.r.m.n.i.<lane|ctl>.…        the broker's reports to a member that nobody listens
 //	sh.c.r.c.p.i.<lane|ctl>.f        to a client, from members; .u and .a are the broker's reports
 //	sh.c.r.o.p.i.<lane|ctl>.f        to an operator, likewise
 //	sh.c.g.<caller>.<kind>.<method>.<id>
-//	                                 requests of any NATS client, to any one member that serves
+//	                                 requests of any NATS client, to any one member serving
 //	                                 the kind (queue group "gw", Config.Gateway); answered
 //	                                 below _INBOX.<caller>. only
 //
@@ -37,7 +37,7 @@
 //
 // From the start a member listens on its own subjects, on those of "all", and for the broker's
 // reports to it. After Serve(true) each of its connections joins the queue group "any".
-// Serve(false) drains that subscription, so the member still receives the messages that the server
+// Serve(false) drains this subscription, so the member still receives the messages that the server
 // had given it.
 //
 // The messages of all subscriptions of a channel go to one Go channel, so the receiver gets each

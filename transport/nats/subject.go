@@ -122,8 +122,8 @@ func node(a transport.Address) string {
 }
 
 // probes returns one subject for each right to publish that the process needs. An opening link
-// publishes an empty message to each, so that a missing right already fails Open, not the first
-// call: a server does not answer a publish that it refuses.
+// publishes an empty message to each, so a missing right already fails Open, not the first call: a
+// server does not answer a publish that it refuses.
 func (s *subjects) probes(self transport.Address) []string {
 	all := []string{s.say + wordProbe}
 	if s.class == identity.Member {

@@ -23,7 +23,7 @@ type upkeep struct {
 // calls it. It stores a new connection only after it has reported the end of the old one.
 //
 // It also ends a connection to a silent server, but holds the connection's socket until the next
-// connection listens. Lost packets may silence a server for seconds; without the socket that server
+// connection listens. Lost packets may silence a server for seconds; without the socket the server
 // would report that nobody listens here, and the node would count as gone.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
@@ -89,8 +89,8 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 // ping waits for the server's answer. If the answer is a PingInterval late, ping makes another
 // connection. Once that connection stands, or after MaxPingsOut intervals, s is stale. On a lane
 // the answer may wait behind other messages, so a lane that receives anything gets all MaxPingsOut
-// intervals. Intervals are counted, not measured, so that a process that was stopped for long reads
-// its messages before it judges.
+// intervals. Intervals are counted, not measured, so a process that was stopped for long reads its
+// messages before it judges.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

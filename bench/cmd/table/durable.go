@@ -239,7 +239,7 @@ func vaultRefs(c shard.Caller, n int) []vault.VaultRef {
 // vaultShards is the number of shards of type Vault.
 const vaultShards = 64
 
-// inShard returns n ids of entities that belong to the shard with that number.
+// inShard returns n ids of entities of the shard with the given number.
 func inShard(number uint32, n int) (ids []string) {
 	for i := 0; len(ids) < n; i++ {
 		id := "in-" + strconv.Itoa(i)

@@ -128,7 +128,7 @@ func durableDeath(ctx context.Context, url string) error {
 	return nil
 }
 
-// fill makes fullTail commits to one shard, by calls to refs, which must all be in that shard.
+// fill makes fullTail commits to one shard, by calls to refs. All refs must be in this shard.
 func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, len(refs))

@@ -18,8 +18,8 @@ import (
 // measure is the result of one run of a contestant.
 type measure = load.Measure
 
-// A group is a set of contestants that run in turn, so that all figures of a round are taken under
-// the same load of the machine. The first contestant is shardgen.
+// A group is a set of contestants run in turn, so that all figures of a round are taken under the
+// same load of the machine. The first contestant is shardgen.
 type group struct {
 	contestants []contestant
 	rows        []row

@@ -108,8 +108,8 @@ func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	return all, nil
 }
 
-// viewRound lets that many viewers poll the page for a round. Measure.CPU is the processor time
-// that host uses in a second, and Measure.Servers that of server, which serves the page.
+// viewRound lets the given number of viewers poll the page, served by server, for a round.
+// Measure.CPU is the processor time of host in a second, and Measure.Servers that of server.
 func viewRound(ctx context.Context, page string, viewers int, host, server *process.Child) (m measure, err error) {
 	looking, stop := context.WithTimeout(ctx, viewedRound)
 	defer stop()

@@ -2,8 +2,8 @@
 // of Linux: the controller cpu of version 1, or of version 2 where that is mounted
 // at /sys/fs/cgroup. It needs root; [Supported] returns an error that names missing rights or files.
 //
-// A group's name has the id of the process that made it. Groups that a killed
-// process left behind are removed by the next one that makes a group.
+// A group's name has the id of the process that made it. Groups left behind by a killed process are
+// removed by the next process that makes a group.
 package cgroup
 
 import (
@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// roots are the places at which groups of the controller cpu may be made, in the order in which
-// they are tried.
+// roots are the places for groups of the controller cpu, in the order in which they are tried.
 var roots = []root{
 	{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", ""},
 	{"/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us", ""},
@@ -85,7 +84,7 @@ func New() (*Group, error) {
 	return nil, fmt.Errorf(why+"the cpu controller of control groups is missing (%w)", failed)
 }
 
-// sweep removes groups whose makers have ended, except groups that still have processes.
+// sweep removes groups whose makers have ended, unless they still have processes.
 func (r root) sweep() {
 	left, _ := filepath.Glob(filepath.Join(r.dir, prefix+"*"))
 	for _, dir := range left {
@@ -110,8 +109,8 @@ func (g *Group) Limit(percent int) error {
 
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
-// Throttled returns two counts of periods of 100ms: of is the periods in which the group's
-// processes ran at all, and throttled those in which the limit held them back.
+// Throttled returns two counts of periods of 100ms: of for those in which the group's processes ran
+// at all, throttled for those with processes held back by the limit.
 func (g *Group) Throttled() (throttled, of int, err error) {
 	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
 	if err != nil {

@@ -161,7 +161,7 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 func (c *Cluster) Network() *netns.Network { return c.network }
 
 // Host returns the host of the server, node or caller with that name, started or not; nil unless
-// Options.Separate is set. A node that is started again runs on the host that its name had before.
+// Options.Separate is set. A node started again runs on the host that its name had before.
 func (c *Cluster) Host(name string) (*netns.Host, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +217,7 @@ func (c *Cluster) Start(ctx context.Context, names ...string) ([]*Node, error) {
 	return started, nil
 }
 
-// Nodes returns all nodes that were ever started, in that order.
+// Nodes returns all nodes ever started, in order of their starts.
 func (c *Cluster) Nodes() []*Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,8 +296,8 @@ func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 	return nil
 }
 
-// Proxies returns the proxies before the direct lanes of all nodes that were ever started, in that
-// order; none unless Options.Proxied is set.
+// Proxies returns the proxies before the direct lanes of all nodes ever started, in order of their
+// starts; none unless Options.Proxied is set.
 func (c *Cluster) Proxies() []*proxy.Proxy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -502,8 +502,8 @@ func (c Count) Callers() (sum Frames) {
 	return sum
 }
 
-// Since returns the frames that were sent after an earlier count, without those of processes that
-// have ended meanwhile.
+// Since returns the frames sent after an earlier count, without those of processes that have ended
+// meanwhile.
 func (c Count) Since(earlier Count) Count {
 	since := Count{nodes: make(map[*Node]Frames)}
 	for n, f := range c.nodes {

@@ -95,8 +95,8 @@ type outage struct {
 	before float64 // calls a second before it
 }
 
-// recover waits until the rate of calls is that of before the fault, and judges how long that took.
-// It wants two windows in a row at that rate, because the first one also counts calls that had
+// recover waits until calls have their rate from before the fault, and judges how long this took.
+// It wants two windows in a row at this rate, because the first window also counts calls that had
 // waited.
 func (o outage) recover(ctx context.Context) error {
 	for windows := 0; ; {
@@ -119,8 +119,8 @@ func (o outage) recover(ctx context.Context) error {
 	}
 }
 
-// durableServer is the fault in which the only server, which has the store of the durable entities,
-// is killed. Calls wait until the server is back.
+// durableServer is the fault in which the only server is killed. This server has the store of the
+// durable entities. Calls wait until the server is back.
 var durableServer = Fault{
 	Name:    "durable-server",
 	About:   "the only NATS server, which keeps the durable entities, is killed, with SIGKILL, and started again after 1s",
@@ -215,7 +215,7 @@ var durableServerR3 = Fault{
 	Times:    10,
 	Rate:     1000,
 	Length:   2 * time.Second,
-	// The streams that it led elect others, which takes NATS 4 to 9 s.
+	// The streams led by the victim elect others, which takes NATS 4 to 9 s.
 	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 12 * time.Second},
 	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
 		servers := d.Cluster.Servers()

@@ -50,7 +50,7 @@ var clock = Fault{
 
 const wrongBy = time.Hour
 
-// buildWithClock builds cmd/fault, which nodes run, with a clock that can be shifted.
+// buildWithClock builds cmd/fault, the nodes' program, with a clock that can be shifted.
 func buildWithClock(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "node-with-a-clock")
 	return path, wallclock.Build(ctx, "github.com/shardgen/shardgen/internal/e2e/cmd/fault", path)

@@ -36,7 +36,7 @@ func (v *clusterView) settled() bool {
 // spread: half of the mean, because shards have different numbers of entities.
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
-// agreement returns the view on which that many running processes agree, and since when they do.
+// agreement returns the view on which the given number of running processes agree, and since when.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {
@@ -90,7 +90,7 @@ func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Du
 const leastStill = 2 * time.Second
 
 // spread waits until each node of the run has its Share of the entities and no entity moves, so
-// that it is known which node has which entity.
+// that the node of each entity is known.
 func (v *clusterView) spread(ctx context.Context) error {
 	var seen map[string]string
 	var since time.Time

@@ -153,7 +153,7 @@ type Strike struct {
 	// End ends the strike, Length after At. Nil means that it has ended.
 	Length time.Duration
 	End    func(ctx context.Context) error
-	// Stays says that the nodes stay, or may stay, and that their own answers count after the end.
+	// Stays says that the nodes stay, or may stay, and their own answers count after the end.
 	Stays bool
 	// Slowest has an entity's slowest call judged, up to the first that was made after the
 	// end, and not the time of its next answer.

@@ -24,8 +24,8 @@ type Fault struct {
 	Durable bool
 	// Singleton has the nodes host a singleton besides.
 	Singleton bool
-	// Victim is the number of the node that it happens to, unless the run names another: 1 is
-	// the oldest, which coordinates; -1 is the youngest. 0: it has no victim.
+	// Victim is the number of the node hit by the fault, unless the run names another: 1 is the
+	// oldest, which coordinates; -1 is the youngest. 0: no victim.
 	Victim int
 	// Nodes and Servers are how many nodes and NATS servers there are, if the run
 	// does not say. 0: 3 nodes, one server.
@@ -47,22 +47,22 @@ type Fault struct {
 	Separate bool
 	// Direct gives nodes and callers direct lanes, through proxies.
 	Direct bool
-	// MinMembers has no node be up before more than half of them are there, so that a
-	// smaller side that is started anew does not form a cluster of its own.
+	// MinMembers has no node be up before more than half of the nodes are there, so that a smaller
+	// side started anew does not form a cluster of its own.
 	MinMembers bool
 	// Near is the server that a node or caller connects to; nil means any.
 	Near func(name string) int
 	// Spares says that the fault may remove nobody from the cluster.
 	Spares bool
-	// SparesOthers says that only nodes that Inject passes to Run.Strike may be removed.
+	// SparesOthers says that only nodes passed by Inject to Run.Strike may be removed.
 	SparesOthers bool
 	// Inject makes it happen and returns when it has taken effect in full.
 	Inject func(ctx context.Context, r *Run) error
 	Limits Limits
 	// Times is the number of strikes, unless the run sets another number. Under load these are
-	// further ones, one after another, on nodes that nobody calls, each measured until all
-	// nodes have noticed it, for which Notice is the limit; 0: none. Other subjects need at
-	// least 1: see Subject.
+	// further strikes, one after another, on nodes that nobody calls; 0: none. Each is measured
+	// until all nodes have noticed it; Notice is the limit. Other subjects need at least 1: see
+	// Subject.
 	Times  int
 	Notice time.Duration
 	// Strike makes it happen to a node and returns the time at which it did.
@@ -142,7 +142,7 @@ func (r *report) Note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// Miss adds a figure that is over its limit, so that the run fails.
+// Miss adds a figure over its limit, so that the run fails.
 func (r *report) Miss(format string, args ...any) {
 	r.misses = append(r.misses, fmt.Sprintf(format, args...))
 }
@@ -194,8 +194,8 @@ type Limits struct {
 	Neighbours float64
 }
 
-// misses describes each figure of the row that is over its limit, except Refusal and Neighbours,
-// which their faults judge.
+// misses describes each figure of the row over its limit, except Refusal and Neighbours, which
+// their faults judge.
 func (l Limits) misses(r Row) (misses []string) {
 	count := func(what string, got, most int) {
 		if most != unjudged && got > most {

@@ -41,7 +41,7 @@ type Restarts struct {
 }
 
 // A Restart is one full restart. Times begin when the first node serves: it has said that it is up,
-// or has answered a client that was started meanwhile.
+// or has answered a client started meanwhile.
 type Restart struct {
 	How           string
 	Down          time.Duration // from the end of the last node to the first that serves

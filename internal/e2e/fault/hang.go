@@ -74,8 +74,8 @@ const (
 	zombieEnds = time.Second
 )
 
-// replaced checks that the other nodes removed the victim while it stood still, that its entities
-// live elsewhere, and that after SIGCONT it ran no turn and ended.
+// replaced checks that the other nodes removed the victim while it stood still, its entities live
+// elsewhere, and after SIGCONT it ran no turn and ended.
 func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 	for _, n := range r.Nodes {
 		for _, e := range n.Said() {
@@ -115,8 +115,8 @@ func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 	return awaitMoved(ctx, r)
 }
 
-// pause is the fault in which a process stands still for a moment, like a virtual machine that is
-// migrated. Calls to it wait, and it is not removed.
+// pause is the fault in which a process stands still for a moment, like a virtual machine during
+// migration. Calls to the process wait, and it is not removed.
 var pause = Fault{
 	Name:   "pause",
 	About:  "the process of a node stands still for 2s, by SIGSTOP, and goes on",

@@ -266,8 +266,8 @@ func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx conte
 	return e, nil
 }
 
-// judgeEffects compares the sales that stocks and followers have seen with the sales that tills
-// have acknowledged. Only settleTills may still make calls.
+// judgeEffects compares the sales seen by stocks and followers with the sales acknowledged by
+// tills. Only settleTills may still make calls.
 func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *follower) (all []Effects, err error) {
 	l.settleTills(ctx)
 	fresh := follow(caller)

@@ -14,7 +14,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A Noticing has the times in which nodes that nobody calls noticed a fault, for each strike.
+// A Noticing has the times until nodes that nobody calls noticed a fault, for each strike.
 type Noticing struct {
 	Fault   string
 	Nodes   int

@@ -18,7 +18,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// overload is the fault in which entities (clerks) get ten times the calls that they can serve, in
+// overload is the fault in which entities (clerks) get calls at ten times their capacity, in
 // addition to the usual load. Excess calls are refused at once, and the other calls are served as
 // before.
 var overload = Fault{

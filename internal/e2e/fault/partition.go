@@ -11,10 +11,10 @@ import (
 )
 
 // partition is the fault in which two data centers cannot reach each other. Each side has its own
-// NATS servers, so that its nodes can still talk to each other; nodes that merely lost their
-// servers could not. One of the two callers is on the smaller side. Nodes of the smaller side that
-// end are started again while it is still cut off. Config.Membership.MinMembers keeps them from forming a
-// second cluster.
+// NATS servers, so its nodes can still talk to each other; nodes that merely lost their servers
+// could not. One of the two callers is on the smaller side. Nodes of the smaller side that end are
+// started again while the side is still cut off. Config.Membership.MinMembers keeps them from
+// forming a second cluster.
 var partition = Fault{
 	Name:         "partition",
 	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",

@@ -17,8 +17,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// poison is the fault in which some entities panic at every call, and one entity has a method that
-// never returns and occupies a core. All of them are called again and again. Calls to the entities
+// poison is the fault in which some entities panic at every call, and a method of one entity never
+// returns and occupies a core. All these entities are called again and again. Calls to the entities
 // that panic wait for their supervisor, the mailbox of the looping entity is full, and other
 // entities on the node are served as before.
 //
@@ -219,8 +219,8 @@ type slowdown struct {
 // foreign process slows them down, too.
 func (s slowdown) crowded() bool { return s.processors < s.needed }
 
-// judge notes the three p99. It is a miss if the p99 beside the poison is more than limit times
-// that of before or, if crowded, that beside the foreign process. 0 means no limit.
+// judge notes the three p99. It is a miss if the p99 beside the poison is more than limit times the
+// p99 before or, if crowded, the p99 beside the foreign process. 0 means no limit.
 func (s slowdown) judge(r *report, limit float64) {
 	foreign, poisoned, added := ratio(s.foreign, s.quiet), ratio(s.poisoned, s.quiet), ratio(s.poisoned, s.foreign)
 	r.Note("p99 of the other entities %s: %v before, %v beside a foreign process that loops (%.2f times), %v beside the poison (%.2f times; %.2f times that beside the foreign process)",

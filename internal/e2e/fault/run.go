@@ -14,8 +14,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// connections is the number of clients that call from outside the cluster: two, so that each entity
-// has several senders whose order it must keep.
+// connections is the number of clients calling from outside the cluster: two, so each entity has
+// several senders whose order it must keep.
 const connections = 2
 
 var errNoEffect = errors.New("the fault has not taken full effect in time")

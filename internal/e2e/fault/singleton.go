@@ -79,7 +79,7 @@ type Life struct {
 	From, To time.Time
 }
 
-// Missed describes each figure that is over its limit, and instances that lived at the same time.
+// Missed describes each figure over its limit, and instances that lived at the same time.
 func (h Handing) Missed() (misses []string) {
 	for i, r := range h.Strikes {
 		if h.Limits.Failed != unjudged && r.Failed > h.Limits.Failed {

@@ -57,8 +57,8 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns when the first node that was not struck saw, after the given time, that the
-// process of this name is not a member; zero if none did.
+// removal returns when the first node not struck saw, after the given time, that the process of
+// this name is not a member; zero if none did.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {
@@ -73,8 +73,8 @@ func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	return at
 }
 
-// changes counts the members that came up or were downed after the given time, as nodes that were
-// not struck saw it. A change that several nodes saw counts once.
+// changes counts the members that came up or were downed after the given time, as seen by nodes not
+// struck. A change that several nodes saw counts once.
 func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range s.cluster.Nodes() {
@@ -180,15 +180,15 @@ func givenUp(e process.Event) bool {
 	return e.Event == node.Saw && (e.Kind == shard.EventDowned.String() || e.Kind == shard.EventRemoved.String())
 }
 
-// Died records that the process of these entities was killed, so that their state is lost.
+// Died records that the process of these entities was killed, so their state is lost.
 func (s *strikes) Died(entities map[string]bool) {
 	for e := range entities {
 		s.died[e] = true
 	}
 }
 
-// noteRemoval notes when a victim was removed. If it was not, that is a miss for victims that were
-// cut off for at least certainlyRemoved.
+// noteRemoval notes when a victim was removed. If it was not, this is a miss for a victim cut off
+// for at least certainlyRemoved.
 func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	switch at := s.removal(v.node.Name(), v.since); {
 	case !at.IsZero():

@@ -248,8 +248,8 @@ func (a *Attacker) SendFrame(i uint64, m transport.Address, envelopes ...*wire.E
 // might cut the connection.
 const batch = 256
 
-// interval is the time between two batches of a flood that has a rate, which spreads the flood over
-// each second.
+// interval is the time between two batches of a flood with a rate. It spreads the flood over each
+// second.
 const interval = 5 * time.Millisecond
 
 // Flood sends n messages, of each kind in turn, at most rate a second. Rate 0 means as fast as the

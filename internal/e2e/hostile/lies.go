@@ -117,7 +117,7 @@ func (a liar) inSession(i uint64) error {
 }
 
 // envelope returns an envelope; successive i of one kind of lie go through all types. Calls that
-// may run are for entities that nobody else calls.
+// may run are for entities called by nobody else.
 func (a liar) envelope(i uint64) *wire.Envelope {
 	const types = 12
 	member, round := transport.Peer{Address: a.anyMember()}, i/a.kinds

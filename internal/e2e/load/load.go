@@ -24,7 +24,7 @@ type Options struct {
 }
 
 // A Load makes calls from several senders to all entities. Each pair of sender and entity has a
-// goroutine, so that an entity that does not answer delays no call to another.
+// goroutine, so an entity that does not answer delays no call to another.
 type Load struct {
 	options Options
 	pairs   []*pair
@@ -42,8 +42,8 @@ func EntityID(i int) string { return fmt.Sprintf("tally-%d", i) }
 // relayPrefix followed by an entity's id is the id of the entity's relay.
 const relayPrefix = "relay-of-"
 
-// Start begins to call. There is one sender for each of the callers, of which there must be at
-// least one, and one more that calls through relays, which are entities that call the entities.
+// Start begins to call. There is one sender for each caller, and one more that calls through
+// relays: entities calling the entities. There must be at least one caller.
 func Start(o Options, callers ...shard.Caller) *Load {
 	l := &Load{options: o, stop: make(chan struct{})}
 	for i := range o.Entities {
@@ -173,10 +173,10 @@ func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	return n, first, last
 }
 
-// Judge compares the answers that senders got with the turns in ran, which has all records of all
-// witnesses in order of time, and with the final state of each entity, which it reads by c. The
-// state of an entity that does not answer counts as empty. died are the entities whose process was
-// killed. Judge must be called after Stop.
+// Judge compares the answers that senders got with the turns in ran and with the final state of
+// each entity, read by c. ran has all records of all witnesses in order of time. The state of an
+// entity that does not answer counts as empty. died are the entities whose process was killed.
+// Judge must be called after Stop.
 func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {
 	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died, remembered: remembered(ctx, c, l.options.Entities, &l.errors)}
 	for _, p := range l.pairs {

@@ -16,9 +16,8 @@ type pauses struct {
 	failures []time.Time // ends of bursts in which a call failed
 }
 
-// A pause is a time in which callers waited for an entity: from the beginning of the first burst
-// that waited to the end of the next burst that was answered. A burst that is answered at once is a
-// short pause.
+// A pause is a time in which callers waited for an entity: from the beginning of the first waiting
+// burst to the end of the next answered burst. A burst answered at once is a short pause.
 type pause struct{ begin, end time.Time }
 
 func newPauses(entity string) *pauses { return &pauses{entity: entity} }
@@ -78,9 +77,9 @@ func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration
 	return all
 }
 
-// recovered returns the end of the last pause after the given time in which a call failed or that
-// was longer than slow; zero if there was none. While the entity does not answer, never is true,
-// and at is when its callers began to wait.
+// recovered returns the end of the last pause, after the given time, with a failed call or longer
+// than slow; zero if there was none. While the entity does not answer, never is true, and at is
+// when its callers began to wait.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,10 +1,10 @@
 // Package netns makes networks of Linux network namespaces, in which packets can be dropped:
 // partitions, one-way cuts and loss between real processes.
 //
-// A [Network] is a bridge in a namespace of its own. Each [Host] is a namespace with one address
-// that is connected to that bridge. nftables rules of the bridge drop packets, so that all rules
-// are in one place and are replaced together. The network cannot be reached from outside, and
-// nothing outside is changed.
+// A [Network] is a bridge in a namespace of its own. Each [Host] is a namespace with one address,
+// connected to the bridge. nftables rules of the bridge drop packets, so that all rules are in one
+// place and are replaced together. The network cannot be reached from outside, and nothing outside
+// is changed.
 //
 // The namespaces have no names. This process and the processes that run in them hold them open, and
 // the kernel removes a namespace when the last of these processes has ended. A run that was killed
@@ -182,9 +182,8 @@ func (h *Host) Name() string { return h.name }
 // Addr returns the host's IP address, such as "10.77.0.1".
 func (h *Host) Addr() string { return h.addr }
 
-// Do runs f on a thread in the host's namespace and returns its result. Sockets that f makes and
-// processes that it starts belong to the host for ever. Goroutines that f starts do not run in the
-// namespace.
+// Do runs f on a thread in the host's namespace and returns its result. Sockets made and processes
+// started by f belong to the host for ever. Goroutines that f starts do not run in the namespace.
 func (h *Host) Do(f func() error) error { return h.namespace.do(f) }
 
 // Dial connects from the host to an address with a numeric host. It takes at most 2s.

@@ -200,7 +200,7 @@ const (
 	Shifted = "shifted"
 	// Counted is the answer to CountFrames.
 	Counted = "counted"
-	// Refused means that the node has read a line that is not a command.
+	// Refused means that the node has read a line other than a command.
 	Refused = "refused"
 	// Spinning means that a process of SpinArgs begins to compute.
 	Spinning = "spinning"

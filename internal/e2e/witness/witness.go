@@ -1,5 +1,5 @@
-// Package witness records calls that ran in files, because the memory of the process that ran them
-// is lost with the process.
+// Package witness records in files the calls that ran, because the memory of a killed process is
+// lost.
 package witness
 
 import (

@@ -1588,7 +1588,7 @@ func applyTillEvent(entity any, b []byte) error {
 // TreasurerAPI has the methods of a [Treasurer]. The entity and its references
 // implement it.
 type TreasurerAPI interface {
-	// Beat does the same as [Leader.Beat]. A number that is not the next one shows that a call was lost
+	// Beat does the same as [Leader.Beat]. A number other than the next one shows that a call was lost
 	// or applied twice.
 	Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error)
 }
@@ -1627,7 +1627,7 @@ type TreasurerRef struct {
 	ref *codegen.Ref
 }
 
-// Beat does the same as [Leader.Beat]. A number that is not the next one shows that a call was lost
+// Beat does the same as [Leader.Beat]. A number other than the next one shows that a call was lost
 // or applied twice.
 func (r TreasurerRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Beat")

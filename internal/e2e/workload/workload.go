@@ -12,7 +12,7 @@ import (
 
 //go:generate go tool shardgen
 
-// A Tally records every call that it gets, so that lost, doubled and reordered calls can be found.
+// A Tally records all calls to it, so that lost, doubled and reordered calls can be found.
 //
 //shard:entity shards=1024 tell=all
 type Tally struct {
@@ -173,8 +173,8 @@ type Pulse struct {
 	Witness func(entity, sender string, seq uint64) // of its activations
 }
 
-// PulseBegan is the number that a Pulse records for an activation that is [shard.Fresh], that is,
-// when it has not moved along with its shard.
+// PulseBegan is the number recorded by a Pulse for an activation that is [shard.Fresh], one not
+// moved along with its shard.
 const PulseBegan = 1 + uint64(shard.Fresh)
 
 // OnActivate records the activation, under a number that stands for its reason.
@@ -295,7 +295,7 @@ func (t *Treasurer) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, t.Trace) })
 }
 
-// Beat does the same as [Leader.Beat]. A number that is not the next one shows that a call was lost
+// Beat does the same as [Leader.Beat]. A number other than the next one shows that a call was lost
 // or applied twice.
 func (t *Treasurer) Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
 	fresh, err = note(&t.Last, sender, seq)

@@ -6,9 +6,9 @@ import (
 )
 
 // Adopt compares now, the contract of the source, with old, the committed contract or nil. It
-// returns the contract to write, which includes retired entries, and sets the numbers in the model
-// that now was made from. Each change that would break a running program is a problem; if there is
-// one, the returned contract must not be used.
+// returns the contract to write, with retired entries, and sets the numbers in the model that now
+// was made from. Each change that would break a running program is a problem; if there is one, the
+// returned contract must not be used.
 func Adopt(old, now *Contract) (*Contract, []Problem) {
 	if old == nil {
 		old = &Contract{}
@@ -206,9 +206,9 @@ func (a *adoption) method(old *Contract, k *Kind, before, m *Method) *Method {
 	return next
 }
 
-// fields returns the contract's entries for one list of fields. A field that is in before keeps its
-// number; a new one gets a number that was never used. Fields that only before has are reported,
-// unless they are retired.
+// fields returns the contract's entries for one list of fields. A field in before keeps its number;
+// a new field gets a number that was never used. Fields that only before has are reported, unless
+// they are retired.
 func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	next := make([]*Field, 0, len(now))
 	taken := make(map[*Field]bool)
@@ -351,8 +351,8 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	}
 }
 
-// enums reports constants that have another number than before, and new constants that have the
-// number of a removed one. Both would change the meaning of numbers in messages and in kept state.
+// enums reports constants with another number than before, and new constants with the number of a
+// removed one. Both would change the meaning of numbers in messages and in kept state.
 func (a *adoption) enums(old, now, next *Contract) {
 	for _, e := range now.Enums {
 		before := old.enum(e.Name)
@@ -372,8 +372,8 @@ func (a *adoption) enums(old, now, next *Contract) {
 	}
 }
 
-// formerEnum returns the enum of old that was renamed to e, or nil: an enum that now does not have,
-// and at least half of whose constants e has.
+// formerEnum returns the enum of old that was renamed to e, or nil. Such an enum is missing in now,
+// and e has at least half of its constants.
 func formerEnum(old, now *Contract, e *Enum) *Enum {
 	if old.enum(e.Name) != nil {
 		return nil

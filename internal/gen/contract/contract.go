@@ -57,9 +57,9 @@ type Field struct {
 	line    int
 }
 
-// A Message is a type that is encoded as a protobuf message: a struct; if Oneof is true an
-// interface, whose Fields are its cases; if Is is set another type that contains itself. The calls
-// of a kind are its Methods.
+// A Message is a type encoded as a protobuf message: a struct; if Oneof is true an interface, with
+// its cases as Fields; if Is is set another type that contains itself. The calls of a kind are its
+// Methods.
 type Message struct {
 	Name   string
 	Oneof  bool

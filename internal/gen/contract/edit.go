@@ -124,7 +124,7 @@ func Retype(c *Contract, path, to string) error {
 }
 
 // Reset removes the entry at path, with all its numbers, as if it had never existed. No running
-// program may know the entry. Reset refuses an entry that records of a durable type hold, unless
+// program may know the entry. Reset refuses an entry held by records of a durable type, unless
 // unstored says that no store has such a record.
 func Reset(c *Contract, path string, unstored bool) error {
 	if kind := storedBy(c, path); kind != "" && !unstored {

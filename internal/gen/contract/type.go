@@ -32,8 +32,8 @@ func newNamer(pkg *model.Package) *namer {
 	return n
 }
 
-// take records the names of types in x that the package at path declares, unless an earlier package
-// has a type of that name.
+// take records the names of types in x declared by the package at path, unless an earlier package
+// has a type of the same name.
 func (n *namer) take(path string, x *model.Expr) {
 	if x == nil {
 		return
@@ -50,7 +50,7 @@ func (n *namer) take(path string, x *model.Expr) {
 
 // typeName writes a type in the contract's notation: its encoding, in Go syntax. Names stand only
 // for types whose name gives their bytes a meaning: structs, interfaces with cases, types with
-// their own text or binary form, and types that contain themselves.
+// their own text or binary form, and types containing themselves.
 //
 //	bool int8 … uint64 float32 float64 string
 //	bytes [16]byte time proto(example.com/pb.Order)

@@ -41,8 +41,8 @@ type clientUnits struct {
 	units   map[string]*unit  // by path
 }
 
-// unit returns the unit that entity n's client is generated into: the package that the option
-// client= names, by default the entity's own.
+// unit returns the unit that entity n's client is generated into: the package named by the option
+// client=, by default the entity's own.
 func (s *clientUnits) unit(n *model.Entity, m *marked) *unit {
 	path := clientOf(m.directive)
 	if path == "" {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The systems and architectures that the end of a file's name selects, as in x_linux_arm64.go:
-// those that go help buildconstraint lists, and others reserved by the go command.
+// The systems and architectures selected by the end of a file's name, as in x_linux_arm64.go: those
+// that go help buildconstraint lists, and others reserved by the go command.
 var (
 	systems = []string{
 		"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",

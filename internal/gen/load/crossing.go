@@ -16,8 +16,8 @@ import (
 type crossing struct {
 	typeWriter
 	known typeutil.Map // types.Type to *model.Type or *refusal
-	// added are the types that the current outermost call of [crossing.of] has added. If that call
-	// refuses its type, it removes them: a type that refers to the refused one was accepted on the
+	// added are the types that the current outermost call of [crossing.of] has added. If this call
+	// refuses its type, it removes them: a type referring to the refused one was accepted on the
 	// assumption that the refused type would be.
 	added []types.Type
 	list  []*model.Type

@@ -1,9 +1,9 @@
 // Package load reads annotated Go packages into a model, and reports all mistakes in
 // them at once, each with its position and a stable code.
 //
-// It works on packages that do not compile yet because they, or their imports, use code that is not
-// generated yet. It never reads earlier output. Only the declarations used for the model must type-check: the
-// entities' structs, the signatures of their messages, and the types on the wire.
+// It works on packages that do not compile yet because they, or their imports, use code not
+// generated yet. It never reads earlier output. Only the declarations used for the model must
+// type-check: the entities' structs, the signatures of their messages, and the types on the wire.
 //
 // One packages.Load lists the files; they are parsed and type-checked here, without function
 // bodies. A second one gets export data of their imports. Asking packages.Load for types instead

@@ -21,7 +21,7 @@ func method(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// declared returns the method of that name that t's own type declares. t is a pointer; the method
+// declared returns the method of this name that t's own type declares. t is a pointer; the method
 // may be on the pointer or on the value. A method promoted from an embedded field does not count,
 // because it covers only that field.
 func declared(t types.Type, name string) *types.Signature {

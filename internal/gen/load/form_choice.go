@@ -46,10 +46,10 @@ func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	return true
 }
 
-// isOpen reports whether t is a struct of another module that has text methods but no binary ones,
-// and fields that generated code can access. Such a struct's text may lose what the fields hold:
-// the text of an empty valid null.String is that of an invalid one. In the user's own module the
-// text methods are taken as the intended form.
+// isOpen reports whether t is a struct of another module with text methods, without binary ones,
+// and with fields that generated code can access. Such a struct's text may lose what the fields
+// hold: the text of an empty valid null.String is that of an invalid one. In the user's own module
+// the text methods are taken as the intended form.
 func (c *crossing) isOpen(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || inModule(c.pkg, named.Obj().Pkg()) || hasBinary(t) || !hasText(t) {
@@ -147,7 +147,7 @@ func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type)
 }
 
 // reformMap gives a map keys and elements in the chosen form. It accepts a map whose keys or
-// elements, but not both, lack that form.
+// elements, but not both, lack this form.
 func (c *formChoice) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(u.Elem(), key.form) // it contains itself

@@ -92,8 +92,8 @@ func readJournal(s *fieldReader, m *marked, f *types.Var, event types.Type, tag 
 	}
 }
 
-// readKeep parses the option keep=, which selects the events that a journal keeps: by age, by
-// number, "followed" for those that a named follower has not read, or several of these.
+// readKeep parses the option keep=, which selects the events kept by a journal: by age, by number,
+// "followed" for those not read yet by a named follower, or several of these.
 func readKeep(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 	for part := range strings.SplitSeq(value, ",") {
 		age, isAge := readAge(part)

@@ -8,7 +8,7 @@ import (
 )
 
 // checkJSON reports a struct whose JSON would differ from its form on the wire: embedding a type
-// with its own JSON or text form gives the struct that form, without the other fields.
+// with its own JSON or text form gives the struct this form, without the other fields.
 func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 	if !n.JSON {
 		return

@@ -112,7 +112,7 @@ func (s *namer) typeName(x *model.Expr) string {
 	}
 }
 
-// imports returns the packages that generated code may import, each with a name that is free in the
+// imports returns the packages that generated code may import, each with a name still free in the
 // package.
 func (s *namer) imports() []model.Import {
 	used := make(map[string]string)

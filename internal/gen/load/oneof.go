@@ -188,7 +188,7 @@ func hiddenCase(files []*ast.File, u *types.Interface) string {
 	return ""
 }
 
-// listed returns the types that the directive names, which must implement the interface.
+// listed returns the types named by the directive, which must implement the interface.
 func (f *caseFinder) listed(u *types.Interface, names string) []oneofCase {
 	var list []oneofCase
 	for _, text := range splitTypes(names) {

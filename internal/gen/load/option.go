@@ -75,8 +75,8 @@ const maxVersion = 1_000_000
 // program's.
 const migrateMethod = "MigrateState"
 
-// checkVersion checks that the entity can read states of earlier versions: it reports a
-// MigrateState that is missing, unneeded or has another signature.
+// checkVersion checks that the entity can read states of earlier versions: it reports a missing or
+// unneeded MigrateState, or one with another signature.
 func checkVersion(s *source, n *model.Entity, m *marked) {
 	f := declared(types.NewPointer(m.object.Type()), migrateMethod)
 	fits := f != nil && f.Params().Len() == 1 && types.Identical(f.Params().At(0).Type(), types.Typ[types.Int]) && !f.Variadic() &&

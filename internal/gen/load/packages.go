@@ -50,7 +50,7 @@ type loader struct {
 	imported map[string]*types.Package
 }
 
-// loadPackages loads the packages that match the patterns, and the clients' packages that their
+// loadPackages loads the packages matching the patterns, and the clients' packages that their
 // directives name. All of them have syntax and types. It returns only the matching ones.
 func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, []*packages.Package, error) {
 	l := &loader{
@@ -91,8 +91,8 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 	return l, found, nil
 }
 
-// findClients loads the clients' packages that directives name and that are not requested
-// themselves. A package that does not exist yet gets only a path.
+// findClients loads the clients' packages named by directives and not requested themselves. A
+// package that does not exist yet gets only a path.
 func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
 	var wanted []string
 	for _, path := range clientPaths(list) {

@@ -14,7 +14,7 @@ func isByte(t types.Type) bool {
 	return types.Identical(t, types.Typ[types.Byte])
 }
 
-// isNamed reports whether t is the type with that name in the package with that path.
+// isNamed reports whether t is the type called name in the package at path.
 func isNamed(t types.Type, path, name string) bool {
 	n, ok := types.Unalias(t).(*types.Named)
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == path && n.Obj().Name() == name

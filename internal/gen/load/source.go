@@ -65,7 +65,7 @@ func (s *source) syntaxErrors() bool {
 	return found
 }
 
-// severalPackages reports files whose package clause differs from that of the first file.
+// severalPackages reports files whose package clause differs from the first file's.
 func (s *source) severalPackages() bool {
 	found := false
 	for _, file := range s.pkg.Syntax {

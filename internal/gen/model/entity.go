@@ -164,7 +164,7 @@ func (e *Entity) DeliverFunc() string { return "deliverTo" + e.Name }
 // JSONFunc returns the name of the function that converts messages from and to JSON.
 func (e *Entity) JSONFunc() string { return Lower(e.Name) + "JSON" }
 
-// JSONArgsFunc names the function that encodes a message's arguments that come as JSON.
+// JSONArgsFunc names the function that encodes a message's arguments given as JSON.
 func (e *Entity) JSONArgsFunc(m *Method) string { return "json" + e.glue(m) + "Args" }
 
 // JSONReplyFunc names the function that writes a message's results as JSON.
@@ -185,10 +185,10 @@ func (e *Entity) AppendStateFunc() string { return "append" + e.Name + "State" }
 // DecodeStateFunc names the function that decodes the fields tagged state.
 func (e *Entity) DecodeStateFunc() string { return "decode" + e.Name + "State" }
 
-// StateFieldsFunc names the function that reports which fields of the state are known.
+// StateFieldsFunc names the function that reports the known fields of the state.
 func (e *Entity) StateFieldsFunc() string { return "known" + e.Name + "State" }
 
-// TakeEventsFunc names the function that encodes the events that a turn recorded.
+// TakeEventsFunc names the function that encodes the events recorded by a turn.
 func (e *Entity) TakeEventsFunc() string { return "take" + e.Name + "Events" }
 
 // AppendEventFunc names the function that encodes an event.

@@ -15,7 +15,7 @@ const ErrorsFunc = "ShardErrors"
 // JSON.
 const OneofsFunc = "shardOneofs"
 
-// TypeFuncs returns the names of all functions that may be generated for a type whose Name is name.
+// TypeFuncs returns the names of all functions that may be generated for a type with this Name.
 func TypeFuncs(name string) []string {
 	return []string{
 		"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element",
@@ -58,7 +58,7 @@ var locals = []string{
 	"n", "num", "opts", "outer", "p", "r", "raw", "s", "seen", "skipped", "v", "x",
 }
 
-// IsLocal reports whether generated functions have a variable of that name, which would hide a type
+// IsLocal reports whether generated functions have a variable of this name, which would hide a type
 // of the user.
 func IsLocal(name string) bool { return slices.Contains(locals, name) }
 

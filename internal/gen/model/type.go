@@ -61,8 +61,8 @@ type Type struct {
 	Recursive bool
 	// Fallible means that encoding a value may fail.
 	Fallible bool
-	// Plain means that an assigned copy shares no data with the original, and equals a value that
-	// was encoded and decoded.
+	// Plain means that an assigned copy shares no data with the original, and equals the encoded
+	// and decoded value.
 	Plain bool
 	// CloneFallible means that copying a value may fail.
 	CloneFallible bool
@@ -192,15 +192,15 @@ func (t *Type) CloneFunc() string { return "clone" + t.Name }
 // InitFunc names the function that makes the maps in a value of the type.
 func (t *Type) InitFunc() string { return "init" + t.Name }
 
-// KnownFunc names the function that reports which fields of the type are known.
+// KnownFunc names the function that reports the known fields of the type.
 func (t *Type) KnownFunc() string { return "known" + t.Name }
 
 // AppendElementFunc names the function that encodes a value as an element of a list, in a message
 // of its own.
 func (t *Type) AppendElementFunc() string { return "append" + t.Name + "Element" }
 
-// ReadElementFunc names the function that decodes an element that AppendElementFunc's function
-// encoded.
+// ReadElementFunc names the function that decodes an element encoded by AppendElementFunc's
+// function.
 func (t *Type) ReadElementFunc() string { return "read" + t.Name + "Element" }
 
 // EncodeFunc names the function that encodes the value of a declared error of type t.

@@ -24,7 +24,7 @@ type Oneofs struct {
 	Frames  []*Frame
 }
 
-// Shape is an interface whose cases are all types of this package that implement it.
+// Shape is an interface. Its cases are all types of this package that implement it.
 //
 //shard:oneof
 type Shape interface {

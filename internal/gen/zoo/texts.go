@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Texts has types that Go copies by assignment and that are encoded as text or bytes.
+// Texts has types copied by assignment in Go and encoded as text or bytes.
 type Texts struct {
 	Code     Code
 	Codes    []Code

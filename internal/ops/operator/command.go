@@ -24,7 +24,7 @@ const (
 	SetState
 	// Shards asks a member for the shards that it holds, of one type or of all.
 	Shards
-	// Where asks a member that hosts a type for the home of one entity of that type.
+	// Where asks a member that hosts a type for the home of one entity of this type.
 	Where
 	// Counters asks a member for its counters.
 	Counters

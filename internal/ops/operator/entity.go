@@ -25,7 +25,7 @@ type Entity struct {
 	// Errors are the entity's last failed calls at Node, the latest first. A node keeps each for an
 	// hour, at most five of an entity, and those of 1,024 entities.
 	Errors []Failure
-	// Stored means that the entity is durable and passivated, and that its state was read from the
+	// Stored means that the entity is durable and passivated, and its state was read from the
 	// store.
 	Stored bool
 }

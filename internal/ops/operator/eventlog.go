@@ -32,9 +32,9 @@ type Line struct {
 	Attrs string // its attributes, as slog's TextHandler writes them: "member=web-2 err=…"
 }
 
-// An EventLog keeps the latest lines of a process's log. Lines about single shards, of which there
-// are many, have a ring of their own, so that they do not push out other lines. The zero value is
-// empty. It is safe for concurrent use.
+// An EventLog keeps the latest lines of a process's log. The many lines about single shards have a
+// ring of their own, so that they do not push out other lines. The zero value is empty. It is safe
+// for concurrent use.
 type EventLog struct {
 	mu   sync.Mutex
 	last uint64

@@ -23,7 +23,7 @@ type Fact struct {
 	Store      bool // the process has a store
 	Gateway    bool // the process serves a gateway
 	// StoreName is the prefix of the names of the store's streams; "" means that the store is not
-	// on JetStream, or that the member is too old to report the name.
+	// on JetStream, or the member is too old to report the name.
 	StoreName     string
 	StoreReplicas int // with which the store creates streams; 0 means the same as "" in StoreName
 }
@@ -33,8 +33,8 @@ type Contract struct {
 	Kind    string
 	Shards  uint32
 	Methods []string // sorted
-	// Hash is that of the type's whole contract in the generated code; "" means that the member or
-	// its generated code is too old to report a hash.
+	// Hash is the hash of the type's whole contract in the generated code; "" means that the member
+	// or its generated code is too old to report a hash.
 	Hash string
 }
 

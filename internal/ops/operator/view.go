@@ -18,8 +18,7 @@ type View struct {
 	Waits   bool              // Self waits to be told to join
 	Founder transport.Address // of the cluster; zero: Self is no member
 	Leader  transport.Address // zero: there is none
-	// Coordinator is the member that the coordinator runs at; zero means that Self has not heard of
-	// one.
+	// Coordinator is the member with the coordinator; zero means that Self has not heard of one.
 	Coordinator transport.Address
 	Converged   bool     // all reachable members have seen the same
 	Why         string   // not converged
@@ -42,9 +41,9 @@ func (p Pause) IsZero() bool { return p.At.IsZero() }
 
 // The errors that [View.Find] wraps.
 var (
-	// ErrUnknownNode means that no member has that name or incarnation.
+	// ErrUnknownNode means that no member has this name or incarnation.
 	ErrUnknownNode = errors.New("no such member")
-	// ErrAmbiguous means that several members have that name, with different incarnations.
+	// ErrAmbiguous means that several members have this name, with different incarnations.
 	ErrAmbiguous = errors.New("several incarnations have this name")
 )
 

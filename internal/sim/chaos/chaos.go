@@ -1,7 +1,7 @@
-// Package chaos makes random runs: small clusters of random settings, with every fault and
-// every ordinary event that [sim.World] knows, which must come back to one view. The seed
-// decides everything. One run in eight is only a split, mostly between racks of nodes with
-// consecutive names; there the side with the majority must not stop.
+// Package chaos makes random runs: small clusters of random settings, with every fault and every
+// ordinary event of [sim.World], which must come back to one view. The seed decides everything. One
+// run in eight is only a split, mostly between racks of nodes with consecutive names; there the
+// side with the majority must not stop.
 //
 //	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
 //	go run ./internal/sim/cmd/simulate -scenario random -seed 42 -events
@@ -235,7 +235,7 @@ func freeName(nodes []*sim.Node, i int) string {
 	return name(i)
 }
 
-// makeRoom kills a process that lacks the role of which too few processes run.
+// makeRoom kills a process without the role that too few processes have.
 func (r *run) makeRoom(nodes []*sim.Node) {
 	for _, n := range nodes {
 		if len(n.Config.Roles) == 0 {
@@ -245,7 +245,7 @@ func (r *run) makeRoom(nodes []*sim.Node) {
 	}
 }
 
-// downDead acts as the operator, who knows which processes are dead, and downs them.
+// downDead downs the dead processes, as an operator who knows them to be dead.
 func (r *run) downDead(nodes []*sim.Node) {
 	dead := make(map[string]bool)
 	for _, n := range r.world.Nodes() {

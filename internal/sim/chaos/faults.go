@@ -197,9 +197,8 @@ func (r faults) clog() {
 	}
 }
 
-// downAlive acts as an operator who downs a member that may be healthy. It does nothing while
-// servers are cut off from each other, because an operator who takes a cut for a crash can split a
-// cluster.
+// downAlive acts as an operator who downs a possibly healthy member. It does nothing while servers
+// are cut off from each other, because an operator who takes a cut for a crash can split a cluster.
 func (r faults) downAlive() {
 	n, victim := r.one(), r.one()
 	if n == nil || n.Frozen() || !n.IsMember() || !r.world.Lease(n) || !r.world.Whole() {

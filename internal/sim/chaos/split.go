@@ -58,8 +58,8 @@ func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 }
 
 // cleanly splits a cluster for a while and does nothing else to it. It returns an error if a node
-// on the side with the majority has stopped. It does not judge downing strategies that do not
-// decide by majority, nor runs in which processes of the smaller side have formed a larger cluster
+// on the side with the majority has stopped. It does not judge downing strategies without majority
+// decisions, nor runs in which processes of the smaller side have formed a larger cluster
 // meanwhile.
 func (r split) cleanly() error {
 	w := r.world

@@ -206,8 +206,8 @@ func (a *account) end() {
 	a.t.step()
 }
 
-// target returns the account to which a turn sends money. It depends on the balance, so that a turn
-// that runs again may choose another account.
+// target returns the account to which a turn sends money. It depends on the balance, so a turn that
+// runs again may choose another account.
 func (a *account) target(c *call) string {
 	if a.balance%3 == 0 {
 		return c.other
@@ -323,7 +323,7 @@ type result struct {
 
 	// Not encoded: of a turn that changed nothing.
 	fresh bool // it saw nothing of the account
-	// at is when a turn ran whose answer leaves only if it saw all that was committed before; zero
+	// at is the time of a turn whose answer leaves only if the turn saw all earlier commits; zero
 	// for others. A home that has lost its shard may still ask others for something.
 	at   time.Time
 	real time.Time // the true time of at

@@ -95,8 +95,8 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 }
 
 // lease lets a home answer reads by itself for leaseTime, for the shards and epochs that the
-// coordinator has given it. A home that was taken for dead and is heard again may still have other
-// ones, which get no lease.
+// coordinator has given it. A home taken for dead and heard again may still have others, which get
+// no lease.
 func (c *coordinator) lease(h *home) {
 	until := c.r.w.now + leaseTime
 	for _, shard := range c.r.shards() {
@@ -133,7 +133,7 @@ func (c *coordinator) assign(shard int, p *place) {
 	c.order(h, func() { h.assign(shard, epoch) })
 }
 
-// tick allocates shards that have no home, or whose home is dead and has no lease.
+// tick allocates shards without a home, or with a dead home that has no lease.
 func (c *coordinator) tick() {
 	c.r.w.after(50*time.Millisecond, c.tick)
 	if c.r.w.now < c.mute {

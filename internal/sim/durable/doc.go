@@ -5,10 +5,10 @@
 // command again until it is answered. The faults are crashes, pauses, partitions, cancelled moves,
 // lost term records, and clocks that differ and jump. The store is slow, unavailable or restarted,
 // loses answers and returns stale reads. One seed is one run. In a quarter of the runs the shards
-// are those of singletons, which claim above the head that they find; these runs have journals and
+// are those of singletons, which claim an epoch above the head; these runs have journals and
 // versions of the state like others.
 //
-// A judge sees everything that the store applies and everything that leaves a home. It has its own
+// A judge sees everything applied by the store and everything that leaves a home. It has its own
 // code to read the log, and checks after every step:
 //
 //  1. Appends that count belong to claims of growing epochs. Nothing is appended

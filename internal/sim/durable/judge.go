@@ -21,8 +21,8 @@ import (
 // log.
 type judge struct {
 	server *server
-	// blind: it judges nothing, because a server has lost what the judge knows of; and positions are used
-	// again, as by a server that goes on behind the last append that it has.
+	// blind: it judges nothing, because a server has lost what the judge knows of; and positions
+	// are used again, as by a server that goes on behind its last remaining append.
 	blind  bool
 	shards map[int]*truth
 	// applied are the commands of all shards that were committed, by commandKey, or by tellKey if
@@ -399,8 +399,8 @@ func (j *judge) deleted(shard int, value []byte) error {
 		switch {
 		case keep.Age == 0 && keep.Events == 0 && !keep.Followers:
 			return fmt.Errorf("invariant 7: event %d is deleted, but the journal keeps all events", e.GetNumber())
-		// A chunk goes by the stamp of its last event, which another home may have written: each of the
-		// two stamps and the clock that is read now differ from the true time by skew at most.
+		// A chunk goes by the stamp of its last event, which another home may have written: each of
+		// the two stamps and the clock read now differ from the true time by skew at most.
 		case keep.Age > 0 && age < keep.Age-3*j.skew-time.Millisecond:
 			return fmt.Errorf("invariant 7: event %d is deleted %v after its commit, but the journal keeps events for %v", e.GetNumber(), age, keep.Age)
 		case keep.Events > 0 && all-e.GetNumber() < keep.Events:
@@ -449,8 +449,8 @@ func (j *judge) has(shard int) error {
 	return nil
 }
 
-// ordinal checks invariants 4 and 8 for an answer that leaves a home: the log has the state that it
-// saw. It returns twice the number of commits that the entity had then, over all its lives, plus
+// ordinal checks invariants 4 and 8 for an answer that leaves a home: the log has the state it saw.
+// ordinal returns twice the number of commits that the entity had then, over all its lives, plus
 // one if it had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	t := j.shards[shard]
@@ -499,9 +499,9 @@ func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 }
 
 // checkHistory returns an error if the operations of an account could not have run one after
-// another. It knows their order by the version that each answer saw: a call that began after
-// another had been answered must see the same version or a later one, and no two writes have the
-// same version.
+// another. It knows their order by the version seen by each answer: a call that began after another
+// had been answered must see the same version or a later one, and no two writes have the same
+// version.
 func checkHistory(all []Operation) error {
 	of := map[string][]Operation{}
 	for _, op := range all {

@@ -304,7 +304,7 @@ func (j *judge) opened(shard int, h *home) {
 	}
 }
 
-// died records that a home has died, which voids its promises.
+// died records the death of a home, which voids its promises.
 func (j *judge) died(h *home) {
 	for _, shard := range sortedShards(j.shards) {
 		if t := j.shards[shard]; t.promiser == h {
@@ -314,7 +314,7 @@ func (j *judge) died(h *home) {
 	}
 }
 
-// leftInOrder checks that a home that gives a shard up has kept its promise: everything is in the
+// leftInOrder checks that a home giving a shard up has kept its promise: everything is in the
 // store.
 func (r *run) leftInOrder(t *tenure) {
 	truth := r.judge.shards[t.shard]

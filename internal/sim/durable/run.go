@@ -38,8 +38,8 @@ type route struct {
 }
 
 // settleTime bounds the time from the last fault until every entity answers and every tell has
-// arrived. Tells take longest: one that was refused six times waits for 32 s, and in some runs
-// tables are so small that they are full again and again when several tells come.
+// arrived. Tells take longest: one refused six times waits for 32 s, and in some runs tables are so
+// small that several tells fill them again and again.
 const settleTime = 3 * time.Minute
 
 // Run makes the run of a seed. trace, unless nil, gets every line of its trace.
@@ -60,8 +60,8 @@ func RunUnsynced(seed uint64, trace func(line string)) Result {
 	return r.all()
 }
 
-// RunClosed does the same as Run with accounts that call no other accounts, so that the returned
-// history has all changes.
+// RunClosed does the same as Run with accounts that call no other accounts, so the returned history
+// has all changes.
 func RunClosed(seed uint64) (history []Operation, err error) {
 	random := newRandom(seed)
 	p := newPlan(random)

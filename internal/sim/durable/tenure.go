@@ -244,7 +244,7 @@ func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result
 }
 
 // leaves makes the judge check the state that an answer saw. In the returned result, which goes to
-// the caller, the version is the judge's ordinal of that state.
+// the caller, the version is the judge's ordinal of this state.
 func (t *tenure) leaves(entity string, r result) result {
 	n, err := t.home.r.judge.ordinal(t.shard, entity, r)
 	if err != nil {

@@ -266,7 +266,7 @@ func (r *run) traffic(out *Result) {
 	}
 }
 
-// quantile returns the smallest value of the sorted list that is not exceeded by that share of its
+// quantile returns the smallest value of the sorted list not exceeded by the given share of its
 // values; -1 for an empty list.
 func quantile(sorted []time.Duration, share float64) time.Duration {
 	if len(sorted) == 0 {

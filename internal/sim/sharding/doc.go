@@ -1,8 +1,8 @@
 // Package sharding runs all of sharding together, in virtual time and from a seed: membership
 // (runtime/membership, in a world of internal/sim), coordinators and followers
 // (runtime/coordinator) under their singleton (runtime/singleton), shards (internal/core/region),
-// senders (internal/core/stream), entities that call each other, and clients, which are no members
-// and get the table through a gateway. It has only tests.
+// senders (internal/core/stream), entities that call each other, and clients. The clients are no
+// members and get the table through a gateway. The package has only tests.
 //
 // It simulates the code that users run: shards, routes, sessions and the control planes of members
 // and clients (internal/driver/shardhost, internal/driver/routing, internal/driver/peers,
@@ -19,8 +19,8 @@
 // fall silent just when a new coordinator waits for their shards. Frames repeat envelopes of
 // earlier frames and add others. Bounces come twice. Processes stand still. Processes are cut off
 // in one direction or both, or the broker's cluster splits in two. A removed process goes on and
-// learns late that it was removed. A process that is cut off while it joins founds another cluster,
-// which gives way later.
+// learns late that it was removed. A process cut off while joining founds another cluster, which
+// gives way later.
 //
 // # Invariants
 //

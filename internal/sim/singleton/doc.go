@@ -2,8 +2,8 @@
 // the hosting of internal/driver/singlehost (sets, instances with their shards, and holders of
 // leases) under the control planes of internal/driver/control. The membership machines are those of
 // sim.World. Messages go over a network of this package that loses, delays, repeats and reorders.
-// The leases are in a store that is slow or unreachable, or whose answers are lost. Instances run
-// turns, have tasks that end late, and hand off their state.
+// The leases are in a store that is slow or unreachable, or loses answers. Instances run turns,
+// have tasks that end late, and hand off their state.
 //
 // A seed decides everything: the settings, the faults (crashes of processes and hosts, pauses,
 // partitions, lost messages, orderly and hurried leaving, restarts of servers), instances that die,
@@ -12,9 +12,8 @@
 // After every step of any machine these are checked:
 //
 //  1. Under a lease, two instances are never active at once, even in a cluster that
-//     has fallen apart. An instance is active from its activation until its stop hook
-//     has run, and while one of its tasks runs, on a node that is not frozen and whose
-//     lease has not ended.
+//     has fallen apart. An instance is active from its activation until its stop hook has run, and
+//     while one of its tasks runs, on a node not frozen and with a lease that has not ended.
 //  2. Under downing, two instances are never active at once in one cluster, on nodes
 //     that may run turns. Clusters that were founded apart, because their founders
 //     could not hear each other, count as two until they meet; only a lease guards

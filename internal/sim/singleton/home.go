@@ -236,9 +236,9 @@ func (h *home) never(what string) { h.run.fail("%s: %s", h.self.Name, what) }
 
 const leaseTTL = 4 * time.Second
 
-// leases is the store's only lease: its holder and when it ends. The holder's clock is here that of
-// the store; sim.World has clocks that drift, and package store describes how a store must allow
-// for them.
+// leases is the store's only lease: its holder and when it ends. The holder's clock is here the
+// store's; sim.World has drifting clocks, and package store describes how a store must allow for
+// them.
 type leases struct {
 	holder string
 	token  uint64

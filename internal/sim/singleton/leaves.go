@@ -68,8 +68,7 @@ func (l leaves) any() {
 	}
 }
 
-// stay returns the members, the oldest first, that know that they are Up and were not told to
-// leave.
+// stay returns the members, the oldest first, that know they are Up and were not told to leave.
 func (l leaves) stay() (nodes []*sim.Node) {
 	for _, n := range l.world.Running() {
 		if v := n.View(); !l.left[n] && v != nil && v.SelfStatus == membership.Up {
@@ -125,7 +124,7 @@ func (l leaves) all() {
 	}
 }
 
-// begins checks that an instance which begins knows all turns of the instances before it.
+// begins checks that a new instance knows all turns of the instances before it.
 func (r *run) begins(at *actor, turns uint64) {
 	founder := at.node.View().Founder
 	if r.plan.kill && founder != r.founder { // too many were killed, and a cluster was founded anew

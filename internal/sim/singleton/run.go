@@ -278,7 +278,7 @@ func (r *run) reaches(a, b *actor) bool {
 	return a.node.Connected() && b.node.Connected() && s.Up() && t.Up() && !r.parted[[2]*sim.Server{s, t}]
 }
 
-// check checks that no two instances are active that the guard must keep apart.
+// check checks the guard: no two instances that it must keep apart are active.
 func (r *run) check() {
 	var active []*actor
 	for _, a := range r.order {

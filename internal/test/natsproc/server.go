@@ -49,7 +49,7 @@ type TLS struct {
 type Place interface {
 	// Addr is the host's address, without a port.
 	Addr() string
-	// Do runs f on a thread of the host, so that a process that f starts runs on the host.
+	// Do runs f on a thread of the host, so that a process started by f runs on the host.
 	Do(f func() error) error
 	// Dial connects from the host.
 	Dial(network, address string) (net.Conn, error)

@@ -1,5 +1,5 @@
-// Package tasks starts goroutines that have an owner: a [Group] whose goroutines the owner waits
-// for, and a [Loop] that runs posted functions one after another.
+// Package tasks starts goroutines with an owner. The owner waits for the goroutines of a [Group]; a
+// [Loop] runs posted functions one after another.
 package tasks
 
 import (

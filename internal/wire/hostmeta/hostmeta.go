@@ -1,4 +1,4 @@
-// Package hostmeta encodes which types a member knows, as metadata that membership spreads, and
+// Package hostmeta encodes the types known to a member, as metadata that membership spreads, and
 // compares the announcements of two members.
 package hostmeta
 

@@ -72,13 +72,13 @@ func Client(cluster, name string) Rights {
 	return Rights{Publish: of("c." + name + ".>"), Subscribe: of("r.c." + name + ".>")}
 }
 
-// Operator returns the rights of an operator with that name who may command.
+// Operator returns the rights of an operator with this name who may command.
 func Operator(cluster, name string) Rights {
 	of := names(cluster)
 	return Rights{Publish: of("o." + name + ".>"), Subscribe: of("r.o." + name + ".>")}
 }
 
-// Reader returns the rights of an operator with that name who may only look.
+// Reader returns the rights of an operator with this name who may only look.
 func Reader(cluster, name string) Rights {
 	of := names(cluster)
 	return Rights{Publish: of("o." + name + ".get.>"), Subscribe: of("r.o." + name + ".>")}
@@ -122,7 +122,7 @@ func (r Rights) Server() string {
 	return fmt.Sprintf("permissions: {\n  publish: %s\n  subscribe: %s\n}\n", list(r.Publish), list(r.Subscribe))
 }
 
-// NSC returns the nsc command that gives the rights to the user of that name.
+// NSC returns the nsc command that gives the rights to the user of this name.
 func (r Rights) NSC(user string) string {
 	return fmt.Sprintf("nsc edit user %s \\\n  --allow-pub '%s' \\\n  --allow-sub '%s'\n", user, strings.Join(r.Publish, ","), strings.Join(r.Subscribe, ","))
 }

@@ -106,8 +106,7 @@ func dialTCP(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// hostPublish counts messages without a reply subject. It answers a message that has one with that
-// count.
+// hostPublish counts messages without a reply subject, and answers other messages with the count.
 func hostPublish(_ context.Context, s setup, _ int) (string, io.Closer, error) {
 	conn, err := nats.Connect(s.url)
 	if err != nil {

@@ -147,8 +147,8 @@ func recall(ctx context.Context, stocks *shop.StockClient, orders *shop.OrderCli
 	return nil
 }
 
-// circle checks that a circular call is refused: an order calls a stock, which calls the order
-// while it waits.
+// circle checks the refusal of a circular call: an order calls a stock, which calls the waiting
+// order.
 func circle(ctx context.Context, _ *shop.StockClient, orders *shop.OrderClient) error {
 	id := order(10)
 	err := orders.Ref(id).Undo(ctx, sku(10))

@@ -29,8 +29,7 @@ type Slot struct {
 	Tint string
 }
 
-// Depot has nested state, for tests that yesterday's program keeps the fields that it does not
-// know.
+// Depot has nested state, for tests that yesterday's program keeps the fields unknown to it.
 //
 //shard:entity name=depot shards=2
 type Depot struct {

@@ -102,8 +102,8 @@ func (c *collector) statements(list []ast.Stmt) {
 	}
 }
 
-// talk matches calls that are not mutated: those that format, log or check an invariant, and those
-// of locks, because without a lock a test hangs or has a data race.
+// talk matches calls that are not mutated: those for formatting, logging or checking an invariant,
+// and those of locks, because without a lock a test hangs or has a data race.
 var talk = regexp.MustCompile(`^(fmt\.|errors\.|invariant\.|.*\.(log|trace|Info|Warn|Debug|Error|R?Lock|R?Unlock)\()`)
 
 func (c *collector) isTalk(n *ast.CallExpr) bool {
