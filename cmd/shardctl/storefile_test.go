@@ -41,7 +41,7 @@ func TestCheckLines(t *testing.T) {
 		{"an entity within an image", kind + first + entity + end(1, 1, 1), "the image of shard X/2 is not complete"},
 		{"an image without its end", kind + first + other + end(1, 2, 0), "the image of shard X/2 is not complete"},
 		{"the end within an image", kind + first + end(1, 1, 0), "the image of shard X/2 is not complete"},
-		{"a lost part", kind + first + last + end(1, 3, 0), "counts 1 types, 3 parts of images and 0 entities, and the file has 1 types, 2 parts of images and 0 entities"},
+		{"a lost part", kind + first + last + end(1, 3, 0), "counts 1 types, 3 parts of images and 0 entities, but the file has 1 types, 2 parts of images and 0 entities"},
 		{"a lost entity", kind + last + entity + end(1, 1, 2), "line 4: the closing line counts"},
 		{"later", strings.Replace(kind, "3", "4", 1) + end(1, 0, 0), "format 4, this program reads up to 3"},
 	} {
