@@ -38,7 +38,7 @@ func activeShards(all []shard.ShardState) (active []shard.ShardState) {
 
 func TestStopHostingRefused(t *testing.T) {
 	c := newCluster(t, "a")
-	require.ErrorContains(t, c.nodes["a"].StopHosting(testContext(t), accountKind), "no other member that is up hosts it")
+	require.ErrorContains(t, c.nodes["a"].StopHosting(testContext(t), accountKind), "no other Up member hosts the type")
 	require.ErrorContains(t, c.nodes["a"].StopHosting(testContext(t), "Nothing"), "hosts no such entity type")
 	n := shard.New(c.config("z"))
 	require.ErrorContains(t, n.StopHosting(testContext(t), accountKind), "has not joined")
