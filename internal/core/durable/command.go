@@ -23,7 +23,7 @@ type Source struct {
 
 // silent reports whether to forget a source that was last heard at heard: a process if heard is
 // before process, the turns of a tell if heard is before nested. A log is never forgotten, because
-// it may tell again after any time.
+// its shard may send tells again after any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:
