@@ -22,7 +22,7 @@ type Source struct {
 }
 
 // silent reports whether to forget a source that was last heard at heard: a process if heard is
-// before process, the turns of a tell if heard is before nested. A log is never forgotten, because
+// before process, a tell's turns if heard is before nested. A log is never forgotten, because
 // its shard may send tells again after any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
