@@ -98,6 +98,9 @@ func (l *Leader) lead() bool {
 
 // apply makes one new version with all due changes, and informs the removed nodes of their removal.
 func (l *Leader) apply(moved, removed []gossip.Member) {
+	if len(removed) > 0 {
+		l.Publish() // gossip may have just brought them as Down: that is seen before the removal
+	}
 	l.Change(func(g *gossip.State) {
 		for _, r := range moved {
 			if r.Status == gossip.Up {

@@ -163,6 +163,7 @@ func (w *network) step(n *simNode, in core.Input) {
 	out := n.machine.Step(w.now, in)
 	n.wake = out.WakeAt
 	for _, e := range out.Events {
+		w.checkRemoval(n, e)
 		n.events = append(n.events, e)
 		if !n.quiet {
 			fmt.Fprintf(&w.log, "%6.3fs %s: %v\n", w.now.Sub(w.origin).Seconds(), n.name(), e)
@@ -191,6 +192,21 @@ func (w *network) step(n *simNode, in core.Input) {
 	if w.watch != nil {
 		w.watch(n)
 	}
+}
+
+// checkRemoval: a member is removed after it has left in order, or after an observer has seen it
+// downed.
+func (w *network) checkRemoval(n *simNode, e core.Event) {
+	removed, ok := e.(core.MemberRemoved)
+	if !ok || removed.Member.Status == gossip.Exiting {
+		return
+	}
+	for _, before := range n.events {
+		if d, ok := before.(core.MemberDowned); ok && d.Member.Address == removed.Member.Address {
+			return
+		}
+	}
+	w.t.Errorf("%s saw %v, and not before that it was downed", n.name(), removed)
 }
 
 // founding is the store's part: the record of who founded the cluster.

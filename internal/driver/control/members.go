@@ -199,8 +199,7 @@ func (s *members) event(e membership.Event) {
 		} else {
 			env.Log(Warn, "member downed", "member", e.Member.Address.String())
 		}
-		m, _ := s.machine.View().Member(e.Member.Address)
-		s.traffic.noteDowned(m.Evidence)
+		s.traffic.noteDowned(e.Evidence)
 		if e.Member.Address != self {
 			s.m.lost(e.Member.Address)
 		}

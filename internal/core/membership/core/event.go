@@ -29,10 +29,12 @@ type (
 	MemberLeaving struct{ Member gossip.Member }
 	// MemberExiting means that a leaving member has handed off its shards and singletons.
 	MemberExiting struct{ Member gossip.Member }
-	// MemberDowned means that a member was downed, or told to stop.
+	// MemberDowned means that a member was downed, or told to stop. It comes before the removal of
+	// each member that did not leave in order.
 	MemberDowned struct {
-		Member gossip.Member
-		Why    string // the setting in which it differs from another member, if that is the cause; else ""
+		Member   gossip.Member
+		Evidence gossip.Evidence // the strongest known against it
+		Why      string          // the setting in which it differs from another member, if that is the cause; else ""
 	}
 	// MemberRemoved means that a node ceased to be a member. Member.Status is its last status as a
 	// member: Exiting if it left in order.

@@ -260,8 +260,22 @@ func (n *Node) emitMembers(old, next []gossip.MemberView) {
 		}
 	}
 	for _, was := range removed {
-		n.Emit(MemberRemoved{was.Member})
+		n.emitRemoved(was)
 	}
+}
+
+// emitRemoved emits the removal of a member. The steps before it may have been missed: gossip can
+// bring them all at once. The tombstone knows how the member ended.
+func (n *Node) emitRemoved(was gossip.MemberView) {
+	switch t, ok := n.Gossip.Tombstone(was.Address); {
+	case !ok || was.Status == gossip.Down:
+	case t.Left:
+		was.Status = gossip.Exiting
+	default:
+		was.Status = gossip.Down
+		n.Emit(MemberDowned{Member: was.Member, Evidence: was.Evidence})
+	}
+	n.Emit(MemberRemoved{was.Member})
 }
 
 // emitMember emits the events for the changes of a member.
@@ -283,7 +297,7 @@ func (n *Node) emitMember(was, r gossip.MemberView) {
 		case gossip.Exiting:
 			n.Emit(MemberExiting{r.Member})
 		case gossip.Down:
-			e := MemberDowned{Member: r.Member}
+			e := MemberDowned{Member: r.Member, Evidence: r.Evidence}
 			if r.UpNumber == 0 {
 				e.Why = n.Mismatch(r.Member, n.Gossip.Members)
 			}
