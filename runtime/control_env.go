@@ -205,6 +205,23 @@ func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membersh
 	})
 }
 
+// ReadTable answers that there is no table: Config has no setting for one yet.
+func (v *controlEnv) ReadTable(r membership.TableRead, answer func(membership.TableRows)) {
+	v.loop.Post(func() { answer(membership.TableRows{Number: r.Number, Reason: noTable}) })
+}
+
+// WriteTable is as ReadTable.
+func (v *controlEnv) WriteTable(r membership.TableWrite, answer func(membership.TableWritten)) {
+	v.loop.Post(func() { answer(membership.TableWritten{Number: r.Number, Reason: noTable}) })
+}
+
+// WriteAlive is as ReadTable.
+func (v *controlEnv) WriteAlive(r membership.TableAlive, answer func(membership.TableWritten)) {
+	v.loop.Post(func() { answer(membership.TableWritten{Number: r.Number, Reason: noTable}) })
+}
+
+const noTable = "no membership table is configured"
+
 // Publish passes changes of the cluster to the readers of Node.Events.
 func (v *controlEnv) Publish(view *membership.View, events []membership.Event) {
 	v.node.events.publish(view, events)

@@ -48,13 +48,13 @@ internal/core/remember
 runtime/singleton
 internal/wire/hostmeta
 runtime/membership
-internal/core/membership/join
+internal/core/membership/join internal/core/membership/table
 internal/core/membership/spread internal/core/membership/downing
 internal/core/membership/lease
 internal/core/membership/detector
 internal/core/membership/core
 internal/core/membership/message internal/core/membership/splitbrain
-internal/core/membership/gossip/gossiptest
+internal/core/membership/rows internal/core/membership/gossip/gossiptest
 internal/core/membership/gossip
 runtime/measure
 runtime/codegen

@@ -24,6 +24,9 @@ func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
 
 func (s *Server) Name() string { return s.name }
 
+// ID returns the name of the running instance.
+func (s *Server) ID() string { return s.id }
+
 func (s *Server) Up() bool { return s.up }
 
 // A way is the state of the connection from one server to another.

@@ -21,11 +21,12 @@ import (
 //     which one has been downed or is about to be.
 //  6. UpCounter, RemovalCounter and a process's own count in the version never fall.
 type judge struct {
-	fenced map[*Node]transport.Address // the first member that has it fenced
-	ages   map[age]transport.Address   // the first that had it
-	grants map[grant]transport.Address // at which node that was first seen: the leader
-	downed map[transport.Address]bool  // or removed without having left, in anybody's eyes, once
-	reach  [membership.Removed + 1][membership.Removed + 1]bool
+	fenced   map[*Node]transport.Address // the first member that has it fenced
+	ages     map[age]transport.Address   // the first that had it
+	grants   map[grant]transport.Address // at which node that was first seen: the leader
+	versions map[uint64]string           // of the table, as it was first seen
+	downed   map[transport.Address]bool  // or removed without having left, in anybody's eyes, once
+	reach    [membership.Removed + 1][membership.Removed + 1]bool
 }
 
 type age struct {
@@ -40,7 +41,7 @@ type grant struct {
 }
 
 func newJudge() judge {
-	j := judge{fenced: make(map[*Node]transport.Address), ages: make(map[age]transport.Address), grants: make(map[grant]transport.Address), downed: make(map[transport.Address]bool)}
+	j := judge{fenced: make(map[*Node]transport.Address), ages: make(map[age]transport.Address), grants: make(map[grant]transport.Address), downed: make(map[transport.Address]bool), versions: make(map[uint64]string)}
 	for from := range j.reach {
 		j.reach[from][from] = true
 		for to := range j.reach {
@@ -65,13 +66,17 @@ func (w checker) check(n *Node, out *membership.Output) {
 	if w.err != nil {
 		return
 	}
+	if t := n.table(); t != nil {
+		w.checkTable(n, t, out)
+		return
+	}
 	if out.LeaseChanged {
 		if by, ok := w.judge.fenced[n]; ok && w.Lease(n) && w.doneWithout(n) {
 			w.fail(w.unsafe(n, by))
 			return
 		}
 	}
-	g := n.machine.State()
+	g := n.gossip()
 	if !w.config.Unchecked && (g != n.state || out.LeaseChanged) {
 		if err := n.machine.Check(); err != nil {
 			w.fail(fmt.Errorf("invariant 1: %v: %w", n.Address, err))
@@ -108,12 +113,12 @@ func (w checker) checkFenced(n *Node, g *gossip.State) {
 // doneWithout reports whether a process of n's cluster runs that does not have n as a member, or
 // has it fenced. If all processes that had it fenced have ended, the others may keep n.
 func (w checker) doneWithout(n *Node) bool {
-	mine := n.machine.State()
+	mine := n.gossip()
 	for _, o := range w.nodes {
 		if o == n || o.ended {
 			continue
 		}
-		g := o.machine.State()
+		g := o.gossip()
 		if g == nil || mine == nil || g.Founder != mine.Founder {
 			continue
 		}
@@ -131,7 +136,7 @@ func (w checker) fence(by *Node, a transport.Address, founder transport.Address)
 	if o == nil || o.ended {
 		return
 	}
-	g := o.machine.State()
+	g := o.gossip()
 	if g == nil || g.Founder != founder {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/internal/core/membership/table"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -13,7 +15,7 @@ type Node struct {
 	ID      int
 	Address transport.Address
 	Config  membership.Config
-	machine *membership.Machine
+	machine Machine
 	clock   clock
 	lease   time.Time // by its own clock
 
@@ -42,10 +44,27 @@ type Node struct {
 	lossIn, lossOut float64
 	brokenSince     time.Duration // since when one direction is dead; -1: it is not
 
-	traffic Traffic
-	track   tracked
-	state   *gossip.State // after the last step
-	removed map[transport.Address]bool
+	tableCut  bool        // the table is out of its reach
+	lastTable *rows.Table // as it was checked last
+	traffic   Traffic
+	track     tracked
+	state     *gossip.State // after the last step
+	removed   map[transport.Address]bool
+}
+
+// A Machine is the membership of a process, by gossip or by a table.
+type Machine interface {
+	Step(now time.Time, in membership.Input) membership.Output
+	View() *membership.View
+	Check() error
+}
+
+// newMachine makes the machine that the configuration asks for.
+func newMachine(config membership.Config) (Machine, error) {
+	if config.Table.Enabled {
+		return table.New(config)
+	}
+	return membership.New(config)
 }
 
 // Place says where a process runs, and how its clock is wrong.
@@ -60,7 +79,7 @@ type Place struct {
 // Add makes a process that is not started yet. It sets Config.Cluster to that of the world.
 func (w *World) Add(config membership.Config, place Place) (*Node, error) {
 	config.Cluster = w.config.Cluster
-	machine, err := membership.New(config)
+	machine, err := newMachine(config)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +108,23 @@ func (w *World) StartFormed(n *Node, state *gossip.State) {
 	defer w.catch()
 	broker{w}.dial(n, n.home)
 	n.started = true
-	n.machine.Preform(n.clock.local(w.now), state)
+	n.machine.(*membership.Machine).Preform(n.clock.local(w.now), state)
 	n.track.begin(state)
 	broker{w}.startServing(n)
+	n.step(w, membership.Tick{})
+}
+
+// StartTabled connects the process as a member of a cluster that has long been formed by a table,
+// which [World.SetTable] has set.
+func (w *World) StartTabled(n *Node) {
+	defer w.catch()
+	broker{w}.dial(n, n.home)
+	n.started = true
+	n.machine.(*table.Machine).Preform(n.clock.local(w.now), w.table)
+	for _, m := range n.View().ByAddress {
+		n.track.toggle(m.Address, 1)
+	}
+	n.track.published, n.track.converged = n.track.set, true
 	n.step(w, membership.Tick{})
 }
 
@@ -106,7 +139,23 @@ func (w *World) Give(n *Node, in membership.Input) {
 func (n *Node) View() *membership.View { return n.machine.View() }
 
 // Machine returns the node's machine. The caller must not step it.
-func (n *Node) Machine() *membership.Machine { return n.machine }
+func (n *Node) Machine() Machine { return n.machine }
+
+// gossip returns the gossiped state of a member, nil otherwise.
+func (n *Node) gossip() *gossip.State {
+	if m, ok := n.machine.(*membership.Machine); ok {
+		return m.State()
+	}
+	return nil
+}
+
+// table returns the table as the node knows it, nil otherwise.
+func (n *Node) table() *rows.Table {
+	if m, ok := n.machine.(*table.Machine); ok {
+		return m.Table()
+	}
+	return nil
+}
 
 // Ended reports whether the process was killed or its machine has ended.
 func (n *Node) Ended() bool { return n.ended }
@@ -123,7 +172,10 @@ func (n *Node) Connected() bool { return n.connected }
 func (n *Node) Impaired() bool { return n.frozen || n.ended || n.lossIn >= 1 || n.lossOut >= 1 }
 
 // IsMember reports whether the process runs and is a member.
-func (n *Node) IsMember() bool { return !n.ended && n.machine.State() != nil }
+func (n *Node) IsMember() bool {
+	s := n.machine.View().SelfStatus
+	return !n.ended && s != membership.NoStatus && s != membership.Removed
+}
 
 // Last returns the event with which the machine ended, or nil if the machine has not ended.
 func (n *Node) Last() membership.Event { return n.last }
@@ -171,6 +223,7 @@ func (n *Node) step(w *World, in membership.Input) {
 	if out.TakeLease != nil {
 		leaseStore{w}.takeLease(n, *out.TakeLease)
 	}
+	tableStore{w}.carry(n, &out)
 	checker{w}.check(n, &out)
 	if w.OnChange != nil && (out.Changed || len(out.Events) > 0) {
 		w.OnChange(n, out.Events)

@@ -217,7 +217,7 @@ func TestFence(t *testing.T) {
 	if !w.Lease(nodes[1]) {
 		t.Fatal("a member that is well has no lease")
 	}
-	checker{w}.fence(nodes[0], nodes[1].Address, nodes[0].machine.State().Founder)
+	checker{w}.fence(nodes[0], nodes[1].Address, nodes[0].gossip().Founder)
 	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "invariant 2") {
 		t.Errorf("got %v, want invariant 2", err)
 	}
@@ -230,7 +230,7 @@ func TestFenceEndsWithThoseThatHoldIt(t *testing.T) {
 	w.Freeze(nodes[2])
 	removed := func() bool {
 		for _, n := range nodes[:2] {
-			if _, ok := n.machine.State().Member(nodes[2].Address); ok {
+			if _, ok := n.gossip().Member(nodes[2].Address); ok {
 				return false
 			}
 		}

@@ -231,11 +231,11 @@ func Agreed(nodes []*Node) bool {
 		}
 	}
 	for _, n := range nodes {
-		g := n.machine.State()
-		if g == nil || len(g.Members) != len(nodes) || g.Founder != nodes[0].machine.State().Founder {
+		v := n.View()
+		if !n.IsMember() || len(v.ByAddress) != len(nodes) || v.Founder != nodes[0].View().Founder {
 			return false
 		}
-		for _, m := range g.Members {
+		for _, m := range v.ByAddress {
 			if m.Status != membership.Up {
 				return false
 			}

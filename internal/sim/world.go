@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
 
 	"github.com/shardgen/shardgen/internal/util/invariant"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -51,6 +52,14 @@ type Config struct {
 	// StoreTrouble is the chance that the store does not answer a request for the lease deciding
 	// splits. Default 0.
 	StoreTrouble float64
+	// TableTrouble is the chance that the table does not answer a request, or that its answer is
+	// lost. A request that is not answered may be carried out within TableLate. Default 0.
+	TableTrouble float64
+	TableLate    time.Duration
+	// TableTime is the most that the table takes for a request. Default 5ms.
+	TableTime time.Duration
+	// TableGaps leaves out versions of the table, and has some reads return an earlier one.
+	TableGaps bool
 	// Recode sends every message through its bytes.
 	Recode bool
 	// Account measures payloads: see [Node.Traffic].
@@ -73,6 +82,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Redial, 100*time.Millisecond)
 	set(&c.RouteTimeout, 5*time.Second)
 	set(&c.HostTimeout, 4*time.Minute)
+	set(&c.TableTime, 5*time.Millisecond)
 	if c.Cluster == "" {
 		c.Cluster = "sim"
 	}
@@ -103,8 +113,13 @@ type World struct {
 	// founding is the store's record of who founded the cluster; there is one if revision is above 0.
 	founding membership.Founding
 	revision uint64
-	steps    uint64
-	err      error
+	// table is the membership table, and olds are the last ones.
+	table      *rows.Table
+	olds       []*rows.Table
+	TableStats TableStats
+	steps      uint64
+	err        error
+	tableDown  bool
 	// recoded is the last state that went through its bytes, before and after.
 	recoded struct{ from, to *gossip.State }
 
@@ -127,6 +142,7 @@ func New(config Config) *World {
 		judge:  newJudge(),
 		sizes:  newSizes(config.Cluster),
 		leases: make(map[transport.Address]holding),
+		table:  &rows.Table{},
 	}
 	for i := range config.Servers {
 		w.servers = append(w.servers, &Server{index: i, name: fmt.Sprintf("s%d", i+1), instance: 1, up: true})
@@ -328,6 +344,20 @@ func (w *World) Freeze(n *Node) {
 			broker{w}.hangUp(n)
 		}
 	})
+}
+
+// Disconnect ends the connection of a process, which makes it again.
+func (w *World) Disconnect(n *Node) {
+	w.trace.line(w.now, "the connection of %v breaks", n.Address)
+	if !n.frozen {
+		broker{w}.disconnect(n)
+	}
+}
+
+// Move has a process connect to another server, although its own runs.
+func (w *World) Move(n *Node, to *Server) {
+	n.home = to
+	w.Disconnect(n)
 }
 
 // Thaw makes a frozen process go on. It is random whether its timer or the waiting messages come

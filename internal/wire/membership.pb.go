@@ -201,6 +201,14 @@ type MembershipMessage struct {
 	//	*MembershipMessage_Removal
 	//	*MembershipMessage_Vote
 	//	*MembershipMessage_VoteAck
+	//	*MembershipMessage_Snapshot
+	//	*MembershipMessage_Stand
+	//	*MembershipMessage_StandAck
+	//	*MembershipMessage_Probe
+	//	*MembershipMessage_ProbeAck
+	//	*MembershipMessage_IndirectProbe
+	//	*MembershipMessage_IndirectAck
+	//	*MembershipMessage_Touch
 	Body          isMembershipMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -383,6 +391,78 @@ func (x *MembershipMessage) GetVoteAck() *MembershipVoteAck {
 	return nil
 }
 
+func (x *MembershipMessage) GetSnapshot() *MembershipState {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_Snapshot); ok {
+			return x.Snapshot
+		}
+	}
+	return nil
+}
+
+func (x *MembershipMessage) GetStand() *MembershipStand {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_Stand); ok {
+			return x.Stand
+		}
+	}
+	return nil
+}
+
+func (x *MembershipMessage) GetStandAck() *MembershipStandAck {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_StandAck); ok {
+			return x.StandAck
+		}
+	}
+	return nil
+}
+
+func (x *MembershipMessage) GetProbe() *MembershipProbe {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_Probe); ok {
+			return x.Probe
+		}
+	}
+	return nil
+}
+
+func (x *MembershipMessage) GetProbeAck() *MembershipProbe {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_ProbeAck); ok {
+			return x.ProbeAck
+		}
+	}
+	return nil
+}
+
+func (x *MembershipMessage) GetIndirectProbe() *MembershipIndirectProbe {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_IndirectProbe); ok {
+			return x.IndirectProbe
+		}
+	}
+	return nil
+}
+
+func (x *MembershipMessage) GetIndirectAck() *MembershipIndirectAck {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_IndirectAck); ok {
+			return x.IndirectAck
+		}
+	}
+	return nil
+}
+
+func (x *MembershipMessage) GetTouch() *MembershipTouch {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_Touch); ok {
+			return x.Touch
+		}
+	}
+	return nil
+}
+
 type isMembershipMessage_Body interface {
 	isMembershipMessage_Body()
 }
@@ -443,6 +523,38 @@ type MembershipMessage_VoteAck struct {
 	VoteAck *MembershipVoteAck `protobuf:"bytes,16,opt,name=vote_ack,json=voteAck,proto3,oneof"`
 }
 
+type MembershipMessage_Snapshot struct {
+	Snapshot *MembershipState `protobuf:"bytes,17,opt,name=snapshot,proto3,oneof"` // holds a MembershipTable
+}
+
+type MembershipMessage_Stand struct {
+	Stand *MembershipStand `protobuf:"bytes,18,opt,name=stand,proto3,oneof"`
+}
+
+type MembershipMessage_StandAck struct {
+	StandAck *MembershipStandAck `protobuf:"bytes,19,opt,name=stand_ack,json=standAck,proto3,oneof"`
+}
+
+type MembershipMessage_Probe struct {
+	Probe *MembershipProbe `protobuf:"bytes,20,opt,name=probe,proto3,oneof"`
+}
+
+type MembershipMessage_ProbeAck struct {
+	ProbeAck *MembershipProbe `protobuf:"bytes,21,opt,name=probe_ack,json=probeAck,proto3,oneof"`
+}
+
+type MembershipMessage_IndirectProbe struct {
+	IndirectProbe *MembershipIndirectProbe `protobuf:"bytes,22,opt,name=indirect_probe,json=indirectProbe,proto3,oneof"`
+}
+
+type MembershipMessage_IndirectAck struct {
+	IndirectAck *MembershipIndirectAck `protobuf:"bytes,23,opt,name=indirect_ack,json=indirectAck,proto3,oneof"`
+}
+
+type MembershipMessage_Touch struct {
+	Touch *MembershipTouch `protobuf:"bytes,24,opt,name=touch,proto3,oneof"`
+}
+
 func (*MembershipMessage_Hello) isMembershipMessage_Body() {}
 
 func (*MembershipMessage_HelloAck) isMembershipMessage_Body() {}
@@ -470,6 +582,22 @@ func (*MembershipMessage_Removal) isMembershipMessage_Body() {}
 func (*MembershipMessage_Vote) isMembershipMessage_Body() {}
 
 func (*MembershipMessage_VoteAck) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_Snapshot) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_Stand) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_StandAck) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_Probe) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_ProbeAck) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_IndirectProbe) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_IndirectAck) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_Touch) isMembershipMessage_Body() {}
 
 // MembershipAddress is one incarnation of a node.
 type MembershipAddress struct {
@@ -1801,11 +1929,629 @@ func (x *MembershipRemoval) GetLeft() bool {
 	return false
 }
 
+// MembershipTable is all rows at one version. Every address in it stands once in addresses; the
+// other fields hold places in that list, from 0.
+type MembershipTable struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Addresses     []*MembershipAddress   `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Rows          []*MembershipTableRow  `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`  // by address
+	Base          uint64                 `protobuf:"varint,4,opt,name=base,proto3" json:"base,omitempty"` // the version over which these rows were written; 0: these are all
+	Deleted       []uint32               `protobuf:"varint,5,rep,packed,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipTable) Reset() {
+	*x = MembershipTable{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipTable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipTable) ProtoMessage() {}
+
+func (x *MembershipTable) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipTable.ProtoReflect.Descriptor instead.
+func (*MembershipTable) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *MembershipTable) GetAddresses() []*MembershipAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *MembershipTable) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *MembershipTable) GetRows() []*MembershipTableRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *MembershipTable) GetBase() uint64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *MembershipTable) GetDeleted() []uint32 {
+	if x != nil {
+		return x.Deleted
+	}
+	return nil
+}
+
+// MembershipTableRow is one member in the table. Times are those of the writers' clocks, in
+// milliseconds since 1970; 0 is none.
+type MembershipTableRow struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Member              *MembershipMember      `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Left                bool                   `protobuf:"varint,2,opt,name=left,proto3" json:"left,omitempty"` // it left in order; the member's status is EXITING
+	Compat              []*MembershipKeyValue  `protobuf:"bytes,3,rep,name=compat,proto3" json:"compat,omitempty"`
+	Founder             uint32                 `protobuf:"varint,4,opt,name=founder,proto3" json:"founder,omitempty"`
+	Server              string                 `protobuf:"bytes,5,opt,name=server,proto3" json:"server,omitempty"` // the broker instance through which it serves
+	Suspicions          []*MembershipSuspicion `protobuf:"bytes,6,rep,name=suspicions,proto3" json:"suspicions,omitempty"`
+	StartedMilliseconds int64                  `protobuf:"varint,7,opt,name=started_milliseconds,json=startedMilliseconds,proto3" json:"started_milliseconds,omitempty"`
+	AliveMilliseconds   int64                  `protobuf:"varint,8,opt,name=alive_milliseconds,json=aliveMilliseconds,proto3" json:"alive_milliseconds,omitempty"`
+	EndedMilliseconds   int64                  `protobuf:"varint,9,opt,name=ended_milliseconds,json=endedMilliseconds,proto3" json:"ended_milliseconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *MembershipTableRow) Reset() {
+	*x = MembershipTableRow{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipTableRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipTableRow) ProtoMessage() {}
+
+func (x *MembershipTableRow) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipTableRow.ProtoReflect.Descriptor instead.
+func (*MembershipTableRow) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *MembershipTableRow) GetMember() *MembershipMember {
+	if x != nil {
+		return x.Member
+	}
+	return nil
+}
+
+func (x *MembershipTableRow) GetLeft() bool {
+	if x != nil {
+		return x.Left
+	}
+	return false
+}
+
+func (x *MembershipTableRow) GetCompat() []*MembershipKeyValue {
+	if x != nil {
+		return x.Compat
+	}
+	return nil
+}
+
+func (x *MembershipTableRow) GetFounder() uint32 {
+	if x != nil {
+		return x.Founder
+	}
+	return 0
+}
+
+func (x *MembershipTableRow) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *MembershipTableRow) GetSuspicions() []*MembershipSuspicion {
+	if x != nil {
+		return x.Suspicions
+	}
+	return nil
+}
+
+func (x *MembershipTableRow) GetStartedMilliseconds() int64 {
+	if x != nil {
+		return x.StartedMilliseconds
+	}
+	return 0
+}
+
+func (x *MembershipTableRow) GetAliveMilliseconds() int64 {
+	if x != nil {
+		return x.AliveMilliseconds
+	}
+	return 0
+}
+
+func (x *MembershipTableRow) GetEndedMilliseconds() int64 {
+	if x != nil {
+		return x.EndedMilliseconds
+	}
+	return 0
+}
+
+// MembershipSuspicion is a vote that a member is dead.
+type MembershipSuspicion struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	By             uint32                 `protobuf:"varint,1,opt,name=by,proto3" json:"by,omitempty"`
+	AtMilliseconds int64                  `protobuf:"varint,2,opt,name=at_milliseconds,json=atMilliseconds,proto3" json:"at_milliseconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *MembershipSuspicion) Reset() {
+	*x = MembershipSuspicion{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipSuspicion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipSuspicion) ProtoMessage() {}
+
+func (x *MembershipSuspicion) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipSuspicion.ProtoReflect.Descriptor instead.
+func (*MembershipSuspicion) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *MembershipSuspicion) GetBy() uint32 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *MembershipSuspicion) GetAtMilliseconds() int64 {
+	if x != nil {
+		return x.AtMilliseconds
+	}
+	return 0
+}
+
+// MembershipStand asks a guide for a proof, and says that the sender stands at a version.
+type MembershipStand struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Seq               uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Version           uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Got               uint64                 `protobuf:"varint,3,opt,name=got,proto3" json:"got,omitempty"` // the number of the guide's last answer that the sender has got
+	Server            uint32                 `protobuf:"fixed32,4,opt,name=server,proto3" json:"server,omitempty"`
+	Except            []*MembershipAddress   `protobuf:"bytes,5,rep,name=except,proto3" json:"except,omitempty"`                                                 // who may have been declared dead by the sender
+	AliveMilliseconds uint64                 `protobuf:"varint,6,opt,name=alive_milliseconds,json=aliveMilliseconds,proto3" json:"alive_milliseconds,omitempty"` // rounded up; 0: none is known
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *MembershipStand) Reset() {
+	*x = MembershipStand{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipStand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipStand) ProtoMessage() {}
+
+func (x *MembershipStand) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipStand.ProtoReflect.Descriptor instead.
+func (*MembershipStand) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *MembershipStand) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MembershipStand) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *MembershipStand) GetGot() uint64 {
+	if x != nil {
+		return x.Got
+	}
+	return 0
+}
+
+func (x *MembershipStand) GetServer() uint32 {
+	if x != nil {
+		return x.Server
+	}
+	return 0
+}
+
+func (x *MembershipStand) GetExcept() []*MembershipAddress {
+	if x != nil {
+		return x.Except
+	}
+	return nil
+}
+
+func (x *MembershipStand) GetAliveMilliseconds() uint64 {
+	if x != nil {
+		return x.AliveMilliseconds
+	}
+	return 0
+}
+
+type MembershipStandAck struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Seq                 uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Number              uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Version             uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	AgeMilliseconds     uint64                 `protobuf:"varint,4,opt,name=age_milliseconds,json=ageMilliseconds,proto3" json:"age_milliseconds,omitempty"`             // rounded up; 0: none is known
+	WrittenMilliseconds uint64                 `protobuf:"varint,5,opt,name=written_milliseconds,json=writtenMilliseconds,proto3" json:"written_milliseconds,omitempty"` // the same where a write to the table is the reason
+	AliveMilliseconds   uint64                 `protobuf:"varint,6,opt,name=alive_milliseconds,json=aliveMilliseconds,proto3" json:"alive_milliseconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *MembershipStandAck) Reset() {
+	*x = MembershipStandAck{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipStandAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipStandAck) ProtoMessage() {}
+
+func (x *MembershipStandAck) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipStandAck.ProtoReflect.Descriptor instead.
+func (*MembershipStandAck) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *MembershipStandAck) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MembershipStandAck) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *MembershipStandAck) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *MembershipStandAck) GetAgeMilliseconds() uint64 {
+	if x != nil {
+		return x.AgeMilliseconds
+	}
+	return 0
+}
+
+func (x *MembershipStandAck) GetWrittenMilliseconds() uint64 {
+	if x != nil {
+		return x.WrittenMilliseconds
+	}
+	return 0
+}
+
+func (x *MembershipStandAck) GetAliveMilliseconds() uint64 {
+	if x != nil {
+		return x.AliveMilliseconds
+	}
+	return 0
+}
+
+type MembershipProbe struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // that the receiver must have; in an answer, that it has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipProbe) Reset() {
+	*x = MembershipProbe{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipProbe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipProbe) ProtoMessage() {}
+
+func (x *MembershipProbe) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipProbe.ProtoReflect.Descriptor instead.
+func (*MembershipProbe) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *MembershipProbe) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MembershipProbe) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+type MembershipIndirectProbe struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Seq                uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Subject            *MembershipAddress     `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	WithinMilliseconds uint64                 `protobuf:"varint,3,opt,name=within_milliseconds,json=withinMilliseconds,proto3" json:"within_milliseconds,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *MembershipIndirectProbe) Reset() {
+	*x = MembershipIndirectProbe{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipIndirectProbe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipIndirectProbe) ProtoMessage() {}
+
+func (x *MembershipIndirectProbe) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipIndirectProbe.ProtoReflect.Descriptor instead.
+func (*MembershipIndirectProbe) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *MembershipIndirectProbe) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MembershipIndirectProbe) GetSubject() *MembershipAddress {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *MembershipIndirectProbe) GetWithinMilliseconds() uint64 {
+	if x != nil {
+		return x.WithinMilliseconds
+	}
+	return 0
+}
+
+type MembershipIndirectAck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Reached       bool                   `protobuf:"varint,2,opt,name=reached,proto3" json:"reached,omitempty"`
+	Health        uint32                 `protobuf:"varint,3,opt,name=health,proto3" json:"health,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipIndirectAck) Reset() {
+	*x = MembershipIndirectAck{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipIndirectAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipIndirectAck) ProtoMessage() {}
+
+func (x *MembershipIndirectAck) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipIndirectAck.ProtoReflect.Descriptor instead.
+func (*MembershipIndirectAck) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *MembershipIndirectAck) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MembershipIndirectAck) GetReached() bool {
+	if x != nil {
+		return x.Reached
+	}
+	return false
+}
+
+func (x *MembershipIndirectAck) GetHealth() uint32 {
+	if x != nil {
+		return x.Health
+	}
+	return 0
+}
+
+type MembershipTouch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipTouch) Reset() {
+	*x = MembershipTouch{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipTouch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipTouch) ProtoMessage() {}
+
+func (x *MembershipTouch) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipTouch.ProtoReflect.Descriptor instead.
+func (*MembershipTouch) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{29}
+}
+
 var File_shardgen_wire_membership_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\n" +
-	"\x1eshardgen/wire/membership.proto\x12\rshardgen.wire\"\xa4\a\n" +
+	"\x1eshardgen/wire/membership.proto\x12\rshardgen.wire\"\xa7\v\n" +
 	"\x11MembershipMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\aR\x06target\x126\n" +
@@ -1823,7 +2569,15 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x04echo\x18\r \x01(\v2\x1d.shardgen.wire.MembershipEchoH\x00R\x04echo\x12<\n" +
 	"\aremoval\x18\x0e \x01(\v2 .shardgen.wire.MembershipRemovalH\x00R\aremoval\x123\n" +
 	"\x04vote\x18\x0f \x01(\v2\x1d.shardgen.wire.MembershipVoteH\x00R\x04vote\x12=\n" +
-	"\bvote_ack\x18\x10 \x01(\v2 .shardgen.wire.MembershipVoteAckH\x00R\avoteAckB\x06\n" +
+	"\bvote_ack\x18\x10 \x01(\v2 .shardgen.wire.MembershipVoteAckH\x00R\avoteAck\x12<\n" +
+	"\bsnapshot\x18\x11 \x01(\v2\x1e.shardgen.wire.MembershipStateH\x00R\bsnapshot\x126\n" +
+	"\x05stand\x18\x12 \x01(\v2\x1e.shardgen.wire.MembershipStandH\x00R\x05stand\x12@\n" +
+	"\tstand_ack\x18\x13 \x01(\v2!.shardgen.wire.MembershipStandAckH\x00R\bstandAck\x126\n" +
+	"\x05probe\x18\x14 \x01(\v2\x1e.shardgen.wire.MembershipProbeH\x00R\x05probe\x12=\n" +
+	"\tprobe_ack\x18\x15 \x01(\v2\x1e.shardgen.wire.MembershipProbeH\x00R\bprobeAck\x12O\n" +
+	"\x0eindirect_probe\x18\x16 \x01(\v2&.shardgen.wire.MembershipIndirectProbeH\x00R\rindirectProbe\x12I\n" +
+	"\findirect_ack\x18\x17 \x01(\v2$.shardgen.wire.MembershipIndirectAckH\x00R\vindirectAck\x126\n" +
+	"\x05touch\x18\x18 \x01(\v2\x1e.shardgen.wire.MembershipTouchH\x00R\x05touchB\x06\n" +
 	"\x04body\"I\n" +
 	"\x11MembershipAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -1943,7 +2697,54 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x0eMembershipEcho\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"'\n" +
 	"\x11MembershipRemoval\x12\x12\n" +
-	"\x04left\x18\x01 \x01(\bR\x04leftB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x04left\x18\x01 \x01(\bR\x04left\"\xd0\x01\n" +
+	"\x0fMembershipTable\x12>\n" +
+	"\taddresses\x18\x01 \x03(\v2 .shardgen.wire.MembershipAddressR\taddresses\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x125\n" +
+	"\x04rows\x18\x03 \x03(\v2!.shardgen.wire.MembershipTableRowR\x04rows\x12\x12\n" +
+	"\x04base\x18\x04 \x01(\x04R\x04base\x12\x18\n" +
+	"\adeleted\x18\x05 \x03(\rR\adeleted\"\xa3\x03\n" +
+	"\x12MembershipTableRow\x127\n" +
+	"\x06member\x18\x01 \x01(\v2\x1f.shardgen.wire.MembershipMemberR\x06member\x12\x12\n" +
+	"\x04left\x18\x02 \x01(\bR\x04left\x129\n" +
+	"\x06compat\x18\x03 \x03(\v2!.shardgen.wire.MembershipKeyValueR\x06compat\x12\x18\n" +
+	"\afounder\x18\x04 \x01(\rR\afounder\x12\x16\n" +
+	"\x06server\x18\x05 \x01(\tR\x06server\x12B\n" +
+	"\n" +
+	"suspicions\x18\x06 \x03(\v2\".shardgen.wire.MembershipSuspicionR\n" +
+	"suspicions\x121\n" +
+	"\x14started_milliseconds\x18\a \x01(\x03R\x13startedMilliseconds\x12-\n" +
+	"\x12alive_milliseconds\x18\b \x01(\x03R\x11aliveMilliseconds\x12-\n" +
+	"\x12ended_milliseconds\x18\t \x01(\x03R\x11endedMilliseconds\"N\n" +
+	"\x13MembershipSuspicion\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\rR\x02by\x12'\n" +
+	"\x0fat_milliseconds\x18\x02 \x01(\x03R\x0eatMilliseconds\"\xd0\x01\n" +
+	"\x0fMembershipStand\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x10\n" +
+	"\x03got\x18\x03 \x01(\x04R\x03got\x12\x16\n" +
+	"\x06server\x18\x04 \x01(\aR\x06server\x128\n" +
+	"\x06except\x18\x05 \x03(\v2 .shardgen.wire.MembershipAddressR\x06except\x12-\n" +
+	"\x12alive_milliseconds\x18\x06 \x01(\x04R\x11aliveMilliseconds\"\xe5\x01\n" +
+	"\x12MembershipStandAck\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12)\n" +
+	"\x10age_milliseconds\x18\x04 \x01(\x04R\x0fageMilliseconds\x121\n" +
+	"\x14written_milliseconds\x18\x05 \x01(\x04R\x13writtenMilliseconds\x12-\n" +
+	"\x12alive_milliseconds\x18\x06 \x01(\x04R\x11aliveMilliseconds\"=\n" +
+	"\x0fMembershipProbe\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\x98\x01\n" +
+	"\x17MembershipIndirectProbe\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12:\n" +
+	"\asubject\x18\x02 \x01(\v2 .shardgen.wire.MembershipAddressR\asubject\x12/\n" +
+	"\x13within_milliseconds\x18\x03 \x01(\x04R\x12withinMilliseconds\"[\n" +
+	"\x15MembershipIndirectAck\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
+	"\areached\x18\x02 \x01(\bR\areached\x12\x16\n" +
+	"\x06health\x18\x03 \x01(\rR\x06health\"\x11\n" +
+	"\x0fMembershipTouchB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_membership_proto_rawDescOnce sync.Once
@@ -1958,7 +2759,7 @@ func file_shardgen_wire_membership_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_membership_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_shardgen_wire_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_shardgen_wire_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_shardgen_wire_membership_proto_goTypes = []any{
 	(MembershipState_Compression)(0), // 0: shardgen.wire.MembershipState.Compression
 	(MembershipMember_Status)(0),     // 1: shardgen.wire.MembershipMember.Status
@@ -1984,6 +2785,15 @@ var file_shardgen_wire_membership_proto_goTypes = []any{
 	(*MembershipVoteAck)(nil),        // 21: shardgen.wire.MembershipVoteAck
 	(*MembershipEcho)(nil),           // 22: shardgen.wire.MembershipEcho
 	(*MembershipRemoval)(nil),        // 23: shardgen.wire.MembershipRemoval
+	(*MembershipTable)(nil),          // 24: shardgen.wire.MembershipTable
+	(*MembershipTableRow)(nil),       // 25: shardgen.wire.MembershipTableRow
+	(*MembershipSuspicion)(nil),      // 26: shardgen.wire.MembershipSuspicion
+	(*MembershipStand)(nil),          // 27: shardgen.wire.MembershipStand
+	(*MembershipStandAck)(nil),       // 28: shardgen.wire.MembershipStandAck
+	(*MembershipProbe)(nil),          // 29: shardgen.wire.MembershipProbe
+	(*MembershipIndirectProbe)(nil),  // 30: shardgen.wire.MembershipIndirectProbe
+	(*MembershipIndirectAck)(nil),    // 31: shardgen.wire.MembershipIndirectAck
+	(*MembershipTouch)(nil),          // 32: shardgen.wire.MembershipTouch
 }
 var file_shardgen_wire_membership_proto_depIdxs = []int32{
 	6,  // 0: shardgen.wire.MembershipMessage.hello:type_name -> shardgen.wire.MembershipHello
@@ -2000,24 +2810,39 @@ var file_shardgen_wire_membership_proto_depIdxs = []int32{
 	23, // 11: shardgen.wire.MembershipMessage.removal:type_name -> shardgen.wire.MembershipRemoval
 	20, // 12: shardgen.wire.MembershipMessage.vote:type_name -> shardgen.wire.MembershipVote
 	21, // 13: shardgen.wire.MembershipMessage.vote_ack:type_name -> shardgen.wire.MembershipVoteAck
-	5,  // 14: shardgen.wire.MembershipJoin.meta:type_name -> shardgen.wire.MembershipKeyValue
-	5,  // 15: shardgen.wire.MembershipJoin.compat:type_name -> shardgen.wire.MembershipKeyValue
-	0,  // 16: shardgen.wire.MembershipState.compression:type_name -> shardgen.wire.MembershipState.Compression
-	4,  // 17: shardgen.wire.MembershipGossip.addresses:type_name -> shardgen.wire.MembershipAddress
-	13, // 18: shardgen.wire.MembershipGossip.members:type_name -> shardgen.wire.MembershipMember
-	14, // 19: shardgen.wire.MembershipGossip.rows:type_name -> shardgen.wire.MembershipRow
-	16, // 20: shardgen.wire.MembershipGossip.tombstones:type_name -> shardgen.wire.MembershipTombstone
-	12, // 21: shardgen.wire.MembershipGossip.ruling:type_name -> shardgen.wire.MembershipRuling
-	1,  // 22: shardgen.wire.MembershipMember.status:type_name -> shardgen.wire.MembershipMember.Status
-	5,  // 23: shardgen.wire.MembershipMember.meta:type_name -> shardgen.wire.MembershipKeyValue
-	15, // 24: shardgen.wire.MembershipRow.records:type_name -> shardgen.wire.MembershipRecord
-	2,  // 25: shardgen.wire.MembershipRecord.evidence:type_name -> shardgen.wire.MembershipRecord.Evidence
-	4,  // 26: shardgen.wire.MembershipAlive.founder:type_name -> shardgen.wire.MembershipAddress
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	10, // 14: shardgen.wire.MembershipMessage.snapshot:type_name -> shardgen.wire.MembershipState
+	27, // 15: shardgen.wire.MembershipMessage.stand:type_name -> shardgen.wire.MembershipStand
+	28, // 16: shardgen.wire.MembershipMessage.stand_ack:type_name -> shardgen.wire.MembershipStandAck
+	29, // 17: shardgen.wire.MembershipMessage.probe:type_name -> shardgen.wire.MembershipProbe
+	29, // 18: shardgen.wire.MembershipMessage.probe_ack:type_name -> shardgen.wire.MembershipProbe
+	30, // 19: shardgen.wire.MembershipMessage.indirect_probe:type_name -> shardgen.wire.MembershipIndirectProbe
+	31, // 20: shardgen.wire.MembershipMessage.indirect_ack:type_name -> shardgen.wire.MembershipIndirectAck
+	32, // 21: shardgen.wire.MembershipMessage.touch:type_name -> shardgen.wire.MembershipTouch
+	5,  // 22: shardgen.wire.MembershipJoin.meta:type_name -> shardgen.wire.MembershipKeyValue
+	5,  // 23: shardgen.wire.MembershipJoin.compat:type_name -> shardgen.wire.MembershipKeyValue
+	0,  // 24: shardgen.wire.MembershipState.compression:type_name -> shardgen.wire.MembershipState.Compression
+	4,  // 25: shardgen.wire.MembershipGossip.addresses:type_name -> shardgen.wire.MembershipAddress
+	13, // 26: shardgen.wire.MembershipGossip.members:type_name -> shardgen.wire.MembershipMember
+	14, // 27: shardgen.wire.MembershipGossip.rows:type_name -> shardgen.wire.MembershipRow
+	16, // 28: shardgen.wire.MembershipGossip.tombstones:type_name -> shardgen.wire.MembershipTombstone
+	12, // 29: shardgen.wire.MembershipGossip.ruling:type_name -> shardgen.wire.MembershipRuling
+	1,  // 30: shardgen.wire.MembershipMember.status:type_name -> shardgen.wire.MembershipMember.Status
+	5,  // 31: shardgen.wire.MembershipMember.meta:type_name -> shardgen.wire.MembershipKeyValue
+	15, // 32: shardgen.wire.MembershipRow.records:type_name -> shardgen.wire.MembershipRecord
+	2,  // 33: shardgen.wire.MembershipRecord.evidence:type_name -> shardgen.wire.MembershipRecord.Evidence
+	4,  // 34: shardgen.wire.MembershipAlive.founder:type_name -> shardgen.wire.MembershipAddress
+	4,  // 35: shardgen.wire.MembershipTable.addresses:type_name -> shardgen.wire.MembershipAddress
+	25, // 36: shardgen.wire.MembershipTable.rows:type_name -> shardgen.wire.MembershipTableRow
+	13, // 37: shardgen.wire.MembershipTableRow.member:type_name -> shardgen.wire.MembershipMember
+	5,  // 38: shardgen.wire.MembershipTableRow.compat:type_name -> shardgen.wire.MembershipKeyValue
+	26, // 39: shardgen.wire.MembershipTableRow.suspicions:type_name -> shardgen.wire.MembershipSuspicion
+	4,  // 40: shardgen.wire.MembershipStand.except:type_name -> shardgen.wire.MembershipAddress
+	4,  // 41: shardgen.wire.MembershipIndirectProbe.subject:type_name -> shardgen.wire.MembershipAddress
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_membership_proto_init() }
@@ -2040,6 +2865,14 @@ func file_shardgen_wire_membership_proto_init() {
 		(*MembershipMessage_Removal)(nil),
 		(*MembershipMessage_Vote)(nil),
 		(*MembershipMessage_VoteAck)(nil),
+		(*MembershipMessage_Snapshot)(nil),
+		(*MembershipMessage_Stand)(nil),
+		(*MembershipMessage_StandAck)(nil),
+		(*MembershipMessage_Probe)(nil),
+		(*MembershipMessage_ProbeAck)(nil),
+		(*MembershipMessage_IndirectProbe)(nil),
+		(*MembershipMessage_IndirectAck)(nil),
+		(*MembershipMessage_Touch)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2047,7 +2880,7 @@ func file_shardgen_wire_membership_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_membership_proto_rawDesc), len(file_shardgen_wire_membership_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

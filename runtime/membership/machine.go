@@ -61,7 +61,7 @@ func New(config core.Config) (*Machine, error) {
 	}
 	m := &Machine{node: core.NewNode(config)}
 	n := m.node
-	m.echo = detector.Echo{Node: n}
+	m.echo = detector.Echo{Base: &n.Base}
 	m.peers = detector.Peers{Node: n, Echo: &m.echo, Known: make(map[transport.Address]*detector.Peer)}
 	m.beats = detector.Heartbeats{Node: n, Echo: &m.echo, Peers: &m.peers, Threshold: detector.PhiInverse(config.PhiThreshold)}
 	m.suspicion = detector.Suspicion{Node: n, Echo: &m.echo, Peers: &m.peers, Beats: &m.beats}

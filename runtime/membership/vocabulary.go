@@ -129,6 +129,18 @@ type Founding = core.Founding
 // [FoundingAnswer].
 type FoundingRequest = core.FoundingRequest
 
+// A Table has the settings of membership by a table.
+type Table = core.Table
+
+// The requests to the table, and their answers.
+type (
+	TableRead    = core.TableRead    // reads all rows and the version
+	TableWrite   = core.TableWrite   // writes one row and the next version
+	TableAlive   = core.TableAlive   // writes that this member is alive
+	TableRows    = core.TableRows    // answers a TableRead
+	TableWritten = core.TableWritten // answers a TableWrite or a TableAlive
+)
+
 // A Refusal is the reason why a message was not obeyed.
 type Refusal = core.Refusal
 

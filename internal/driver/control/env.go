@@ -140,6 +140,11 @@ type Process interface {
 	// Founding reads or writes the store's record of who founded the cluster. It calls answer on the
 	// control loop.
 	Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer))
+	// ReadTable, WriteTable and WriteAlive carry a request of the membership to its table, and call
+	// answer on the control loop, also when the table does not answer in time.
+	ReadTable(r membership.TableRead, answer func(membership.TableRows))
+	WriteTable(r membership.TableWrite, answer func(membership.TableWritten))
+	WriteAlive(r membership.TableAlive, answer func(membership.TableWritten))
 	// Serve tells the broker whether clients may be sent here. then, unless nil, is called on the
 	// control loop when the broker knows.
 	Serve(on bool, then func())

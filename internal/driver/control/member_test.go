@@ -51,7 +51,21 @@ type fakeEnv struct {
 	steps   int                 // steps of the coordinator, each of which asks whether the lease is valid
 	hosted  []coordinator.InspectedShard
 
+	table []func() // answers to requests to the membership table
+
 	published int // number of changes published to the user
+}
+
+func (v *fakeEnv) ReadTable(r membership.TableRead, answer func(membership.TableRows)) {
+	v.table = append(v.table, func() { answer(membership.TableRows{Number: r.Number}) })
+}
+
+func (v *fakeEnv) WriteTable(r membership.TableWrite, answer func(membership.TableWritten)) {
+	v.table = append(v.table, func() { answer(membership.TableWritten{Number: r.Number, Conflict: true}) })
+}
+
+func (v *fakeEnv) WriteAlive(r membership.TableAlive, answer func(membership.TableWritten)) {
+	v.table = append(v.table, func() { answer(membership.TableWritten{Number: r.Number, Done: true}) })
 }
 
 func (v *fakeEnv) Count(e Counter) (uint64, bool) {

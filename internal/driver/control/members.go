@@ -163,6 +163,7 @@ func (s *members) step(in membership.Input) {
 	if out.Founding != nil {
 		env.Founding(*out.Founding, func(a membership.FoundingAnswer) { s.step(a) })
 	}
+	s.askTable(&out)
 	if out.Changed || len(out.Events) > 0 {
 		env.Publish(s.machine.View(), out.Events)
 	}
@@ -172,6 +173,20 @@ func (s *members) step(in membership.Input) {
 	}
 	for _, e := range out.Events {
 		s.event(e)
+	}
+}
+
+// askTable carries out the requests to the membership table.
+func (s *members) askTable(out *membership.Output) {
+	env := s.m.env
+	if out.ReadTable != nil {
+		env.ReadTable(*out.ReadTable, func(a membership.TableRows) { s.step(a) })
+	}
+	if out.WriteTable != nil {
+		env.WriteTable(*out.WriteTable, func(a membership.TableWritten) { s.step(a) })
+	}
+	if out.WriteAlive != nil {
+		env.WriteAlive(*out.WriteAlive, func(a membership.TableWritten) { s.step(a) })
 	}
 }
 

@@ -49,6 +49,24 @@ func TestDownIsRefused(t *testing.T) {
 	}
 }
 
+// TestTableIsAsked: requests to the membership table go to the process, and the answers back to the
+// machine.
+func TestTableIsAsked(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	m.members.step(membership.Tick{})
+	machine.out = membership.Output{
+		ReadTable: &membership.TableRead{Number: 1}, WriteTable: &membership.TableWrite{Number: 2}, WriteAlive: &membership.TableAlive{Number: 3},
+	}
+	m.members.step(membership.Tick{})
+	machine.out, machine.steps = membership.Output{}, nil
+	for _, answer := range env.table {
+		answer()
+	}
+	require.Equal(t, []membership.Input{
+		membership.TableRows{Number: 1}, membership.TableWritten{Number: 2, Conflict: true}, membership.TableWritten{Number: 3, Done: true},
+	}, machine.steps)
+}
+
 // TestViewHasSingletons: operators see every singleton that a member hosts, and why its instance is
 // not known.
 func TestViewHasSingletons(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 var messageNames = [...]string{
 	"other", "hello", "hello ack", "join", "welcome", "join refused", "gossip", "status", "heartbeat", "heartbeat ack",
 	"alive", "echo", "removal", "vote", "vote ack",
+	"snapshot", "stand", "stand ack", "probe", "probe ack", "indirect probe", "indirect ack", "touch",
 }
 
 // messageKind returns the index of a message's kind in messageNames.
@@ -44,6 +45,22 @@ func messageKind(m membership.Message) int {
 		return 13
 	case message.VoteAck:
 		return 14
+	case message.Snapshot:
+		return 15
+	case message.Stand:
+		return 16
+	case message.StandAck:
+		return 17
+	case message.Probe:
+		return 18
+	case message.ProbeAck:
+		return 19
+	case message.IndirectProbe:
+		return 20
+	case message.IndirectAck:
+		return 21
+	case message.Touch:
+		return 22
 	}
 	return 0
 }

@@ -28,6 +28,8 @@ import (
 
 type Options struct {
 	Seed uint64
+	// Table has the members agree by a table, with the faults of one.
+	Table bool
 	// Trace, if set, is told every line of the trace.
 	Trace func(line string)
 
@@ -60,7 +62,8 @@ type run struct {
 
 	counts Counts
 
-	calm bool // nothing more may happen by chance
+	table bool
+	calm  bool // nothing more may happen by chance
 }
 
 // Run makes the random run of a seed.
@@ -71,6 +74,7 @@ func Run(o Options) Result {
 		o.change(&r.plan)
 	}
 	r.world = sim.New(r.plan.world)
+	r.table = r.plan.config.Table.Enabled
 	r.world.OnEvents, r.world.OnEnd = r.count, r.ended
 	for i := range r.plan.nodes {
 		r.world.At(milliseconds(r.random, 0, pick(r.random, 50.0, 3000)), func() { r.start(name(i)) })
@@ -125,7 +129,7 @@ func (r *run) start(name string) {
 	n, err := r.world.Add(r.plan.configOf(r.random, name), sim.Place{
 		Server: r.plan.server(r.random, number),
 		Drift:  r.random.IntN(2*r.plan.drift+1) - r.plan.drift,
-		Offset: time.Duration(r.random.Int64N(int64(1000 * time.Hour))),
+		Offset: time.Duration(r.random.Int64N(int64(r.plan.offset))),
 	})
 	if err != nil {
 		panic(err) // the plan's own mistake
@@ -186,7 +190,9 @@ func (r *run) heal() {
 			w.Mend(a, b)
 		}
 	}
+	w.TableDown(false)
 	for _, n := range w.Running() {
+		w.CutTable(n, false)
 		w.Lose(n, 0, 0)
 		w.Thaw(n)
 	}

@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"slices"
+
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
@@ -20,12 +22,91 @@ var kinds = []func(faults){
 	faults.downAlive, faults.quarantine,
 }
 
+// ofTable are the faults of a membership table: it is out of the reach of all, of some, or of some
+// that are also cut off from others.
+var ofTable = []func(faults){
+	faults.outage, faults.outage, faults.cutTable, faults.cutTable, faults.splitTable, faults.splitTable, faults.splitTable,
+	faults.split, faults.part, faults.deafen, faults.disconnect, faults.disconnect,
+}
+
+// dividing are the faults that divide members and the table, and those that change its version.
+var dividing = []func(faults){
+	faults.outage, faults.outage, faults.cutTable, faults.cutTable, faults.splitTable, faults.splitTable, faults.splitTable,
+	faults.split, faults.part, faults.cut, faults.deafen, faults.mute, faults.loseSome, faults.disconnect, faults.disconnect,
+	faults.join, faults.join, faults.restart, faults.kill, faults.killHost, faults.leave, faults.freeze, faults.bounceServer,
+	faults.quarantine, faults.downAlive, faults.move, faults.move, faults.move,
+}
+
+// outage takes the table out of the reach of all for a while.
+func (r faults) outage() {
+	r.world.TableDown(true)
+	r.forWhile(func() { r.world.TableDown(false) })
+}
+
+// cutTable takes the table out of the reach of some for a while.
+func (r faults) cutTable() {
+	for _, n := range r.few() {
+		r.world.CutTable(n, true)
+		r.forWhile(func() { r.world.CutTable(n, false) })
+	}
+}
+
+// splitTable leaves the table in the reach of one server's processes alone, for a while, and often
+// parts that server from others.
+func (r faults) splitTable() {
+	s, o := r.twoServers()
+	for _, n := range r.world.Running() {
+		if n.Server() == s {
+			continue
+		}
+		r.world.CutTable(n, true)
+		r.forWhile(func() { r.world.CutTable(n, false) })
+	}
+	if r.random.IntN(3) > 0 {
+		r.world.Part(s, o)
+		r.forWhile(func() { r.world.Mend(s, o) })
+	}
+}
+
+// disconnect breaks the connections of some, again and again for a while.
+func (r faults) disconnect() {
+	for _, n := range r.few() {
+		for range 1 + r.random.IntN(8) {
+			r.world.After(milliseconds(r.random, 0, 10_000), func() {
+				if !r.calm {
+					r.world.Disconnect(n)
+				}
+			})
+		}
+	}
+}
+
+// move has some connect to another server, often as that is cut off from their own.
+func (r faults) move() {
+	from, to := r.twoServers()
+	for _, n := range r.few() {
+		if n.Server() == from {
+			r.world.Move(n, to)
+		}
+	}
+	if r.random.IntN(2) == 0 {
+		r.world.Run(milliseconds(r.random, 0, 1500))
+		r.world.Part(from, to)
+		r.forWhile(func() { r.world.Mend(from, to) })
+	}
+}
+
 // harmless are the faults that cut no healthy process off. Other faults would make automatic
 // downing split a cluster.
 var harmless = []func(faults){faults.join, faults.restart, faults.kill, faults.killSome, faults.killHost, faults.leave}
 
 func (r faults) any() {
 	all := kinds
+	if r.plan.cramped {
+		all = dividing
+	} else if r.table {
+		all = append(slices.Clone(kinds), ofTable...)
+	}
 	if r.plan.config.Downing == membership.DowningAuto {
 		all = harmless
 	}

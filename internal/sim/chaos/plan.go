@@ -12,17 +12,19 @@ import (
 
 // A plan has all that the seed decides before the run starts.
 type plan struct {
-	nodes  int
-	faults int
-	clean  bool          // one split is all that happens
-	lasts  time.Duration // how long that split lasts; 0 means left to chance
-	racks  bool          // names follow servers, as those of racks do
-	pause  time.Duration // the most between two faults, mostly
-	drift  int           // of clocks, in parts of a million
-	most   int           // how many processes may run at a time
-	settle time.Duration // in which a healed cluster must have one view
-	world  sim.Config
-	config membership.Config // of every node, without its name and role
+	nodes   int
+	faults  int
+	clean   bool          // one split is all that happens
+	lasts   time.Duration // how long that split lasts; 0 means left to chance
+	racks   bool          // names follow servers, as those of racks do
+	pause   time.Duration // the most between two faults, mostly
+	drift   int           // of clocks, in parts of a million
+	cramped bool          // of table: see byTable
+	offset  time.Duration // the most between two clocks
+	most    int           // how many processes may run at a time
+	settle  time.Duration // in which a healed cluster must have one view
+	world   sim.Config
+	config  membership.Config // of every node, without its name and role
 }
 
 // minNodes and maxNodes bound the size of a cluster.
@@ -37,6 +39,7 @@ func newPlan(r *rand.Rand, o Options) plan {
 		pause:  time.Duration(500+r.IntN(3500)) * time.Millisecond,
 		drift:  pick(r, 100, 1000, 10_000),
 		settle: time.Minute,
+		offset: 1000 * time.Hour,
 	}
 	p.most = p.nodes + 2
 	p.world = sim.Config{
@@ -63,6 +66,10 @@ func newPlan(r *rand.Rand, o Options) plan {
 		p.world.StoreTrouble = 0.3
 	}
 	p.config = newConfig(r)
+	if o.Table {
+		p.byTable(r)
+		return p
+	}
 	p.downing(r)
 	p.clean = r.IntN(8) == 0 && p.world.Servers > 1 && p.config.Downing != membership.DowningAuto
 	if p.clean {
@@ -73,6 +80,38 @@ func newPlan(r *rand.Rand, o Options) plan {
 		}
 	}
 	return p
+}
+
+// byTable has the members agree by a table.
+func (p *plan) byTable(r *rand.Rand) {
+	c := &p.config
+	c.ProbeVacancy, c.Seeds = false, nil
+	p.offset = pick(r, time.Second, time.Minute, time.Hour) // people read the rows' times
+	c.Table = membership.Table{
+		Enabled: true, ProbeInterval: milliseconds(r, 1000, pick(r, 3000.0, 10_000)), Successors: 1 + r.IntN(4),
+		AliveInterval: milliseconds(r, 2000, 10_000), Refresh: milliseconds(r, 5000, 60_000), CleanAfter: milliseconds(r, 70_000, 600_000),
+		VoteWindow: milliseconds(r, 20_000, 180_000), Within: milliseconds(r, 500, 5000),
+	}
+	c.Table.Outage = 3*c.Table.AliveInterval + milliseconds(r, 0, pick(r, 1000.0, 100_000))
+	if r.IntN(2) == 0 {
+		p.world.TableTrouble = pick(r, 0.02, 0.2)
+	}
+	p.world.TableGaps = r.IntN(2) == 0
+	p.world.TableTime = milliseconds(r, 1, pick(r, 5.0, 50, 500))
+	p.world.TableLate = milliseconds(r, 100, pick(r, 2000.0, 60_000))
+	p.settle = 5 * time.Minute
+	if p.cramped = r.IntN(3) > 0; !p.cramped {
+		return
+	}
+	// Few members, quick judgements, and few other faults than those that divide members and table.
+	p.nodes = 3 + r.IntN(3)
+	p.most = p.nodes + 1
+	p.faults = 10 + r.IntN(30)
+	p.pause = time.Duration(100+r.IntN(3000)) * time.Millisecond
+	c.MinMembers, c.MinRoleMembers = 1, nil
+	c.Table.ProbeInterval, c.Table.Missed, c.Table.Votes = milliseconds(r, 300, 1000), 1+r.IntN(3), 1+r.IntN(2)
+	p.world.Servers = 1 + r.IntN(3)
+	p.world.RouteTimeout = milliseconds(r, 500, 2000)
 }
 
 // downing chooses the downing strategy, mostly the default.

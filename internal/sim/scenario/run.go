@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -21,6 +21,8 @@ type Options struct {
 	Seed  uint64
 	// Detection is that of all nodes.
 	Detection membership.Detection
+	// Table has the nodes agree by a table.
+	Table bool
 	// Config, if set, changes each node's settings.
 	Config func(*membership.Config)
 	// Trace, if set, is told every line of the trace.
@@ -82,6 +84,7 @@ func (r *run) add(i int) *sim.Node {
 		Seed: r.random.Uint64(), ProbeVacancy: true, Detection: r.options.Detection,
 		Meta: []membership.KeyValue{{Key: "kind/Counter", Value: "256 xxh64 example.com/counter"}},
 	}
+	config.Table.Enabled = r.options.Table
 	if r.options.Config != nil {
 		r.options.Config(&config)
 	}
@@ -109,6 +112,10 @@ const warm = 15 * time.Second
 // formed starts a cluster whose members are already Up. They start at different times within 0.8 s,
 // so that their timers differ and none is missed.
 func (r *run) formed() {
+	if r.options.Table {
+		r.tabled()
+		return
+	}
 	var members []membership.Member
 	for i := range r.options.Nodes {
 		n := r.add(i)
@@ -117,6 +124,20 @@ func (r *run) formed() {
 	r.state = gossip.Preformed(members)
 	for _, n := range r.nodes {
 		r.world.At(time.Duration(r.random.Int64N(int64(800*time.Millisecond))), func() { r.world.StartFormed(n, r.state) })
+	}
+	r.world.Run(warm)
+}
+
+// tabled is formed with a membership table.
+func (r *run) tabled() {
+	var list []rows.Row
+	for i := range r.options.Nodes {
+		n := r.add(i)
+		list = append(list, rows.Row{Member: membership.Member{Address: n.Address, Meta: n.Config.Meta}, Server: n.Server().ID()})
+	}
+	r.world.SetTable(rows.Preformed(list))
+	for _, n := range r.nodes {
+		r.world.At(time.Duration(r.random.Int64N(int64(800*time.Millisecond))), func() { r.world.StartTabled(n) })
 	}
 	r.world.Run(warm)
 }
@@ -229,8 +250,9 @@ func (r *run) agree() bool {
 func (r *run) result() Result {
 	slices.Sort(r.detected)
 	out := Result{
-		Scenario: r.name, Nodes: r.options.Nodes, Seed: r.options.Seed, Detection: r.options.Detection, Err: r.world.Err(),
-		Detected: len(r.detected), Expected: r.expected,
+		Scenario: r.name, Nodes: r.options.Nodes, Seed: r.options.Seed, Detection: r.options.Detection, Table: r.options.Table, Err: r.world.Err(),
+		TableStats: r.world.TableStats,
+		Detected:   len(r.detected), Expected: r.expected,
 		P50: quantile(r.detected, 0.5), P99: quantile(r.detected, 0.99),
 		Removed: len(r.removed), Views: len(r.views), Settled: -1,
 		Hash: r.world.Hash(), Steps: r.world.Steps(), Virtual: r.world.Now(), Kinds: make(map[string]float64),

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
@@ -17,6 +18,7 @@ type Result struct {
 	Seed     uint64
 	// Detection is that of all nodes.
 	Detection membership.Detection
+	Table     bool  // the nodes agreed by a table
 	Err       error // a broken invariant
 
 	// Of the pairs of a healthy node and a victim, Detected saw the victim Down or
@@ -30,6 +32,8 @@ type Result struct {
 	Bytes, MostBytes float64 // payload per node and second: the mean, and that of the busiest
 	Messages         float64 // per node and second, echoes included
 	Kinds            map[string]float64
+
+	TableStats sim.TableStats // from the beginning, with a membership table
 
 	Hash    uint64
 	Steps   uint64
@@ -58,6 +62,9 @@ func (r Result) cells() []string {
 // Command returns the command that computes the row again.
 func (r Result) Command() string {
 	command := fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario %s -nodes %d -seed %d", r.Scenario, r.Nodes, r.Seed)
+	if r.Table {
+		command += " -membership table"
+	}
 	if r.Detection != 0 {
 		command += fmt.Sprintf(" -detection %q", r.Detection)
 	}

@@ -212,6 +212,9 @@ func (v *memberEnv) Serve(on bool, then func()) {
 }
 
 func (v *memberEnv) Founding(membership.FoundingRequest, func(membership.FoundingAnswer)) {}
+func (v *memberEnv) ReadTable(membership.TableRead, func(membership.TableRows))           {}
+func (v *memberEnv) WriteTable(membership.TableWrite, func(membership.TableWritten))      {}
+func (v *memberEnv) WriteAlive(membership.TableAlive, func(membership.TableWritten))      {}
 func (v *memberEnv) LeaseValid() bool                                                     { return v.process.leased() }
 
 func (v *memberEnv) Fail(err error) { v.process.w.fail("%s: %v", v.process.name, err) }

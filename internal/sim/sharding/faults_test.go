@@ -34,6 +34,7 @@ type plan struct {
 	small    bool           // buffers
 	handoff  region.Handoff // how shards move; zero means ordered
 	anyWay   bool           // they move as one of handoffs says
+	table    bool           // the members agree by a table, which is at times out of the reach of some or all
 	mayLose  bool           // calls may be lost
 	timeout  time.Duration  // of calls; 0 means callTimeout
 }
@@ -90,6 +91,24 @@ func (w *world) faults() {
 		}
 	})
 	at(p.cuts, w.cutAny)
+	if p.table {
+		at(1+w.r.IntN(3), w.tableAway)
+	}
+}
+
+// tableAway takes the table out of the reach of all, or of some, for a while.
+func (w *world) tableAway() {
+	if w.one(2) {
+		w.members.TableDown(true)
+		w.after(w.spell(), func() { w.members.TableDown(false) })
+		return
+	}
+	for _, p := range w.procs {
+		if p.host && p.alive && w.one(2) {
+			w.members.CutTable(p.node, true)
+			w.after(w.spell(), func() { w.members.CutTable(p.node, false) })
+		}
+	}
 }
 
 // spell is how long a pause or a cut lasts: bearable, at the edge, or too long.

@@ -31,12 +31,18 @@ var memberConfig = membership.Config{
 	GoneAfter: leaseEcho, CutAfter: 1500 * time.Millisecond, AgreedAfter: leaseMajority, SilentAfter: silentAfter,
 }
 
+// tableConfig is that of members that agree by a table.
+var tableConfig = membership.Table{
+	Enabled: true, ProbeInterval: 500 * time.Millisecond, Missed: 2, StandInterval: leaseMajority / 12, TouchInterval: 100 * time.Millisecond,
+	Refresh: 2 * time.Second, AliveInterval: time.Second, Within: 300 * time.Millisecond,
+}
+
 func newMembers(w *world) *members {
 	m := &members{w: w}
 	m.World = sim.New(sim.Config{
 		Seed: w.r.Uint64(), Servers: w.plan.servers(), Jitter: w.upTo(3 * time.Millisecond), Redial: 20 * time.Millisecond,
 		RouteTimeout: w.between(300*time.Millisecond, 3*time.Second), HostTimeout: w.between(time.Second, 20*time.Second),
-		Trace: w.membersTrace(),
+		TableTrouble: 0.05, TableLate: 3 * time.Second, TableGaps: true, Trace: w.membersTrace(),
 	})
 	m.OnChange, m.OnEnd = m.changed, m.ended
 	return m
@@ -45,6 +51,9 @@ func newMembers(w *world) *members {
 func (m *members) join(p *process) {
 	c := memberConfig
 	c.Self, c.Seed, c.Meta = p.self.Address, m.w.r.Uint64(), metaOf(m.w.plan)
+	if m.w.plan.table {
+		c.Table = tableConfig
+	}
 	node, err := m.Add(c, sim.Place{Server: p.server, Drift: m.w.r.IntN(2001) - 1000})
 	if err != nil {
 		m.w.fail("%v", err)

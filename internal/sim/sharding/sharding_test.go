@@ -88,6 +88,18 @@ func TestSharding(t *testing.T) {
 	}
 }
 
+// TestShardingByTable: the same, where members agree by a table.
+func TestShardingByTable(t *testing.T) {
+	for _, p := range plans {
+		p.table = true
+		p.timeout = max(p.timeout, 12*time.Second) // nobody joins or leaves while the table is away
+		t.Run(strings.ReplaceAll(p.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			seeds.Run(t, usual/3, func(seed uint64, trace func(string)) sim.Result[counts] { return outcome(seed, p, trace) })
+		})
+	}
+}
+
 // outcome makes the run of a seed.
 func outcome(seed uint64, p plan, trace func(string)) sim.Result[counts] {
 	var text *strings.Builder

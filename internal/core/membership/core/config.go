@@ -29,6 +29,7 @@ type Config struct {
 	// Compat holds settings that must be equal at all members with the key. The admitting member
 	// compares a joiner's values with its own, and refuses a joiner with another value, naming
 	// both. Members of one release have the same keys, so any of them can make the comparison.
+	// Membership adds the key "membership": its kind.
 	Compat []gossip.KeyValue
 	// Differ compares the Meta of two members, and describes the first difference that is not
 	// allowed, or returns "". It must be pure, and find a difference between a and b if it finds
@@ -159,6 +160,8 @@ type Config struct {
 	// SilentAfter, as with CutAfter. AgreedAfter has no effect above SilentAfter. Default
 	// QuorumTimeout, which must not be higher.
 	AgreedAfter time.Duration
+	// Table has the settings of membership by a table.
+	Table Table
 }
 
 // A RoleMinimum asks for a number of members with a role.
@@ -217,11 +220,27 @@ func (c Config) WithDefaults() Config {
 	if c.PhiThreshold == 0 {
 		c.PhiThreshold = 8
 	}
+	c.Table = c.Table.withDefaults()
 	c = c.withDowning()
 	c.Roles = slices.Compact(slices.Sorted(slices.Values(c.Roles)))
 	c.Meta = gossip.SortKeyValues(c.Meta)
-	c.Compat = gossip.SortKeyValues(c.Compat)
+	c.Compat = gossip.SortKeyValues(c.withKind())
 	return c
+}
+
+// kindKey is the key of Compat by which nodes that agree by gossip and by a table refuse each other.
+const kindKey = "membership"
+
+// withKind is Compat with the kind of membership.
+func (c Config) withKind() []gossip.KeyValue {
+	kind := gossip.KeyValue{Key: kindKey, Value: "gossip"}
+	if c.Table.Enabled {
+		kind.Value = "table"
+	}
+	if slices.Contains(c.Compat, kind) {
+		return c.Compat
+	}
+	return append(slices.Clip(c.Compat), kind)
 }
 
 // Validate returns an error for invalid settings. Call it on the result of WithDefaults.
@@ -288,6 +307,11 @@ func (c Config) validateTimes() error {
 	case c.CutAfter < c.QuorumTimeout || c.SilentAfter < c.QuorumTimeout || c.AgreedAfter < c.QuorumTimeout:
 		return fmt.Errorf("configure membership: CutAfter %v, SilentAfter %v or AgreedAfter %v is below QuorumTimeout %v: a live member would be replaced while it runs turns",
 			c.CutAfter, c.SilentAfter, c.AgreedAfter, c.QuorumTimeout)
+	}
+	if c.Table.Enabled {
+		if err := c.Table.validate(c); err != nil {
+			return err
+		}
 	}
 	return c.validateDowning()
 }

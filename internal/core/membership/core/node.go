@@ -1,7 +1,6 @@
 package core
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
@@ -11,17 +10,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node has the data that the parts of one node's machine share: its settings, the time of the
-// step, the gossiped state and the conclusions from it, and the output of the step.
+// A Node has the data that the parts of one node's machine of gossip share: what all machines
+// share, the gossiped state, and the conclusions from it.
 type Node struct {
-	Config   Config
-	Random   *rand.Rand
+	Base
 	Strategy splitbrain.Strategy
-	Now      time.Time
-	Out      Output
-	Phase    phase
-	Conn     ConnState
-	Mark     message.ServerMark // of Conn.Server
 	// Gossip is the gossiped state once this node is a member, and nil before. The state is
 	// immutable; a change replaces the pointer.
 	Gossip *gossip.State
@@ -30,26 +23,12 @@ type Node struct {
 	MemberSince time.Time
 	Published   *gossip.State // the state that Shown shows
 	conclusions gossip.Local  // of this node, from Gossip
-	Shown       *View
 }
-
-// A phase is a stage of a node on its way into the cluster and out of it.
-type phase uint8
-
-const (
-	Idle      phase = iota // before Start
-	Searching              // looks for members
-	Asking                 // has asked a member for admission
-	Joined                 // is in the gossiped state
-	Ended                  // has left, was downed, or could not join
-)
 
 func NewNode(config Config) *Node {
 	return &Node{
-		Config:   config,
-		Random:   rand.New(rand.NewPCG(config.Seed, config.Self.Incarnation)),
+		Base:     NewBase(config),
 		Strategy: splitbrain.NewStrategy(config.Downing, config.QuorumSize, config.KeepOldestAlone),
-		Shown:    &View{Self: config.Self},
 	}
 }
 
@@ -146,13 +125,6 @@ func (n *Node) EndMember(left bool, reason string) {
 	n.End()
 }
 
-func (n *Node) End() {
-	n.Phase = Ended
-	v := *n.Shown
-	v.SelfStatus = gossip.Removed
-	n.Shown, n.Out.Changed = &v, true
-}
-
 // Change makes a new version of the gossiped state by applying change.
 func (n *Node) Change(change func(*gossip.State)) {
 	n.Gossip = n.Gossip.ChangedBy(n.Config.Self, change)
@@ -168,59 +140,6 @@ func (n *Node) Self() gossip.Member {
 	return n.Gossip.Members[i]
 }
 
-// Mismatch compares r with others that are not Down, and returns the first difference found by
-// Config.Differ; "" if there is none.
-func (n *Node) Mismatch(r gossip.Member, others ...[]gossip.Member) string {
-	if n.Config.Differ == nil {
-		return ""
-	}
-	for _, list := range others {
-		for _, o := range list {
-			if o.Address == r.Address || o.Status == gossip.Down {
-				continue
-			}
-			if why := n.Config.Differ(r, o); why != "" {
-				return why
-			}
-		}
-	}
-	return ""
-}
-
-// Send sends a message to a node. It does nothing without a connection, because the
-// broker would refuse the message.
-func (n *Node) Send(to transport.Address, msg message.Message) {
-	if n.Conn.Connected {
-		n.Out.Send = append(n.Out.Send, Envelope{To: to, Message: msg})
-	}
-}
-
-func (n *Node) Broadcast(msg message.Message) {
-	if n.Conn.Connected {
-		n.Out.Send = append(n.Out.Send, Envelope{Broadcast: true, Message: msg})
-	}
-}
-
-func (n *Node) Emit(e Event) { n.Out.Events = append(n.Out.Events, e) }
-
-// WakeAt asks the driver for a step at t or before.
-func (n *Node) WakeAt(t time.Time) {
-	if n.Out.WakeAt.IsZero() || t.Before(n.Out.WakeAt) {
-		n.Out.WakeAt = t
-	}
-}
-
-// Due reports whether the timer has expired, and if so restarts it with the interval. It asks for a
-// step when the timer expires next. A zero timer has expired.
-func (n *Node) Due(timer *time.Time, interval time.Duration) bool {
-	ran := !n.Now.Before(*timer)
-	if ran {
-		*timer = n.Now.Add(interval)
-	}
-	n.WakeAt(*timer)
-	return ran
-}
-
 // Publish makes a new view if the state has changed, and emits the events that lead from the old
 // view to it.
 func (n *Node) Publish() {
@@ -228,92 +147,18 @@ func (n *Node) Publish() {
 		return
 	}
 	n.Published = n.Gossip
-	old, next := n.Shown, n.NewView()
-	n.Shown, n.Out.Changed = next, true
-	n.emitMembers(old.ByAddress, next.ByAddress)
-	if old.Leader != next.Leader {
-		n.Emit(LeaderChanged{next.Leader})
-	}
-	if old.Converged != next.Converged {
-		n.Emit(ConvergedChanged{next.Converged, next.Why})
-	}
+	n.Show(n.NewView(), n.ended)
 }
 
-// emitMembers emits the changes of members, and then the removals.
-func (n *Node) emitMembers(old, next []gossip.MemberView) {
-	if len(old) == len(next) && (len(next) == 0 || &old[0] == &next[0]) {
-		return // only Seen is new
-	}
-	var removed []gossip.MemberView
-	for i, j := 0, 0; i < len(old) || j < len(next); {
-		switch {
-		case i == len(old) || j < len(next) && next[j].Compare(old[i].Address) < 0:
-			n.emitMember(gossip.MemberView{Reachable: true}, next[j])
-			j++
-		case j == len(next) || old[i].Compare(next[j].Address) < 0:
-			removed = append(removed, old[i])
-			i++
-		default:
-			n.emitMember(old[i], next[j])
-			i++
-			j++
-		}
-	}
-	for _, was := range removed {
-		n.emitRemoved(was)
-	}
-}
-
-// emitRemoved emits the removal of a member. The steps before it may have been missed: gossip can
-// bring them all at once. The tombstone knows how the member ended.
-func (n *Node) emitRemoved(was gossip.MemberView) {
-	switch t, ok := n.Gossip.Tombstone(was.Address); {
-	case !ok || was.Status == gossip.Down:
+// ended returns the last status of a removed member, which its tombstone has.
+func (n *Node) ended(node transport.Address) gossip.Status {
+	switch t, ok := n.Gossip.Tombstone(node); {
+	case !ok:
+		return gossip.NoStatus
 	case t.Left:
-		was.Status = gossip.Exiting
-	default:
-		was.Status = gossip.Down
-		n.Emit(MemberDowned{Member: was.Member, Evidence: was.Evidence})
+		return gossip.Exiting
 	}
-	n.Emit(MemberRemoved{was.Member})
-}
-
-// emitMember emits the events for the changes of a member.
-func (n *Node) emitMember(was, r gossip.MemberView) {
-	if was.Status == gossip.NoStatus {
-		joined := r.Member
-		joined.Status, joined.UpNumber = gossip.Joining, 0
-		n.Emit(MemberJoined{joined})
-		was.Status = gossip.Joining
-	}
-	if was.Status != r.Status {
-		switch r.Status {
-		case gossip.WeaklyUp:
-			n.Emit(MemberWeaklyUp{r.Member})
-		case gossip.Up:
-			n.Emit(MemberUp{r.Member})
-		case gossip.Leaving:
-			n.Emit(MemberLeaving{r.Member})
-		case gossip.Exiting:
-			n.Emit(MemberExiting{r.Member})
-		case gossip.Down:
-			e := MemberDowned{Member: r.Member, Evidence: r.Evidence}
-			if r.UpNumber == 0 {
-				e.Why = n.Mismatch(r.Member, n.Gossip.Members)
-			}
-			n.Emit(e)
-		case gossip.NoStatus, gossip.Joining, gossip.Removed:
-		}
-	}
-	if r.Quarantined && !was.Quarantined {
-		n.Emit(MemberQuarantined{r.Member})
-	}
-	switch {
-	case r.Reachable && !was.Reachable:
-		n.Emit(ReachableMember{r.Member})
-	case !r.Reachable && r.Evidence != was.Evidence:
-		n.Emit(UnreachableMember{r.Member, r.Evidence})
-	}
+	return gossip.Down
 }
 
 func (n *Node) NewView() *View {
@@ -329,9 +174,6 @@ func (n *Node) NewView() *View {
 		Converged:  f.Why == "",
 	}
 }
-
-// Refuse records why the message of this step is refused.
-func (n *Node) Refuse(why Refusal) { n.Out.Refused = why }
 
 // PushToAll sends the state to all nodes that have not seen it. In a large cluster it broadcasts
 // the state.

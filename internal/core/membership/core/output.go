@@ -54,6 +54,11 @@ type Output struct {
 	// TakeLease asks the driver to take the lease that decides a split. Only with
 	// DowningLeaseMajority.
 	TakeLease *LeaseRequest
+	// ReadTable, WriteTable and WriteAlive ask the driver to read or write the table. Only with
+	// Config.Table; of each there is one on its way at most.
+	ReadTable  *TableRead
+	WriteTable *TableWrite
+	WriteAlive *TableAlive
 	// Refused is the reason why the Receive of this step was refused, or NotRefused.
 	Refused Refusal
 	// WakeAt is when the next Step is due if no input comes before. It is zero before Start and

@@ -11,7 +11,7 @@ import (
 // An Echo sends messages from this node to itself through the broker. Only a node whose own
 // messages return may take the silence of others for their failure.
 type Echo struct {
-	*core.Node
+	*core.Base
 	At      time.Time // when the next echo is due
 	seq     uint64
 	pending []sentEcho // sent through this connection and not yet returned

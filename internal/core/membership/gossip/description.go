@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -56,4 +57,15 @@ func LookupKey(list []KeyValue, key string) (value string, ok bool) {
 		return "", false
 	}
 	return list[i].Value, true
+}
+
+// Incompatible returns a text with both values of the first key of two Compat lists that a joiner
+// and a member have different values of, or "".
+func Incompatible(joiner string, theirs []KeyValue, member string, mine []KeyValue) string {
+	for _, kv := range theirs {
+		if value, ok := LookupKey(mine, kv.Key); ok && value != kv.Value {
+			return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)", kv.Key, kv.Value, joiner, value, member)
+		}
+	}
+	return ""
 }

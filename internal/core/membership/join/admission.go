@@ -1,7 +1,6 @@
 package join
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -216,12 +215,8 @@ func (a *Admission) incompatible(from transport.Address, msg message.Join) strin
 	if n := gossip.DescriptionSize(msg.Roles, msg.Meta, msg.Compat); n > gossip.MaxDescription {
 		return fmt.Sprintf("its description has %d bytes: want at most %d", n, gossip.MaxDescription)
 	}
-	for _, theirs := range msg.Compat {
-		i, ok := slices.BinarySearchFunc(a.Config.Compat, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
-		if ok && a.Config.Compat[i].Value != theirs.Value {
-			return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)",
-				theirs.Key, theirs.Value, from.Name, a.Config.Compat[i].Value, a.Config.Self.Name)
-		}
+	if why := gossip.Incompatible(from.Name, msg.Compat, a.Config.Self.Name, a.Config.Compat); why != "" {
+		return why
 	}
 	return a.Mismatch(gossip.Member{Address: from, Meta: msg.Meta}, a.Gossip.Members, a.group.waiting)
 }

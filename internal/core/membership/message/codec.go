@@ -89,6 +89,37 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 			Seq: m.Seq, MajorityMilliseconds: age(m.Majority), AllMilliseconds: age(m.All), EveryMilliseconds: age(m.Every),
 			HeardMilliseconds: age(m.Heard),
 		}}
+	case Snapshot:
+		w.Target = m.Target
+		b := &wire.MembershipMessage_Snapshot{}
+		b.Snapshot, err = tableToWire(m)
+		w.Body = b
+	case Stand:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_Stand{Stand: standToWire(m)}
+	case StandAck:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_StandAck{StandAck: &wire.MembershipStandAck{
+			Seq: m.Seq, Number: m.Number, Version: m.Version,
+			AgeMilliseconds: known(m.Age), WrittenMilliseconds: known(m.Written), AliveMilliseconds: known(m.Alive),
+		}}
+	case Probe:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_Probe{Probe: &wire.MembershipProbe{Seq: m.Seq, Version: m.Version}}
+	case ProbeAck:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_ProbeAck{ProbeAck: &wire.MembershipProbe{Seq: m.Seq, Version: m.Version}}
+	case IndirectProbe:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_IndirectProbe{IndirectProbe: &wire.MembershipIndirectProbe{
+			Seq: m.Seq, Subject: toWire(m.Subject), WithinMilliseconds: age(m.Within),
+		}}
+	case IndirectAck:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_IndirectAck{IndirectAck: &wire.MembershipIndirectAck{Seq: m.Seq, Reached: m.Reached, Health: m.Health}}
+	case Touch:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_Touch{Touch: &wire.MembershipTouch{}}
 	default:
 		err = errors.New("unknown type")
 	}
@@ -161,6 +192,25 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	case *wire.MembershipMessage_VoteAck:
 		a := b.VoteAck
 		return VoteAck{target, a.Seq, milliseconds(a.MajorityMilliseconds), milliseconds(a.AllMilliseconds), milliseconds(a.EveryMilliseconds), milliseconds(a.HeardMilliseconds)}, nil
+	case *wire.MembershipMessage_Snapshot:
+		return tableFromWire(target, b.Snapshot)
+	case *wire.MembershipMessage_Stand:
+		return standFromWire(target, b.Stand)
+	case *wire.MembershipMessage_StandAck:
+		a := b.StandAck
+		return StandAck{target, a.Seq, a.Number, a.Version, milliseconds(a.AgeMilliseconds), milliseconds(a.WrittenMilliseconds), milliseconds(a.AliveMilliseconds)}, nil
+	case *wire.MembershipMessage_Probe:
+		return Probe{target, b.Probe.Seq, b.Probe.Version}, nil
+	case *wire.MembershipMessage_ProbeAck:
+		return ProbeAck{target, b.ProbeAck.Seq, b.ProbeAck.Version}, nil
+	case *wire.MembershipMessage_IndirectProbe:
+		subject, err := fromWire(b.IndirectProbe.Subject)
+		return IndirectProbe{target, b.IndirectProbe.Seq, subject, milliseconds(b.IndirectProbe.WithinMilliseconds)}, err
+	case *wire.MembershipMessage_IndirectAck:
+		a := b.IndirectAck
+		return IndirectAck{target, a.Seq, a.Reached, a.Health}, nil
+	case *wire.MembershipMessage_Touch:
+		return Touch{target}, nil
 	}
 	return nil, ErrUnknown
 }

@@ -149,19 +149,7 @@ func gossipToWire(g *gossip.State) *wire.MembershipGossip {
 		Seen:           seenToWire(g.Seen, len(g.Members)),
 	}
 	for _, m := range g.Members {
-		w.Members = append(w.Members, &wire.MembershipMember{
-			Address:   t.place(m.Address),
-			Status:    wire.MembershipMember_Status(m.Status),
-			Roles:     m.Roles,
-			UpNumber:  m.UpNumber,
-			ExitReady: m.ExitReady,
-			Forced:    m.Forced,
-			Judged:    m.Judged,
-			Fenced:    m.Fenced,
-			Meta:      keyValuesToWire(m.Meta),
-
-			Quarantined: m.Quarantined,
-		})
+		w.Members = append(w.Members, memberToWire(t, m))
 	}
 	for _, row := range g.Rows {
 		out := &wire.MembershipRow{Observer: t.place(row.Observer), Version: row.Version}
@@ -184,6 +172,41 @@ func gossipToWire(g *gossip.State) *wire.MembershipGossip {
 	w.VersionNodes, w.VersionCounts = t.placeClock(g.Version)
 	w.Addresses = t.list
 	return w
+}
+
+func memberToWire(t *addressTable, m gossip.Member) *wire.MembershipMember {
+	return &wire.MembershipMember{
+		Address:   t.place(m.Address),
+		Status:    wire.MembershipMember_Status(m.Status),
+		Roles:     m.Roles,
+		UpNumber:  m.UpNumber,
+		ExitReady: m.ExitReady,
+		Forced:    m.Forced,
+		Judged:    m.Judged,
+		Fenced:    m.Fenced,
+		Meta:      keyValuesToWire(m.Meta),
+
+		Quarantined: m.Quarantined,
+	}
+}
+
+func memberFromWire(t *addresses, m *wire.MembershipMember) (gossip.Member, error) {
+	if m.GetStatus() < 0 || m.GetStatus() > wire.MembershipMember_DOWN {
+		return gossip.Member{}, fmt.Errorf("%w: status %d", ErrUnknown, m.GetStatus())
+	}
+	return gossip.Member{
+		Address:   t.at(m.GetAddress()),
+		Status:    gossip.Status(m.GetStatus()),
+		Roles:     m.GetRoles(),
+		UpNumber:  m.GetUpNumber(),
+		ExitReady: m.GetExitReady(),
+		Forced:    m.GetForced(),
+		Judged:    m.GetJudged(),
+		Fenced:    m.GetFenced(),
+		Meta:      keyValuesFromWire(m.GetMeta()),
+
+		Quarantined: m.GetQuarantined(),
+	}, nil
 }
 
 func stateFromWire(w *wire.MembershipState) (*gossip.State, error) {
@@ -237,22 +260,11 @@ func gossipFromWire(w *wire.MembershipGossip) (*gossip.State, error) {
 		Version:        t.clock(w.VersionNodes, w.VersionCounts),
 	}
 	for _, m := range w.Members {
-		if m.GetStatus() < 0 || m.GetStatus() > wire.MembershipMember_DOWN {
-			return nil, fmt.Errorf("%w: status %d", ErrUnknown, m.GetStatus())
+		member, err := memberFromWire(t, m)
+		if err != nil {
+			return nil, err
 		}
-		g.Members = append(g.Members, gossip.Member{
-			Address:   t.at(m.GetAddress()),
-			Status:    gossip.Status(m.GetStatus()),
-			Roles:     m.GetRoles(),
-			UpNumber:  m.GetUpNumber(),
-			ExitReady: m.GetExitReady(),
-			Forced:    m.GetForced(),
-			Judged:    m.GetJudged(),
-			Fenced:    m.GetFenced(),
-			Meta:      keyValuesFromWire(m.GetMeta()),
-
-			Quarantined: m.GetQuarantined(),
-		})
+		g.Members = append(g.Members, member)
 	}
 	if g.Seen, err = seenFromWire(w.Seen, len(g.Members)); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -50,8 +51,25 @@ func everyMessage() []Message {
 		VoteAck{2, 9, time.Millisecond, 2 * time.Second, 3 * time.Second, 0},
 		Echo{77},
 		Removal{2, true},
+		Snapshot{2, 8, &rows.Table{Version: 9, Rows: []rows.Row{
+			{
+				Member: state.Members[0], Compat: []gossip.KeyValue{{Key: "lanes", Value: "4"}}, Founder: c, Server: "s1/1",
+				Suspicions: []rows.Suspicion{{By: b, At: moment(5)}}, Started: moment(1), Alive: moment(4),
+			},
+			{Member: gossip.Member{Address: b, Status: gossip.Down, UpNumber: 2, Fenced: true, Forced: true}, Founder: c, Ended: moment(9)},
+			{Member: gossip.Member{Address: c, Status: gossip.Removed, UpNumber: 1, ExitReady: true}, Founder: c},
+		}}, []transport.Address{addr("d", 4)}},
+		Stand{2, 9, 7, 3, 1 << 31, []transport.Address{b}, time.Second},
+		StandAck{2, 9, 4, 7, time.Millisecond, 2 * time.Second, 3 * time.Second},
+		Probe{2, 9, 7},
+		ProbeAck{2, 9, 7},
+		IndirectProbe{2, 9, c, 5 * time.Second},
+		IndirectAck{2, 9, true, 8},
+		Touch{2},
 	}
 }
+
+func moment(ms int64) time.Time { return time.UnixMilli(1_700_000_000_000 + ms).UTC() }
 
 // unkept is the message without what is kept beside a state.
 func unkept(m Message) Message {

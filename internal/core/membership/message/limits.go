@@ -79,6 +79,13 @@ func checkMessage(b []byte) error {
 				}
 				return atMost("seeds", seeds, maxSeeds)
 			})
+		case messageStand:
+			return wire.EachField(f.Bytes, func(f wire.Field) error {
+				if f.Number == standExcept {
+					seeds++
+				}
+				return atMost("excepted members", seeds, maxSeeds)
+			})
 		case messageJoin:
 			return wire.EachField(f.Bytes, func(f wire.Field) error {
 				switch f.Number {

@@ -36,6 +36,7 @@ type flags struct {
 	seeds, twice  int
 	within        time.Duration
 	detection     string
+	membership    string
 	trace, events bool
 	profile       string
 }
@@ -46,6 +47,7 @@ func main() {
 	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: 1000); of the table: of the largest")
 	flag.Uint64Var(&f.seed, "seed", 1, "seed of everything that is left to chance; of several the first")
 	flag.StringVar(&f.detection, "detection", membership.DetectionManyEdges.String(), "of a scenario: many edges, or single observer")
+	flag.StringVar(&f.membership, "membership", "gossip", "how the members agree: gossip, or table")
 	flag.IntVar(&f.seeds, "seeds", 1, "how many random runs to make")
 	flag.IntVar(&f.twice, "twice", 20, "every how many random runs one is made twice, and the traces compared (0: none)")
 	flag.DurationVar(&f.within, "within", 0, "begin no further random run after this time (0: make all)")
@@ -120,12 +122,19 @@ func (f *flags) simulate() error {
 		return err
 	}
 	began := time.Now()
-	r := s.Run(scenario.Options{Nodes: f.nodes, Seed: f.seed, Detection: detection, Trace: f.tell()})
+	if f.membership != "gossip" && f.membership != "table" {
+		return fmt.Errorf("simulate: membership %q: want gossip or table", f.membership)
+	}
+	byTable := f.membership == "table"
+	r := s.Run(scenario.Options{Nodes: f.nodes, Seed: f.seed, Detection: detection, Table: byTable, Trace: f.tell()})
 	if err := scenario.Print(os.Stdout, []scenario.Result{r}); err != nil {
 		return err
 	}
 	if err := scenario.PrintKinds(os.Stdout, r); err != nil {
 		return err
+	}
+	if byTable {
+		fmt.Printf("table: %d reads, %d writes, %d conflicts, %d I-am-alives\n", r.TableStats.Reads, r.TableStats.Writes, r.TableStats.Conflicts, r.TableStats.Alive)
 	}
 	fmt.Printf("%v of virtual time in %v, %d steps, trace %016x\n", r.Virtual.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), r.Steps, r.Hash)
 	return r.Err

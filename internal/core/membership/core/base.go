@@ -1,0 +1,200 @@
+package core
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Base has the data that the parts of a machine share, of gossip or of a table: its settings, the
+// time of the step, the connection, the view, and the output of the step.
+type Base struct {
+	Config Config
+	Random *rand.Rand
+	Now    time.Time
+	Out    Output
+	Phase  phase
+	Conn   ConnState
+	Mark   message.ServerMark // of Conn.Server
+	Shown  *View
+}
+
+// NewBase returns the base of a machine that has not started.
+func NewBase(config Config) Base {
+	return Base{
+		Config: config,
+		Random: rand.New(rand.NewPCG(config.Seed, config.Self.Incarnation)),
+		Shown:  &View{Self: config.Self},
+	}
+}
+
+// Show shows a view, and emits the events that lead to it from the one before. ended returns the
+// last status of a member that is not in it any more: Exiting, Down, or NoStatus if that is not
+// known.
+func (n *Base) Show(next *View, ended func(transport.Address) gossip.Status) {
+	old := n.Shown
+	n.Shown, n.Out.Changed = next, true
+	n.emitMembers(old.ByAddress, next.ByAddress, ended)
+	if old.Leader != next.Leader {
+		n.Emit(LeaderChanged{next.Leader})
+	}
+	if old.Converged != next.Converged {
+		n.Emit(ConvergedChanged{next.Converged, next.Why})
+	}
+}
+
+// emitMembers emits the changes of members, and then the removals.
+func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.Address) gossip.Status) {
+	if len(old) == len(next) && (len(next) == 0 || &old[0] == &next[0]) {
+		return // no member has changed
+	}
+	var removed []gossip.MemberView
+	for i, j := 0, 0; i < len(old) || j < len(next); {
+		switch {
+		case i == len(old) || j < len(next) && next[j].Compare(old[i].Address) < 0:
+			n.emitMember(gossip.MemberView{Reachable: true}, next[j], next)
+			j++
+		case j == len(next) || old[i].Compare(next[j].Address) < 0:
+			removed = append(removed, old[i])
+			i++
+		default:
+			n.emitMember(old[i], next[j], next)
+			i++
+			j++
+		}
+	}
+	for _, was := range removed {
+		n.emitRemoved(was, ended(was.Address))
+	}
+}
+
+// emitRemoved emits the removal of a member. The steps before it may have been missed, because one
+// message can bring them all.
+func (n *Base) emitRemoved(was gossip.MemberView, ended gossip.Status) {
+	if ended == gossip.Down && was.Status != gossip.Down {
+		was.Status = gossip.Down
+		n.Emit(MemberDowned{Member: was.Member, Evidence: was.Evidence})
+	} else if ended != gossip.NoStatus {
+		was.Status = ended
+	}
+	n.Emit(MemberRemoved{was.Member})
+}
+
+// emitMember emits the events for the changes of a member.
+func (n *Base) emitMember(was, r gossip.MemberView, all []gossip.MemberView) {
+	if was.Status == gossip.NoStatus {
+		joined := r.Member
+		joined.Status, joined.UpNumber = gossip.Joining, 0
+		n.Emit(MemberJoined{joined})
+		was.Status = gossip.Joining
+	}
+	if was.Status != r.Status {
+		switch r.Status {
+		case gossip.WeaklyUp:
+			n.Emit(MemberWeaklyUp{r.Member})
+		case gossip.Up:
+			n.Emit(MemberUp{r.Member})
+		case gossip.Leaving:
+			n.Emit(MemberLeaving{r.Member})
+		case gossip.Exiting:
+			n.Emit(MemberExiting{r.Member})
+		case gossip.Down:
+			e := MemberDowned{Member: r.Member, Evidence: r.Evidence}
+			if r.UpNumber == 0 {
+				members := make([]gossip.Member, len(all))
+				for i, m := range all {
+					members[i] = m.Member
+				}
+				e.Why = n.Mismatch(r.Member, members)
+			}
+			n.Emit(e)
+		case gossip.NoStatus, gossip.Joining, gossip.Removed:
+		}
+	}
+	if r.Quarantined && !was.Quarantined {
+		n.Emit(MemberQuarantined{r.Member})
+	}
+	switch {
+	case r.Reachable && !was.Reachable:
+		n.Emit(ReachableMember{r.Member})
+	case !r.Reachable && r.Evidence != was.Evidence:
+		n.Emit(UnreachableMember{r.Member, r.Evidence})
+	}
+}
+
+// A phase is a stage of a node on its way into the cluster and out of it.
+type phase uint8
+
+const (
+	Idle      phase = iota // before Start
+	Searching              // looks for members
+	Asking                 // has asked a member for admission
+	Joined                 // is a member
+	Ended                  // has left, was downed, or could not join
+)
+
+func (n *Base) End() {
+	n.Phase = Ended
+	v := *n.Shown
+	v.SelfStatus = gossip.Removed
+	n.Shown, n.Out.Changed = &v, true
+}
+
+// Mismatch compares r with others that are not Down, and returns the first difference found by
+// Config.Differ; "" if there is none.
+func (n *Base) Mismatch(r gossip.Member, others ...[]gossip.Member) string {
+	if n.Config.Differ == nil {
+		return ""
+	}
+	for _, list := range others {
+		for _, o := range list {
+			if o.Address == r.Address || o.Status == gossip.Down {
+				continue
+			}
+			if why := n.Config.Differ(r, o); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// Send sends a message to a node. It does nothing without a connection, because the
+// broker would refuse the message.
+func (n *Base) Send(to transport.Address, msg message.Message) {
+	if n.Conn.Connected {
+		n.Out.Send = append(n.Out.Send, Envelope{To: to, Message: msg})
+	}
+}
+
+func (n *Base) Broadcast(msg message.Message) {
+	if n.Conn.Connected {
+		n.Out.Send = append(n.Out.Send, Envelope{Broadcast: true, Message: msg})
+	}
+}
+
+func (n *Base) Emit(e Event) { n.Out.Events = append(n.Out.Events, e) }
+
+// WakeAt asks the driver for a step at t or before.
+func (n *Base) WakeAt(t time.Time) {
+	if n.Out.WakeAt.IsZero() || t.Before(n.Out.WakeAt) {
+		n.Out.WakeAt = t
+	}
+}
+
+// Due reports whether the timer has expired, and if so restarts it with the interval. It asks for a
+// step when the timer expires next. A zero timer has expired.
+func (n *Base) Due(timer *time.Time, interval time.Duration) bool {
+	ran := !n.Now.Before(*timer)
+	if ran {
+		*timer = n.Now.Add(interval)
+	}
+	n.WakeAt(*timer)
+	return ran
+}
+
+// Refuse records why the message of this step is refused.
+func (n *Base) Refuse(why Refusal) { n.Out.Refused = why }

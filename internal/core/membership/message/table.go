@@ -1,0 +1,142 @@
+package message
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// The messages of a cluster whose members agree by a table. See package table for the protocol.
+
+// Snapshot is the table, or what changed in it: the writer of a version broadcasts that.
+type Snapshot struct {
+	Target uint32 // the receiver; 0 means all
+	// Base is the version over which the rows of Table were written, and Deleted deleted; 0 means
+	// that Table is whole.
+	Base    uint64
+	Table   *rows.Table
+	Deleted []transport.Address
+}
+
+func (Snapshot) message() {}
+
+// String is for transcripts and logs.
+func (m Snapshot) String() string {
+	if m.Base == 0 {
+		return "snapshot " + m.Table.String()
+	}
+	text := fmt.Sprintf("change of version %d to %v", m.Base, m.Table)
+	for _, a := range m.Deleted {
+		text += " deleted " + a.Name
+	}
+	return text
+}
+
+// Stand asks a guide how lately a version was certainly that of the table, and says that the
+// sender stands at it: it knows no later one, and no declaration of its own is on its way.
+type Stand struct {
+	Target  uint32     // the guide
+	Seq     uint64     // the number of the stand, for the answer
+	Version uint64     // at which the sender stands
+	Got     uint64     // the Number of the guide's last answer that the sender has got; 0 means none
+	Server  ServerMark // behind the sender's connection
+	// Except are members that the sender may have declared dead: a write of unknown outcome.
+	Except []transport.Address
+	// Alive is the age of the last I-am-alive write that the sender knows of; 0 means never.
+	Alive time.Duration
+}
+
+func (Stand) message() {}
+
+// String is for transcripts and logs.
+func (m Stand) String() string { return fmt.Sprintf("stand %d at version %d", m.Seq, m.Version) }
+
+// StandAck answers [Stand].
+type StandAck struct {
+	Target  uint32 // the sender of the stand
+	Seq     uint64 // of the stand
+	Number  uint64 // of the answer
+	Version uint64 // of the guide
+	// Age is the time since the moment at which Version was certainly that of the table; 0 means
+	// that none is known. So it is at least 1 ms.
+	Age time.Duration
+	// Written is the same where a write to the table is the reason; it is not below Age.
+	Written time.Duration
+	// Alive is as in [Stand].
+	Alive time.Duration
+}
+
+func (StandAck) message() {}
+
+// String is for transcripts and logs.
+func (m StandAck) String() string {
+	return fmt.Sprintf("stand-ack %d: version %d, %v ago", m.Seq, m.Version, m.Age)
+}
+
+// Probe asks a member for a sign of life, which is [ProbeAck].
+type Probe struct {
+	Target  uint32 // the probed member
+	Seq     uint64 // the number of the probe, for the answer
+	Version uint64 // that the receiver must have to answer; 0 means any. A joiner names that of its row.
+}
+
+func (Probe) message() {}
+
+// String is for transcripts and logs.
+func (m Probe) String() string { return fmt.Sprintf("probe %d", m.Seq) }
+
+// ProbeAck answers [Probe].
+type ProbeAck struct {
+	Target  uint32 // the sender of the probe
+	Seq     uint64 // of the probe
+	Version uint64 // that the answerer has
+}
+
+func (ProbeAck) message() {}
+
+// String is for transcripts and logs.
+func (m ProbeAck) String() string { return fmt.Sprintf("probe-ack %d version %d", m.Seq, m.Version) }
+
+// IndirectProbe asks a third member to probe a subject within a time, and is answered by
+// [IndirectAck].
+type IndirectProbe struct {
+	Target  uint32            // the third member
+	Seq     uint64            // the number of the probe, for the answer
+	Subject transport.Address // to be probed
+	Within  time.Duration     // after which the answer is no
+}
+
+func (IndirectProbe) message() {}
+
+// String is for transcripts and logs.
+func (m IndirectProbe) String() string {
+	return fmt.Sprintf("indirect-probe %d of %s", m.Seq, m.Subject.Name)
+}
+
+// IndirectAck answers [IndirectProbe].
+type IndirectAck struct {
+	Target  uint32 // the asker
+	Seq     uint64 // of the indirect probe
+	Reached bool   // the subject has answered
+	Health  uint32 // of the third member, from 0 to 8; its no counts only at 0
+}
+
+func (IndirectAck) message() {}
+
+// String is for transcripts and logs.
+func (m IndirectAck) String() string {
+	if m.Reached {
+		return fmt.Sprintf("indirect-ack %d: reached", m.Seq)
+	}
+	return fmt.Sprintf("indirect-ack %d: not reached, health %d", m.Seq, m.Health)
+}
+
+// Touch has no answer but the broker's, if nobody listens.
+type Touch struct{ Target uint32 }
+
+func (Touch) message() {}
+
+// String is for transcripts and logs.
+func (Touch) String() string { return "touch" }

@@ -1,0 +1,359 @@
+package table
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A client keeps the requests to the table: one read, one write and one I-am-alive at a time.
+type client struct {
+	number   uint64
+	want     bool // a read, as soon as possible
+	reading  *core.TableRead
+	writing  *core.TableWrite
+	alive    *core.TableAlive
+	began    time.Time // of the read
+	begun    time.Time // of the write
+	refresh  time.Time // when the table is read next
+	aliveAt  time.Time // when I-am-alive is written next
+	retry    time.Time // no request before that, after failures
+	failures int
+	rivals   int // conflicts in a row
+	// contact is when the write of this version began, if this node wrote it, else zero: at some
+	// moment after that the version was certainly that of the table. A read proves nothing like
+	// that, because the table read may be an earlier one.
+	contact time.Time
+	touch   bool              // a write of the own row is wanted, for a proof
+	writer  transport.Address // who wrote this version, if it has said so
+	reached time.Time         // when the last request that was answered had begun
+	// unsure are deaths whose write has an unknown outcome, and over which version. They may still
+	// be written while the table has that version.
+	unsure []unsure
+}
+
+type unsure struct {
+	node    transport.Address
+	version uint64
+}
+
+const (
+	retryFirst = 100 * time.Millisecond
+	retryLast  = 2 * time.Second
+	rivalFirst = 20 * time.Millisecond
+	// readRecent is how lately the table must have been read for a death to be written.
+	readRecent = 2 * time.Second
+)
+
+// backOff is a time that doubles with each failure, at random between half of it and all of it.
+func (m *Machine) backOff(first time.Duration, failures int) time.Time {
+	d := min(first<<min(failures-1, 10), retryLast)
+	return m.Now.Add(d/2 + time.Duration(m.Random.Int64N(int64(d)/2+1)))
+}
+
+// next returns a number for a request.
+func (c *client) next() uint64 {
+	c.number++
+	return c.number
+}
+
+// runClient begins the requests that are due.
+func (m *Machine) runClient() {
+	c := &m.client
+	m.expire()
+	if m.Phase == core.Ended {
+		return
+	}
+	if m.Now.Before(c.retry) {
+		m.WakeAt(c.retry)
+		return
+	}
+	if c.writing == nil && m.table != nil {
+		if w, ok := m.wanted(); ok {
+			w.Number, w.Version, w.Within = c.next(), m.table.Version, m.Config.Table.Within
+			c.writing, c.begun = &w, m.Now
+			m.Out.WriteTable = &w
+			m.WakeAt(m.Now.Add(2 * w.Within))
+		}
+	}
+	if c.alive == nil && m.Phase == core.Joined && m.Due(&c.aliveAt, m.Config.Table.AliveInterval) {
+		c.alive = &core.TableAlive{Number: c.next(), At: m.Now, Within: m.Config.Table.Within}
+		m.Out.WriteAlive = c.alive
+	}
+	if c.reading == nil && (m.Due(&c.refresh, m.Config.Table.Refresh) || c.want) {
+		c.want = false
+		c.refresh = m.Now.Add(m.Config.Table.Refresh)
+		c.reading, c.began = &core.TableRead{Number: c.next(), Within: m.Config.Table.Within}, m.Now
+		m.Out.ReadTable = c.reading
+		m.WakeAt(m.Now.Add(2 * c.reading.Within))
+	}
+}
+
+// expire gives up requests that the driver has not answered.
+func (m *Machine) expire() {
+	c, patience := &m.client, 2*m.Config.Table.Within
+	if c.reading != nil && m.Now.Sub(c.began) >= patience {
+		m.onRows(core.TableRows{Number: c.reading.Number})
+	}
+	if c.writing != nil && m.Now.Sub(c.begun) >= patience {
+		m.onWritten(core.TableWritten{Number: c.writing.Number})
+	}
+	if c.alive != nil && m.Now.Sub(c.alive.At) >= patience {
+		m.onWritten(core.TableWritten{Number: c.alive.Number})
+	}
+}
+
+func (m *Machine) failed() {
+	m.client.failures++
+	m.client.retry = m.backOff(retryFirst, m.client.failures)
+}
+
+func (m *Machine) reached(begun time.Time) {
+	m.client.failures, m.client.retry = 0, time.Time{}
+	m.client.reached = core.Later(m.client.reached, begun)
+}
+
+// onRows takes the answer to a read.
+func (m *Machine) onRows(in core.TableRows) {
+	c := &m.client
+	if c.reading == nil || c.reading.Number != in.Number {
+		return
+	}
+	c.reading = nil
+	if in.Table == nil {
+		c.want = true
+		m.failed()
+		return
+	}
+	m.reached(c.began)
+	if m.table != nil && in.Table.Version < m.table.Version {
+		return
+	}
+	m.adopt(in.Table)
+}
+
+// onWritten takes the answer to a write.
+func (m *Machine) onWritten(in core.TableWritten) {
+	c := &m.client
+	switch {
+	case c.alive != nil && c.alive.Number == in.Number:
+		at := c.alive.At
+		c.alive = nil
+		if !in.Done {
+			c.aliveAt = core.Earlier(c.aliveAt, m.backOff(retryLast, 1))
+			c.want = c.want || in.Conflict
+			return
+		}
+		m.stand.aliveKnown(at)
+		m.reached(at)
+	case c.writing != nil && c.writing.Number == in.Number:
+		w := c.writing
+		c.writing = nil
+		switch {
+		case in.Done:
+			c.rivals = 0
+			m.reached(c.begun)
+			m.written(w, in.Version)
+		case in.Conflict:
+			c.rivals++
+			c.want = true
+			m.reached(c.begun)
+			c.retry = m.Now
+			if c.rivals > 1 {
+				c.retry = m.backOff(rivalFirst, c.rivals)
+			}
+		default:
+			if w.Row.Status == gossip.Down {
+				c.unsure = append(c.unsure, unsure{w.Row.Address, w.Version})
+			}
+			c.want = true
+			m.failed()
+		}
+	}
+}
+
+// written adopts the table after an own write, and sends it to all.
+func (m *Machine) written(w *core.TableWrite, version uint64) {
+	var set []rows.Row
+	if len(w.Delete) == 0 {
+		set = []rows.Row{w.Row}
+	}
+	m.Broadcast(message.Snapshot{Base: w.Version, Table: &rows.Table{Version: version, Rows: set}, Deleted: w.Delete})
+	if w.Row.Address == m.Config.Self && w.Row.Status == gossip.Removed {
+		m.Emit(core.SelfRemoved{})
+		m.End()
+		return
+	}
+	if m.table.Version > w.Version {
+		m.client.want = true // a later version has arrived before the answer
+		return
+	}
+	m.adopt(m.table.With(version, set, w.Delete))
+	if m.Phase == core.Ended {
+		return
+	}
+	c := &m.client
+	c.contact, c.touch, c.writer = c.begun, false, m.Config.Self
+	m.wasWritten(c.begun)
+}
+
+// onSnapshot takes the table from another member, or what changed in it.
+func (m *Machine) onSnapshot(from transport.Address, msg message.Snapshot) {
+	if msg.Table == nil || m.table == nil || msg.Table.Version <= m.table.Version || m.Phase == core.Searching {
+		return // only a read tells a node that has no row what is there
+	}
+	next := msg.Table
+	if msg.Base != 0 {
+		if msg.Base != m.table.Version {
+			m.sendStand(from) // it answers with the whole table
+			return
+		}
+		next = m.table.With(next.Version, next.Rows, msg.Deleted)
+	}
+	m.adopt(next)
+	if m.Phase != core.Ended && msg.Base != 0 {
+		m.client.writer = from
+	}
+}
+
+// adopt takes a table of the same or a later version.
+func (m *Machine) adopt(t *rows.Table) {
+	later := m.table == nil || t.Version > m.table.Version
+	m.put(t)
+	if !later {
+		return
+	}
+	c := &m.client
+	c.contact, c.writer = time.Time{}, transport.Address{}
+	c.unsure = slices.DeleteFunc(c.unsure, func(u unsure) bool { return u.version < t.Version })
+	if m.Phase != core.Joined && m.Phase != core.Asking {
+		return
+	}
+	r := m.self()
+	switch {
+	case r == nil:
+		m.EndDead("the table has no row of this node any more")
+	case r.Status == gossip.Down:
+		m.EndDead("the table has this node as dead" + m.blame(r))
+	case r.Status == gossip.Removed:
+		m.publish()
+		m.Emit(core.SelfRemoved{})
+		m.End()
+	case r.Active() && m.Phase == core.Asking:
+		m.entered()
+	}
+	if m.Phase == core.Ended {
+		return
+	}
+	m.noteDeaths()
+}
+
+// blame names those that voted for this node's death.
+func (m *Machine) blame(r *rows.Row) string {
+	text := ""
+	for _, s := range r.Suspicions {
+		if text == "" {
+			text = ", suspected by "
+		} else {
+			text += " and "
+		}
+		text += s.By.Name
+	}
+	return text
+}
+
+// EndDead ends a member that is dead in the table.
+func (m *Machine) EndDead(reason string) {
+	m.Emit(core.SelfDowned{Reason: reason})
+	m.End()
+}
+
+// put replaces the table and what follows from it.
+func (m *Machine) put(t *rows.Table) {
+	before := m.table
+	m.table, m.stale, m.row = t, true, -1
+	m.noteSuspicions(before)
+	m.keepPast()
+	if i, ok := t.Index(m.Config.Self); ok {
+		m.row = i
+	}
+	if len(m.peers) > 2*len(t.Rows)+16 {
+		//arch:order-free each peer is treated alike
+		for a := range m.peers {
+			if t.Row(a) == nil {
+				delete(m.peers, a)
+			}
+		}
+	}
+}
+
+// wanted returns the write that this node wants most, now.
+func (m *Machine) wanted() (core.TableWrite, bool) {
+	switch m.Phase {
+	case core.Searching:
+		return m.wantedRow()
+	case core.Asking:
+		if m.leaving {
+			return m.change(m.self(), func(r *rows.Row) { r.Status, r.Ended = gossip.Removed, m.Now }), true
+		}
+		if w, ok := m.wantedEntry(); ok {
+			return w, true
+		}
+		return m.wantedDeath()
+	case core.Joined:
+	default:
+		return core.TableWrite{}, false
+	}
+	self := m.self()
+	switch {
+	case self.Status == gossip.Leaving && m.exitReady:
+		return m.change(self, func(r *rows.Row) { r.Status, r.ExitReady, r.Ended = gossip.Removed, true, m.Now }), true
+	case m.leaving && self.Status == gossip.Up:
+		return m.change(self, func(r *rows.Row) { r.Status = gossip.Leaving }), true
+	case m.Conn.Connected && !m.Conn.Alone && self.Server != m.Conn.Server:
+		return m.change(self, func(r *rows.Row) { r.Server = m.Conn.Server }), true
+	}
+	if w, ok := m.wantedFence(); ok {
+		return w, true
+	}
+	if w, ok := m.wantedDeath(); ok {
+		return w, true
+	}
+	if m.client.touch || len(m.client.unsure) > 0 {
+		return m.change(self, func(*rows.Row) {}), true // the next version is a proof, and ends what is unsure
+	}
+	return m.wantedCleaning()
+}
+
+// change is a write that changes a row.
+func (m *Machine) change(r *rows.Row, change func(*rows.Row)) core.TableWrite {
+	row := *r
+	change(&row)
+	return core.TableWrite{Row: row}
+}
+
+// maxCleaned is the number of rows that one write deletes.
+const maxCleaned = 100
+
+// wantedCleaning deletes the rows of members that are long dead. The oldest member does it.
+func (m *Machine) wantedCleaning() (w core.TableWrite, ok bool) {
+	if m.guides()[0] != m.Config.Self {
+		return w, false
+	}
+	for _, r := range m.table.Summary().Ended {
+		at := r.Ended.Add(m.Config.Table.CleanAfter)
+		if m.Now.Before(at) {
+			m.WakeAt(at)
+			continue
+		}
+		if w.Delete = append(w.Delete, r.Address); len(w.Delete) == maxCleaned {
+			break
+		}
+	}
+	return w, len(w.Delete) > 0
+}

@@ -1,0 +1,185 @@
+package table
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+)
+
+// A death is a member that the table has dead and not fenced.
+type death struct {
+	known   time.Time // since when this node knows it
+	version uint64    // of the table by which it learned of it
+	// bounced is when the broker first answered, to a message sent after known, that nobody
+	// listens at the server by which the member served.
+	bounced time.Time
+	touch   time.Time // when the next one is
+	quiet   time.Time // since when no member that may not know of the death has written I-am-alive
+}
+
+// clockSpread is the share by which clocks may differ in rate, 2 %.
+const clockSpread = 50
+
+// noteDeaths begins to count for members that have died.
+func (m *Machine) noteDeaths() {
+	for _, r := range m.table.Summary().Down {
+		if m.deaths[r.Address] == nil {
+			m.deaths[r.Address] = &death{known: m.Now, version: m.table.Version, quiet: m.Now}
+		}
+	}
+	//arch:order-free each death is treated alike
+	for a := range m.deaths {
+		if r := m.table.Row(a); r == nil || r.Fenced {
+			delete(m.deaths, a)
+		}
+	}
+}
+
+// deathTouch is the time between two messages to a dead member that is not fenced.
+const deathTouch = 200 * time.Millisecond
+
+// runDeaths informs dead members, or has the broker say that they are gone.
+func (m *Machine) runDeaths() {
+	if len(m.deaths) == 0 {
+		return
+	}
+	guide := slices.Contains(m.guides(), m.Config.Self)
+	for _, r := range m.table.Summary().Down {
+		d := m.deaths[r.Address]
+		if d == nil || !guide && m.peer(r.Address).absent.IsZero() {
+			continue
+		}
+		interval := deathTouch
+		if m.Now.Sub(d.known) > time.Minute {
+			interval = 10 * time.Second
+		}
+		if !m.Due(&d.touch, interval) {
+			continue
+		}
+		m.Send(r.Address, message.Removal{Target: message.TargetOf(r.Address)})
+	}
+}
+
+// bounced notes the broker's answer that a dead member does not listen. What was sent before the
+// last echo that came back was answered before it, because the connection keeps the order; so the
+// answer is to a message sent after the death was known, if that echo was.
+func (m *Machine) bounced(r *rows.Row) {
+	d := m.deaths[r.Address]
+	if d == nil || !m.echo.Sent.After(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
+		return
+	}
+	d.bounced = m.Now
+}
+
+// ownServer reports whether the broker's answers here are final for a member: it serves by the
+// same server, or there is no other.
+func (m *Machine) ownServer(r *rows.Row) bool {
+	return m.Conn.Alone || r.Server != "" && r.Server == m.Conn.Server
+}
+
+// wantedFence is the fence of a member whose lease has certainly ended.
+func (m *Machine) wantedFence() (core.TableWrite, bool) {
+	if len(m.deaths) == 0 || !m.echo.EchoAlive() {
+		return core.TableWrite{}, false
+	}
+	for _, r := range m.table.Summary().Down {
+		d := m.deaths[r.Address]
+		if d == nil {
+			continue
+		}
+		at := m.fencedAt(d)
+		if m.Now.Before(at) {
+			m.WakeAt(at)
+			continue
+		}
+		return m.change(r, func(r *rows.Row) { r.Fenced = true }), true
+	}
+	return core.TableWrite{}, false
+}
+
+// fencedAt is when a dead member's lease has certainly ended, if this node can know: see doc.go.
+func (m *Machine) fencedAt(d *death) (at time.Time) {
+	c := m.Config
+	byTime := c.QuorumTimeout + c.QuorumTimeout/clockSpread + c.SelfHeartbeatTimeout
+	if met, all := m.metAll(d.version); all {
+		at = m.inTurn(core.Later(d.known, met).Add(byTime))
+	} else {
+		at = m.quietSince(d).Add(c.Table.Outage + c.Table.Outage/clockSpread + byTime)
+	}
+	if !d.bounced.IsZero() {
+		at = core.Earlier(at, d.bounced.Add(c.SelfHeartbeatTimeout+c.SelfHeartbeatTimeout/clockSpread))
+	}
+	return at
+}
+
+// inTurn lets the guides fence one after the other, so that their writes do not meet.
+func (m *Machine) inTurn(at time.Time) time.Time {
+	const turn = 300 * time.Millisecond
+	for i, g := range m.guides() {
+		if g == m.Config.Self {
+			return at.Add(time.Duration(i) * turn)
+		}
+	}
+	return at.Add(maxGuides * turn)
+}
+
+// metAll returns when this node had met, since its connection was made, all members that may not
+// know of a version: each of them has counted on it since, so none can have told the dead member
+// that all stand at an earlier version.
+func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
+	s := m.table.Summary()
+	for _, list := range [][]*rows.Row{s.Ages, s.Down} {
+		for _, r := range list {
+			if r.Address == m.Config.Self || !m.mayLag(r, version) {
+				continue
+			}
+			met, ok := m.metSince(r)
+			if !ok {
+				return last, false
+			}
+			last = core.Later(last, met)
+		}
+	}
+	return last, true
+}
+
+// metSince reports whether a member certainly counts on this node, and since when, for a connection
+// that was made again: it has answered, or become active later. Through the first connection it did
+// when this node joined.
+func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
+	p := m.peers[r.Address]
+	switch {
+	case uint64(r.UpNumber) > m.unmetTo && (m.unmet || uint64(r.UpNumber) > m.joiner.version):
+		return time.Time{}, true
+	case p != nil && !p.met.IsZero():
+		return p.met, true
+	}
+	return time.Time{}, !m.unmet && (p == nil || !p.passed)
+}
+
+// mayLag reports whether a member may run that does not know of a version. One that was not Up
+// then knew of it when it became Up.
+func (m *Machine) mayLag(r *rows.Row, version uint64) bool {
+	if r.Status == gossip.Removed || r.Fenced || r.UpNumber == 0 || uint64(r.UpNumber) > version {
+		return false
+	}
+	p := m.peers[r.Address]
+	return p == nil || p.latest < version
+}
+
+// quietSince is since when no member that may not know of the death has written I-am-alive.
+func (m *Machine) quietSince(d *death) time.Time {
+	s := m.table.Summary()
+	for _, list := range [][]*rows.Row{s.Ages, s.Down} {
+		for _, r := range list {
+			if r.Address != m.Config.Self && m.mayLag(r, d.version) {
+				d.quiet = core.Later(d.quiet, m.unchanged(r))
+			}
+		}
+	}
+	return d.quiet
+}

@@ -1,0 +1,74 @@
+package table
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+)
+
+// maxHealth is the worst score of a member's own health.
+const maxHealth = 8
+
+// A health is this node's judgement of itself, by the six signs of the paper: whether the table
+// has it active, who suspects it, whether its probes are answered, whether it is probed, how long
+// its work waits, and whether its timers are on time. Each sign adds to the score, which stretches
+// this node's own time-outs: a sick node is voted out before it votes others out.
+type health struct {
+	score    int
+	missed   int       // probes in a row without an answer
+	answered time.Time // when a probe was answered last
+	probed   time.Time // when the last probe came
+	slow     time.Time // when work last waited for more than a second
+	tardy    time.Time // when a timer was last three seconds late
+	began    time.Time
+}
+
+const (
+	slowWork  = time.Second
+	tardyTime = 3 * time.Second
+	// signLife is how long a sign of trouble counts, in multiples of ProbeInterval.
+	signLife = 3
+)
+
+// waited notes how long a message stood in the driver's queue.
+func (h *health) waited(m *Machine, d time.Duration) {
+	if d > slowWork {
+		h.slow = m.Now
+	}
+}
+
+// late notes a timer that was late.
+func (h *health) late(m *Machine, d time.Duration) {
+	if d > tardyTime {
+		h.tardy = m.Now
+	}
+}
+
+// run computes the score.
+func (h *health) run(m *Machine) {
+	if h.began.IsZero() {
+		h.began, h.answered, h.probed = m.Now, m.Now, m.Now
+	}
+	life := signLife * m.Config.Table.ProbeInterval
+	recent := func(at time.Time) bool { return !at.IsZero() && m.Now.Sub(at) < life }
+	score := 0
+	if self := m.self(); self.Status != gossip.Up && self.Status != gossip.Leaving {
+		score = maxHealth
+	} else {
+		score += len(m.fresh(self))
+	}
+	others := len(m.table.Summary().Ages) > 1
+	if others && h.missed > 0 && !recent(h.answered) {
+		score++
+	}
+	if others && !recent(h.probed) {
+		score++
+	}
+	if recent(h.slow) {
+		score++
+	}
+	if recent(h.tardy) {
+		score++
+	}
+	h.score = min(score, maxHealth)
+}

@@ -1,0 +1,266 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A joiner makes a row, proves the way to every active member and back, and becomes active.
+type joiner struct {
+	until   time.Time // when this node gives up
+	version uint64    // the first known version that has this node's row; 0 before
+	founder transport.Address
+	proofs  map[transport.Address]bool // active members that have answered, knowing the row
+	tries   map[transport.Address]int
+	again   time.Time // when probes are sent next
+	why     string    // what this node waits for
+	// Before it makes the first row of a cluster, a node looks for members that agree by gossip.
+	hellos    uint32
+	hello     time.Time // when the next hello is sent
+	heardSelf time.Time // when its first hello returned
+}
+
+// helloInterval is the time between two hellos.
+const helloInterval = 100 * time.Millisecond
+
+// proveInterval is the time between two probes of a joiner, and proveTries how many an active
+// member leaves unanswered before it counts as silent.
+const (
+	proveInterval = 200 * time.Millisecond
+	proveTries    = 5
+)
+
+func (j *joiner) proved(from transport.Address, version uint64) {
+	if j.proofs != nil && j.version != 0 && version >= j.version {
+		j.proofs[from] = true
+	}
+}
+
+func (m *Machine) onStart() {
+	if m.Phase != core.Idle {
+		return
+	}
+	m.Phase = core.Searching
+	m.joiner.until = m.Now.Add(m.Config.JoinTimeout)
+	m.joiner.why = "the table is out of reach"
+	m.client.want = true
+}
+
+// runJoining sends a joiner's probes, and gives up in the end.
+func (m *Machine) runJoining() {
+	j := &m.joiner
+	if m.Phase != core.Searching && m.Phase != core.Asking {
+		return
+	}
+	if !m.Now.Before(j.until) {
+		m.Emit(core.JoinFailed{Err: fmt.Errorf("join %s as %v: no admission within %v: %s (raise Config.JoinTimeout?)",
+			m.Config.Cluster, m.Config.Self, m.Config.JoinTimeout, j.why)})
+		m.End()
+		return
+	}
+	m.WakeAt(j.until)
+	if m.Phase == core.Searching {
+		if m.Conn.Connected && m.table != nil && len(m.table.Summary().Ages) == 0 && m.Due(&j.hello, helloInterval) {
+			j.hellos++
+			m.Broadcast(message.Hello{Attempt: j.hellos, Interval: helloInterval})
+		}
+		switch r := m.self(); {
+		case r == nil:
+		case r.Gone():
+			m.EndDead("the table has this node as dead" + m.blame(r))
+		default: // the write was done, perhaps though its answer did not come
+			m.ask()
+		}
+		return
+	}
+	if !m.Due(&j.again, proveInterval) {
+		return
+	}
+	active, n := len(m.table.Summary().Ages) > 0, 0
+	m.successors(func(r *rows.Row) bool {
+		n++
+		// Where nobody is active, a few others watch that no joiner has died.
+		watch := !active && n <= m.Config.Table.Successors || r.Name == m.Config.Self.Name
+		if r.Active() && !j.proofs[r.Address] || watch {
+			j.tries[r.Address]++
+			m.sendProbe(r.Address, j.version, asked{subject: r.Address})
+		}
+		return true
+	})
+}
+
+// ask begins to prove the ways.
+func (m *Machine) ask() {
+	m.Phase = core.Asking
+	m.joiner.version = m.table.Version
+	m.joiner.proofs, m.joiner.tries = make(map[transport.Address]bool), make(map[transport.Address]int)
+	m.joiner.founder = m.self().Founder
+	m.stand.aliveKnown(m.client.reached)
+}
+
+// greeted handles the messages by which nodes of either kind of membership find each other. It
+// reports whether the message was one of them.
+func (m *Machine) greeted(in core.Receive) bool {
+	switch msg := in.Message.(type) {
+	case message.Hello:
+		switch {
+		case in.From == m.Config.Self:
+			if m.joiner.heardSelf.IsZero() {
+				m.joiner.heardSelf = m.Now
+			}
+		case m.Phase == core.Joined && slices.Contains(m.guides(), m.Config.Self):
+			m.Send(in.From, message.HelloAck{Target: message.TargetOf(in.From)})
+		}
+	case message.HelloAck: // of a member that agrees by gossip, or of one that the last read did not show
+		if m.Phase == core.Searching && msg.Target == message.TargetOf(m.Config.Self) {
+			m.client.want = true
+			m.Send(in.From, message.Join{
+				Target: message.TargetOf(in.From), Roles: m.Config.Roles, Meta: m.Config.Meta, Compat: m.Config.Compat,
+			})
+		}
+	case message.Join:
+		if m.Phase != core.Joined || msg.Target != message.TargetOf(m.Config.Self) {
+			break
+		}
+		if why := gossip.Incompatible(in.From.Name, msg.Compat, m.Config.Self.Name, m.Config.Compat); why != "" {
+			m.Send(in.From, message.JoinRefused{Target: message.TargetOf(in.From), Final: true, Reason: why})
+		}
+	case message.JoinRefused:
+		if m.Phase == core.Searching && msg.Target == message.TargetOf(m.Config.Self) && msg.Final {
+			m.refused(fmt.Sprintf("refused by %v: %s", in.From, msg.Reason))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// refused ends a joiner.
+func (m *Machine) refused(why string) {
+	m.Emit(core.JoinFailed{Err: fmt.Errorf("join %s as %v: %s", m.Config.Cluster, m.Config.Self, why)})
+	m.End()
+}
+
+// wantedRow is the write that makes this node's row.
+func (m *Machine) wantedRow() (core.TableWrite, bool) {
+	if !m.Conn.Connected || m.row >= 0 {
+		return core.TableWrite{}, false
+	}
+	if len(m.table.Summary().Ages) == 0 {
+		at := m.joiner.heardSelf.Add(m.Config.FormWindow)
+		if m.joiner.heardSelf.IsZero() || m.Now.Before(at) {
+			m.WakeAt(core.Later(at, m.Now.Add(helloInterval)))
+			return core.TableWrite{}, false
+		}
+	}
+	self := rows.Row{
+		Member: gossip.Member{Address: m.Config.Self, Status: gossip.Joining, Roles: m.Config.Roles, Meta: m.Config.Meta},
+		Compat: m.Config.Compat, Founder: m.Config.Self, Server: m.Conn.Server, Started: m.Now, Alive: m.Now,
+	}
+	for i := range m.table.Rows {
+		r := &m.table.Rows[i]
+		self.Founder = r.Founder
+		if r.Gone() {
+			continue
+		}
+		if why := m.mismatch(r); why != "" {
+			m.refused(why)
+			return core.TableWrite{}, false
+		}
+	}
+	return core.TableWrite{Row: self}, true
+}
+
+// mismatch returns the first setting in which this node differs from a member.
+func (m *Machine) mismatch(r *rows.Row) string {
+	if why := gossip.Incompatible(m.Config.Self.Name, m.Config.Compat, r.Name, r.Compat); why != "" {
+		return why
+	}
+	return m.Mismatch(gossip.Member{Address: m.Config.Self, Meta: m.Config.Meta}, []gossip.Member{r.Member})
+}
+
+// wantedEntry is the write that makes this node active, once it may be.
+func (m *Machine) wantedEntry() (core.TableWrite, bool) {
+	j := &m.joiner
+	for i := range m.table.Rows {
+		r := &m.table.Rows[i]
+		if i == m.row || r.Gone() {
+			continue
+		}
+		if r.Name == m.Config.Self.Name && (r.Active() || r.Incarnation < m.Config.Self.Incarnation) {
+			j.why = fmt.Sprintf("the name is held by %v, which is %v (stop that one, or give this one another name)", r.Address, r.Status)
+			return core.TableWrite{}, false
+		}
+		if why := m.mismatch(r); why != "" && r.Active() {
+			m.refused(why)
+			return core.TableWrite{}, false
+		}
+		if !r.Active() || j.proofs[r.Address] {
+			continue
+		}
+		// By its own clock, which may be wrong, or as this node has seen it.
+		stale := max(m.Now.Sub(r.Alive), m.Now.Sub(m.unchanged(r))) > m.staleAfter()
+		if j.tries[r.Address] > proveTries && stale {
+			m.peer(r.Address).passed = true
+			continue // it does not answer, and has not for long: see the paper
+		}
+		j.why = fmt.Sprintf("%v does not answer, and every active member has to", r.Address)
+		return core.TableWrite{}, false
+	}
+	if !m.enough() {
+		j.why = "too few members have joined (Config.MinMembers)"
+		return core.TableWrite{}, false
+	}
+	number := uint32(m.table.Version + 1)
+	return m.change(m.self(), func(r *rows.Row) { r.Status, r.UpNumber, r.Server = gossip.Up, number, m.Conn.Server }), true
+}
+
+// enough reports whether the configured number of members have joined, or one was Up before.
+func (m *Machine) enough() bool {
+	count := func(role string) int {
+		n := 0
+		for i := range m.table.Rows {
+			if r := &m.table.Rows[i]; !r.Gone() && r.HasRole(role) {
+				n++
+			}
+		}
+		return n
+	}
+	if m.table.Summary().EverUp {
+		return true
+	}
+	return count("") >= m.Config.MinMembers && !slices.ContainsFunc(m.Config.MinRoleMembers, func(min core.RoleMinimum) bool {
+		return count(min.Role) < min.Members
+	})
+}
+
+// mayReplace reports whether a joiner may declare a member dead by itself: its own former
+// incarnation, or any where no member is left that could, if the broker says that it is gone.
+func (m *Machine) mayReplace(r *rows.Row) bool {
+	if !m.gone(r) {
+		return false
+	}
+	if r.Name == m.Config.Self.Name {
+		return true
+	}
+	return !slices.ContainsFunc(m.table.Summary().Ages, func(o *rows.Row) bool { return !m.gone(o) })
+}
+
+// entered begins the membership of a node that has become active.
+func (m *Machine) entered() {
+	m.Phase = core.Joined
+	m.echo.At, m.stand.due = m.Now, m.Now
+	m.joiner.proofs, m.joiner.tries = nil, nil
+	m.client.aliveAt = m.Now.Add(time.Duration(m.Random.Int64N(int64(m.Config.Table.AliveInterval))))
+	m.client.refresh = m.Now.Add(m.Config.Table.Refresh)
+	if m.joiner.founder == m.Config.Self && len(m.table.Summary().Ages) == 1 {
+		m.Emit(core.Formed{Founder: m.Config.Self})
+	}
+}

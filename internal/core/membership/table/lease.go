@@ -1,0 +1,366 @@
+package table
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A lease is the time until which this node may run turns: until QuorumTimeout after a proof, and
+// SelfHeartbeatTimeout after the sending of the last echo that came back. See doc.go.
+type lease struct {
+	until time.Time
+	// proof is a moment, the latest known, at which the table certainly did not have this node dead.
+	proof time.Time
+	// written is the latest such moment by a write to the table, of this node or of one that it
+	// asked.
+	written time.Time
+	// doubt means that the lease is not prolonged before a write later than since, when the
+	// connection was made: the broker may have called this node gone before, and another fenced it.
+	doubt bool
+	since time.Time
+}
+
+// proved notes a moment at which the table, as it is known here, was certainly the present one.
+func (m *Machine) proved(at time.Time) { m.lease.proof = core.Later(m.lease.proof, at) }
+
+// wasWritten notes that the proof is a write to the table.
+func (m *Machine) wasWritten(at time.Time) {
+	m.lease.written = core.Later(m.lease.written, at)
+	m.proved(at)
+}
+
+// beginDoubt stops prolonging the lease until the table was written again.
+func (m *Machine) beginDoubt() {
+	m.lease.doubt, m.lease.since = true, m.Now
+	m.stand.due, m.client.want = m.Now, m.Phase != core.Idle
+}
+
+// renew computes the lease.
+func (m *Machine) renew() {
+	l := &m.lease
+	was := l.until
+	l.until = m.leaseNow()
+	m.Out.LeaseChanged = !l.until.Equal(was)
+	m.Out.Lease = l.until
+	if m.Phase == core.Joined && l.until.After(m.Now) {
+		m.WakeAt(l.until)
+	}
+}
+
+func (m *Machine) leaseNow() time.Time {
+	l := &m.lease
+	over := core.Earlier(l.until, m.Now.Add(-1))
+	if m.Phase != core.Joined || !m.self().Active() {
+		return over
+	}
+	if l.doubt {
+		named := m.Conn.Alone || m.self().Server == m.Conn.Server
+		if !named || !l.written.After(l.since) || !m.echo.Good {
+			return l.until
+		}
+	}
+	until := core.Earlier(l.proof.Add(m.Config.QuorumTimeout), m.echo.Sent.Add(m.Config.SelfHeartbeatTimeout))
+	if !until.After(m.Now) {
+		return core.Earlier(l.until, until)
+	}
+	l.doubt = false
+	return until
+}
+
+// stand has the exchange by which leases are prolonged: see doc.go.
+type stand struct {
+	due    time.Time // when the next stands are sent
+	sent   []sentStand
+	number uint64
+	guides []transport.Address
+	of     *rows.Table // whose guides these are
+	meet   time.Time   // when a guide asks those that it has not met
+	behind uint64      // the highest version that a guide has named
+	alive  time.Time   // the latest I-am-alive write that is known, of any member
+	agreed agreed      // kept for agreedLife
+	// patience is how old a proof may become before this node writes for one; it is chosen for
+	// each proof.
+	patience time.Duration
+	proof    time.Time
+}
+
+type sentStand struct {
+	seq  uint64
+	sent time.Time
+}
+
+// An answer to a stand, as the guide remembers it.
+type answer struct {
+	number uint64
+	sent   time.Time
+}
+
+// stood is the last stand of a peer.
+type stood struct {
+	version uint64
+	at      time.Time // it was sent after that
+	except  []transport.Address
+}
+
+// An agreed is a moment at which all members stood at a version.
+type agreed struct {
+	version uint64
+	at      time.Time // zero means not all do
+	made    time.Time
+	except  []transport.Address
+}
+
+const (
+	maxSentStands = 32
+	maxAnswers    = 8
+	maxGuides     = 3
+	agreedLife    = 20 * time.Millisecond
+)
+
+func (s *stand) aliveKnown(at time.Time) { s.alive = core.Later(s.alive, at) }
+
+// guides returns the members that are asked for proofs: the oldest ones. There is at least one
+// where this node is a member.
+func (m *Machine) guides() []transport.Address {
+	s := &m.stand
+	if s.of != m.table {
+		s.of, s.guides = m.table, nil
+		ages := m.table.Summary().Ages
+		for _, r := range ages[:min(len(ages), maxGuides)] {
+			s.guides = append(s.guides, r.Address)
+		}
+	}
+	return s.guides
+}
+
+// runStand sends the stands that are due, and has the table written where no stand helps.
+func (m *Machine) runStand() {
+	s := &m.stand
+	if m.row < 0 || m.table == nil {
+		return
+	}
+	guides := m.guides()
+	guide := slices.Contains(guides, m.Config.Self)
+	if m.Due(&s.due, m.larger(m.Config.Table.StandInterval)) {
+		m.client.want = m.client.want || s.behind > m.table.Version // its answer had no room for the table
+		for _, g := range guides {
+			if g != m.Config.Self {
+				m.sendStand(g)
+			}
+		}
+		if w := m.client.writer; !w.IsZero() && w != m.Config.Self && !slices.Contains(guides, w) && m.Now.Sub(m.lease.proof) > m.Config.Table.StandInterval {
+			m.sendStand(w)
+		}
+	}
+	if m.Phase != core.Joined {
+		return
+	}
+	if guide {
+		if a := m.agree(); !a.at.IsZero() && !slices.Contains(a.except, m.Config.Self) {
+			m.proved(a.at)
+		}
+		m.meetAll()
+	}
+	m.wantProof(guides)
+}
+
+// wantProof has this node write to the table where nobody else gives it a proof. The guides do it
+// one after the other, and then the others at random; who writes gives its proof to all. Where all
+// stand, the guides' proof is about two stands old, and that of others three, so none of them
+// writes.
+func (m *Machine) wantProof(guides []transport.Address) {
+	s, l := &m.stand, &m.lease
+	half, step := m.Config.QuorumTimeout/2, m.Config.QuorumTimeout/20
+	if s.patience == 0 || s.proof != l.proof {
+		s.proof = l.proof
+		rank := slices.Index(guides, m.Config.Self)
+		s.patience = half + time.Duration(rank)*step
+		if rank < 0 {
+			s.patience = half + 4*step + time.Duration(m.Random.Int64N(int64(2*step)))
+		}
+	}
+	at := l.proof.Add(s.patience)
+	if l.doubt && !l.written.After(l.since) {
+		at = l.since.Add(s.patience - half)
+	}
+	if m.Now.Before(at) {
+		m.client.touch = false
+		m.WakeAt(at)
+		return
+	}
+	m.client.touch = true
+}
+
+// larger is an interval for the size of the cluster: twice as long in a large one.
+func (m *Machine) larger(interval time.Duration) time.Duration {
+	if len(m.table.Summary().Ring) > m.Config.SmallCluster {
+		return 2 * interval
+	}
+	return interval
+}
+
+func (m *Machine) sendStand(g transport.Address) {
+	s, p := &m.stand, m.peer(g)
+	m.seq++
+	if len(s.sent) == maxSentStands {
+		s.sent = slices.Delete(s.sent, 0, 1)
+	}
+	s.sent = append(s.sent, sentStand{m.seq, m.Now})
+	m.Send(g, message.Stand{
+		Target: message.TargetOf(g), Seq: m.seq, Version: m.table.Version, Got: p.got, Server: m.Mark,
+		Except: m.unsureNodes(), Alive: m.ageOf(s.alive),
+	})
+}
+
+// unsureNodes are the members that this node may have declared dead, or is about to.
+func (m *Machine) unsureNodes() (nodes []transport.Address) {
+	for _, u := range m.client.unsure {
+		nodes = append(nodes, u.node)
+	}
+	if w := m.client.writing; w != nil && w.Row.Status == gossip.Down {
+		nodes = append(nodes, w.Row.Address)
+	}
+	return nodes
+}
+
+// ageOf is at least a millisecond, or 0 for never.
+func (m *Machine) ageOf(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(m.Now.Sub(at), time.Millisecond)
+}
+
+// onStand notes where a peer stands, and answers.
+func (m *Machine) onStand(from transport.Address, msg message.Stand) {
+	p, s := m.peer(from), &m.stand
+	p.latest = max(p.latest, msg.Version)
+	for _, a := range p.answers {
+		if a.number == msg.Got {
+			if !a.sent.Before(p.stood.at) {
+				p.stood = stood{msg.Version, a.sent, msg.Except}
+			}
+			if msg.Alive != 0 {
+				s.aliveKnown(a.sent.Add(-msg.Alive))
+			}
+		}
+	}
+	switch {
+	case msg.Version < m.table.Version:
+		m.sendTable(from)
+	case msg.Version > m.table.Version:
+		m.client.want = true
+	}
+	if m.Phase != core.Joined {
+		return
+	}
+	s.number++
+	if len(p.answers) == maxAnswers {
+		p.answers = slices.Delete(p.answers, 0, 1)
+	}
+	p.answers = append(p.answers, answer{s.number, m.Now})
+	written := m.client.contact
+	base := written
+	if a := m.agree(); !slices.Contains(a.except, from) {
+		base = core.Later(base, a.at)
+	}
+	m.Send(from, message.StandAck{
+		Target: message.TargetOf(from), Seq: msg.Seq, Number: s.number, Version: m.table.Version, Age: m.ageOf(base), Written: m.ageOf(written), Alive: m.ageOf(s.alive),
+	})
+}
+
+// onStandAck takes a guide's answer.
+func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
+	s, p := &m.stand, m.peer(from)
+	i := slices.IndexFunc(s.sent, func(x sentStand) bool { return x.seq == msg.Seq })
+	if i < 0 {
+		return
+	}
+	sent := s.sent[i].sent
+	s.sent = slices.Delete(s.sent, i, i+1)
+	p.got, p.latest = max(p.got, msg.Number), max(p.latest, msg.Version)
+	m.meets(p, msg.Version)
+	if msg.Alive != 0 {
+		s.aliveKnown(sent.Add(-msg.Alive))
+	}
+	switch {
+	case msg.Version == m.table.Version && msg.Age != 0:
+		m.proved(sent.Add(-msg.Age))
+		if msg.Written != 0 {
+			m.wasWritten(sent.Add(-msg.Written))
+		}
+	case msg.Version < m.table.Version:
+		m.sendTable(from)
+	default:
+		s.behind = max(s.behind, msg.Version)
+	}
+}
+
+// sendTable sends the whole table, if it fits a message. Otherwise the other reads it.
+func (m *Machine) sendTable(to transport.Address) {
+	if m.limit == 0 || m.table.Summary().Bytes <= m.limit {
+		m.Send(to, message.Snapshot{Target: message.TargetOf(to), Table: m.table})
+	}
+}
+
+// meets notes that a peer has answered what this node sent through its present connection. If it
+// knows that this node is a member, it counts it for unanimity.
+func (m *Machine) meets(p *peer, version uint64) {
+	if p.met.IsZero() && m.joiner.version != 0 && version >= m.joiner.version {
+		p.met = m.Now
+	}
+}
+
+// agree returns when all members stood at the present version, this node included. Members that
+// are surely gone do not count: see onUnreachable.
+func (m *Machine) agree() agreed {
+	s := &m.stand
+	if s.agreed.version == m.table.Version && m.Now.Sub(s.agreed.made) < agreedLife {
+		return s.agreed
+	}
+	a := agreed{version: m.table.Version, at: m.Now, made: m.Now, except: m.unsureNodes()}
+	for _, r := range m.table.Summary().Ring {
+		if r.Address == m.Config.Self {
+			continue
+		}
+		p := m.peers[r.Address]
+		switch {
+		case p == nil:
+			a.at = time.Time{}
+		case p.left:
+			continue
+		case p.stood.version != a.version:
+			a.at = time.Time{}
+		default:
+			a.at = core.Earlier(a.at, p.stood.at)
+			a.except = append(a.except, p.stood.except...)
+		}
+		if a.at.IsZero() {
+			break
+		}
+	}
+	if m.Now.Sub(s.alive) > m.Config.Table.Outage {
+		a.at = time.Time{}
+	}
+	s.agreed = a
+	return a
+}
+
+// meetAll has a guide meet all members that it has not met since its connection was made: until
+// then it may fence nobody.
+func (m *Machine) meetAll() {
+	if !m.Due(&m.stand.meet, time.Second) {
+		return
+	}
+	for _, r := range m.table.Summary().Ring {
+		if _, met := m.metSince(r); r.Address != m.Config.Self && !met {
+			m.sendProbe(r.Address, m.joiner.version, asked{subject: r.Address})
+		}
+	}
+}

@@ -1,0 +1,460 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/internal/util/invariant"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Machine is one node's membership by a table. It is not safe for concurrent use; its results
+// are. See [Machine.Check] for its invariants.
+type Machine struct {
+	core.Base
+	echo   detector.Echo
+	table  *rows.Table // the latest that is known, nil before the first read
+	row    int         // the index of the own row, or -1
+	peers  map[transport.Address]*peer
+	client client
+	stand  stand
+	lease  lease
+	deaths map[transport.Address]*death
+	probes probes
+	health health
+	joiner joiner
+
+	seq       uint64    // of stands, probes and indirect probes
+	wake      time.Time // the WakeAt of the last step
+	leaving   bool      // Leave was asked for
+	exitReady bool
+	limit     int // bytes of a message; 0 means none
+	// unmet means that the connection was made again while this node was a member, and unmetTo
+	// which version it knew then.
+	unmet   bool
+	unmetTo uint64
+	noted   []transport.Address // members that something may stand against here, sorted
+	pasts   []past
+	stale   bool      // the view has to be made again
+	expires time.Time // when a suspicion in the view ceases to count
+}
+
+// A peer has what this node has observed of another one.
+type peer struct {
+	heard  time.Time // when its last message arrived
+	met    time.Time // see Machine.metSince; zero means not
+	passed bool      // it did not answer this node as a joiner
+	latest uint64    // the highest version that it named
+
+	answers []answer // to its stands, the last ones
+	stood   stood
+	left    bool   // left out of unanimity: it is gone
+	got     uint64 // the number of its last answer
+
+	touch       time.Time // when it is touched next
+	absent      time.Time // since when the broker says that nobody listens; zero means it does not
+	absentLast  time.Time
+	absentAgain bool // it has said so twice
+
+	probe probe
+}
+
+// New returns a machine, or an error that names the invalid setting.
+func New(config core.Config) (*Machine, error) {
+	config.Table.Enabled = true
+	config = config.WithDefaults()
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Machine{
+		Base: core.NewBase(config), row: -1,
+		peers: make(map[transport.Address]*peer), deaths: make(map[transport.Address]*death),
+		lease: lease{until: time.Time{}.Add(1), doubt: true},
+	}
+	m.echo = detector.Echo{Base: &m.Base}
+	m.probes.asked = make(map[uint64]asked)
+	m.probes.seen = make(map[suspicion]time.Time)
+	return m, nil
+}
+
+// Step handles one input. Now is monotonic: a time before the last one counts as the last one.
+func (m *Machine) Step(now time.Time, in core.Input) core.Output {
+	m.Out = core.Output{Lease: m.lease.until}
+	if m.Phase == core.Ended {
+		return m.Out
+	}
+	m.advance(now)
+	m.take(in)
+	m.run()
+	m.publish()
+	m.renew()
+	if m.Phase == core.Ended {
+		m.Out.WakeAt = time.Time{}
+		m.Out.ReadTable, m.Out.WriteTable, m.Out.WriteAlive = nil, nil, nil
+	}
+	m.wake = m.Out.WakeAt
+	if invariant.Enabled {
+		if err := m.Check(); err != nil {
+			invariant.Failf("after %T: %v", in, err)
+		}
+	}
+	return m.Out
+}
+
+// View returns the cluster as it is now. It is cheap.
+func (m *Machine) View() *core.View { return m.Shown }
+
+// Lease returns the time until which turns may start here and answers may leave. A node that is
+// not a member, or no longer one, gets a time in the past.
+func (m *Machine) Lease() time.Time { return m.lease.until }
+
+// Table returns the table as this node knows it, nil before its first read. It never changes.
+func (m *Machine) Table() *rows.Table { return m.table }
+
+// Health returns the score of this node's own health, from 0 for healthy to 8.
+func (m *Machine) Health() int { return m.health.score }
+
+func (m *Machine) advance(now time.Time) {
+	if m.Now.IsZero() || now.After(m.Now) {
+		m.Now = now
+	}
+	if late := m.Now.Sub(m.wake); !m.wake.IsZero() && late > m.Config.PauseThreshold {
+		m.paused(late)
+	}
+}
+
+// paused drops what this node concluded from silence, because it stood still itself.
+func (m *Machine) paused(late time.Duration) {
+	m.health.late(m, late)
+	m.forgive()
+}
+
+// forgive drops all conclusions from silence, because the cause may have been this node's own
+// process or connection.
+func (m *Machine) forgive() {
+	//arch:order-free each peer is treated alike
+	for _, p := range m.peers {
+		p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false
+		p.probe = probe{}
+	}
+	m.stale = true
+}
+
+func (m *Machine) take(in core.Input) {
+	switch in := in.(type) {
+	case core.Start:
+		m.onStart()
+	case core.Receive:
+		m.onReceive(in)
+	case core.Unreachable:
+		m.onUnreachable(in)
+	case core.ConnState:
+		m.onConnState(in)
+	case core.TableRows:
+		m.onRows(in)
+	case core.TableWritten:
+		m.onWritten(in)
+	case core.Paused:
+		m.paused(in.For)
+	case core.Leave:
+		m.onLeave()
+	case core.ExitReady:
+		m.exitReady = true
+	case core.DownNode:
+		m.onDownNode(in.Node)
+	case core.Undeliverable:
+		m.onUndeliverable(in.Peer)
+	case core.Shutdown:
+		m.End()
+	case core.MessageLimit:
+		m.limit = in.Bytes
+	case core.Tick:
+	case core.Vacant, core.Claimed, core.FoundingAnswer, core.LeaseAnswer: // answers to what gossip asks for
+	default:
+		invariant.Failf("membership input %T is unknown", in)
+	}
+}
+
+// run does the work that is due.
+func (m *Machine) run() {
+	if m.Phase == core.Idle || m.Phase == core.Ended {
+		return
+	}
+	m.echo.RunEcho()
+	m.runJoining()
+	if m.Phase == core.Ended {
+		return
+	}
+	if m.Phase == core.Joined {
+		m.health.run(m)
+		m.runProbes()
+		m.runTouches()
+		m.runDeaths()
+	}
+	m.runStand()
+	m.runClient()
+}
+
+// self returns the own row, nil before it is known.
+func (m *Machine) self() *rows.Row {
+	if m.row < 0 {
+		return nil
+	}
+	return &m.table.Rows[m.row]
+}
+
+// peer returns what is known of a node.
+func (m *Machine) peer(a transport.Address) *peer {
+	p := m.peers[a]
+	if p == nil {
+		p = &peer{}
+		m.peers[a] = p
+	}
+	return p
+}
+
+// onReceive dispatches messages.
+func (m *Machine) onReceive(in core.Receive) {
+	if m.Phase == core.Idle || in.Message == nil {
+		return
+	}
+	m.health.waited(m, in.Waited)
+	switch msg := in.Message.(type) {
+	case message.Echo:
+		m.onEcho(in.From, msg)
+		return
+	case message.Removal:
+		m.onRemoval(in.From, msg)
+		return
+	case message.Snapshot:
+		if in.From != m.Config.Self && (msg.Target == 0 || m.mine(msg.Target)) {
+			m.heard(in.From)
+			m.onSnapshot(in.From, msg)
+		}
+		return
+	}
+	if m.greeted(in) || in.From == m.Config.Self || m.table == nil {
+		return
+	}
+	if r := m.table.Row(in.From); r != nil && r.Gone() {
+		if _, ok := in.Message.(message.Stand); ok {
+			m.sendTable(in.From)
+		} else {
+			m.Send(in.From, message.Removal{Target: message.TargetOf(in.From), Left: r.Status == gossip.Removed})
+		}
+		m.Refuse(core.RefusedOutcast)
+		return
+	}
+	m.heard(in.From)
+	switch msg := in.Message.(type) {
+	case message.Stand:
+		if m.mine(msg.Target) {
+			m.onStand(in.From, msg)
+		}
+	case message.StandAck:
+		if m.mine(msg.Target) {
+			m.onStandAck(in.From, msg)
+		}
+	case message.Probe:
+		if m.mine(msg.Target) {
+			m.onProbe(in.From, msg)
+		}
+	case message.ProbeAck:
+		if m.mine(msg.Target) {
+			m.onProbeAck(in.From, msg)
+		}
+	case message.IndirectProbe:
+		if m.mine(msg.Target) {
+			m.onIndirectProbe(in.From, msg)
+		}
+	case message.IndirectAck:
+		if m.mine(msg.Target) {
+			m.onIndirectAck(in.From, msg)
+		}
+	}
+}
+
+// mine reports whether a message is for this incarnation.
+func (m *Machine) mine(target uint32) bool {
+	if target == message.TargetOf(m.Config.Self) {
+		return true
+	}
+	m.Refuse(core.RefusedTarget)
+	return false
+}
+
+// note has this node look at a member whether to vote against it.
+func (m *Machine) note(a transport.Address) { m.noted = gossip.WithAddress(m.noted, a) }
+
+// A past is a table that this node knew at a time.
+type past struct {
+	at    time.Time
+	table *rows.Table
+}
+
+// keepPast keeps tables from time to time, for as long as Outage: see unchanged.
+func (m *Machine) keepPast() {
+	n := len(m.pasts)
+	if n > 0 && m.Now.Sub(m.pasts[n-1].at) < m.Config.Table.AliveInterval/2 {
+		return
+	}
+	if n > 1 && m.Now.Sub(m.pasts[1].at) > 2*m.Config.Table.Outage {
+		m.pasts = slices.Delete(m.pasts, 0, 1)
+	}
+	m.pasts = append(m.pasts, past{m.Now, m.table})
+}
+
+// unchanged returns since when this node has seen no later I-am-alive of a member.
+func (m *Machine) unchanged(r *rows.Row) time.Time {
+	latest := r.Alive.UnixMilli()
+	since := m.Now
+	for i := len(m.pasts) - 1; i >= 0; i-- {
+		old := m.pasts[i].table.Row(r.Address)
+		if old == nil {
+			break
+		}
+		switch at := old.Alive.UnixMilli(); {
+		case at >= latest:
+			latest, since = at, m.pasts[i].at
+		default:
+			return since
+		}
+	}
+	return since
+}
+
+// heard records a sign of life, which refutes the broker's earlier answers.
+func (m *Machine) heard(from transport.Address) {
+	p := m.peers[from]
+	if p == nil {
+		return // nothing stands against it
+	}
+	if !p.absent.IsZero() {
+		m.stale = true
+	}
+	p.heard, p.left = m.Now, false
+	p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false
+}
+
+// onRemoval handles the word of another that this incarnation is dead. Only the table is believed:
+// this node reads it, and asks the other for it.
+func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
+	if msg.Target == message.TargetOf(m.Config.Self) && m.row >= 0 {
+		m.client.want = true
+		m.sendStand(from)
+	}
+}
+
+// onEcho handles the return of an echo.
+func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
+	if m.Phase != core.Joined || from != m.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
+		return
+	}
+	if !m.echo.EchoAlive() {
+		m.forgive() // nothing came through, so no member could be heard
+	}
+	m.echo.EchoReturned(msg.Seq)
+}
+
+// onConnState handles a change of the connection. Through a new one others may be out of reach for
+// a moment, and the broker may have called this node gone between.
+func (m *Machine) onConnState(in core.ConnState) {
+	fresh := in.Connected && (!m.Conn.Connected || m.Conn.Server != in.Server)
+	m.Conn, m.Mark = in, message.MarkOf(in.Server)
+	if !fresh {
+		return
+	}
+	m.echo.ResetEcho()
+	m.forgive()
+	//arch:order-free each peer is treated alike
+	for _, p := range m.peers {
+		p.met, p.left, p.stood = time.Time{}, false, stood{}
+	}
+	//arch:order-free each death is treated alike
+	for _, d := range m.deaths {
+		d.bounced = time.Time{}
+	}
+	m.beginDoubt()
+	m.unmet = m.Phase == core.Joined
+	if m.table != nil {
+		m.unmetTo = m.table.Version
+	}
+	m.stand.sent, m.probes.asked = nil, make(map[uint64]asked)
+}
+
+// onLeave makes the member Leaving. A node that is not a member yet has nothing to wait for.
+func (m *Machine) onLeave() {
+	if m.Phase == core.Idle || m.Phase == core.Searching {
+		m.Emit(core.SelfRemoved{})
+		m.End()
+		return
+	}
+	m.leaving = true
+}
+
+// onDownNode notes an operator's command to down a member.
+func (m *Machine) onDownNode(node transport.Address) {
+	if m.Phase != core.Joined {
+		return
+	}
+	for i := range m.table.Rows {
+		r := &m.table.Rows[i]
+		if r.Name == node.Name && (node.Incarnation == 0 || r.Incarnation == node.Incarnation) && !r.Gone() {
+			m.peer(r.Address).probe.forced = true
+			m.note(r.Address)
+		}
+	}
+}
+
+// onUndeliverable notes that a member has to be quarantined: it would not know what it has missed.
+func (m *Machine) onUndeliverable(node transport.Address) {
+	if r := m.table.Row(node); m.Phase == core.Joined && node != m.Config.Self && r != nil && !r.Gone() {
+		m.peer(node).probe.quarantine = true
+		m.note(node)
+	}
+}
+
+// Preform makes an idle machine a member of a cluster that has long been formed, instead of Start,
+// without events. The table has its row, active.
+func (m *Machine) Preform(now time.Time, t *rows.Table) {
+	if m.Phase != core.Idle {
+		invariant.Failf("preform a machine that has been started")
+	}
+	m.Now = now
+	m.put(t)
+	m.joiner.version, m.joiner.founder = 1, m.self().Founder
+	m.stand.aliveKnown(now)
+	m.entered()
+	m.Shown, m.stale = m.newView(), false
+}
+
+// Check returns an error naming the violated invariant:
+//  1. The table is well formed.
+//  2. A member is in its own table, and active.
+//  3. The view shows the table.
+//  4. A lease ends within SelfHeartbeatTimeout.
+func (m *Machine) Check() error {
+	if m.Phase != core.Joined {
+		return nil
+	}
+	if err := m.table.Check(); err != nil {
+		return fmt.Errorf("invariant 1: %w", err)
+	}
+	r := m.self()
+	if r == nil || r.Address != m.Config.Self || !r.Active() {
+		return fmt.Errorf("invariant 2: %v is %v in %v", m.Config.Self, r, m.table)
+	}
+	if m.Shown.SelfStatus != r.Status {
+		return fmt.Errorf("invariant 3: view %+v does not show %v", m.Shown, m.table)
+	}
+	if m.lease.until.After(m.Now.Add(m.Config.SelfHeartbeatTimeout)) {
+		return fmt.Errorf("invariant 4: lease ends in %v, SelfHeartbeatTimeout is %v", m.lease.until.Sub(m.Now), m.Config.SelfHeartbeatTimeout)
+	}
+	return nil
+}

@@ -1,0 +1,418 @@
+package table
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// The protocol between members is tested by the transcripts and the random runs of internal/sim.
+// Here are tests of one machine.
+
+func addr(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
+
+// A bench has one member of a cluster of a, b, c and d, which have joined in this order.
+type bench struct {
+	t   *testing.T
+	m   *Machine
+	now time.Time
+	out core.Output
+	all []core.Output // of all steps
+}
+
+func newBench(t *testing.T, self string) *bench {
+	t.Helper()
+	m, err := New(core.Config{Self: addr(self), Cluster: "test"})
+	require.NoError(t, err)
+	b := &bench{t: t, m: m, now: time.Unix(1_000_000, 0)}
+	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
+	var list []rows.Row
+	for _, name := range []string{"a", "b", "c", "d"} {
+		list = append(list, rows.Row{Member: gossip.Member{Address: addr(name)}, Server: "s1/1", Started: b.now, Alive: b.now})
+	}
+	m.Preform(b.now, rows.Preformed(list))
+	b.step(core.Tick{})
+	return b
+}
+
+func (b *bench) step(in core.Input) {
+	b.t.Helper()
+	b.out = b.m.Step(b.now, in)
+	b.all = append(b.all, b.out)
+	require.NoError(b.t, b.m.Check())
+}
+
+func (b *bench) receive(from string, m message.Message) {
+	b.t.Helper()
+	b.step(core.Receive{From: addr(from), Message: m, Server: "s1/1"})
+}
+
+// pass lets time pass in steps of 100 ms, with the node's echoes returning.
+func (b *bench) pass(d time.Duration) {
+	b.t.Helper()
+	for end := b.now.Add(d); b.now.Before(end); {
+		b.now = b.now.Add(100 * time.Millisecond)
+		b.step(core.Tick{})
+		b.echo()
+	}
+}
+
+// echo returns the echoes that were sent.
+func (b *bench) echo() {
+	b.t.Helper()
+	for _, e := range b.out.Send {
+		if echo, ok := e.Message.(message.Echo); ok {
+			b.receive(b.m.Config.Self.Name, echo)
+		}
+	}
+}
+
+// change gives the machine the table with one row changed.
+func (b *bench) change(name string, change func(*rows.Row)) {
+	b.t.Helper()
+	row := *b.m.Table().Row(addr(name))
+	change(&row)
+	from := "a"
+	if b.m.Config.Self.Name == from {
+		from = "b"
+	}
+	b.receive(from, message.Snapshot{Base: b.m.Table().Version, Table: &rows.Table{Version: b.m.Table().Version + 1, Rows: []rows.Row{row}}})
+}
+
+// sent returns the messages of the last step to a node.
+func (b *bench) sent(to string) (all []message.Message) {
+	for _, e := range b.out.Send {
+		if e.To == addr(to) {
+			all = append(all, e.Message)
+		}
+	}
+	return all
+}
+
+// ever reports whether any step sent this to a node.
+func (b *bench) ever(to string, m message.Message) bool {
+	for _, out := range b.all {
+		for _, e := range out.Send {
+			if e.To == addr(to) && reflect.DeepEqual(e.Message, m) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestHealth: each of the six signs counts, and for a while only.
+func TestHealth(t *testing.T) {
+	probed := message.Probe{Target: 1, Seq: 1}
+	for name, c := range map[string]struct {
+		do   func(b *bench)
+		want int
+	}{
+		"healthy": {func(b *bench) { b.receive("b", probed) }, 0},
+		"suspected by two": {func(b *bench) {
+			b.receive("b", probed)
+			b.change("c", func(r *rows.Row) {
+				r.Suspicions = []rows.Suspicion{{By: addr("a"), At: b.now}, {By: addr("d"), At: b.now}}
+			})
+		}, 2},
+		"suspected by one that is not active": {func(b *bench) {
+			b.receive("b", probed)
+			b.change("c", func(r *rows.Row) { r.Suspicions = []rows.Suspicion{{By: addr("x"), At: b.now}} })
+		}, 0},
+		"work waits": {func(b *bench) {
+			b.step(core.Receive{From: addr("b"), Message: probed, Server: "s1/1", Waited: 1100 * time.Millisecond})
+		}, 1},
+		"timers are late": {func(b *bench) {
+			b.receive("b", probed)
+			b.step(core.Paused{For: 3100 * time.Millisecond})
+		}, 1},
+		"neither probed nor answered": {func(b *bench) { b.pass(65 * time.Second) }, 2},
+		"not answered": {func(b *bench) {
+			b.pass(65 * time.Second)
+			b.receive("b", probed)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "c")
+			c.do(b)
+			b.step(core.Tick{})
+			require.Equal(t, c.want, b.m.Health())
+		})
+	}
+}
+
+// TestReadsOwnDeath: who reads its own death stops at once, by a read, a snapshot or a change.
+func TestReadsOwnDeath(t *testing.T) {
+	dead := func(b *bench) *rows.Table {
+		row := *b.m.Table().Row(addr("c"))
+		row.Status, row.Suspicions = gossip.Down, []rows.Suspicion{{By: addr("a")}, {By: addr("d")}}
+		return b.m.Table().With(b.m.Table().Version+3, []rows.Row{row}, nil)
+	}
+	for name, give := range map[string]func(b *bench){
+		"snapshot": func(b *bench) { b.receive("a", message.Snapshot{Table: dead(b)}) },
+		"read": func(b *bench) {
+			b.pass(time.Minute)
+			require.NotNil(b.t, b.m.client.reading)
+			b.step(core.TableRows{Number: b.m.client.reading.Number, Table: dead(b)})
+		},
+		"cleaned": func(b *bench) {
+			b.receive("a", message.Snapshot{Base: 4, Table: &rows.Table{Version: 5}, Deleted: []transport.Address{addr("c")}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "c")
+			give(b)
+			require.NotEmpty(t, b.out.Events)
+			require.IsType(t, core.SelfDowned{}, b.out.Events[len(b.out.Events)-1])
+			require.False(t, b.out.Lease.After(b.now))
+			require.Zero(t, b.out.WakeAt)
+		})
+	}
+}
+
+// TestChangeOfAnotherVersion: a change is applied to the version over which it was written only.
+// Otherwise its writer is asked for the whole table.
+func TestChangeOfAnotherVersion(t *testing.T) {
+	b := newBench(t, "c")
+	row := *b.m.Table().Row(addr("d"))
+	row.Status = gossip.Leaving
+	b.receive("d", message.Snapshot{Base: 6, Table: &rows.Table{Version: 7, Rows: []rows.Row{row}}})
+	require.Equal(t, uint64(4), b.m.Table().Version)
+	require.IsType(t, message.Stand{}, b.sent("d")[0])
+	b.receive("d", message.Snapshot{Base: 4, Table: &rows.Table{Version: 7, Rows: []rows.Row{row}}})
+	require.Equal(t, uint64(7), b.m.Table().Version)
+	require.Equal(t, gossip.Leaving, b.m.Table().Row(addr("d")).Status)
+}
+
+// TestWholeTableFits: the whole table is sent only where it fits a message.
+func TestWholeTableFits(t *testing.T) {
+	b := newBench(t, "a")
+	for _, c := range []struct {
+		limit int
+		sent  bool
+	}{{0, true}, {1 << 20, true}, {100, false}} {
+		b.step(core.MessageLimit{Bytes: c.limit})
+		b.receive("c", message.Stand{Target: 1, Seq: 9, Version: 3})
+		_, sent := b.sent("c")[0].(message.Snapshot)
+		require.Equal(t, c.sent, sent, "limit %d", c.limit)
+	}
+}
+
+// TestIndirectProbe: a third member probes for another, and says no when its time is up.
+func TestIndirectProbe(t *testing.T) {
+	b := newBench(t, "c")
+	b.pass(time.Second)
+	ask := message.IndirectProbe{Target: 1, Seq: 7, Subject: addr("d"), Within: time.Second}
+	b.receive("a", ask)
+	probe := b.sent("d")[0].(message.Probe)
+	b.receive("d", message.ProbeAck{Target: 1, Seq: probe.Seq, Version: 4})
+	require.Contains(t, b.sent("a"), message.Message(message.IndirectAck{Target: 1, Seq: 7, Reached: true}))
+	b.receive("a", ask)
+	b.all = nil
+	b.pass(900 * time.Millisecond)
+	no := message.IndirectAck{Target: 1, Seq: 7}
+	require.False(t, b.ever("a", no))
+	b.pass(200 * time.Millisecond)
+	require.True(t, b.ever("a", no))
+}
+
+// TestStandExcepts: who may have declared a member dead names it in its stands, until the version
+// shows whether it has.
+func TestStandExcepts(t *testing.T) {
+	b := newBench(t, "d")
+	b.pass(time.Second)
+	b.m.client.unsure = []unsure{{addr("b"), 4}}
+	require.Equal(t, []transport.Address{addr("b")}, b.m.unsureNodes())
+	b.change("c", func(r *rows.Row) { r.Quarantined = true })
+	require.Empty(t, b.m.unsureNodes(), "the version is another: the declaration is not written any more")
+}
+
+// TestUnknownDeath: a declaration of unknown outcome makes its subject an exception.
+func TestUnknownDeath(t *testing.T) {
+	b := newBench(t, "d")
+	b.pass(time.Second)
+	b.m.peer(addr("b")).probe.forced = true
+	b.m.note(addr("b"))
+	b.m.client.reached = b.now
+	b.step(core.Tick{})
+	require.NotNil(t, b.out.WriteTable)
+	require.Equal(t, gossip.Down, b.out.WriteTable.Row.Status)
+	require.Equal(t, []transport.Address{addr("b")}, b.m.unsureNodes(), "on its way")
+	b.step(core.TableWritten{Number: b.m.client.writing.Number, Reason: "no answer"})
+	require.Equal(t, []transport.Address{addr("b")}, b.m.unsureNodes(), "it may still be written")
+}
+
+// TestNoDeathWithoutTable: nobody is declared dead while the table does not answer.
+func TestNoDeathWithoutTable(t *testing.T) {
+	b := newBench(t, "d")
+	b.pass(3 * time.Second)
+	b.m.peer(addr("b")).probe.forced = true
+	b.m.note(addr("b"))
+	b.all = nil
+	b.pass(10 * time.Second)
+	for _, out := range b.all {
+		if w := out.WriteTable; w != nil {
+			require.Equal(t, gossip.Up, w.Row.Status)
+		}
+	}
+}
+
+// TestFenceAfterReconnect: who has made its connection again fences by time only when it has met all
+// members that may not know of the death, and counts from the last meeting.
+func TestFenceAfterReconnect(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(time.Second)
+	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
+	d := b.m.deaths[addr("d")]
+	byTime := 5*time.Second + 100*time.Millisecond + time.Second
+	require.Equal(t, b.now.Add(byTime), b.m.fencedAt(d), "a is the first guide")
+
+	b.pass(time.Second)
+	b.step(core.ConnState{})
+	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
+	require.Greater(t, b.m.fencedAt(d).Sub(b.now), 50*time.Minute, "it has met nobody")
+
+	b.all = nil
+	b.pass(2 * time.Second)
+	met := b.now
+	for _, out := range b.all {
+		for _, e := range out.Send {
+			if p, ok := e.Message.(message.Probe); ok && p.Version == 1 {
+				b.receive(e.To.Name, message.ProbeAck{Target: 1, Seq: p.Seq, Version: 4})
+			}
+		}
+	}
+	require.Greater(t, b.m.fencedAt(d).Sub(b.now), 50*time.Minute, "d, which died, has not answered")
+	b.m.peer(addr("d")).met = met
+	require.Equal(t, met.Add(byTime), b.m.fencedAt(d))
+}
+
+// TestFenceByBroker: the broker's word counts if it answers something sent after the death was
+// known, at the server that the dead row names, and not before the last echo's lease has ended.
+func TestFenceByBroker(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(time.Second)
+	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
+	d := b.m.deaths[addr("d")]
+	gone := core.Unreachable{Peer: addr("d"), Server: "s1/1"}
+	b.now = b.now.Add(10 * time.Millisecond)
+	b.step(gone)
+	require.Zero(t, d.bounced, "it may answer what was sent before")
+	b.pass(400 * time.Millisecond)
+	b.step(core.Unreachable{Peer: addr("d"), Server: "s2/1"})
+	require.Zero(t, d.bounced, "of another server")
+	b.step(gone)
+	require.Equal(t, b.now.Add(time.Second+20*time.Millisecond), b.m.fencedAt(d))
+}
+
+// stands has members stand at the present version, twice, so that a guide knows since when.
+func (b *bench) stands(except transport.Address, names ...string) {
+	b.t.Helper()
+	for _, name := range names {
+		m := message.Stand{Target: 1, Seq: 1, Version: b.m.Table().Version}
+		if name == "d" && !except.IsZero() {
+			m.Except = []transport.Address{except}
+		}
+		b.receive(name, m)
+		m.Seq, m.Got = 2, b.ack(name).Number
+		b.receive(name, m)
+	}
+}
+
+// ack is the answer to a stand in the last step.
+func (b *bench) ack(to string) message.StandAck {
+	b.t.Helper()
+	for _, m := range b.sent(to) {
+		if ack, ok := m.(message.StandAck); ok {
+			return ack
+		}
+	}
+	b.t.Fatalf("no answer to %s", to)
+	return message.StandAck{}
+}
+
+// TestUnanimity: a guide vouches for its version where all others stand at it, since the oldest of
+// their stands; but to no member that one of them may have declared dead.
+func TestUnanimity(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(time.Second)
+	b.stands(transport.Address{}, "b", "c")
+	require.Zero(t, b.ack("c").Age, "d does not stand")
+	b.stands(transport.Address{}, "d")
+	b.now = b.now.Add(300 * time.Millisecond)
+	b.stands(addr("b"), "d")
+	b.now = b.now.Add(agreedLife)
+	b.receive("c", message.Stand{Target: 1, Seq: 3, Version: 4})
+	require.Equal(t, 300*time.Millisecond+agreedLife, b.ack("c").Age)
+	require.Zero(t, b.ack("c").Written)
+	b.receive("b", message.Stand{Target: 1, Seq: 3, Version: 4})
+	require.Zero(t, b.ack("b").Age, "d may have declared b dead")
+
+	b.now = b.now.Add(100 * time.Millisecond)
+	b.receive("c", message.Stand{Target: 1, Seq: 4, Version: 5})
+	b.receive("b", message.Stand{Target: 1, Seq: 4, Version: 4})
+	require.Zero(t, b.ack("b").Age)
+}
+
+// TestLeftOut: a member that the broker does not know any more is left out of unanimity if it stood
+// lately, until it is heard again.
+func TestLeftOut(t *testing.T) {
+	gone := core.Unreachable{Peer: addr("d"), Server: "s1/1"}
+	for _, c := range []struct {
+		after time.Duration
+		left  bool
+	}{{0, false}, {3900 * time.Millisecond, true}, {4100 * time.Millisecond, false}} {
+		b := newBench(t, "a")
+		if c.after > 0 {
+			b.stands(transport.Address{}, "d")
+			b.now = b.now.Add(c.after)
+		}
+		b.step(gone)
+		require.Equal(t, c.left, b.m.peer(addr("d")).left, "%v after its stand", c.after)
+		b.receive("d", message.Touch{Target: 1})
+		require.False(t, b.m.peer(addr("d")).left)
+	}
+}
+
+// TestReconnectForgetsWhoIsLeftOut: a guide whose connection is made again leaves nobody out that has
+// not stood since: the broker's word came through another connection.
+func TestReconnectForgetsWhoIsLeftOut(t *testing.T) {
+	b := newBench(t, "a")
+	b.stands(transport.Address{}, "b", "c", "d")
+	b.step(core.Unreachable{Peer: addr("d"), Server: "s1/1"})
+	require.True(t, b.m.peer(addr("d")).left)
+	b.step(core.ConnState{})
+	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
+	b.step(core.Unreachable{Peer: addr("d"), Server: "s1/1"})
+	require.False(t, b.m.peer(addr("d")).left)
+	b.pass(100 * time.Millisecond)
+	b.stands(transport.Address{}, "b", "c")
+	require.Zero(t, b.ack("c").Age)
+}
+
+// TestOutageEndsUnanimity: unanimity counts for Outage after the last I-am-alive write that any
+// member knows of. Newcomers that know nobody count on that.
+func TestOutageEndsUnanimity(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		alive time.Duration // since the last write that d knows of
+		ok    bool
+	}{{59 * time.Minute, 0, true}, {61 * time.Minute, 0, false}, {61 * time.Minute, 59 * time.Minute, true}} {
+		b := newBench(t, "a")
+		b.now = b.now.Add(c.after)
+		b.stands(transport.Address{}, "b", "c", "d")
+		b.now = b.now.Add(agreedLife)
+		b.receive("d", message.Stand{Target: 1, Seq: 3, Version: 4, Got: b.ack("d").Number, Alive: c.alive})
+		b.now = b.now.Add(agreedLife)
+		b.receive("c", message.Stand{Target: 1, Seq: 3, Version: 4})
+		require.Equal(t, c.ok, b.ack("c").Age != 0, "%+v", c)
+	}
+}

@@ -1,0 +1,329 @@
+package table
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// probes has the probing of successors on the ring.
+type probes struct {
+	asked map[uint64]asked // probes on their way, by number
+	guard time.Time        // when a guide looks next for members that do not stand
+	seen  map[suspicion]time.Time
+}
+
+// An asked is a probe on its way.
+type asked struct {
+	sent    time.Time
+	subject transport.Address
+	via     transport.Address // an indirect probe by that member
+	watch   bool              // a probe of a watched member
+	// For a third member: whose indirect probe this is, and until when it is answered.
+	asker transport.Address
+	seq   uint64
+	until time.Time
+}
+
+// A suspicion identifies a vote in the table.
+type suspicion struct {
+	of, by transport.Address
+	at     int64
+}
+
+// probe is what this node concludes about a member from its probes.
+type probe struct {
+	seq        uint64    // of the probe on its way; 0 means none
+	due        time.Time // when the next is sent, or the present one has failed
+	missed     int
+	voted      bool              // this node votes for its death
+	witness    transport.Address // a healthy third member that could not reach it either
+	forced     bool              // an operator has downed it
+	quarantine bool              // messages to it could not be delivered
+}
+
+// successors calls do for the active or joining members after this node on the ring, until do
+// returns false.
+func (m *Machine) successors(do func(r *rows.Row) bool) { m.table.Summary().After(m.self(), do) }
+
+// watched returns the members that this node probes: its successors, and members that it voted
+// against when they were.
+func (m *Machine) watched() (list []*rows.Row) {
+	m.successors(func(r *rows.Row) bool {
+		list = append(list, r)
+		return len(list) < m.Config.Table.Successors
+	})
+	for _, a := range m.noted {
+		if r := m.table.Row(a); r != nil && !r.Gone() && m.peer(a).probe.voted && !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// runProbes sends probes that are due, and counts those that were missed.
+func (m *Machine) runProbes() {
+	interval := m.Config.Table.ProbeInterval
+	patience := interval * time.Duration(1+m.health.score)
+	//arch:order-free what is due is sent by the order of the members below
+	for seq, a := range m.probes.asked {
+		if a.watch || m.Now.Sub(a.sent) < patience || !a.asker.IsZero() {
+			continue
+		}
+		delete(m.probes.asked, seq)
+	}
+	m.answerIndirect()
+	if !m.echo.EchoAlive() {
+		return // the fault is at this node, or at the broker
+	}
+	for _, r := range m.watched() {
+		p := &m.peer(r.Address).probe
+		if m.Now.Before(p.due) {
+			m.WakeAt(p.due)
+			continue
+		}
+		if p.seq != 0 {
+			delete(m.probes.asked, p.seq)
+			p.seq = 0
+			p.missed++
+			m.health.missed++
+			if p.missed >= m.Config.Table.Missed {
+				p.voted = true
+				m.note(r.Address)
+			}
+		}
+		if p.due.IsZero() { // not all at once
+			p.due = m.Now.Add(time.Duration(m.Random.Int64N(int64(interval) + 1)))
+			m.WakeAt(p.due)
+			continue
+		}
+		p.due = m.Now.Add(patience)
+		m.WakeAt(p.due)
+		if left := m.Config.Table.Missed - p.missed; left <= 2 && p.missed > 0 {
+			if third, ok := m.third(r.Address); ok {
+				m.seq++
+				p.seq = m.seq
+				m.probes.asked[m.seq] = asked{sent: m.Now, subject: r.Address, via: third, watch: true}
+				m.Send(third, message.IndirectProbe{Target: message.TargetOf(third), Seq: m.seq, Subject: r.Address, Within: patience / 2})
+				continue
+			}
+		}
+		p.seq = m.sendProbe(r.Address, 0, asked{subject: r.Address, watch: true})
+	}
+}
+
+// sendProbe sends a probe and returns its number.
+func (m *Machine) sendProbe(to transport.Address, version uint64, a asked) uint64 {
+	m.seq++
+	a.sent = m.Now
+	m.probes.asked[m.seq] = a
+	m.Send(to, message.Probe{Target: message.TargetOf(to), Seq: m.seq, Version: version})
+	return m.seq
+}
+
+// third picks a member for an indirect probe, at random among those that seem healthy.
+func (m *Machine) third(subject transport.Address) (transport.Address, bool) {
+	var list []transport.Address
+	for _, r := range m.table.Summary().Ages {
+		if r.Address == m.Config.Self || r.Address == subject || len(m.fresh(r)) > 0 {
+			continue
+		}
+		if p := m.peers[r.Address]; p == nil || p.absent.IsZero() && !p.probe.voted {
+			list = append(list, r.Address)
+		}
+	}
+	if len(list) == 0 {
+		return transport.Address{}, false
+	}
+	return list[m.Random.IntN(len(list))], true
+}
+
+// onProbe answers a probe, if this node knows the version at which the prober became known.
+func (m *Machine) onProbe(from transport.Address, msg message.Probe) {
+	m.health.probed = m.Now
+	if m.table.Version < msg.Version {
+		m.client.want = true // a joiner tries again soon
+		return
+	}
+	m.Send(from, message.ProbeAck{Target: message.TargetOf(from), Seq: msg.Seq, Version: m.table.Version})
+}
+
+// onProbeAck takes the answer to a probe.
+func (m *Machine) onProbeAck(from transport.Address, msg message.ProbeAck) {
+	a, ok := m.probes.asked[msg.Seq]
+	if !ok || a.subject != from || !a.via.IsZero() {
+		return
+	}
+	delete(m.probes.asked, msg.Seq)
+	p := m.peer(from)
+	p.latest = max(p.latest, msg.Version)
+	m.meets(p, msg.Version)
+	p.heard = m.Now
+	m.health.answered = m.Now
+	if !a.asker.IsZero() {
+		m.Send(a.asker, message.IndirectAck{Target: message.TargetOf(a.asker), Seq: a.seq, Reached: true})
+		return
+	}
+	m.reachedBy(p)
+	m.joiner.proved(from, msg.Version)
+}
+
+// reachedBy drops the conclusions from missed probes.
+func (m *Machine) reachedBy(p *peer) {
+	p.probe.seq, p.probe.missed, p.probe.voted, p.probe.witness = 0, 0, false, transport.Address{}
+}
+
+// onIndirectProbe probes a subject for another member.
+func (m *Machine) onIndirectProbe(from transport.Address, msg message.IndirectProbe) {
+	if m.Phase != core.Joined || msg.Subject == m.Config.Self {
+		return
+	}
+	until := m.Now.Add(min(msg.Within, m.Config.Table.ProbeInterval*(maxHealth+1)))
+	m.sendProbe(msg.Subject, 0, asked{subject: msg.Subject, asker: from, seq: msg.Seq, until: until})
+	m.WakeAt(until)
+}
+
+// answerIndirect says no where a subject did not answer in time.
+func (m *Machine) answerIndirect() {
+	var late []uint64
+	//arch:order-free they are sorted below
+	for seq, a := range m.probes.asked {
+		if a.asker.IsZero() {
+			continue
+		}
+		if m.Now.Before(a.until) {
+			m.WakeAt(a.until)
+			continue
+		}
+		late = append(late, seq)
+	}
+	slices.Sort(late)
+	for _, seq := range late {
+		a := m.probes.asked[seq]
+		delete(m.probes.asked, seq)
+		if m.echo.EchoAlive() {
+			m.Send(a.asker, message.IndirectAck{Target: message.TargetOf(a.asker), Seq: a.seq, Health: uint32(m.health.score)})
+		}
+	}
+}
+
+// onIndirectAck takes the answer of a third member. The no of a healthy one is a vote.
+func (m *Machine) onIndirectAck(from transport.Address, msg message.IndirectAck) {
+	a, ok := m.probes.asked[msg.Seq]
+	if !ok || a.via != from {
+		return
+	}
+	delete(m.probes.asked, msg.Seq)
+	m.health.answered = m.Now // the third member has answered
+	p := m.peer(a.subject)
+	if p.probe.seq != msg.Seq {
+		return
+	}
+	switch {
+	case msg.Reached:
+		m.reachedBy(p)
+	case msg.Health == 0:
+		p.probe.seq, p.probe.voted, p.probe.witness = 0, true, from
+		m.note(a.subject)
+		p.probe.missed++
+		m.health.missed++
+	}
+}
+
+// suspectReach is how many places on the ring before a member that somebody suspects others touch
+// it, to find whether their servers have lost it too.
+const suspectReach = 8
+
+// runTouches touches the watched members, so that the broker says so if nobody listens: the
+// successors on the ring, and the next one that serves by the same server, whose death this node's
+// server knows at once. A guide also touches members that do not stand any more.
+func (m *Machine) runTouches() {
+	touch := func(r *rows.Row) {
+		p := m.peer(r.Address)
+		interval := m.larger(m.Config.Table.TouchInterval)
+		if !p.absent.IsZero() {
+			interval = min(interval, m.Config.ProbeInterval)
+			if limit := m.Now.Add(interval); p.touch.After(limit) {
+				p.touch = limit
+			}
+		}
+		if m.Due(&p.touch, interval) {
+			m.Send(r.Address, message.Touch{Target: message.TargetOf(r.Address)})
+		}
+	}
+	n, mate := 0, m.Conn.Alone
+	m.successors(func(r *rows.Row) bool {
+		n++
+		own := m.ownServer(r)
+		if n <= m.Config.Table.Successors || own && !mate || n <= suspectReach && len(m.fresh(r)) > 0 {
+			touch(r)
+			mate = mate || own
+		}
+		return n < suspectReach || !mate
+	})
+	if !slices.Contains(m.guides(), m.Config.Self) || !m.Due(&m.probes.guard, m.Config.ProbeInterval/2) {
+		return
+	}
+	for _, r := range m.table.Summary().Ring {
+		if r.Address == m.Config.Self {
+			continue
+		}
+		p := m.peer(r.Address)
+		silent := m.ownServer(r) && m.Now.Sub(p.heard) > 3*m.Config.Table.StandInterval
+		if silent || !p.absent.IsZero() {
+			touch(r)
+		}
+	}
+}
+
+// onUnreachable takes the broker's word that nobody listens for a peer. One such answer means
+// little, because the peer may be reconnecting; it is touched often from then on.
+func (m *Machine) onUnreachable(in core.Unreachable) {
+	r := m.table.Row(in.Peer)
+	if in.Server != m.Conn.Server || r == nil || in.Peer == m.Config.Self {
+		return
+	}
+	if r.Status == gossip.Down && !r.Fenced {
+		m.bounced(r)
+		return
+	}
+	if r.Gone() {
+		return
+	}
+	p := m.peer(in.Peer)
+	p.absentAgain = !p.absent.IsZero()
+	if p.absent.IsZero() {
+		p.absent = m.Now
+	}
+	p.absentLast = m.Now
+	m.note(in.Peer)
+	m.stale = true
+	if m.ownServer(r) {
+		m.leaveOut(p)
+	}
+}
+
+// leaveOut leaves a peer out of unanimity that the broker does not know any more. It stood lately:
+// so it has fenced nobody that is not dead at the version at which it stood, and as it has lost its
+// connection, it fences nobody before all have heard it again.
+func (m *Machine) leaveOut(p *peer) {
+	if p.stood.version != 0 && m.Now.Sub(p.stood.at) <= m.Config.QuorumTimeout-m.Config.SelfHeartbeatTimeout {
+		p.left = true
+	}
+}
+
+// gone reports whether the broker has said for long enough that a member is gone: its own server,
+// or the only one.
+func (m *Machine) gone(r *rows.Row) bool { return m.ownServer(r) && m.absent(r, m.Config.GoneAfter) }
+
+// absent reports whether this node's server has said for long enough that nobody listens for a
+// member. Through another server than the member's that may be the fault of the way between them.
+func (m *Machine) absent(r *rows.Row, long time.Duration) bool {
+	p := m.peers[r.Address]
+	return p != nil && !p.absent.IsZero() && p.absentAgain && !p.absentLast.Before(p.absent.Add(long))
+}

@@ -1,0 +1,104 @@
+package table
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// publish makes the view after changes.
+func (m *Machine) publish() {
+	if m.Phase != core.Joined && m.Phase != core.Asking || m.table == nil || m.row < 0 {
+		return
+	}
+	if !m.stale {
+		if m.expires.IsZero() || m.Now.Before(m.expires) {
+			if !m.expires.IsZero() {
+				m.WakeAt(m.expires)
+			}
+			return
+		}
+	}
+	m.stale, m.expires = false, time.Time{}
+	next := m.newView()
+	if !m.expires.IsZero() {
+		m.WakeAt(m.expires)
+	}
+	if !sameView(m.Shown, next) {
+		m.Show(next, m.ended)
+	}
+}
+
+// ended returns the last status of a member that is not shown any more, which its row has.
+func (m *Machine) ended(node transport.Address) gossip.Status {
+	switch r := m.table.Row(node); {
+	case r == nil:
+		return gossip.NoStatus
+	case r.Status == gossip.Removed:
+		return gossip.Exiting
+	}
+	return gossip.Down
+}
+
+// newView makes the view: the members that are not fenced and did not leave, as the table has
+// them, with the evidence that stands against them.
+func (m *Machine) newView() *core.View {
+	t := m.table.Summary()
+	v := &core.View{
+		Self: m.Config.Self, SelfStatus: m.self().Status, Founder: m.self().Founder,
+		ByAddress: t.ByAddress, ByAge: t.ByAge, Converged: true,
+	}
+	if guides := m.guides(); len(guides) > 0 {
+		v.Leader = guides[0]
+	}
+	shared := true
+	for _, r := range append(m.accused(), t.Down...) {
+		evidence := m.evidence(r)
+		if evidence == gossip.NoEvidence {
+			continue
+		}
+		if v.Converged && r.Status != gossip.Down {
+			v.Converged, v.Why = false, r.Name+" unreachable"
+		}
+		if shared {
+			v.ByAddress, v.ByAge, shared = slices.Clone(t.ByAddress), slices.Clone(t.ByAge), false
+		}
+		for _, list := range [][]gossip.MemberView{v.ByAddress, v.ByAge} {
+			i := slices.IndexFunc(list, func(o gossip.MemberView) bool { return o.Address == r.Address })
+			list[i].Reachable, list[i].Evidence = false, evidence
+		}
+	}
+	return v
+}
+
+// evidence is what stands against a member: the broker's word here, or a vote in the table.
+func (m *Machine) evidence(r *rows.Row) gossip.Evidence {
+	switch {
+	case m.gone(r):
+		return gossip.EvidenceGone
+	case r.Quarantined, len(m.fresh(r)) > 0, r.Status == gossip.Down && len(r.Suspicions) > 0:
+		if m.absent(r, m.Config.GoneAfter) {
+			return gossip.EvidenceCut
+		}
+		return gossip.EvidenceSilent
+	}
+	return gossip.NoEvidence
+}
+
+// sameView reports whether two views show the same.
+func sameView(a, b *core.View) bool {
+	return a.SelfStatus == b.SelfStatus && a.Founder == b.Founder && a.Leader == b.Leader && a.Why == b.Why && a.Converged == b.Converged &&
+		(sameList(a.ByAddress, b.ByAddress) || slices.EqualFunc(a.ByAddress, b.ByAddress, func(x, y gossip.MemberView) bool {
+			return x.Address == y.Address && x.Status == y.Status && x.UpNumber == y.UpNumber && x.ExitReady == y.ExitReady && x.Forced == y.Forced &&
+				x.Fenced == y.Fenced && x.Quarantined == y.Quarantined && x.Reachable == y.Reachable && x.Evidence == y.Evidence
+		}))
+}
+
+// sameList reports whether two lists are one.
+func sameList(a, b []gossip.MemberView) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
+}

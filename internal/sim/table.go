@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// TableStats count what the membership table did.
+type TableStats struct{ Reads, Writes, Conflicts, Alive, Failed int }
+
+// A tableStore has the membership table of a world. It is a service beside the broker: a process
+// may reach it or not whatever its connection does.
+type tableStore struct{ *World }
+
+// TableDown takes the table out of the reach of all, or brings it back.
+func (w *World) TableDown(down bool) {
+	w.trace.line(w.now, "the table is down: %v", down)
+	w.tableDown = down
+}
+
+// CutTable takes the table out of the reach of one process, or brings it back.
+func (w *World) CutTable(n *Node, cut bool) {
+	w.trace.line(w.now, "the table is out of the reach of %v: %v", n.Address, cut)
+	n.tableCut = cut
+}
+
+// SetTable sets the membership table.
+func (w *World) SetTable(t *rows.Table) { w.table = t }
+
+// Table is the membership table now.
+func (w *World) Table() *rows.Table { return w.table }
+
+func (w tableStore) reaches(n *Node) bool { return !w.tableDown && !n.tableCut && !n.ended }
+
+// took is how long one way of a request takes.
+func (w tableStore) took() time.Duration {
+	return time.Duration(1 + w.random.Int64N(int64(w.config.TableTime)))
+}
+
+// carry carries the requests of a step to the table.
+func (w tableStore) carry(n *Node, out *membership.Output) {
+	if r := out.ReadTable; r != nil {
+		w.request(n, r.Within, func() membership.Input {
+			w.TableStats.Reads++
+			return membership.TableRows{Number: r.Number, Table: tableStore{w.World}.read()}
+		}, membership.TableRows{Number: r.Number, Reason: "the table is out of reach"})
+	}
+	if r := out.WriteTable; r != nil {
+		w.request(n, r.Within, func() membership.Input { return w.write(n, r) }, membership.TableWritten{Number: r.Number, Reason: "the table is out of reach"})
+	}
+	if r := out.WriteAlive; r != nil {
+		w.request(n, r.Within, func() membership.Input { return w.alive(n, r) }, membership.TableWritten{Number: r.Number, Reason: "the table is out of reach"})
+	}
+}
+
+// request has a request carried out, and answers it unless the table or the answer is lost. A
+// request of a process that ended may still be carried out.
+func (w tableStore) request(n *Node, within time.Duration, do func() membership.Input, unknown membership.Input) {
+	trouble := func() bool { return w.config.TableTrouble > 0 && w.random.Float64() < w.config.TableTrouble }
+	give := func(after time.Duration, in membership.Input) {
+		w.After(after, func() {
+			defer w.catch()
+			n.step(w.World, in)
+		})
+	}
+	if !w.reaches(n) || trouble() {
+		w.TableStats.Failed++
+		give(within, unknown)
+		if w.config.TableLate > 0 && w.random.IntN(3) == 0 { // it is on its way all the same
+			w.After(time.Duration(w.random.Int64N(int64(w.config.TableLate))), func() {
+				if !w.tableDown && !n.tableCut {
+					do()
+				}
+			})
+		}
+		return
+	}
+	asked := w.now
+	w.After(w.took(), func() {
+		if !w.tableDown && !n.tableCut {
+			if in := do(); !trouble() {
+				give(w.took(), in)
+				return
+			}
+		}
+		w.TableStats.Failed++
+		give(max(0, asked+within-w.now), unknown)
+	})
+}
+
+func (w tableStore) write(n *Node, r *membership.TableWrite) membership.TableWritten {
+	if w.table.Version != r.Version {
+		w.TableStats.Conflicts++
+		return membership.TableWritten{Number: r.Number, Conflict: true}
+	}
+	w.TableStats.Writes++
+	version := r.Version + 1
+	if w.config.TableGaps {
+		version += uint64(w.random.IntN(3))
+	}
+	before := w.table
+	if len(r.Delete) > 0 {
+		w.table = before.With(version, nil, r.Delete)
+	} else {
+		w.table = before.With(version, []rows.Row{r.Row}, nil)
+	}
+	if w.olds = append(w.olds, w.table); len(w.olds) > 8 {
+		w.olds = w.olds[1:]
+	}
+	w.trace.line(w.now, "%v writes version %d", n.Address, int(version))
+	if w.trace.tell != nil {
+		w.trace.tell(fmt.Sprintf("%10.6fs -- %v deleted=%v", w.now.Seconds(), &r.Row, r.Delete))
+	}
+	for _, a := range r.Delete {
+		w.judgeWrite(n, before.Row(a), &rows.Row{}, true)
+	}
+	if len(r.Delete) == 0 {
+		was := before.Row(r.Row.Address)
+		if was == nil {
+			was = &rows.Row{}
+		}
+		w.judgeWrite(n, was, &r.Row, false)
+	}
+	return membership.TableWritten{Number: r.Number, Done: true, Version: version}
+}
+
+func (w tableStore) alive(n *Node, r *membership.TableAlive) membership.TableWritten {
+	row := w.table.Row(n.Address)
+	if row == nil || row.Gone() {
+		return membership.TableWritten{Number: r.Number, Conflict: true}
+	}
+	w.TableStats.Alive++
+	next := *row
+	next.Alive = r.At
+	w.table = w.table.With(w.table.Version, []rows.Row{next}, nil)
+	return membership.TableWritten{Number: r.Number, Done: true}
+}
+
+// read returns the table, or with Config.TableGaps at times an earlier one.
+func (w tableStore) read() *rows.Table {
+	if w.config.TableGaps && len(w.olds) > 0 && w.random.IntN(4) == 0 {
+		return w.olds[w.random.IntN(len(w.olds))]
+	}
+	return w.table
+}
+
+// judgeWrite tests what a write means to all:
+//  1. A member's status moves along the table of legal moves, and no row comes back.
+//  2. No two members have one age.
+//  3. The lease of a member that is fenced, or whose row is deleted, is over.
+func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
+	if deleted {
+		if !was.Fenced && was.Status != membership.Removed {
+			w.fail(fmt.Errorf("table 1: %v deletes the row of %v", by.Address, was))
+		}
+		return
+	}
+	if !w.judge.reach[was.Status][row.Status] && !(row.Status == membership.Removed && was.Status != membership.Down) || was.Fenced && !row.Fenced {
+		w.fail(fmt.Errorf("table 1: %v makes %v of %v", by.Address, row, was))
+	}
+	if row.UpNumber != 0 && was.UpNumber == 0 {
+		key := age{number: row.UpNumber}
+		if first, ok := w.judge.ages[key]; ok {
+			w.fail(fmt.Errorf("table 2: %v has the age of %v", row.Address, first))
+		}
+		w.judge.ages[key] = row.Address
+	}
+	o := w.byName[row.Address]
+	if row.Fenced && o != nil {
+		w.judge.fenced[o] = by.Address
+		if w.Lease(o) {
+			w.fail(fmt.Errorf("table 3: %w", checker(w).unsafe(o, by.Address)))
+		}
+	}
+}
+
+// shape is what all must see alike in one version.
+func shape(t *rows.Table) string {
+	text := ""
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		text += fmt.Sprintf("%v %v %v %v %d;", r.Address, r.Status, r.Fenced, r.Quarantined, len(r.Suspicions))
+	}
+	return text
+}
+
+// checkTable tests after a step of n:
+//  3. as above, for good.
+//  4. Versions never fall at a member, and each is the same at all.
+func (w checker) checkTable(n *Node, t *rows.Table, out *membership.Output) {
+	if out.LeaseChanged {
+		if by, ok := w.judge.fenced[n]; ok && w.Lease(n) {
+			w.fail(fmt.Errorf("table 3: %w", w.unsafe(n, by)))
+			return
+		}
+	}
+	if !w.config.Unchecked {
+		if err := n.machine.Check(); err != nil {
+			w.fail(fmt.Errorf("invariant 1: %v: %w", n.Address, err))
+			return
+		}
+	}
+	was := n.lastTable
+	n.lastTable = t
+	if t == was || w.config.Unchecked {
+		return
+	}
+	if was != nil && t.Version < was.Version {
+		w.fail(fmt.Errorf("table 4: %v had version %d and has %d", n.Address, was.Version, t.Version))
+	}
+	if was == nil || was.Version != t.Version {
+		s := shape(t)
+		if first, ok := w.judge.versions[t.Version]; ok && first != s {
+			w.fail(fmt.Errorf("table 4: version %d is %s at %v, and was %s", t.Version, s, n.Address, first))
+		}
+		w.judge.versions[t.Version] = s
+	}
+}

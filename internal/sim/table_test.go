@@ -1,0 +1,214 @@
+package sim_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// tableWorld has nodes that agree by a table; the i-th is at server i modulo their number.
+func tableWorld(t *testing.T, config sim.Config, nodes int) (*sim.World, []*sim.Node) {
+	t.Helper()
+	if testing.Verbose() && os.Getenv("TABLE_QUIET") == "" {
+		config.Trace = func(line string) { t.Log(line) }
+	}
+	w := sim.New(config)
+	for i := range nodes {
+		n, err := w.Add(membership.Config{
+			Self:  transport.Address{Name: fmt.Sprintf("n%d", i+1), Incarnation: uint64(100 + i)},
+			Seed:  uint64(i),
+			Table: membership.Table{Enabled: true},
+		}, sim.Place{Server: i % len(w.Servers()), Offset: time.Duration(i) * time.Hour})
+		require.NoError(t, err)
+		w.At(time.Duration(i)*100*time.Millisecond, func() { w.Start(n) })
+	}
+	require.True(t, w.RunUntil(time.Minute, 10*time.Millisecond, func() bool {
+		return len(w.Running()) == nodes && sim.Agreed(w.Nodes())
+	}), "%v: %v", w.Err(), w.Table())
+	w.Run(2 * time.Second)
+	require.NoError(t, w.Err())
+	return w, w.Nodes()
+}
+
+// serving returns the nodes that have a lease.
+func serving(w *sim.World) (names []string) {
+	for _, n := range w.Running() {
+		if w.Lease(n) {
+			names = append(names, n.Address.Name)
+		}
+	}
+	return names
+}
+
+// always lets time pass, and requires the nodes to serve at all times.
+func always(t *testing.T, w *sim.World, d time.Duration, nodes ...string) {
+	t.Helper()
+	for end := w.Now() + d; w.Now() < end; {
+		w.Run(50 * time.Millisecond)
+		require.NoError(t, w.Err())
+		require.Equal(t, nodes, serving(w), "at %v", w.Now())
+	}
+}
+
+// TestTableForms: five nodes form a cluster, and serve.
+func TestTableForms(t *testing.T) {
+	w, _ := tableWorld(t, sim.Config{}, 5)
+	always(t, w, 3*time.Minute, "n1", "n2", "n3", "n4", "n5")
+	t.Logf("%+v", w.TableStats)
+}
+
+// TestTableOutage: while nobody reaches the table, all go on.
+func TestTableOutage(t *testing.T) {
+	w, _ := tableWorld(t, sim.Config{Servers: 3}, 5)
+	version := w.Table().Version
+	w.TableDown(true)
+	always(t, w, 5*time.Minute, "n1", "n2", "n3", "n4", "n5")
+	w.TableDown(false)
+	always(t, w, time.Minute, "n1", "n2", "n3", "n4", "n5")
+	require.Equal(t, version, w.Table().Version)
+}
+
+// until lets time pass until a condition holds.
+func until(t *testing.T, w *sim.World, d time.Duration, holds func() bool) time.Duration {
+	t.Helper()
+	began := w.Now()
+	require.True(t, w.RunUntil(d, 10*time.Millisecond, holds), "%v: %v", w.Err(), w.Table())
+	require.NoError(t, w.Err())
+	return w.Now() - began
+}
+
+// fenced reports whether the table has these nodes fenced.
+func fenced(w *sim.World, nodes ...*sim.Node) bool {
+	for _, n := range nodes {
+		if r := w.Table().Row(n.Address); r == nil || !r.Fenced {
+			return false
+		}
+	}
+	return true
+}
+
+// TestTableKill: a process that is killed is fenced in a few seconds, because the broker knows.
+func TestTableKill(t *testing.T) {
+	for servers := 1; servers <= 3; servers++ {
+		w, n := tableWorld(t, sim.Config{Servers: servers}, 5)
+		w.Kill(n[0])
+		took := until(t, w, time.Minute, func() bool { return fenced(w, n[0]) })
+		t.Logf("%d servers: %v", servers, took)
+		require.Less(t, took, 4*time.Second)
+		always(t, w, time.Second, "n2", "n3", "n4", "n5")
+	}
+}
+
+// TestTableHalf: three of five are killed at once; the other two serve without a break, and have
+// all in five seconds.
+func TestTableHalf(t *testing.T) {
+	for servers := 1; servers <= 3; servers++ {
+		w, n := tableWorld(t, sim.Config{Servers: servers}, 5)
+		w.Kill(n[0])
+		w.Kill(n[1])
+		w.Kill(n[2])
+		took := until(t, w, time.Minute, func() bool { return fenced(w, n[:3]...) })
+		t.Logf("%d servers: %v", servers, took)
+		limit := 5 * time.Second
+		if servers == 3 { // no member is left at the third server
+			limit = 15 * time.Second
+		}
+		require.Less(t, took, limit)
+		always(t, w, time.Second, "n4", "n5")
+	}
+}
+
+// TestTableHost: a host that vanishes is voted out by probes, and fenced by time.
+func TestTableHost(t *testing.T) {
+	w, n := tableWorld(t, sim.Config{Servers: 3}, 5)
+	w.KillHost(n[0])
+	took := until(t, w, 2*time.Minute, func() bool { return fenced(w, n[0]) })
+	t.Logf("%v", took)
+	always(t, w, time.Second, "n2", "n3", "n4", "n5")
+}
+
+// TestTablePartition: of two sides, the one with the table goes on, however small it is; the other
+// stops before that.
+func TestTablePartition(t *testing.T) {
+	w, n := tableWorld(t, sim.Config{Servers: 2}, 5) // n2 and n4 are at the second server
+	s := w.Servers()
+	for _, o := range []*sim.Node{n[0], n[2], n[4]} {
+		w.CutTable(o, true)
+	}
+	w.Run(10 * time.Second)
+	require.Equal(t, []string{"n1", "n2", "n3", "n4", "n5"}, serving(w))
+	w.Part(s[0], s[1])
+	took := until(t, w, 5*time.Minute, func() bool { return fenced(w, n[0], n[2], n[4]) })
+	t.Logf("%v", took)
+	require.Equal(t, []string{"n2", "n4"}, serving(w))
+	w.Mend(s[0], s[1])
+	w.Run(5 * time.Second)
+	require.NoError(t, w.Err())
+	require.Len(t, w.Running(), 2, "who is dead in the table stops")
+}
+
+// TestTableOutageAndKill: a process is killed while the table is down. The others go on, and
+// nobody is declared dead before the table is back.
+func TestTableOutageAndKill(t *testing.T) {
+	w, n := tableWorld(t, sim.Config{Servers: 1}, 5)
+	w.TableDown(true)
+	w.Run(5 * time.Second)
+	w.Kill(n[0])
+	always(t, w, time.Minute, "n2", "n3", "n4", "n5")
+	require.Equal(t, membership.Up, w.Table().Row(n[0].Address).Status)
+	w.TableDown(false)
+	until(t, w, 10*time.Second, func() bool { return fenced(w, n[0]) })
+}
+
+// TestTableLateLease: of two sides that both reach the table, the one on which a member has just
+// been declared dead loses it at that moment. The dead member serves for as long as its last proof
+// lets it, and is fenced only then.
+func TestTableLateLease(t *testing.T) {
+	longest := time.Duration(0)
+	for seed := range uint64(12) {
+		w, n := tableWorld(t, sim.Config{Servers: 2, RouteTimeout: 10 * time.Minute, Seed: seed}, 5)
+		s := w.Servers()
+		w.Cut(s[0], s[1]) // n2 and n4 are at the second server
+		w.Cut(s[1], s[0])
+		var victim *sim.Node
+		require.True(t, w.RunUntil(2*time.Minute, time.Millisecond, func() bool {
+			for _, o := range n {
+				if victim == nil && w.Table().Row(o.Address).Status == membership.Down {
+					victim = o
+				}
+			}
+			return victim != nil
+		}))
+		for _, o := range n {
+			w.CutTable(o, o.Server() == victim.Server())
+		}
+		served := until(t, w, 10*time.Second, func() bool { return !w.Lease(victim) })
+		until(t, w, time.Minute, func() bool { return fenced(w, victim) })
+		longest = max(longest, served)
+	}
+	t.Logf("served for %v", longest)
+	require.Greater(t, longest, 3*time.Second)
+}
+
+// TestTableNamesServer: a member that has moved to another server serves again only when its row
+// names that server: the broker's word at the old one would fence it.
+func TestTableNamesServer(t *testing.T) {
+	w, n := tableWorld(t, sim.Config{Servers: 2}, 4) // n2 and n4 are at the second server
+	w.CutTable(n[1], true)
+	w.Move(n[1], w.Servers()[0])
+	w.Run(500 * time.Millisecond)
+	w.Give(n[0], membership.Leave{}) // a write, which is a proof for all that ask n1
+	w.Run(2 * time.Second)
+	require.Equal(t, []string{"n1", "n3", "n4"}, serving(w))
+	w.CutTable(n[1], false)
+	w.Run(3 * time.Second)
+	require.Equal(t, []string{"n1", "n2", "n3", "n4"}, serving(w))
+	require.Equal(t, w.Servers()[0].ID(), w.Table().Row(n[1].Address).Server)
+}
