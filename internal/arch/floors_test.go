@@ -41,7 +41,7 @@ internal/ops/operator
 internal/core/stream
 internal/core/region
 internal/ops/storeops
-internal/driver/durablehost
+internal/driver/durablehost internal/driver/tablestore
 internal/core/durable
 runtime/coordinator
 internal/core/remember
@@ -62,10 +62,11 @@ runtime/placement
 
 transport/nats/embedded
 transport/nats transport/memory transport/conformance
-store/nats store/memory store/conformance
+store/nats store/memory store/conformance store/membertable/conformance
 internal/test/natsproc
 internal/wire
 transport
+store/membertable
 store
 internal/util/invariant
 internal/util/bounded internal/wire/identity internal/wire/rights
@@ -98,7 +99,7 @@ var rules = []rule{
 	{"", "./internal/test/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
 	{
 		"", "testing",
-		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/test/natsproc", "internal/e2e", "internal/sim", "internal/test/transcript"},
+		[]string{"shardtest", "transport/conformance", "store/conformance", "store/membertable/conformance", "internal/test/natsproc", "internal/e2e", "internal/sim", "internal/test/transcript"},
 		"it adds the test flags to users' programs",
 	},
 	{"internal/gen/model", "github.com", nil, "plain data on the standard library only"},

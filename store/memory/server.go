@@ -15,7 +15,8 @@ type Server struct {
 	revision store.Revision
 	records  map[string]store.Record
 	leases   map[string]*lease
-	copies   *copies // of the shards
+	copies   *copies             // of the shards
+	members  map[string]*members // by cluster
 	fault    func(Op) Fault
 	stopped  bool
 	late     []lateWrite // sorted by when they are due
@@ -27,7 +28,7 @@ func New() *Server { return NewAt(nil) }
 // NewAt returns an empty server with the clock of a simulation. Its clients never wait: the
 // simulation itself must let Fault.Delay and Fault.Answer pass. A nil clock means package time.
 func NewAt(clock func() time.Time) *Server {
-	return &Server{clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies()}
+	return &Server{clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies(), members: make(map[string]*members)}
 }
 
 // Client returns a connection to the server, without faults.

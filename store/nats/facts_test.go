@@ -257,3 +257,67 @@ func TestFactHeadOnThreeCopies(t *testing.T) {
 		t.Errorf("found %q, want nothing of the third batch", found)
 	}
 }
+
+// Of writes that name the last sequence of the whole stream one is written, also of those that
+// are under way together, and of a batch all messages or none. This is the membership table.
+func TestFactLastSequenceOfTheStream(t *testing.T) {
+	for _, replicas := range []int{1, 3} {
+		t.Run(fmt.Sprint("R", replicas), func(t *testing.T) {
+			var url string
+			if replicas == 1 {
+				url = natsproc.Start(t, "-js", "-sd", t.TempDir()).URL()
+			} else if testing.Short() {
+				t.Skip("three servers")
+			} else {
+				url = cluster(t)[0].URL()
+			}
+			const streamLast, first = "Nats-Expected-Last-Sequence", 1000
+			j := factsOf(t, url, jetstream.StreamConfig{Replicas: replicas, FirstSeq: first, MaxMsgsPerSubject: 1, AllowAtomicPublish: true, AllowMsgTTL: true})
+			s, err := j.js.Stream(t.Context(), "F")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.CachedInfo().State.LastSeq; got != first-1 {
+				t.Errorf("an empty stream has the last sequence %d, want %d", got, first-1)
+			}
+			wantCode(t, "none in an empty stream", j.publish("f.a", "0", streamLast, "0"), wrongLast)
+			last := uint64(first - 1)
+			for round := range 20 {
+				var waiting []func() answer
+				for i := range 10 {
+					waiting = append(waiting, j.send(fmt.Sprint("f.", i), fmt.Sprint(round), streamLast, fmt.Sprint(last)))
+				}
+				written := 0
+				for _, wait := range waiting {
+					if a := wait(); a.Error.Code != 0 {
+						wantCode(t, "one of ten", a, wrongLast)
+					} else if written++; a.Seq != last+1 {
+						t.Errorf("sequence %d after %d", a.Seq, last)
+					}
+				}
+				if last++; written != 1 {
+					t.Fatalf("%d of ten writes were written, want 1", written)
+				}
+			}
+			batch := func(id string, expect uint64) answer {
+				m := &nats.Msg{Subject: "f.0", Header: nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {"1"}, streamLast: {fmt.Sprint(expect)}, "Nats-TTL": {"600s"}}}
+				if err := j.nc.PublishMsg(m); err != nil {
+					t.Fatal(err)
+				}
+				return j.publish("f.end", id, "Nats-Batch-Id", id, "Nats-Batch-Sequence", "2", "Nats-Batch-Commit", "1")
+			}
+			wantCode(t, "a batch at a former sequence", batch("a", last-1), wrongLast)
+			if found, _, _ := j.last("f.end", "f.1"); strings.Contains(found, "f.end") {
+				t.Errorf("found %q, want nothing of the batch", found)
+			}
+			a := batch("b", last)
+			if wantCode(t, "a batch", a, 0); a.Seq != last+2 {
+				t.Errorf("a batch of two ends at sequence %d after %d", a.Seq, last)
+			}
+			wantCode(t, "a write at its first sequence", j.publish("f.0", "late", streamLast, fmt.Sprint(last+1)), wrongLast)
+			if found, status, upTo := j.last("f.>"); !strings.Contains(found, "f.end=b") || status != "204" || upTo != fmt.Sprint(last+2) {
+				t.Errorf("found %q %s up to %s, want the batch, up to %d", found, status, upTo, last+2)
+			}
+		})
+	}
+}

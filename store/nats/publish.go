@@ -88,13 +88,23 @@ func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint6
 // publishIdle is publish for small records. It tries again while the stream is busy, because users
 // of small records do not handle store.ErrBusy.
 func (c *writer) publishIdle(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
+	return c.idle(ctx, func() (uint64, error) { return c.publish(ctx, stream, m) })
+}
+
+// idle calls f until the stream is not busy.
+func (c *writer) idle(ctx context.Context, f func() (uint64, error)) (uint64, error) {
 	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		seq, err := c.publish(ctx, stream, m)
+		seq, err := f()
 		if !errors.Is(err, store.ErrBusy) || time.Since(began) > c.timeout || !pause(ctx, wait) {
 			return seq, err
 		}
 	}
+}
+
+// publishBatchIdle is publishIdle for a batch, which f makes for each try.
+func (c *writer) publishBatchIdle(ctx context.Context, stream string, f func() []*nats.Msg) (uint64, error) {
+	return c.idle(ctx, func() (uint64, error) { return c.publishBatch(ctx, stream, f()) })
 }
 
 // acknowledged waits for the answer to a published message.

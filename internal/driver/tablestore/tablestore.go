@@ -1,0 +1,190 @@
+// Package tablestore carries out the requests of a membership to its table: it converts rows, and
+// keeps what it has read, so that a read gets from the store only what changed.
+package tablestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/membertable"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Store is the table of one member's cluster. It is safe for concurrent use.
+type Store struct {
+	table membertable.Table
+
+	mu    sync.Mutex
+	known membertable.Snapshot // the newest that was read
+	whole time.Time            // when all rows were read last
+	made  *rows.Table          // of known
+}
+
+// wholeEvery is the time between two reads of all rows, which alone have the I-am-alives of rows
+// that did not change. A quarter of the time after which the membership misses them.
+const wholeEvery = 15 * time.Minute
+
+// New returns the member's way to the table.
+func New(table membertable.Table) *Store { return &Store{table: table} }
+
+// Read carries out a read.
+func (s *Store) Read(ctx context.Context, r core.TableRead) core.TableRows {
+	ctx, cancel := context.WithTimeout(ctx, r.Within)
+	defer cancel()
+	s.mu.Lock()
+	since := s.known.Version
+	if time.Since(s.whole) >= wholeEvery {
+		since = 0
+	}
+	s.mu.Unlock()
+	got, err := s.table.Read(ctx, since)
+	if err == nil {
+		var table *rows.Table
+		if table, err = s.take(got); err == nil {
+			return core.TableRows{Number: r.Number, Table: table}
+		}
+	}
+	return core.TableRows{Number: r.Number, Reason: err.Error()}
+}
+
+// take returns the newest table, with what was read.
+func (s *Store) take(got membertable.Snapshot) (*rows.Table, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got.Since > s.known.Version {
+		return nil, fmt.Errorf("%w: read what changed since version %d, which is not known", store.ErrUnavailable, got.Since)
+	}
+	whole := got.Over(s.known)
+	if s.made != nil && (got.Since != 0 || got.Version < s.known.Version) && whole.Version == s.known.Version {
+		return s.made, nil
+	}
+	table := &rows.Table{Version: uint64(whole.Version), Rows: make([]rows.Row, 0, len(whole.Rows))}
+	for _, row := range whole.Rows {
+		if s.made != nil { // most rows are as they were
+			before, ok := s.known.Row(row.ID)
+			if old := s.made.Row(address(row.ID)); ok && old != nil && before.Version == row.Version {
+				kept := *old
+				kept.Alive = row.Alive
+				table.Rows = append(table.Rows, kept)
+				continue
+			}
+		}
+		decoded, err := decode(row)
+		if err != nil {
+			return nil, err
+		}
+		table.Rows = append(table.Rows, decoded)
+	}
+	if err := table.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	s.known, s.made = whole, table
+	if got.Since == 0 {
+		s.whole = time.Now()
+	}
+	return table, nil
+}
+
+// Write carries out a write or a deletion.
+func (s *Store) Write(ctx context.Context, w core.TableWrite) core.TableWritten {
+	ctx, cancel := context.WithTimeout(ctx, w.Within)
+	defer cancel()
+	if len(w.Delete) > 0 {
+		ids := make([]membertable.ID, 0, len(w.Delete))
+		for _, a := range w.Delete {
+			ids = append(ids, membertable.ID(a))
+		}
+		return written(w.Number)(s.table.Delete(ctx, membertable.Version(w.Version), ids))
+	}
+	row, err := encode(&w.Row)
+	if err != nil {
+		return core.TableWritten{Number: w.Number, Reason: err.Error()}
+	}
+	return written(w.Number)(s.table.Write(ctx, membertable.Version(w.Version), row))
+}
+
+// Alive carries out the writing of an I-am-alive.
+func (s *Store) Alive(ctx context.Context, self transport.Address, a core.TableAlive) core.TableWritten {
+	ctx, cancel := context.WithTimeout(ctx, a.Within)
+	defer cancel()
+	return written(a.Number)(0, s.table.Alive(ctx, membertable.ID(self), a.At))
+}
+
+func written(number uint64) func(membertable.Version, error) core.TableWritten {
+	return func(v membertable.Version, err error) core.TableWritten {
+		answer := core.TableWritten{Number: number, Done: err == nil, Version: uint64(v), Conflict: errors.Is(err, store.ErrConflict)}
+		if err != nil {
+			answer.Reason = err.Error()
+		}
+		return answer
+	}
+}
+
+func address(id membertable.ID) transport.Address { return transport.Address(id) }
+
+// description is the part of a row that the table does not read, as JSON.
+type description struct {
+	Status      gossip.Status     `json:"status"`
+	UpNumber    uint32            `json:"age,omitempty"`
+	ExitReady   bool              `json:"exitReady,omitempty"`
+	Forced      bool              `json:"forced,omitempty"`
+	Judged      bool              `json:"judged,omitempty"`
+	Fenced      bool              `json:"fenced,omitempty"`
+	Quarantined bool              `json:"quarantined,omitempty"`
+	Meta        []gossip.KeyValue `json:"meta,omitempty"`
+	Compat      []gossip.KeyValue `json:"compat,omitempty"`
+	Founder     transport.Address `json:"founder"`
+	Server      string            `json:"server,omitempty"`
+	Ended       time.Time         `json:"ended,omitzero"`
+}
+
+// status is what people read.
+func status(r *rows.Row) membertable.Status {
+	switch {
+	case r.Status >= gossip.Down:
+		return membertable.Dead
+	case r.Status >= gossip.Leaving:
+		return membertable.Leaving
+	case r.Status == gossip.Up:
+		return membertable.Active
+	}
+	return membertable.Joining
+}
+
+func encode(r *rows.Row) (membertable.Row, error) {
+	data, err := json.Marshal(description{
+		r.Status, r.UpNumber, r.ExitReady, r.Forced, r.Judged, r.Fenced, r.Quarantined, r.Meta, r.Compat, r.Founder, r.Server, r.Ended,
+	})
+	row := membertable.Row{ID: membertable.ID(r.Address), Status: status(r), Roles: r.Roles, Data: data, Started: r.Started}
+	for _, s := range r.Suspicions {
+		row.Suspicions = append(row.Suspicions, membertable.Suspicion{By: membertable.ID(s.By), At: s.At})
+	}
+	return row, err
+}
+
+func decode(row membertable.Row) (rows.Row, error) {
+	var d description
+	if err := json.Unmarshal(row.Data, &d); err != nil {
+		return rows.Row{}, fmt.Errorf("%w: row %v of the membership table: %w", store.ErrUnavailable, row.ID, err)
+	}
+	r := rows.Row{
+		Member: gossip.Member{
+			Address: address(row.ID), Status: d.Status, Roles: slices.Clone(row.Roles), UpNumber: d.UpNumber, ExitReady: d.ExitReady,
+			Forced: d.Forced, Judged: d.Judged, Fenced: d.Fenced, Quarantined: d.Quarantined, Meta: d.Meta,
+		},
+		Compat: d.Compat, Founder: d.Founder, Server: d.Server, Started: row.Started, Alive: row.Alive, Ended: d.Ended,
+	}
+	for _, s := range row.Suspicions {
+		r.Suspicions = append(r.Suspicions, rows.Suspicion{By: address(s.By), At: s.At})
+	}
+	return r, nil
+}

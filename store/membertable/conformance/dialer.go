@@ -1,0 +1,107 @@
+package conformance
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// A Dialer makes connections that can be held up, for the clients of Held and Deaf. What a client
+// has sent arrives after Open, also if the client has closed the connection meanwhile. The zero
+// value works.
+type Dialer struct {
+	mu         sync.Mutex
+	changed    *sync.Cond
+	held, deaf bool
+}
+
+// Hold keeps back what clients send, until Open.
+func (d *Dialer) Hold() { d.set(true, false) }
+
+// Deafen keeps back what the server sends, until Open.
+func (d *Dialer) Deafen() { d.set(false, true) }
+
+// Open lets everything pass.
+func (d *Dialer) Open() { d.set(false, false) }
+
+func (d *Dialer) set(held, deaf bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held, d.deaf = held, deaf
+	d.cond().Broadcast()
+}
+
+// cond returns the condition on which connections wait; d.mu is held.
+func (d *Dialer) cond() *sync.Cond {
+	if d.changed == nil {
+		d.changed = sync.NewCond(&d.mu)
+	}
+	return d.changed
+}
+
+// Dial opens a connection that can be held up.
+func (d *Dialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var plain net.Dialer
+	c, err := plain.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	near, far := net.Pipe()
+	there := &queue{dialer: d, shut: &d.held}
+	back := &queue{dialer: d, shut: &d.deaf}
+	go there.fill(far)
+	go there.drain(c) // ends with the connection, at the latest when the dialer is open
+	go back.fill(c)
+	go back.drain(far)
+	return &dialed{Conn: near, real: c}, nil
+}
+
+// dialed has the addresses of the connection to the server.
+type dialed struct {
+	net.Conn
+	real net.Conn
+}
+
+func (c *dialed) LocalAddr() net.Addr  { return c.real.LocalAddr() }
+func (c *dialed) RemoteAddr() net.Addr { return c.real.RemoteAddr() }
+
+// A queue is one direction of a connection.
+type queue struct {
+	dialer *Dialer
+	shut   *bool
+	bytes  []byte
+	ended  bool // nothing more comes in
+}
+
+// fill reads from until its end.
+func (q *queue) fill(from net.Conn) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		q.dialer.mu.Lock()
+		q.bytes = append(q.bytes, buffer[:n]...)
+		q.ended = q.ended || err != nil
+		q.dialer.cond().Broadcast()
+		q.dialer.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// drain writes what has come in while it passes, and closes to after the end.
+func (q *queue) drain(to net.Conn) {
+	defer to.Close()
+	for {
+		q.dialer.mu.Lock()
+		for *q.shut || len(q.bytes) == 0 && !q.ended {
+			q.dialer.cond().Wait()
+		}
+		bytes, ended := q.bytes, q.ended
+		q.bytes = nil
+		q.dialer.mu.Unlock()
+		if _, err := to.Write(bytes); err != nil || ended {
+			return
+		}
+	}
+}

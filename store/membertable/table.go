@@ -1,0 +1,203 @@
+package membertable
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Table is the membership table of one cluster. All methods are safe for concurrent use, try
+// once, and return when ctx ends: a write then with ErrUncertain, or ErrUnavailable if nothing
+// was sent, a read with ErrUnavailable, wrapped with ctx's error. Their errors are of type
+// [*store.Error], with a cause of package store: every method may return ErrUnavailable and
+// ErrBadKey, every write ErrUncertain.
+type Table interface {
+	// Read returns the table. Since is the version that the caller has, with which the table
+	// may return less: only the rows that were written after it, if none was deleted after it.
+	// Snapshot.Since says so. With 0 it returns all rows.
+	Read(ctx context.Context, since Version) (Snapshot, error)
+	// Write inserts row, or replaces the row with its ID, and raises the table's version, if the
+	// version is expect. It returns the new one. Row.Alive and Row.Version are ignored. Row is
+	// not kept. Errors: ErrConflict, ErrTooLarge.
+	Write(ctx context.Context, expect Version, row Row) (Version, error)
+	// Delete removes the rows with these IDs, at most MaxDelete, and raises the table's
+	// version, if the version is expect. It returns the new one. An ID without a row is
+	// ignored. Errors: ErrConflict.
+	Delete(ctx context.Context, expect Version, ids []ID) (Version, error)
+	// Alive sets Row.Alive of the row with this ID, if there is one, without changing the
+	// table's version. Readers may see it late. After any error it may be tried again.
+	Alive(ctx context.Context, id ID, at time.Time) error
+}
+
+// A Provider is a store that has a table for each cluster.
+type Provider interface {
+	// Members returns the table of a cluster, whose name obeys CheckName. It sends nothing:
+	// the table's methods return the errors.
+	Members(cluster string) Table
+}
+
+// A Version names one state of a table. Later states have higher versions, but not each number
+// is a version. Versions are below 2^32: a table begins at [First] and is written less often than
+// once a second, on average over its life.
+type Version uint64
+
+// First returns the version of a table that is made now: the seconds since 2020. So a table that
+// was lost and is made again is above all versions that it had.
+func First(now time.Time) Version {
+	return Version(max(now.Unix()-time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 1))
+}
+
+// Bounds of a table.
+const (
+	// MaxName is the longest name of a member or cluster, in bytes.
+	MaxName = 64
+	// MaxRow is the largest row, in bytes as [Encode] makes them.
+	MaxRow = 256 << 10
+	// MaxDelete is how many rows one Delete removes.
+	MaxDelete = 100
+)
+
+// An ID names a row: one incarnation of a member.
+type ID struct {
+	Name        string // obeys CheckName
+	Incarnation uint64
+}
+
+// Compare orders IDs by name, then incarnation.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(strings.Compare(id.Name, other.Name), cmp.Compare(id.Incarnation, other.Incarnation))
+}
+
+// String is the name and the incarnation in hexadecimal: "web-1#00c0ffee00c0ffee".
+func (id ID) String() string { return fmt.Sprintf("%s#%016x", id.Name, id.Incarnation) }
+
+// A Status is what the cluster has agreed about a member. A table keeps any text.
+type Status string
+
+// The statuses.
+const (
+	Joining Status = "joining" // it is there, and checks that it reaches the active members
+	Active  Status = "active"
+	Leaving Status = "leaving" // it hands off what it has, and stops
+	Dead    Status = "dead"    // it left, or was declared dead; final
+)
+
+// A Row is one member. Times are kept to the microsecond.
+type Row struct {
+	ID
+	Status     Status
+	Roles      []string
+	Data       []byte // what the member announces about itself; the table does not read it
+	Suspicions []Suspicion
+	Started    time.Time // by the clock of the member
+	// Alive is when the member last wrote that it lives, by its clock; zero if it never did.
+	// Only Table.Alive sets it.
+	Alive time.Time
+	// Version is the table's version that the row's last Write made. The table sets it.
+	Version Version
+}
+
+// A Suspicion is a vote to declare a member dead.
+type Suspicion struct {
+	By ID
+	At time.Time // by the clock of the voter
+}
+
+// A Snapshot is a state of a table, or what changed in it.
+type Snapshot struct {
+	Version Version
+	// Since is 0 if Rows has all rows. Otherwise Rows has only those written after Since, the
+	// version that the reader named, and none was deleted. Their Alive may be missing.
+	Since Version
+	// Rows are sorted by ID. Others may share them: a reader must not change them.
+	Rows []Row
+}
+
+// Over returns the whole snapshot that s makes of old, which the reader had before. It is s if s
+// has all rows, and old if that is newer.
+func (s Snapshot) Over(old Snapshot) Snapshot {
+	switch {
+	case s.Version < old.Version || s.Since != 0 && s.Version == old.Version:
+		return old
+	case s.Since == 0:
+		return s
+	}
+	merged := Snapshot{Version: s.Version, Rows: make([]Row, 0, len(old.Rows)+len(s.Rows))}
+	changed := s.Rows
+	for _, row := range old.Rows {
+		for len(changed) > 0 && changed[0].ID.Compare(row.ID) < 0 {
+			merged.Rows = append(merged.Rows, changed[0])
+			changed = changed[1:]
+		}
+		if len(changed) > 0 && changed[0].ID == row.ID {
+			alive := row.Alive
+			row, changed = changed[0], changed[1:]
+			if row.Alive.Before(alive) {
+				row.Alive = alive
+			}
+		}
+		merged.Rows = append(merged.Rows, row)
+	}
+	merged.Rows = append(merged.Rows, changed...)
+	return merged
+}
+
+// Row returns the row with this ID.
+func (s Snapshot) Row(id ID) (Row, bool) {
+	i, found := slices.BinarySearchFunc(s.Rows, id, func(r Row, id ID) int { return r.ID.Compare(id) })
+	if !found {
+		return Row{}, false
+	}
+	return s.Rows[i], true
+}
+
+// CheckName returns an error wrapping store.ErrBadKey unless name has 1 to MaxName of A-Z a-z
+// 0-9 _ -.
+func CheckName(name string) error {
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("%w: name has %d bytes: want 1 to %d", store.ErrBadKey, len(name), MaxName)
+	}
+	for _, c := range []byte(name) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return fmt.Errorf("%w: name %q: byte %q (want A-Z a-z 0-9 _ -)", store.ErrBadKey, name, c)
+		}
+	}
+	return nil
+}
+
+// CheckIDs returns an error wrapping store.ErrBadKey unless Delete takes these IDs.
+func CheckIDs(ids []ID) error {
+	if len(ids) == 0 || len(ids) > MaxDelete {
+		return fmt.Errorf("%w: %d rows at once: want 1 to %d", store.ErrBadKey, len(ids), MaxDelete)
+	}
+	for i, id := range ids {
+		if err := CheckName(id.Name); err != nil {
+			return err
+		}
+		if slices.Contains(ids[:i], id) {
+			return fmt.Errorf("%w: row %v twice", store.ErrBadKey, id)
+		}
+	}
+	return nil
+}
+
+// The names of operations, as in store.Error.
+const (
+	OpRead   = "read table"
+	OpWrite  = "write row"
+	OpDelete = "delete rows"
+	OpAlive  = "write alive"
+)
+
+// Fail makes the typed error of an operation on the table of a cluster; nil stays nil.
+func Fail(op, cluster string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.Error{Op: op, Key: cluster, Err: err}
+}
