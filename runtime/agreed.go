@@ -64,6 +64,19 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Membership.PhiThreshold"},
 	{name: "Config.Membership.PauseAllowance"},
 	{name: "Config.Membership.QuarantineAfter"},
+	// The kind of membership, with the settings of a table that must be equal, is compared by the
+	// machine.
+	{name: "Config.Membership.Table.Store"},
+	{name: "Config.Membership.Table.Successors"},
+	{name: "Config.Membership.Table.ProbeInterval"},
+	{name: "Config.Membership.Table.Missed"},
+	{name: "Config.Membership.Table.Votes"},
+	{name: "Config.Membership.Table.VoteWindow"},
+	{name: "Config.Membership.Table.AliveInterval"},
+	{name: "Config.Membership.Table.AliveLimit"},
+	{name: "Config.Membership.Table.Outage"},
+	{name: "Config.Membership.Table.Refresh"}, // these two may differ
+	{name: "Config.Membership.Table.CleanAfter"},
 	{name: "Config.CallTimeout"},
 	{name: "Config.Membership.JoinTimeout"},
 	{name: "Config.HandoffTimeout"},

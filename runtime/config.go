@@ -216,6 +216,7 @@ func (c Config) validate() error {
 	bad(c.Rebalance.Interval >= time.Second, "Rebalance.Interval is %v: want at least 1s", c.Rebalance.Interval)
 	bad(c.Rebalance.Threshold >= 1, "Rebalance.Threshold is %d: want at least 1", c.Rebalance.Threshold)
 	errs = append(errs, c.Membership.Validate(c.Store != nil))
+	bad(c.Membership.Table.Store == nil || len(c.Seeds) == 0, "Seeds are set, and Membership.Table.Store too: the table knows the members (leave Seeds unset)")
 	return errors.Join(errs...)
 }
 

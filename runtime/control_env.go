@@ -205,22 +205,30 @@ func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membersh
 	})
 }
 
-// ReadTable answers that there is no table: Config has no setting for one yet.
+// ReadTable reads the membership table.
 func (v *controlEnv) ReadTable(r membership.TableRead, answer func(membership.TableRows)) {
-	v.loop.Post(func() { answer(membership.TableRows{Number: r.Number, Reason: noTable}) })
+	askTable(v, answer, func(ctx context.Context) membership.TableRows { return v.table.Read(ctx, r) })
 }
 
-// WriteTable is as ReadTable.
+// WriteTable writes to the membership table.
 func (v *controlEnv) WriteTable(r membership.TableWrite, answer func(membership.TableWritten)) {
-	v.loop.Post(func() { answer(membership.TableWritten{Number: r.Number, Reason: noTable}) })
+	askTable(v, answer, func(ctx context.Context) membership.TableWritten { return v.table.Write(ctx, r) })
 }
 
-// WriteAlive is as ReadTable.
+// WriteAlive writes to the membership table that this member is alive.
 func (v *controlEnv) WriteAlive(r membership.TableAlive, answer func(membership.TableWritten)) {
-	v.loop.Post(func() { answer(membership.TableWritten{Number: r.Number, Reason: noTable}) })
+	askTable(v, answer, func(ctx context.Context) membership.TableWritten {
+		return v.table.Alive(ctx, v.driver.Local.Address, r)
+	})
 }
 
-const noTable = "no membership table is configured"
+// askTable asks the membership table, and calls answer on the control loop.
+func askTable[A any](v *controlEnv, answer func(A), ask func(context.Context) A) {
+	v.driver.Group.Go(func() {
+		a := ask(v.driver.Context)
+		v.loop.Post(func() { answer(a) })
+	})
+}
 
 // Publish passes changes of the cluster to the readers of Node.Events.
 func (v *controlEnv) Publish(view *membership.View, events []membership.Event) {

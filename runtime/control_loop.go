@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/control"
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/driver/tablestore"
 	"github.com/shardgen/shardgen/internal/util/tasks"
 	"github.com/shardgen/shardgen/internal/wire/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -23,7 +24,8 @@ type controlLoop struct {
 	driver *node.Driver
 	link   transport.Link // set before run
 	loop   *tasks.Loop
-	member *control.Member // used on the loop, except for methods that are safe for concurrent use
+	member *control.Member   // used on the loop, except for methods that are safe for concurrent use
+	table  *tablestore.Store // nil unless the members agree by a table
 	serves serving
 	pulse  node.Pulse
 
@@ -34,6 +36,9 @@ type controlLoop struct {
 
 func newControlLoop(n *Node) *controlLoop {
 	c := &controlLoop{node: n, driver: n.driver, loop: tasks.NewLoop(), suspects: map[transport.Address]time.Time{}}
+	if t := n.cfg.Membership.Table.Store; t != nil {
+		c.table = tablestore.New(t.Members(n.cfg.Cluster))
+	}
 	c.member = control.New(control.Config{
 		Cluster: n.cfg.Cluster, Self: n.driver.Local, Lanes: n.cfg.Lanes,
 		Seeds: n.cfg.Seeds, SeedTimeout: n.cfg.Membership.SeedTimeout, JoinTimeout: n.cfg.Membership.JoinTimeout,

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"github.com/shardgen/shardgen/internal/core/membership/table"
 	"github.com/shardgen/shardgen/internal/driver/control"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
@@ -15,7 +16,11 @@ func controlSetup(n *Node) control.Setup {
 	return control.Setup{
 		Members: func(seeds []string) (control.Machine, error) {
 			meta, compat := declarations(n)
-			return membership.New(n.cfg.membershipConfig(n.driver.Local.Address, seeds, meta, compat))
+			cfg := n.cfg.membershipConfig(n.driver.Local.Address, seeds, meta, compat)
+			if cfg.Table.Enabled {
+				return table.New(cfg)
+			}
+			return membership.New(cfg)
 		},
 		Coordinator: coordinator.Config{
 			MinMembers: n.cfg.Membership.MinMembers, MaxMoves: n.cfg.Rebalance.MaxMoves,

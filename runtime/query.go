@@ -208,6 +208,9 @@ func (n *Node) Load() measure.Load {
 		BufferBytes: drv.Budget.Used(), BufferLimit: int64(drv.Config.BufferBytes), Refused: drv.Refusals.Snapshot(),
 		Sent: map[string]uint64{}, Received: map[string]uint64{}, Downed: n.control.member.Traffic().Downed(),
 	}
+	if v := n.control.member.View(); v != nil {
+		l.Health = v.Health
+	}
 	for _, m := range n.control.member.Traffic().Messages() {
 		l.Sent[m.Kind], l.Received[m.Kind] = m.Sent, m.Received
 	}

@@ -10,7 +10,7 @@ import (
 // loads are the instruments that report a node's [measure.Load].
 type loads struct {
 	buffer, limit                           metric.Int64Observable
-	refused, messages, downed               metric.Int64Observable
+	refused, messages, downed, health       metric.Int64Observable
 	shards, homeless, entities, active      metric.Int64Observable
 	held, waiting, queued, size             metric.Int64Observable
 	activations, passivations, passivated   metric.Int64Observable
@@ -24,6 +24,7 @@ func newLoads(m *maker) *loads {
 		refused:       m.counter("shardgen.calls.refused", "{call}", "Calls that the node has refused, by cause."),
 		messages:      m.counter("shardgen.membership.messages", "{message}", "Messages of the membership, such as heartbeats and gossip."),
 		downed:        m.counter("shardgen.members.downed", "{member}", "Members that the node has seen downed, by the evidence."),
+		health:        m.gauge("shardgen.membership.health", "1", "The node's score of its own health, with a membership table: 0 is healthy, 8 the worst."),
 		shards:        m.gauge("shardgen.shards", "{shard}", "Shards that the node has, receives, or forwards calls for."),
 		homeless:      m.gauge("shardgen.shards.homeless", "{shard}", "Shards without a home, in the node's table."),
 		entities:      m.gauge("shardgen.entities", "{entity}", "Entities in the node's shards."),
@@ -49,6 +50,7 @@ func (l *loads) observe(out metric.Observer, load measure.Load) {
 	each(out, l.messages, load.Sent, keyMessage, keyDirection.String("transmit"))
 	each(out, l.messages, load.Received, keyMessage, keyDirection.String("receive"))
 	each(out, l.downed, load.Downed, keyEvidence)
+	out.ObserveInt64(l.health, int64(load.Health))
 	for _, t := range load.Types {
 		l.observeType(out, t)
 	}

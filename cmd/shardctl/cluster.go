@@ -88,6 +88,9 @@ func down(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 // printView prints the cluster as text.
 func printView(w io.Writer, o *options, v admin.View) error {
 	header := []string{"NODE", "STATUS", "AGE", "REACHABLE", "ROLES", "HOSTS"}
+	if v.Table != 0 {
+		header = append(header, "SUSPECTED BY", "ALIVE")
+	}
 	if o.wide {
 		header = append(header, "INCARNATION")
 	}
@@ -102,6 +105,9 @@ func printView(w io.Writer, o *options, v admin.View) error {
 			status += " (leader)"
 		}
 		cells := []any{m.Name, status, age(m.Age), reachable, list(m.Roles), list(m.Hosts)}
+		if v.Table != 0 {
+			cells = append(cells, suspicions(m.Suspicions), ago(m.Alive))
+		}
 		if o.wide {
 			cells = append(cells, fmt.Sprintf("%016x", m.Incarnation))
 		}
@@ -117,8 +123,29 @@ func printView(w io.Writer, o *options, v admin.View) error {
 	if !v.Converged {
 		state = "the members do not agree yet: " + v.Why
 	}
-	_, err := fmt.Fprintf(w, "%d members, as %s sees them; %s\n%s", len(v.Members), clipMiddle(v.Self.Name, 24), state, pausedSince(v.Pause))
+	table := ""
+	if v.Table != 0 {
+		table = fmt.Sprintf("membership table at version %d; the health of %s is %d (0 is healthy, 8 the worst)\n", v.Table, clipMiddle(v.Self.Name, 24), v.Health)
+	}
+	_, err := fmt.Fprintf(w, "%d members, as %s sees them; %s\n%s%s", len(v.Members), clipMiddle(v.Self.Name, 24), state, table, pausedSince(v.Pause))
 	return err
+}
+
+// suspicions lists the voters against a member, with the age of each vote.
+func suspicions(all []admin.Suspicion) string {
+	var by []string
+	for _, s := range all {
+		by = append(by, fmt.Sprintf("%s (%s)", s.By, ago(s.At)))
+	}
+	return list(by)
+}
+
+// ago returns how long ago a time was, by this host's clock.
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return time.Since(t).Round(time.Second).String() + " ago"
 }
 
 func printSingletons(w io.Writer, o *options, v admin.View) error {
@@ -173,6 +200,13 @@ type (
 		// Singletons is empty if the member SeenBy runs a version that does not report them.
 		Singletons []jsonSingleton `json:"singletons"`
 		Pause      *jsonPause      `json:"pause,omitempty"` // of rebalancing
+		// Table and Health are of a membership table: its version, and the score of the member SeenBy.
+		Table  uint64 `json:"table,omitempty"`
+		Health int    `json:"health,omitempty"`
+	}
+	jsonSuspicion struct {
+		By string    `json:"by"`
+		At time.Time `json:"at"`
 	}
 	jsonSingleton struct {
 		Name  string   `json:"name"`
@@ -189,13 +223,16 @@ type (
 		Evidence    string   `json:"evidence,omitempty"`
 		Roles       []string `json:"roles"`
 		Hosts       []string `json:"hosts"`
+		// Suspicions and Alive are of the member's row in the membership table.
+		Suspicions []jsonSuspicion `json:"suspicions,omitempty"`
+		Alive      *time.Time      `json:"alive,omitempty"`
 	}
 )
 
 func viewOf(cluster string, v admin.View) jsonView {
 	j := jsonView{
 		Cluster: cluster, SeenBy: v.Self.String(), Founder: v.Founder.String(), Converged: v.Converged, Why: v.Why,
-		Members: []jsonMember{}, Singletons: []jsonSingleton{}, Pause: pauseOf(v),
+		Members: []jsonMember{}, Singletons: []jsonSingleton{}, Pause: pauseOf(v), Table: v.Table, Health: v.Health,
 	}
 	if !v.Leader.IsZero() {
 		j.Leader = v.Leader.String()
@@ -204,10 +241,17 @@ func viewOf(cluster string, v admin.View) jsonView {
 		j.Coordinator = v.Coordinator.String()
 	}
 	for _, m := range v.Members {
-		j.Members = append(j.Members, jsonMember{
+		row := jsonMember{
 			Name: m.Name, Incarnation: fmt.Sprintf("%016x", m.Incarnation), Status: m.Status.String(), Age: m.Age,
 			Reachable: m.Reachable, Evidence: m.Evidence, Roles: append([]string{}, m.Roles...), Hosts: append([]string{}, m.Hosts...),
-		})
+		}
+		for _, s := range m.Suspicions {
+			row.Suspicions = append(row.Suspicions, jsonSuspicion{s.By, s.At})
+		}
+		if !m.Alive.IsZero() {
+			row.Alive = &m.Alive
+		}
+		j.Members = append(j.Members, row)
 	}
 	for _, s := range v.Singletons {
 		row := jsonSingleton{Name: s.Kind, Why: s.Why, Hosts: []string{}}

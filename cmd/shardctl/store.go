@@ -25,13 +25,15 @@ const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
   list TYPE           list the largest entities of a type, with their sizes
   verify [TYPE]       read all heads, logs and records, and say what the store cannot decode
   show TYPE ID        print an entity
+  table CLUSTER       print the membership table of a cluster
   export [TYPE [ID]]  write entities as JSON, one a line
   import              read what export wrote, and write it to the store
   repair TYPE ID      replace the state of an entity, or drop it
   repair TYPE -shard N
                       replace a whole shard, or drop what cannot be decoded of it
   delete TYPE -force  delete a type for ever; -follower: one follower's position
-  clear CLUSTER       delete a cluster's remembered ids, leases or coordinator's terms
+  clear CLUSTER       delete a cluster's remembered ids, leases, coordinator's terms or
+                      membership table
 
 import, repair and delete are refused while a member of the cluster hosts the type
 (not delete -follower), and clear while any process of the cluster runs.
@@ -61,6 +63,10 @@ var storeCommands = []storeCommand{
 		about: "Reads all heads, logs and records, of one type or of all, and prints what cannot be decoded.\nThe exit code is 1 if there is any. It checks the store's own format, with its checksums, and not the states in it, whose fields\nonly the program of the type knows: shardctl state TYPE lists those that calls could not read. Nodes may run meanwhile.",
 	},
 	{name: "show", least: 2, most: 2, run: storeShow, about: "Prints an entity, its version and its encoded state. Nodes may run meanwhile."},
+	{
+		name: "table", least: 1, most: 1, argument: "CLUSTER", run: storeTable,
+		about: "Prints the rows of a cluster's membership table in this store, also while no member runs, with the votes against each member\nand the time since it last wrote that it is alive.",
+	},
 	{
 		name: "export", most: 2, run: storeExport,
 		about: "Writes entities as JSON, one a line, after a line for each type and for all that their shard has.\nThe state is the protobuf message that shardgen contract proto describes, in base64. Nodes may run meanwhile: each entity is then\nas it was at some moment of the export.",
@@ -98,10 +104,11 @@ var storeCommands = []storeCommand{
 	},
 	{
 		name: "clear", least: 1, most: 1, argument: "CLUSTER", run: storeClear,
-		about: "Deletes what the runtime itself keeps for a cluster: the ids of remembered entities, leases, terms of the coordinator.\nRefused while a process of the cluster runs, and -terms also while the store has a durable type of the cluster.",
+		about: "Deletes what the runtime itself keeps for a cluster: the ids of remembered entities, leases, terms of the coordinator, the membership table.\nRefused while a process of the cluster runs, and -terms also while the store has a durable type of the cluster.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.BoolVar(&o.remembered, "remembered", false, "delete the ids of remembered entities: none is activated again without a call")
 			f.BoolVar(&o.leases, "leases", false, "delete the leases of singletons and of downing; their tokens then begin with 1 again")
+			f.BoolVar(&o.table, "table", false, "delete all rows of the membership table")
 			f.BoolVar(&o.terms, "terms", false, "delete the record of the coordinator's terms, which then begin with 1 again")
 		},
 	},
@@ -171,8 +178,8 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 		err = fmt.Errorf("all entities of %s would be lost: say -force to delete them", o.kind)
 	case c.name == "list" && o.most < 1:
 		err = fmt.Errorf("-n is %d: want 1 or more", o.most)
-	case c.name == "clear" && !o.remembered && !o.leases && !o.terms:
-		err = errors.New("say what: -remembered, -leases, -terms")
+	case c.name == "clear" && !o.remembered && !o.leases && !o.terms && !o.table:
+		err = errors.New("say what: -remembered, -leases, -terms, -table")
 	case o.timeout <= 0:
 		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
 	default:
@@ -208,7 +215,7 @@ type storeOptions struct {
 	replicas, partitions  int
 	most                  int // entities that list prints
 	remembered            bool
-	leases, terms         bool
+	leases, terms, table  bool
 	follower              string
 }
 

@@ -254,6 +254,15 @@ func storeClear(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.W
 			return err
 		}
 	}
+	if o.table {
+		n, err := storeops.DropTable(ctx, s.Members(cluster))
+		if err != nil {
+			return fmt.Errorf("cluster %s: %d rows of the membership table were deleted, and then: %w (repeat the command)", cluster, n, err)
+		}
+		if _, err := fmt.Fprintf(w, "cluster %s: %d rows of the membership table are deleted\n", cluster, n); err != nil {
+			return err
+		}
+	}
 	if !o.terms {
 		return nil
 	}

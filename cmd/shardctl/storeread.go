@@ -325,3 +325,28 @@ func emptied(ctx context.Context, o *storeOptions) ([]storeProblem, error) {
 	}
 	return problems, nil
 }
+
+// storeTable prints the membership table of a cluster.
+func storeTable(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	cluster := o.kind // the argument
+	table, err := s.Members(cluster).Read(ctx, 0)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(w, table)
+	}
+	t := tableOf(&options{}, "NODE", "INCARNATION", "STATUS", "ALIVE", "SUSPECTED BY", "WRITTEN AT VERSION")
+	for _, r := range table.Rows {
+		var by []string
+		for _, s := range r.Suspicions {
+			by = append(by, fmt.Sprintf("%s (%s)", s.By.Name, ago(s.At)))
+		}
+		t.row(r.ID.Name, fmt.Sprintf("%016x", r.ID.Incarnation), r.Status, ago(r.Alive), list(by), r.Version)
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%d rows at version %d\n", len(table.Rows), table.Version)
+	return err
+}

@@ -23,6 +23,7 @@ const demoTimeout = 2 * time.Minute
 // change.
 type demo struct {
 	url, cluster          string
+	membership            string
 	calls, counters, rate int
 	joinAt, killAt        int // calls
 	leaveAt               int
@@ -44,9 +45,14 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	flags.IntVar(&d.calls, "calls", 20_000, "`number` of calls")
 	flags.IntVar(&d.counters, "counters", 1_000, "`number` of counters")
 	flags.IntVar(&d.rate, "rate", 2_500, "calls a second, at most")
+	by := membershipFlag(flags)
 	if err := parse(flags, args, 0, 0); err != nil {
 		return err
 	}
+	if err := checkMembership(*by); err != nil {
+		return err
+	}
+	d.membership = *by
 	if d.calls < 10 || d.counters < 1 || d.rate < 1 {
 		return usageError("-calls must be at least 10, -counters and -rate at least 1")
 	}
@@ -136,7 +142,7 @@ func (d *demo) run(ctx context.Context) (wrong []string, err error) {
 func (d *demo) startWorkers(ctx context.Context, names ...string) error {
 	var started []*process
 	for _, name := range names {
-		p, err := startProcess(name, d.url, d.cluster, d.progress.event, func(err error) { d.giveUp(err) })
+		p, err := startProcess(name, d.url, d.cluster, d.membership, d.progress.event, func(err error) { d.giveUp(err) })
 		if err != nil {
 			return err
 		}

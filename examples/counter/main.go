@@ -1,7 +1,7 @@
 // Command counter counts in a cluster of real processes.
 //
-//	counter [-nats URL] [-cluster NAME] [-calls N] [-counters N] [-rate N]
-//	counter worker [-nats URL] [-cluster NAME] [-name NAME] [-listen ADDR] [-advertise HOST] [-health ADDR] [-leave-delay TIME] [-min-members N] [-replicas N] [-v]
+//	counter [-nats URL] [-cluster NAME] [-membership gossip|table] [-calls N] [-counters N] [-rate N]
+//	counter worker [-nats URL] [-cluster NAME] [-name NAME] [-membership gossip|table] [-listen ADDR] [-advertise HOST] [-health ADDR] [-leave-delay TIME] [-min-members N] [-replicas N] [-v]
 //	counter call [-nats URL] [-cluster NAME] [-name NAME] ID add N
 //	counter call [-nats URL] [-cluster NAME] [-name NAME] ID get
 //
@@ -93,6 +93,25 @@ type usageError string
 
 // Error returns the text.
 func (e usageError) Error() string { return string(e) }
+
+// The ways in which workers agree on who is a member.
+const (
+	byGossip = "gossip"
+	byTable  = "table" // in JetStream, beside the counters
+)
+
+// membershipFlag defines -membership.
+func membershipFlag(flags *flag.FlagSet) *string {
+	return flags.String("membership", byGossip, "how the workers agree on who is a member: gossip or table")
+}
+
+// checkMembership returns an error for an unknown value of -membership.
+func checkMembership(by string) error {
+	if by != byGossip && by != byTable {
+		return usageError(fmt.Sprintf("-membership %s: want gossip or table", by))
+	}
+	return nil
+}
 
 // newFlags returns a flag set whose parse errors have one line.
 func newFlags(command string, stderr io.Writer) *flag.FlagSet {

@@ -28,12 +28,12 @@ type process struct {
 
 // startProcess starts a worker and does not wait until it is ready. report gets each line that the
 // worker prints, and lost the error if the worker ends unasked.
-func startProcess(name, url, cluster string, report func(string), lost func(error)) (*process, error) {
+func startProcess(name, url, cluster, membership string, report func(string), lost func(error)) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	cmd := exec.Command(program, "worker", "-parent", "-nats", url, "-cluster", cluster, "-name", name)
+	cmd := exec.Command(program, "worker", "-parent", "-nats", url, "-cluster", cluster, "-membership", membership, "-name", name)
 	if _, err := cmd.StdinPipe(); err != nil { // closes when this process ends
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

@@ -32,6 +32,7 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	advertise := flags.String("advertise", "", "`host` at which others reach -listen")
 	name := flags.String("name", "", "`name` of the worker, unique in its cluster (default <hostname>-<pid>)")
 	replicas := flags.Int("replicas", 0, "`number` of NATS servers that keep each counter (default: the store's)")
+	membershipBy := membershipFlag(flags)
 	minMembers := flags.Int("min-members", 1, "`number` of workers before the first one is up: more than half of them")
 	leaveDelay := flags.Duration("leave-delay", 0, "`time` to serve on after SIGTERM, while /readyz fails")
 	probes := flags.String("health", "", "`address` for HTTP probes: /livez, /readyz and /settledz (default: none)")
@@ -42,6 +43,9 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	}
 	options, err := to.options()
 	if err != nil {
+		return err
+	}
+	if err := checkMembership(*membershipBy); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -66,12 +70,16 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 		return err
 	}
 	defer s.Close()
+	members := membership.Options{MinMembers: *minMembers, LeaveDelay: *leaveDelay}
+	if *membershipBy == byTable {
+		members.Table.Store = s
+	}
 	node := shard.New(shard.Config{
 		Cluster:    *cluster,
 		Name:       *name,
 		Transport:  natstransport.New(to.url, natstransport.ConnectOptions(options...)),
 		Store:      s,
-		Membership: membership.Options{MinMembers: *minMembers, LeaveDelay: *leaveDelay},
+		Membership: members,
 		Direct:     shard.DirectOptions{Listen: *listen, Advertise: *advertise},
 		Logger:     slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})

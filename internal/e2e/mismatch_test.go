@@ -46,6 +46,7 @@ func TestMismatch(t *testing.T) {
 		{"lanes", func(c *shard.Config) { c.Lanes = 8 }, nil, []string{"Config.Lanes", "1", "8"}},
 		{"store", func(c *shard.Config) { c.Store = memory.New().Client() }, nil, []string{`Config.Store is "`, `of second" at second and "nil" at first`}},
 		{"leases", func(c *shard.Config) { c.Membership.CutAfter = 7 * time.Second }, nil, []string{"Membership.CutAfter", "6s", "7s"}},
+		{"membership", func(c *shard.Config) { c.Membership.Table.Store = memory.New().Client() }, nil, []string{`membership is "table with Successors 3`, `and "gossip" at first`}},
 		{"shards", func(*shard.Config) {}, new(otherAccount(fixturePackage, 64)), []string{"Account", "256", "64"}},
 		{"package", func(*shard.Config) {}, new(otherAccount("example.com/bank", 256)), []string{"Account", fixturePackage, "example.com/bank"}},
 	}

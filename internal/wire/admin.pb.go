@@ -473,6 +473,8 @@ type AdminView struct {
 	Singletons    []*AdminSingleton      `protobuf:"bytes,9,rep,name=singletons,proto3" json:"singletons,omitempty"`
 	Coordinator   *AdminNode             `protobuf:"bytes,10,opt,name=coordinator,proto3" json:"coordinator,omitempty"` // none: self has not heard of one
 	Pause         *AdminPause            `protobuf:"bytes,11,opt,name=pause,proto3" json:"pause,omitempty"`             // of rebalancing; none: it is not paused
+	Table         uint64                 `protobuf:"varint,12,opt,name=table,proto3" json:"table,omitempty"`            // version of the membership table; 0: the members agree by gossip
+	Health        uint32                 `protobuf:"varint,13,opt,name=health,proto3" json:"health,omitempty"`          // of self, with a table: 0 is healthy, 8 the worst
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -582,6 +584,20 @@ func (x *AdminView) GetPause() *AdminPause {
 		return x.Pause
 	}
 	return nil
+}
+
+func (x *AdminView) GetTable() uint64 {
+	if x != nil {
+		return x.Table
+	}
+	return 0
+}
+
+func (x *AdminView) GetHealth() uint32 {
+	if x != nil {
+		return x.Health
+	}
+	return 0
 }
 
 // AdminPause is why no shards move for balance.
@@ -908,7 +924,9 @@ type AdminMember struct {
 	Unreachable   bool                   `protobuf:"varint,4,opt,name=unreachable,proto3" json:"unreachable,omitempty"`
 	Evidence      string                 `protobuf:"bytes,5,opt,name=evidence,proto3" json:"evidence,omitempty"` // against an unreachable one
 	Roles         []string               `protobuf:"bytes,6,rep,name=roles,proto3" json:"roles,omitempty"`
-	Kinds         []string               `protobuf:"bytes,7,rep,name=kinds,proto3" json:"kinds,omitempty"` // hosted
+	Kinds         []string               `protobuf:"bytes,7,rep,name=kinds,proto3" json:"kinds,omitempty"`           // hosted
+	Suspicions    []*AdminSuspicion      `protobuf:"bytes,8,rep,name=suspicions,proto3" json:"suspicions,omitempty"` // in its row of the membership table
+	Alive         uint64                 `protobuf:"fixed64,9,opt,name=alive,proto3" json:"alive,omitempty"`         // nanoseconds after 1970 of its last I-am-alive in its row, by its clock; 0: it has no row
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -992,6 +1010,73 @@ func (x *AdminMember) GetKinds() []string {
 	return nil
 }
 
+func (x *AdminMember) GetSuspicions() []*AdminSuspicion {
+	if x != nil {
+		return x.Suspicions
+	}
+	return nil
+}
+
+func (x *AdminMember) GetAlive() uint64 {
+	if x != nil {
+		return x.Alive
+	}
+	return 0
+}
+
+// AdminSuspicion is a vote of a member that another one is dead.
+type AdminSuspicion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	At            uint64                 `protobuf:"fixed64,2,opt,name=at,proto3" json:"at,omitempty"` // nanoseconds after 1970, by the voter's clock
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminSuspicion) Reset() {
+	*x = AdminSuspicion{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminSuspicion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminSuspicion) ProtoMessage() {}
+
+func (x *AdminSuspicion) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminSuspicion.ProtoReflect.Descriptor instead.
+func (*AdminSuspicion) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *AdminSuspicion) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *AdminSuspicion) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 // AdminType is an entity type as one member sees it.
 type AdminType struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1007,7 +1092,7 @@ type AdminType struct {
 
 func (x *AdminType) Reset() {
 	*x = AdminType{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1104,7 @@ func (x *AdminType) String() string {
 func (*AdminType) ProtoMessage() {}
 
 func (x *AdminType) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1117,7 @@ func (x *AdminType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminType.ProtoReflect.Descriptor instead.
 func (*AdminType) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdminType) GetKind() string {
@@ -1091,7 +1176,7 @@ type AdminShard struct {
 
 func (x *AdminShard) Reset() {
 	*x = AdminShard{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1188,7 @@ func (x *AdminShard) String() string {
 func (*AdminShard) ProtoMessage() {}
 
 func (x *AdminShard) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1201,7 @@ func (x *AdminShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminShard.ProtoReflect.Descriptor instead.
 func (*AdminShard) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AdminShard) GetShard() uint32 {
@@ -1168,7 +1253,7 @@ type AdminPlace struct {
 
 func (x *AdminPlace) Reset() {
 	*x = AdminPlace{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1265,7 @@ func (x *AdminPlace) String() string {
 func (*AdminPlace) ProtoMessage() {}
 
 func (x *AdminPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1278,7 @@ func (x *AdminPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminPlace.ProtoReflect.Descriptor instead.
 func (*AdminPlace) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdminPlace) GetShard() uint32 {
@@ -1245,7 +1330,7 @@ type AdminLine struct {
 
 func (x *AdminLine) Reset() {
 	*x = AdminLine{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1342,7 @@ func (x *AdminLine) String() string {
 func (*AdminLine) ProtoMessage() {}
 
 func (x *AdminLine) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1355,7 @@ func (x *AdminLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLine.ProtoReflect.Descriptor instead.
 func (*AdminLine) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdminLine) GetSeq() uint64 {
@@ -1325,7 +1410,7 @@ type AdminMove struct {
 
 func (x *AdminMove) Reset() {
 	*x = AdminMove{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1422,7 @@ func (x *AdminMove) String() string {
 func (*AdminMove) ProtoMessage() {}
 
 func (x *AdminMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1435,7 @@ func (x *AdminMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMove.ProtoReflect.Descriptor instead.
 func (*AdminMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdminMove) GetKind() string {
@@ -1424,7 +1509,7 @@ type AdminTurns struct {
 
 func (x *AdminTurns) Reset() {
 	*x = AdminTurns{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1521,7 @@ func (x *AdminTurns) String() string {
 func (*AdminTurns) ProtoMessage() {}
 
 func (x *AdminTurns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1534,7 @@ func (x *AdminTurns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminTurns.ProtoReflect.Descriptor instead.
 func (*AdminTurns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AdminTurns) GetNanos() uint64 {
@@ -1506,7 +1591,7 @@ type AdminLatency struct {
 
 func (x *AdminLatency) Reset() {
 	*x = AdminLatency{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1603,7 @@ func (x *AdminLatency) String() string {
 func (*AdminLatency) ProtoMessage() {}
 
 func (x *AdminLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1616,7 @@ func (x *AdminLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLatency.ProtoReflect.Descriptor instead.
 func (*AdminLatency) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdminLatency) GetKind() string {
@@ -1569,7 +1654,7 @@ type AdminMethod struct {
 
 func (x *AdminMethod) Reset() {
 	*x = AdminMethod{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1666,7 @@ func (x *AdminMethod) String() string {
 func (*AdminMethod) ProtoMessage() {}
 
 func (x *AdminMethod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1679,7 @@ func (x *AdminMethod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMethod.ProtoReflect.Descriptor instead.
 func (*AdminMethod) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdminMethod) GetKind() string {
@@ -1652,7 +1737,7 @@ type AdminBusy struct {
 
 func (x *AdminBusy) Reset() {
 	*x = AdminBusy{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1749,7 @@ func (x *AdminBusy) String() string {
 func (*AdminBusy) ProtoMessage() {}
 
 func (x *AdminBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1762,7 @@ func (x *AdminBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminBusy.ProtoReflect.Descriptor instead.
 func (*AdminBusy) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdminBusy) GetKind() string {
@@ -1728,7 +1813,7 @@ type AdminCaller struct {
 
 func (x *AdminCaller) Reset() {
 	*x = AdminCaller{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1825,7 @@ func (x *AdminCaller) String() string {
 func (*AdminCaller) ProtoMessage() {}
 
 func (x *AdminCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1838,7 @@ func (x *AdminCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminCaller.ProtoReflect.Descriptor instead.
 func (*AdminCaller) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AdminCaller) GetFrom() string {
@@ -1806,7 +1891,7 @@ type AdminRunning struct {
 
 func (x *AdminRunning) Reset() {
 	*x = AdminRunning{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1903,7 @@ func (x *AdminRunning) String() string {
 func (*AdminRunning) ProtoMessage() {}
 
 func (x *AdminRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +1916,7 @@ func (x *AdminRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRunning.ProtoReflect.Descriptor instead.
 func (*AdminRunning) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AdminRunning) GetKind() string {
@@ -1901,7 +1986,7 @@ type AdminFacts struct {
 
 func (x *AdminFacts) Reset() {
 	*x = AdminFacts{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +1998,7 @@ func (x *AdminFacts) String() string {
 func (*AdminFacts) ProtoMessage() {}
 
 func (x *AdminFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2011,7 @@ func (x *AdminFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminFacts.ProtoReflect.Descriptor instead.
 func (*AdminFacts) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AdminFacts) GetTime() uint64 {
@@ -2054,7 +2139,7 @@ type AdminContract struct {
 
 func (x *AdminContract) Reset() {
 	*x = AdminContract{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2151,7 @@ func (x *AdminContract) String() string {
 func (*AdminContract) ProtoMessage() {}
 
 func (x *AdminContract) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2164,7 @@ func (x *AdminContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
 func (*AdminContract) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AdminContract) GetKind() string {
@@ -2146,7 +2231,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"A\n" +
 	"\tAdminNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xdf\x03\n" +
+	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\x8d\x04\n" +
 	"\tAdminView\x12,\n" +
 	"\x04self\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04self\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x14\n" +
@@ -2161,7 +2246,9 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"singletons\x12:\n" +
 	"\vcoordinator\x18\n" +
 	" \x01(\v2\x18.shardgen.wire.AdminNodeR\vcoordinator\x12/\n" +
-	"\x05pause\x18\v \x01(\v2\x19.shardgen.wire.AdminPauseR\x05pause\",\n" +
+	"\x05pause\x18\v \x01(\v2\x19.shardgen.wire.AdminPauseR\x05pause\x12\x14\n" +
+	"\x05table\x18\f \x01(\x04R\x05table\x12\x16\n" +
+	"\x06health\x18\r \x01(\rR\x06health\",\n" +
 	"\n" +
 	"AdminPause\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x0e\n" +
@@ -2190,7 +2277,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"AdminError\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x14\n" +
-	"\x05nanos\x18\x03 \x01(\x04R\x05nanos\"\xcf\x01\n" +
+	"\x05nanos\x18\x03 \x01(\x04R\x05nanos\"\xa4\x02\n" +
 	"\vAdminMember\x12,\n" +
 	"\x04node\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x10\n" +
@@ -2198,7 +2285,14 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\vunreachable\x18\x04 \x01(\bR\vunreachable\x12\x1a\n" +
 	"\bevidence\x18\x05 \x01(\tR\bevidence\x12\x14\n" +
 	"\x05roles\x18\x06 \x03(\tR\x05roles\x12\x14\n" +
-	"\x05kinds\x18\a \x03(\tR\x05kinds\"\xb2\x01\n" +
+	"\x05kinds\x18\a \x03(\tR\x05kinds\x12=\n" +
+	"\n" +
+	"suspicions\x18\b \x03(\v2\x1d.shardgen.wire.AdminSuspicionR\n" +
+	"suspicions\x12\x14\n" +
+	"\x05alive\x18\t \x01(\x06R\x05alive\"0\n" +
+	"\x0eAdminSuspicion\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x06R\x02at\"\xb2\x01\n" +
 	"\tAdminType\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x1a\n" +
@@ -2337,7 +2431,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -2350,20 +2444,21 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminEntity)(nil),    // 8: shardgen.wire.AdminEntity
 	(*AdminError)(nil),     // 9: shardgen.wire.AdminError
 	(*AdminMember)(nil),    // 10: shardgen.wire.AdminMember
-	(*AdminType)(nil),      // 11: shardgen.wire.AdminType
-	(*AdminShard)(nil),     // 12: shardgen.wire.AdminShard
-	(*AdminPlace)(nil),     // 13: shardgen.wire.AdminPlace
-	(*AdminLine)(nil),      // 14: shardgen.wire.AdminLine
-	(*AdminMove)(nil),      // 15: shardgen.wire.AdminMove
-	(*AdminTurns)(nil),     // 16: shardgen.wire.AdminTurns
-	(*AdminLatency)(nil),   // 17: shardgen.wire.AdminLatency
-	(*AdminMethod)(nil),    // 18: shardgen.wire.AdminMethod
-	(*AdminBusy)(nil),      // 19: shardgen.wire.AdminBusy
-	(*AdminCaller)(nil),    // 20: shardgen.wire.AdminCaller
-	(*AdminRunning)(nil),   // 21: shardgen.wire.AdminRunning
-	(*AdminFacts)(nil),     // 22: shardgen.wire.AdminFacts
-	(*AdminContract)(nil),  // 23: shardgen.wire.AdminContract
-	nil,                    // 24: shardgen.wire.AdminAnswer.CountersEntry
+	(*AdminSuspicion)(nil), // 11: shardgen.wire.AdminSuspicion
+	(*AdminType)(nil),      // 12: shardgen.wire.AdminType
+	(*AdminShard)(nil),     // 13: shardgen.wire.AdminShard
+	(*AdminPlace)(nil),     // 14: shardgen.wire.AdminPlace
+	(*AdminLine)(nil),      // 15: shardgen.wire.AdminLine
+	(*AdminMove)(nil),      // 16: shardgen.wire.AdminMove
+	(*AdminTurns)(nil),     // 17: shardgen.wire.AdminTurns
+	(*AdminLatency)(nil),   // 18: shardgen.wire.AdminLatency
+	(*AdminMethod)(nil),    // 19: shardgen.wire.AdminMethod
+	(*AdminBusy)(nil),      // 20: shardgen.wire.AdminBusy
+	(*AdminCaller)(nil),    // 21: shardgen.wire.AdminCaller
+	(*AdminRunning)(nil),   // 22: shardgen.wire.AdminRunning
+	(*AdminFacts)(nil),     // 23: shardgen.wire.AdminFacts
+	(*AdminContract)(nil),  // 24: shardgen.wire.AdminContract
+	nil,                    // 25: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
@@ -2373,13 +2468,13 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	8,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
 	5,  // 5: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
 	8,  // 6: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
-	11, // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
-	13, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	24, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
-	14, // 10: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
-	15, // 11: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
-	16, // 12: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
-	22, // 13: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
+	12, // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
+	14, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
+	25, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	15, // 10: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
+	16, // 11: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
+	17, // 12: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
+	23, // 13: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
 	4,  // 14: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
 	4,  // 15: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
 	4,  // 16: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
@@ -2390,23 +2485,24 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	4,  // 21: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
 	4,  // 22: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
 	4,  // 23: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	21, // 24: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
+	22, // 24: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
 	9,  // 25: shardgen.wire.AdminEntity.errors:type_name -> shardgen.wire.AdminError
 	4,  // 26: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	12, // 27: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
-	4,  // 28: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
-	4,  // 29: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
-	18, // 30: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
-	19, // 31: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
-	20, // 32: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
-	21, // 33: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	17, // 34: shardgen.wire.AdminTurns.types:type_name -> shardgen.wire.AdminLatency
-	23, // 35: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	11, // 27: shardgen.wire.AdminMember.suspicions:type_name -> shardgen.wire.AdminSuspicion
+	13, // 28: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
+	4,  // 29: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
+	4,  // 30: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
+	19, // 31: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
+	20, // 32: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
+	21, // 33: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
+	22, // 34: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
+	18, // 35: shardgen.wire.AdminTurns.types:type_name -> shardgen.wire.AdminLatency
+	24, // 36: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -2421,7 +2517,7 @@ func file_shardgen_wire_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -11,6 +11,8 @@ type (
 	Member = operator.Member
 	// A Singleton is one row of a View: a type of which the cluster has one instance.
 	Singleton = operator.Singleton
+	// A Suspicion is a vote of a member that another one is dead, in the membership table.
+	Suspicion = operator.Suspicion
 	// An Entity is one entity with its encoded state.
 	Entity = operator.Entity
 	// A Type is an entity type with its shards, as one member sees them.

@@ -22,6 +22,9 @@ type Load struct {
 	// Downed counts the members seen downed, by the strongest evidence against them: "gone",
 	// "cut", "silent", or "none" for a member downed by an operator.
 	Downed map[string]uint64
+	// Health is the node's score of its own health in a cluster with a membership table: from 0,
+	// healthy, to 8. It is 0 with gossip.
+	Health int
 }
 
 // Type is the [Load] of one entity type. Its counts begin at shard.New; other fields are values of

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/store/membertable"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -109,6 +110,50 @@ type Options struct {
 	QuarantineAfter time.Duration
 	// Downing configures how unreachable members are judged. Default DowningBroker.
 	Downing DowningOptions
+	// Table lets the members agree through a table, instead of by gossip. Default: by gossip.
+	Table TableOptions
+}
+
+// TableOptions configure membership by a table, after the cluster membership of Orleans: members
+// probe each other, and agree by rows of a table that are written with compare-and-set. A node of
+// a cluster that agrees by gossip is refused, and so is the reverse. Successors, ProbeInterval,
+// Missed, Votes, VoteWindow, AliveInterval, AliveLimit and Outage must be equal at all members. Of
+// the other [Options], those of gossip, heartbeats, detection and downing, WeaklyUpAfter,
+// SilentAfter, AgreedAfter and Config.Seeds have no effect and must not be set.
+type TableOptions struct {
+	// Store has the table, and chooses this kind of membership: *natsstore.Store (JetStream),
+	// postgres.Store, etcd.Store, or one of your own (docs/guide/member-table.md). All members need
+	// the same. Default nil: the members agree by gossip.
+	Store membertable.Provider
+	// Successors is the number of members that each member probes: the next ones on a hashed ring.
+	// Default 3.
+	Successors int
+	// ProbeInterval is the time between two probes of one member, and the time within which a probe
+	// must be answered; both grow up to ninefold while the probing member is unhealthy itself.
+	// Default 10s.
+	ProbeInterval time.Duration
+	// Missed is the number of unanswered probes that make a suspicion. Default 3.
+	Missed int
+	// Votes is the number of members whose suspicions within VoteWindow declare a member dead; the
+	// number of other members, if that is less. Default 2.
+	Votes int
+	// VoteWindow is how long a suspicion counts. Default 3m.
+	VoteWindow time.Duration
+	// Refresh is the time between two reads of the table, behind the snapshots that members send
+	// after each write. Default 60s.
+	Refresh time.Duration
+	// AliveInterval is the time between two I-am-alive writes of a member. Default 5m.
+	AliveInterval time.Duration
+	// AliveLimit is the number of missing I-am-alive writes from which a joiner skips a member that
+	// does not answer. Default 3.
+	AliveLimit int
+	// CleanAfter is the time after which rows of dead members are deleted. Default 168h, at least
+	// twice JoinTimeout.
+	CleanAfter time.Duration
+	// Outage bounds how long members serve while none of those that they hear reaches the table.
+	// Newcomers that find only rows of members they cannot reach wait as long before they take over
+	// the shards of those. Default 1h, at least AliveLimit times AliveInterval.
+	Outage time.Duration
 }
 
 // DowningOptions configure how unreachable members are judged. All fields must be equal at all
@@ -160,6 +205,15 @@ func (o Options) WithDefaults() Options {
 	set(&o.QuarantineAfter, 60*time.Second)
 	set(&o.Downing.StableAfter, 20*time.Second)
 	set(&o.Downing.MinorityDelay, 2*time.Second)
+	if t := &o.Table; t.Store != nil {
+		t.Successors, t.Missed, t.Votes, t.AliveLimit = cmp.Or(t.Successors, 3), cmp.Or(t.Missed, 3), cmp.Or(t.Votes, 2), cmp.Or(t.AliveLimit, 3)
+		set(&t.ProbeInterval, 10*time.Second)
+		set(&t.VoteWindow, 3*time.Minute)
+		set(&t.Refresh, time.Minute)
+		set(&t.AliveInterval, 5*time.Minute)
+		set(&t.CleanAfter, 7*24*time.Hour)
+		set(&t.Outage, time.Hour)
+	}
 	return o
 }
 
@@ -179,6 +233,14 @@ func (o Options) Configure(c *Config) {
 	c.Downing, c.DowningRole, c.StableAfter = d.Strategy, d.Role, d.StableAfter
 	c.AutoDownAfter, c.QuorumSize, c.KeepOldestAlone = d.AutoDownAfter, d.QuorumSize, d.KeepOldestAlone
 	c.MinorityDelay = d.MinorityDelay
+	if t := o.Table; t.Store != nil {
+		c.ProbeVacancy, c.Founding = false, false // the table knows whether there are members
+		c.Table = Table{
+			Enabled: true, Successors: t.Successors, ProbeInterval: t.ProbeInterval, Missed: t.Missed, Votes: t.Votes, VoteWindow: t.VoteWindow,
+			Refresh: t.Refresh, AliveInterval: t.AliveInterval, AliveLimit: t.AliveLimit, CleanAfter: t.CleanAfter, Outage: t.Outage,
+			StandInterval: min(500*time.Millisecond, o.QuorumTimeout/10),
+		}
+	}
 }
 
 // Validate returns an error that names all fields out of their bounds. The options must have their
@@ -233,5 +295,68 @@ func (o Options) Validate(stored bool) error {
 	bad(d.MinorityDelay >= 0, downing+"MinorityDelay is %v: want 0 for the default, or more", d.MinorityDelay)
 	bad(d.Strategy != DowningLeaseMajority || stored, downing+"Strategy is %q, and Config.Store is nil: set what natsstore.Open returns", d.Strategy)
 	bad(o.SilentAfter >= o.QuorumTimeout, "SilentAfter is %v: want at least QuorumTimeout (%v), %s", o.SilentAfter, o.QuorumTimeout, why)
+	return errors.Join(append(errs, o.Table.validate(o))...)
+}
+
+// validate returns an error that names all fields out of their bounds, and the options of gossip
+// that are set beside a table.
+func (t TableOptions) validate(o Options) error {
+	unset := t
+	unset.Store = nil
+	if t.Store == nil {
+		if unset != (TableOptions{}) {
+			return errors.New("config: Membership.Table has settings, and Table.Store is nil: set it, or none of them")
+		}
+		return nil
+	}
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("config: Membership."+format, args...))
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"Successors", t.Successors}, {"Missed", t.Missed}, {"Votes", t.Votes}, {"AliveLimit", t.AliveLimit}} {
+		bad(n.value >= 1, "Table.%s is %d: want at least 1", n.name, n.value)
+	}
+	for _, d := range []struct {
+		name string
+		time time.Duration
+	}{
+		{"ProbeInterval", t.ProbeInterval},
+		{"VoteWindow", t.VoteWindow},
+		{"Refresh", t.Refresh},
+		{"AliveInterval", t.AliveInterval},
+	} {
+		bad(d.time >= 100*time.Millisecond, "Table.%s is %v: want at least 100ms", d.name, d.time)
+	}
+	bad(t.CleanAfter >= 2*o.JoinTimeout, "Table.CleanAfter is %v: want at least twice JoinTimeout (%v)", t.CleanAfter, o.JoinTimeout)
+	bad(t.Outage >= time.Duration(t.AliveLimit)*t.AliveInterval, "Table.Outage is %v: want at least AliveLimit (%d) times AliveInterval (%v)",
+		t.Outage, t.AliveLimit, t.AliveInterval)
+	bad(o.QuorumTimeout > o.SelfHeartbeatTimeout, "QuorumTimeout is %v: want more than SelfHeartbeatTimeout (%v)", o.QuorumTimeout, o.SelfHeartbeatTimeout)
+	defaults := Options{QuorumTimeout: o.QuorumTimeout}.WithDefaults()
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"WeaklyUpAfter", o.WeaklyUpAfter != 0},
+		{"GossipInterval", o.GossipInterval != 0},
+		{"GossipSpeedup", o.GossipSpeedup != 0},
+		{"GossipToUnseen", o.GossipToUnseen != 0},
+		{"GossipManyMembers", o.GossipManyMembers != 0},
+		{"GossipMaxWait", o.GossipMaxWait != 0},
+		{"Detection", o.Detection != 0},
+		{"HeartbeatInterval", o.HeartbeatInterval != 0},
+		{"MonitoredBy", o.MonitoredBy != 0},
+		{"PhiThreshold", o.PhiThreshold != 0},
+		{"PauseAllowance", o.PauseAllowance != 0},
+		{"SilentAfter", o.SilentAfter != defaults.SilentAfter},
+		{"AgreedAfter", o.AgreedAfter != defaults.AgreedAfter},
+		{"Downing", o.Downing != defaults.Downing},
+	} {
+		bad(!f.set, "%s is set, and Table.Store too: it has no effect beside a table (leave it unset)", f.name)
+	}
 	return errors.Join(errs...)
 }

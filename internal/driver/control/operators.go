@@ -144,6 +144,9 @@ func (m *Member) operatorView() operator.View {
 	view := operator.View{
 		Self: m.self.Address, Status: v.SelfStatus, Waits: !m.members.joining, Founder: v.Founder, Leader: v.Leader, Converged: v.Converged, Why: v.Why,
 	}
+	if v.Table != nil {
+		view.Table, view.Health = v.Table.Version, v.Health
+	}
 	for _, o := range v.ByAge {
 		row := operator.Member{
 			Address: o.Address, Status: o.Status, Age: o.UpNumber, Reachable: o.Reachable,
@@ -151,6 +154,12 @@ func (m *Member) operatorView() operator.View {
 		}
 		if !o.Reachable {
 			row.Evidence = o.Evidence.String()
+		}
+		if r := v.Table.Row(o.Address); r != nil {
+			row.Alive = r.Alive
+			for _, s := range r.Suspicions {
+				row.Suspicions = append(row.Suspicions, operator.Suspicion{By: s.By.Name, At: s.At})
+			}
 		}
 		view.Members = append(view.Members, row)
 	}

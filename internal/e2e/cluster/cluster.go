@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,11 +48,10 @@ type Options struct {
 	Singleton bool
 	// Pulses has the nodes host a type whose entities are remembered.
 	Pulses bool
-	// Durable has the servers, which are the cluster's own and not separate, run JetStream, and
-	// the nodes host a durable type.
+	// Durable has the servers, which are the cluster's own, run JetStream, and the nodes host a
+	// durable type.
 	Durable bool
-	// Replicas is the number of servers that keep each stream of the durable type's store.
-	// Default 1.
+	// Replicas is the number of servers that keep each stream of the store. Default 1.
 	Replicas int
 	// CallTimeout bounds the calls of nodes and callers that have no deadline. Default: that of
 	// shard.Config.
@@ -65,7 +65,15 @@ type Options struct {
 	Proxied bool
 	// MinMembers is the nodes' Config.Membership.MinMembers; 0 means the default.
 	MinMembers int
+	// Table is the nodes' membership table: see node.Options.
+	Table string
+	// TableApart has each node reach the table through a Proxy (see TableProxy), and keeps the table
+	// of node.JetStream on a server of its own, so that the table can be out of reach alone.
+	TableApart bool
 }
+
+// jetStream reports whether the servers keep streams.
+func (o Options) jetStream() bool { return o.Durable || o.Table == node.JetStream && !o.TableApart }
 
 // A Cluster is a set of node processes. All methods are safe for concurrent use.
 type Cluster struct {
@@ -81,6 +89,11 @@ type Cluster struct {
 	logs  []io.Closer
 	// proxies are before the ports of direct lanes, one for each node in nodes.
 	proxies []*proxy.Proxy
+	// table has the table of Options.TableApart, unless it is elsewhere; tableURL is where it is, and
+	// tableProxies are before it, by the names of nodes.
+	table        *natsproc.Server
+	tableURL     string
+	tableProxies map[string]*proxy.Proxy
 	// stores are those of callers, and callers the results of Dial.
 	stores  []*natsstore.Store
 	callers []*shard.Conn
@@ -91,12 +104,19 @@ type Cluster struct {
 func New(o Options) (*Cluster, error) {
 	c := &Cluster{
 		options: o, name: "e2e-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36),
-		hosts: make(map[string]*netns.Host),
+		hosts: make(map[string]*netns.Host), tableURL: o.Table, tableProxies: make(map[string]*proxy.Proxy),
+	}
+	if o.Table == node.JetStream && o.TableApart {
+		server, err := natsproc.Run("-js", "-sd", filepath.Join(o.Dir, "table"))
+		if err != nil {
+			return nil, err
+		}
+		c.table, c.tableURL = server, server.URL()
 	}
 	if o.Separate {
 		network, err := netns.New()
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, c.Close())
 		}
 		c.network = network
 	}
@@ -115,9 +135,12 @@ func New(o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
-	places := make([]natsproc.Place, n)
+	places := natsproc.Places{At: make([]natsproc.Place, n)}
 	var addresses []net.IP
-	for i := range places {
+	for i := range n {
+		if c.options.jetStream() {
+			places.Stores = append(places.Stores, filepath.Join(c.options.Dir, fmt.Sprint("jetstream-", i+1)))
+		}
 		if c.network == nil {
 			continue
 		}
@@ -125,7 +148,7 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		places[i] = h
+		places.At[i] = h
 		addresses = append(addresses, net.ParseIP(h.Addr()))
 	}
 	if c.network != nil && c.options.Direct {
@@ -133,24 +156,16 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.tls = &tls
-		return natsproc.RunClusterTLS(tls, places...)
+		c.tls, places.TLS = &tls, &tls
 	}
-	if n > 1 && c.options.Durable {
-		folders := make([]string, n)
-		for i := range folders {
-			folders[i] = filepath.Join(c.options.Dir, fmt.Sprint("jetstream-", i+1))
-		}
-		return natsproc.RunStores(folders...)
-	}
-	if n > 1 {
-		return natsproc.RunClusterAt(places...)
+	if n > 1 || c.tls != nil {
+		return natsproc.RunClusterAt(places)
 	}
 	var args []string
-	if c.options.Durable {
-		args = []string{"-js", "-sd", filepath.Join(c.options.Dir, "jetstream")}
+	if places.Stores != nil {
+		args = []string{"-js", "-sd", places.Stores[0]}
 	}
-	server, err := natsproc.RunAt(places[0], args...)
+	server, err := natsproc.RunAt(places.At[0], args...)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +253,12 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	o := node.Options{
 		URL: c.urlFor(name), Ordered: c.options.Near != nil, Cluster: c.name, Name: name, Witness: base + ".witness",
 		Pulses: c.options.Pulses, Durable: c.options.Durable, Replicas: c.options.Replicas, CallTimeout: c.options.CallTimeout,
-		MinMembers: c.options.MinMembers,
+		MinMembers: c.options.MinMembers, Table: c.tableURL,
+	}
+	if c.options.TableApart {
+		if o.Table, err = c.proxiedLocked(name); err != nil {
+			return nil, err
+		}
 	}
 	if c.tls != nil {
 		o.CA = c.tls.CA
@@ -294,6 +314,32 @@ func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 	o.Advertise = p.Addr()
 	c.proxies = append(c.proxies, p)
 	return nil
+}
+
+// proxiedLocked returns the table's URL for a node, which leads through its proxy. c.mu must be held.
+func (c *Cluster) proxiedLocked(name string) (string, error) {
+	u, err := url.Parse(c.tableURL)
+	if err != nil {
+		return "", err
+	}
+	p := c.tableProxies[name]
+	if p == nil {
+		if p, err = proxy.New(); err != nil {
+			return "", err
+		}
+		p.Forward(u.Host)
+		c.tableProxies[name] = p
+	}
+	u.Host = p.Addr()
+	return u.String(), nil
+}
+
+// TableProxy returns the proxy between a node and the table; nil unless Options.TableApart is set
+// and the node has been started.
+func (c *Cluster) TableProxy(name string) *proxy.Proxy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tableProxies[name]
 }
 
 // Proxies returns the proxies before the direct lanes of all nodes ever started, in order of their
@@ -421,13 +467,19 @@ func (c *Cluster) Close() error {
 	for _, s := range c.servers {
 		errs = append(errs, s.Kill())
 	}
+	if c.table != nil {
+		errs = append(errs, c.table.Kill())
+	}
+	for _, p := range c.tableProxies {
+		p.Close()
+	}
 	if c.network != nil {
 		errs = append(errs, c.network.Close())
 	}
 	for _, p := range c.proxies {
 		p.Close()
 	}
-	c.nodes, c.logs, c.stores, c.servers, c.proxies = nil, nil, nil, nil, nil
+	c.nodes, c.logs, c.stores, c.servers, c.table, c.proxies, c.tableProxies = nil, nil, nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 

@@ -69,6 +69,8 @@ type Fault struct {
 	Strike func(n *cluster.Node) (time.Time, error)
 	// Hit makes it happen to a cluster with durable entities.
 	Hit func(ctx context.Context, d *DurableRun) (Strike, error)
+	// Table has the nodes agree by a table, which the fault keeps from them: see TableProxy.
+	Table bool
 	// Replicas is the number of replicas of the store's streams. 0: one.
 	Replicas int
 	// Lengths is the number of Lengths that it lasts, in each round if it has rounds.
@@ -79,7 +81,7 @@ type Fault struct {
 }
 
 // faults are all faults, in the order in which they are listed.
-var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap}
+var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap, tableOutage, tableHalf, tableSplit}
 
 func All() []Fault { return append([]Fault(nil), faults...) }
 

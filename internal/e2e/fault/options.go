@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 	"github.com/shardgen/shardgen/internal/e2e/load"
+	"github.com/shardgen/shardgen/internal/e2e/node"
 )
 
 // Options say how a fault is run. The zero value of a number is its default.
@@ -43,6 +44,10 @@ func (o Options) withDefaults(f Fault) Options {
 	o.Cluster.Durable = f.Subject == OnDurable || f.Durable
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
 	o.Cluster.Direct, o.Cluster.Proxied = o.Cluster.Direct || f.Direct, f.Direct
+	if f.Table {
+		o.Cluster.TableApart = true
+		set(&o.Cluster.Table, node.JetStream)
+	}
 	if f.MinMembers {
 		o.Cluster.MinMembers = o.Nodes/2 + 1
 	}
@@ -86,6 +91,8 @@ func (o Options) Validate(f Fault) error {
 		return fmt.Errorf("%s happens once: omit -times", f.Name)
 	case o.Length > 0 && f.Length == 0:
 		return fmt.Errorf("%s has no length: omit -length", f.Name)
+	case o.Cluster.Table == node.JetStream && !f.Table && o.Cluster.URL != "":
+		return errors.New("-membership table needs NATS servers with JetStream: omit -nats")
 	case (f.Servers > 0 || f.Separate) && o.Cluster.URL != "":
 		return fmt.Errorf("%s starts its own NATS servers: omit -nats", f.Name)
 	case o.Victim < 0 || o.Victim > o.Nodes:

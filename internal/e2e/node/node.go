@@ -9,8 +9,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/store/membertable"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -45,6 +49,29 @@ type Options struct {
 	MinMembers  int
 	// Listen and Advertise are those of the node's Config.Direct.
 	Listen, Advertise string
+	// Table is the node's membership table: JetStream, or a URL whose scheme is in Tables. "" means
+	// that the nodes agree by gossip.
+	Table string
+}
+
+// JetStream is the table on the servers of Options.URL, of Options.Replicas copies.
+const JetStream = "jetstream"
+
+// Tables opens other tables, by the scheme of their URL. A program with the client of another
+// storage adds its scheme before Main.
+var Tables = map[string]func(ctx context.Context, url string) (membertable.Provider, error){
+	"nats": func(ctx context.Context, url string) (membertable.Provider, error) {
+		return natsstore.Open(ctx, url, natsstore.Config{})
+	},
+}
+
+// openTable returns the provider of a table.
+func openTable(ctx context.Context, url string) (membertable.Provider, error) {
+	scheme, _, _ := strings.Cut(url, ":")
+	if open := Tables[scheme]; open != nil {
+		return open(ctx, url)
+	}
+	return nil, fmt.Errorf("membership table %q: want %q, or a URL whose scheme this program knows: %v", url, JetStream, slices.Sorted(maps.Keys(Tables)))
 }
 
 // Args returns the arguments of a program that runs as a node with these options.
@@ -53,7 +80,7 @@ func (o Options) Args() []string {
 		Command, "-nats", o.URL, "-ca", o.CA, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
 		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-durable=" + strconv.FormatBool(o.Durable), "-call-timeout", o.CallTimeout.String(),
 		"-min-members", strconv.Itoa(o.MinMembers), "-replicas", strconv.Itoa(o.Replicas),
-		"-listen", o.Listen, "-advertise", o.Advertise,
+		"-listen", o.Listen, "-advertise", o.Advertise, "-table", o.Table,
 	}
 }
 
@@ -80,6 +107,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.IntVar(&o.MinMembers, "min-members", 0, "`number` of members before the first one is up (default: Config's)")
 	flags.StringVar(&o.Listen, "listen", "", "`address` to listen on for direct lanes (default: there are none)")
 	flags.StringVar(&o.Advertise, "advertise", "", "`address` at which others reach it (default: that of -listen)")
+	flags.StringVar(&o.Table, "table", "", "membership table: jetstream, or a `URL` (default: none, the nodes agree by gossip)")
 	spin := flags.Bool("spin", false, "be no node, and compute without end on one core")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -118,13 +146,25 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL, natstransport.ConnectOptions(options...)), CallTimeout: o.CallTimeout,
 		Membership: membership.Options{MinMembers: o.MinMembers}, Direct: shard.DirectOptions{Listen: o.Listen, Advertise: o.Advertise},
 	}
-	if o.Durable {
-		s, err := natsstore.Open(ctx, o.URL, natsstore.Config{Replicas: o.Replicas})
+	if o.Durable || o.Table == JetStream {
+		s, err := natsstore.Open(ctx, o.URL, natsstore.Config{Replicas: o.Replicas, ConnectOptions: options})
 		if err != nil {
 			return err
 		}
 		defer s.Close()
-		cfg.Store = s
+		if o.Durable {
+			cfg.Store = s
+		}
+		if o.Table == JetStream {
+			cfg.Membership.Table.Store = s
+		}
+	}
+	if o.Table != "" && o.Table != JetStream {
+		t, err := openTable(ctx, o.Table)
+		if err != nil {
+			return err
+		}
+		cfg.Membership.Table.Store = t
 	}
 	n := shard.New(cfg)
 	v.about.Store(n)

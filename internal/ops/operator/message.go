@@ -145,9 +145,15 @@ func fromWire(n *wire.AdminNode) transport.Address {
 	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
-func fromNanos(n uint64) time.Time { return time.Unix(0, int64(n)) }
+// fromNanos returns the time n nanoseconds after 1970; the zero time for 0.
+func fromNanos(n uint64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(n))
+}
 
-// toNanos is the inverse of fromNanos. It returns 0 for the zero time.
+// toNanos is the inverse of fromNanos.
 func toNanos(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0

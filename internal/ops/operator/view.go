@@ -28,6 +28,10 @@ type View struct {
 	Singletons []Singleton
 	// Pause is the pause of rebalancing; zero means that rebalancing is not paused.
 	Pause Pause
+	// Table is the version of the membership table; 0 means that the members agree by gossip.
+	Table uint64
+	// Health is Self's score of its own health, with a table: from 0, healthy, to 8.
+	Health int
 }
 
 // A Pause says by whose command, and since when, the coordinator moves no shards for balance.
@@ -95,18 +99,32 @@ type Member struct {
 	Evidence  string   // against an unreachable one
 	Roles     []string // of its config
 	Hosts     []string // entity types
+	// Suspicions and Alive are from the member's row of the membership table: the votes that it is
+	// dead, and when it last wrote that it is alive, by its own clock. They are zero with gossip.
+	Suspicions []Suspicion
+	Alive      time.Time
+}
+
+// A Suspicion is a vote of a member that another one is dead.
+type Suspicion struct {
+	By string
+	At time.Time // by the voter's clock
 }
 
 func (v View) toWire() *wire.AdminView {
 	w := &wire.AdminView{
 		Self: toWire(v.Self), Status: uint32(v.Status), Waits: v.Waits, Founder: toWire(v.Founder), Leader: toWire(v.Leader),
-		Converged: v.Converged, Why: v.Why, Coordinator: toWire(v.Coordinator),
+		Converged: v.Converged, Why: v.Why, Coordinator: toWire(v.Coordinator), Table: v.Table, Health: uint32(v.Health),
 	}
 	for _, m := range v.Members {
-		w.Members = append(w.Members, &wire.AdminMember{
+		row := &wire.AdminMember{
 			Node: toWire(m.Address), Status: uint32(m.Status), Age: m.Age, Unreachable: !m.Reachable,
-			Evidence: m.Evidence, Roles: m.Roles, Kinds: m.Hosts,
-		})
+			Evidence: m.Evidence, Roles: m.Roles, Kinds: m.Hosts, Alive: toNanos(m.Alive),
+		}
+		for _, s := range m.Suspicions {
+			row.Suspicions = append(row.Suspicions, &wire.AdminSuspicion{By: s.By, At: toNanos(s.At)})
+		}
+		w.Members = append(w.Members, row)
 	}
 	for _, s := range v.Singletons {
 		row := &wire.AdminSingleton{Kind: s.Kind, Node: toWire(s.Node), Why: s.Why}
@@ -125,16 +143,20 @@ func viewFromWire(w *wire.AdminView) View {
 	v := View{
 		Self: fromWire(w.GetSelf()), Status: membership.Status(w.GetStatus()), Waits: w.GetWaits(),
 		Founder: fromWire(w.GetFounder()), Leader: fromWire(w.GetLeader()), Converged: w.GetConverged(), Why: w.GetWhy(),
-		Coordinator: fromWire(w.GetCoordinator()),
+		Coordinator: fromWire(w.GetCoordinator()), Table: w.GetTable(), Health: int(w.GetHealth()),
 	}
 	if p := w.GetPause(); p != nil {
 		v.Pause = Pause{p.GetBy(), fromNanos(p.GetAt())}
 	}
 	for _, m := range w.GetMembers() {
-		v.Members = append(v.Members, Member{
+		row := Member{
 			Address: fromWire(m.GetNode()), Status: membership.Status(m.GetStatus()), Age: m.GetAge(),
-			Reachable: !m.GetUnreachable(), Evidence: m.GetEvidence(), Roles: m.GetRoles(), Hosts: m.GetKinds(),
-		})
+			Reachable: !m.GetUnreachable(), Evidence: m.GetEvidence(), Roles: m.GetRoles(), Hosts: m.GetKinds(), Alive: fromNanos(m.GetAlive()),
+		}
+		for _, s := range m.GetSuspicions() {
+			row.Suspicions = append(row.Suspicions, Suspicion{s.GetBy(), fromNanos(s.GetAt())})
+		}
+		v.Members = append(v.Members, row)
 	}
 	for _, s := range w.GetSingletons() {
 		row := Singleton{Kind: s.GetKind(), Node: fromWire(s.GetNode()), Why: s.GetWhy()}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/membertable"
 )
 
 // DropRemembered deletes the ids of a cluster's remembered entities, and returns the number of
@@ -58,4 +59,23 @@ func DropTerms(ctx context.Context, s store.Store, cluster string) (last uint32,
 		last = 0 // the record is damaged, which deleting it mends
 	}
 	return last, s.Delete(ctx, r.Key, r.Revision)
+}
+
+// DropTable deletes all rows of a cluster's membership table, and returns their number. The caller
+// checks that no member runs.
+func DropTable(ctx context.Context, t membertable.Table) (n int, err error) {
+	for {
+		s, err := t.Read(ctx, 0)
+		if err != nil || len(s.Rows) == 0 {
+			return n, err
+		}
+		var ids []membertable.ID
+		for _, r := range s.Rows[:min(len(s.Rows), membertable.MaxDelete)] {
+			ids = append(ids, r.ID)
+		}
+		if _, err := t.Delete(ctx, s.Version, ids); err != nil {
+			return n, err
+		}
+		n += len(ids)
+	}
 }

@@ -11,38 +11,30 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// Places says where the servers of a cluster run, one at each place.
+type Places struct {
+	At  []Place // nil is 127.0.0.1
+	TLS *TLS    // between clients and servers and between servers; nil means none
+	// Stores are the folders in which the servers keep their streams; nil means that they have no
+	// JetStream.
+	Stores []string
+}
+
 // RunCluster starts a cluster of n servers, and returns when each is connected to all others. A
 // restarted server keeps its addresses for clients and for the other servers.
 func RunCluster(n int) (servers []*Server, err error) {
-	return RunClusterAt(make([]Place, n)...)
+	return RunClusterAt(Places{At: make([]Place, n)})
 }
 
-// RunClusterAt does what [RunCluster] does, with one server at each place; a nil place is
-// 127.0.0.1.
-func RunClusterAt(places ...Place) (servers []*Server, err error) {
-	return runCluster(places, nil, make([][]string, len(places)))
-}
-
-// RunClusterTLS does what [RunClusterAt] does, with TLS between clients and servers and between
-// servers. It writes the servers' configuration into the folder of the certificate.
-func RunClusterTLS(tls TLS, places ...Place) (servers []*Server, err error) {
-	return runCluster(places, &tls, make([][]string, len(places)))
-}
-
-// RunStores starts a cluster with JetStream: one server for each folder, in which the server keeps
-// its streams.
+// RunStores does what [RunCluster] does, with JetStream: one server for each folder.
 func RunStores(folders ...string) (servers []*Server, err error) {
-	args := make([][]string, len(folders))
-	for i, folder := range folders {
-		args[i] = []string{"-js", "-sd", folder}
-	}
-	return runCluster(make([]Place, len(folders)), nil, args)
+	return RunClusterAt(Places{At: make([]Place, len(folders)), Stores: folders})
 }
 
-// runCluster starts one server at each place, with the extra arguments in args at the same index.
-// tls may be nil.
-func runCluster(places []Place, tls *TLS, args [][]string) (servers []*Server, err error) {
-	n := len(places)
+// RunClusterAt does what [RunCluster] does, at places. With TLS it writes the servers'
+// configuration into the folder of the certificate.
+func RunClusterAt(places Places) (servers []*Server, err error) {
+	n, tls := len(places.At), places.TLS
 	defer func() {
 		if err != nil {
 			for _, s := range servers {
@@ -50,7 +42,7 @@ func runCluster(places []Place, tls *TLS, args [][]string) (servers []*Server, e
 			}
 		}
 	}()
-	addresses, err := routeAddresses(places)
+	addresses, err := routeAddresses(places.At)
 	if err != nil {
 		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
 	}
@@ -59,10 +51,14 @@ func runCluster(places []Place, tls *TLS, args [][]string) (servers []*Server, e
 		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
 	}
 	for i, own := range addresses {
-		s, err := runAt(places[i], tls, append([]string{
+		args := []string{
 			"-c", config, "-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
 			"-cluster", "nats://" + own, "-routes", "nats://" + strings.Join(addresses, ",nats://"),
-		}, args[i]...)...)
+		}
+		if places.Stores != nil {
+			args = append(args, "-js", "-sd", places.Stores[i])
+		}
+		s, err := runAt(places.At[i], tls, args...)
 		if err != nil {
 			return servers, err
 		}

@@ -74,11 +74,11 @@ func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.A
 // emitRemoved emits the removal of a member. The steps before it may have been missed, because one
 // message can bring them all.
 func (n *Base) emitRemoved(was gossip.MemberView, ended gossip.Status) {
-	if ended == gossip.Down && was.Status != gossip.Down {
-		was.Status = gossip.Down
-		n.Emit(MemberDowned{Member: was.Member, Evidence: was.Evidence})
-	} else if ended != gossip.NoStatus {
+	if was.Status != gossip.Down && ended != gossip.NoStatus {
 		was.Status = ended
+		if ended == gossip.Down {
+			n.Emit(MemberDowned{Member: was.Member, Evidence: was.Evidence})
+		}
 	}
 	n.Emit(MemberRemoved{was.Member})
 }

@@ -228,14 +228,15 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// kindKey is the key of Compat by which nodes that agree by gossip and by a table refuse each other.
+// kindKey is the key of Compat by which members refuse a node of the other kind of membership, or
+// with a table whose settings differ.
 const kindKey = "membership"
 
-// withKind is Compat with the kind of membership.
+// withKind returns Compat with the kind of membership.
 func (c Config) withKind() []gossip.KeyValue {
 	kind := gossip.KeyValue{Key: kindKey, Value: "gossip"}
 	if c.Table.Enabled {
-		kind.Value = "table"
+		kind.Value = c.Table.kind()
 	}
 	if slices.Contains(c.Compat, kind) {
 		return c.Compat

@@ -81,6 +81,12 @@ func (t Table) withDefaults() Table {
 	return t
 }
 
+// kind returns the settings that must be equal at all members.
+func (t Table) kind() string {
+	return fmt.Sprintf("table with Successors %d, ProbeInterval %v, Missed %d, Votes %d, VoteWindow %v, AliveInterval %v, AliveLimit %d, Outage %v",
+		t.Successors, t.ProbeInterval, t.Missed, t.Votes, t.VoteWindow, t.AliveInterval, t.AliveLimit, t.Outage)
+}
+
 func (t Table) validate(c Config) error {
 	for _, d := range []time.Duration{
 		t.ProbeInterval, t.VoteWindow, t.Refresh, t.AliveInterval, t.CleanAfter, t.Outage, t.StandInterval, t.TouchInterval, t.Within,

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -22,6 +23,10 @@ type View struct {
 	// can act. If not, Why names the obstacle.
 	Converged bool
 	Why       string
+	// Table is what the node knows of the membership table, nil with gossip; a new version alone
+	// makes no new view. Health is the node's score of its own health, from 0 to 8.
+	Table  *rows.Table
+	Health int
 }
 
 // Member returns the member of that address.

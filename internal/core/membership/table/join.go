@@ -121,6 +121,10 @@ func (m *Machine) greeted(in core.Receive) bool {
 	case message.HelloAck: // of a member that agrees by gossip, or of one that the last read did not show
 		if m.Phase == core.Searching && msg.Target == message.TargetOf(m.Config.Self) {
 			m.client.want = true
+			if m.table.Row(in.From) == nil { // it goes on to answer if it is of another table: then no row is made here
+				m.joiner.heardSelf = m.Now
+				m.joiner.why = fmt.Sprintf("%v is a member of this cluster, and not in this node's table (give both the same)", in.From)
+			}
 			m.Send(in.From, message.Join{
 				Target: message.TargetOf(in.From), Roles: m.Config.Roles, Meta: m.Config.Meta, Compat: m.Config.Compat,
 			})

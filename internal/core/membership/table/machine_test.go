@@ -416,3 +416,43 @@ func TestOutageEndsUnanimity(t *testing.T) {
 		require.Equal(t, c.ok, b.ack("c").Age != 0, "%+v", c)
 	}
 }
+
+// TestOtherTable: a node whose table is empty makes no first row while a member of the cluster
+// answers it that is not in its table. It gives up with the reason.
+func TestOtherTable(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		m, err := New(core.Config{Self: addr("c"), Cluster: "test"})
+		require.NoError(t, err)
+		b := &bench{t: t, m: m, now: time.Unix(1_000_000, 0)}
+		b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
+		b.step(core.Start{})
+		wrote, failed := false, ""
+		for end := b.now.Add(m.Config.JoinTimeout + time.Second); b.now.Before(end) && !wrote; {
+			b.now = b.now.Add(20 * time.Millisecond)
+			b.step(core.Tick{})
+			out := b.out
+			for _, e := range out.Events {
+				if e, ok := e.(core.JoinFailed); ok {
+					failed = e.Err.Error()
+				}
+			}
+			if out.ReadTable != nil {
+				b.step(core.TableRows{Number: out.ReadTable.Number, Table: &rows.Table{}})
+			}
+			wrote = wrote || out.WriteTable != nil || b.out.WriteTable != nil
+			for _, e := range out.Send {
+				if hello, ok := e.Message.(message.Hello); ok {
+					b.receive("c", hello)
+					if answered {
+						b.receive("x", message.HelloAck{Target: message.TargetOf(addr("c"))})
+					}
+				}
+			}
+			wrote = wrote || b.out.WriteTable != nil
+		}
+		require.Equal(t, !answered, wrote)
+		if answered {
+			require.Contains(t, failed, "x#0000000000000001 is a member of this cluster, and not in this node's table (give both the same)")
+		}
+	}
+}

@@ -28,7 +28,9 @@ func (m *Machine) publish() {
 	if !m.expires.IsZero() {
 		m.WakeAt(m.expires)
 	}
-	if !sameView(m.Shown, next) {
+	if sameView(m.Shown, next) {
+		m.Shown = next
+	} else {
 		m.Show(next, m.ended)
 	}
 }
@@ -50,7 +52,7 @@ func (m *Machine) newView() *core.View {
 	t := m.table.Summary()
 	v := &core.View{
 		Self: m.Config.Self, SelfStatus: m.self().Status, Founder: m.self().Founder,
-		ByAddress: t.ByAddress, ByAge: t.ByAge, Converged: true,
+		ByAddress: t.ByAddress, ByAge: t.ByAge, Converged: true, Table: m.table, Health: m.health.score,
 	}
 	if guides := m.guides(); len(guides) > 0 {
 		v.Leader = guides[0]
@@ -91,7 +93,7 @@ func (m *Machine) evidence(r *rows.Row) gossip.Evidence {
 
 // sameView reports whether two views show the same.
 func sameView(a, b *core.View) bool {
-	return a.SelfStatus == b.SelfStatus && a.Founder == b.Founder && a.Leader == b.Leader && a.Why == b.Why && a.Converged == b.Converged &&
+	return a.SelfStatus == b.SelfStatus && a.Founder == b.Founder && a.Leader == b.Leader && a.Why == b.Why && a.Converged == b.Converged && a.Health == b.Health &&
 		(sameList(a.ByAddress, b.ByAddress) || slices.EqualFunc(a.ByAddress, b.ByAddress, func(x, y gossip.MemberView) bool {
 			return x.Address == y.Address && x.Status == y.Status && x.UpNumber == y.UpNumber && x.ExitReady == y.ExitReady && x.Forced == y.Forced &&
 				x.Fenced == y.Fenced && x.Quarantined == y.Quarantined && x.Reachable == y.Reachable && x.Evidence == y.Evidence

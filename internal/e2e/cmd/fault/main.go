@@ -57,6 +57,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&o.Load.Rate, "rate", 0, "calls a second (default: the fault's choice, mostly 2000)")
 	flags.IntVar(&o.Calls, "calls", 20_000, "`number` of calls, at least")
 	flags.BoolVar(&o.Cluster.Direct, "direct", false, "all processes have direct lanes; on hosts of their own also TLS to the NATS servers")
+	members := flags.String("membership", "gossip", "how members agree: gossip, table (on the NATS servers), or the `URL` of a table")
+	flags.IntVar(&o.Cluster.Replicas, "replicas", 0, "`number` of servers that keep each stream of the store, and the table (default: the fault's choice, mostly 1)")
+	flags.IntVar(&o.Cluster.Servers, "servers", 0, "`number` of NATS servers (default: the fault's choice)")
 	flags.IntVar(&o.Victim, "victim", 0, "the node it happens to: 1 is the oldest (default: the fault's choice)")
 	name, err := parse(flags, args)
 	switch {
@@ -72,6 +75,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case name == "" || *list:
 		flags.Usage()
 		return exitUsage
+	}
+	switch *members {
+	case "gossip":
+	case "table":
+		o.Cluster.Table = node.JetStream
+	default:
+		o.Cluster.Table = *members
 	}
 	f, err := fault.ByName(name)
 	if err == nil {

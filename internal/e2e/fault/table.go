@@ -1,0 +1,145 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/node"
+	"github.com/shardgen/shardgen/internal/e2e/process"
+)
+
+// tableOutage is the fault in which no node reaches the membership table: at first no answer comes,
+// then connections are refused. Nobody is removed and all serve. A node that is started meanwhile is
+// up only after the end.
+var tableOutage = Fault{
+	Name:   "table-outage",
+	About:  "no node reaches the membership table for 30s",
+	Nodes:  5,
+	Length: 30 * time.Second,
+	Table:  true,
+	Spares: true,
+	Within: time.Minute,
+	Limits: Limits{Pause: time.Second, Recovery: unjudged},
+	Inject: func(ctx context.Context, r *Run) error {
+		r.withhold(r.Nodes, true)
+		if err := r.Sleep(ctx, r.Length/2); err != nil {
+			return err
+		}
+		late, err := r.Cluster.Launch("late")
+		if err != nil {
+			return err
+		}
+		r.refuse(append([]*cluster.Node{late}, r.Nodes...), true)
+		if err := r.Sleep(ctx, r.Length/2); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(late.Said(), func(e process.Event) bool { return e.Event == node.Up }) {
+			r.Miss("a node joined while the table was out of reach")
+		}
+		r.misses = append(r.misses, r.removed()...)
+		r.refuse(append([]*cluster.Node{late}, r.Nodes...), false)
+		r.withhold(r.Nodes, false)
+		return late.Await(ctx, node.Up)
+	},
+}
+
+// tableHalf is the fault in which more than half of the nodes die at once. The others go on, because
+// the table decides. Gossip could not: the others are no majority.
+var tableHalf = Fault{
+	Name:  "table-half",
+	About: "three of five nodes, the oldest among them, are killed at once, with SIGKILL",
+	Nodes: 5,
+	Table: true,
+	Limits: Limits{
+		Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
+		Pause: unjudged, Recovery: 5 * time.Second,
+	},
+	Inject: func(ctx context.Context, r *Run) error {
+		if err := r.spread(ctx); err != nil {
+			return err
+		}
+		n := len(r.Nodes)/2 + 1
+		r.Begin()
+		killed := r.Strike(r.Nodes[:n]...)
+		for _, v := range killed {
+			r.Died(v.living)
+			if err := v.node.Kill(); err != nil {
+				return err
+			}
+		}
+		err := r.Until(ctx, "their entities answer elsewhere", func() bool {
+			homes := r.Load.LastSeen()
+			for _, v := range killed {
+				if homes[v.node.Name()] > 0 {
+					return false
+				}
+			}
+			return true
+		})
+		for _, v := range killed {
+			r.noteRemoval("", v, certainlyRemoved)
+		}
+		return errors.Join(err, r.judgeHomes(killed...))
+	},
+}
+
+// tableSplit is the fault in which some nodes reach the membership table and others do not. Nobody
+// is removed. Then a node that reaches it is killed, and replaced as ever.
+var tableSplit = Fault{
+	Name:   "table-split",
+	About:  "two of five nodes do not reach the membership table for 30s; then one of the others is killed",
+	Nodes:  5,
+	Length: 30 * time.Second,
+	Table:  true,
+	Within: time.Minute,
+	Limits: Limits{
+		Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
+		Pause: unjudged, Recovery: 5 * time.Second,
+	},
+	Inject: func(ctx context.Context, r *Run) error {
+		if err := r.spread(ctx); err != nil {
+			return err
+		}
+		apart, last := r.Nodes[:2*len(r.Nodes)/5], r.Nodes[len(r.Nodes)-1]
+		r.withhold(apart, true)
+		if err := r.Sleep(ctx, r.Length); err != nil {
+			return err
+		}
+		r.misses = append(r.misses, r.removed()...)
+		if n, first, _ := r.Load.Failures(r.began); n > 0 {
+			r.Miss("%d bursts of calls failed while the table was out of reach, from %v", n, round(first.Sub(r.began)))
+		}
+		r.Begin()
+		r.Victim = last
+		killed := r.Strike(last)
+		r.Died(killed[0].living)
+		if err := last.Kill(); err != nil {
+			return err
+		}
+		err := awaitMoved(ctx, r)
+		r.noteRemoval("", killed[0], certainlyRemoved)
+		r.withhold(apart, false)
+		return errors.Join(err, r.judgeHomes(killed...))
+	},
+}
+
+// withhold sets whether requests of these nodes to the table get no answer.
+func (r *Run) withhold(nodes []*cluster.Node, on bool) {
+	for _, n := range nodes {
+		r.Cluster.TableProxy(n.Name()).Hold(on)
+	}
+}
+
+// refuse sets whether the connections of these nodes to the table are reset, and new ones refused.
+func (r *Run) refuse(nodes []*cluster.Node, on bool) {
+	for _, n := range nodes {
+		p := r.Cluster.TableProxy(n.Name())
+		p.Refuse(on)
+		if on {
+			p.Cut(true)
+		}
+	}
+}
