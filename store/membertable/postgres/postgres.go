@@ -66,6 +66,31 @@ var _ membertable.Provider = (*Store)(nil)
 // New returns the tables of a database. It sends nothing. The pool remains the caller's to close.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
+// Connect connects to a database and makes the tables, if they are not there. While the database cannot
+// be reached, Connect tries again until ctx ends. The connections last until the process ends; programs
+// that close them use [New] with a pool of their own.
+func Connect(ctx context.Context, url string) (membertable.Provider, error) {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("membertable: %w", err)
+	}
+	s, again := New(pool), time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		err := s.Create(ctx)
+		if refused := (*pgconn.PgError)(nil); err == nil {
+			return s, nil
+		} else if ctx.Err() != nil || errors.As(err, &refused) {
+			pool.Close()
+			return nil, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
 // Create makes the tables, if they are not there. Processes may call it at the same time.
 func (s *Store) Create(ctx context.Context) error {
 	// IF NOT EXISTS does not keep two sessions from creating one table at the same time.

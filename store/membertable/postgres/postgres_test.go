@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -24,16 +25,19 @@ import (
 	"github.com/shardgen/shardgen/store/membertable/postgres"
 )
 
-// A server is PostgreSQL on a Unix socket alone.
+// A server is PostgreSQL on a Unix socket.
 type server struct {
 	dir     string
 	program string
+	host    string // for TCP; empty means that there is none
+	port    string // also in the name of the socket
 	as      *syscall.SysProcAttr
 	cmd     *exec.Cmd
 }
 
-// start runs a server until the test ends.
-func start(t *testing.T) *server {
+// start runs a server until the test ends, which listens on a TCP address of 127.0.0.1, too, unless
+// that is empty.
+func start(t *testing.T, address string) *server {
 	t.Helper()
 	initdb, program := find(t, "initdb"), find(t, "postgres")
 	// The path of a Unix socket has at most 107 bytes, and t.TempDir may have more.
@@ -42,7 +46,12 @@ func start(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &server{dir: dir, program: program, as: unprivileged(t, dir)}
+	s := &server{dir: dir, program: program, port: "5432", as: unprivileged(t, dir)}
+	if address != "" {
+		if s.host, s.port, err = net.SplitHostPort(address); err != nil {
+			t.Fatal(err)
+		}
+	}
 	create := exec.Command(initdb, "-D", filepath.Join(dir, "data"), "-U", "test", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	create.SysProcAttr, create.Dir = s.as, dir
 	if out, err := create.CombinedOutput(); err != nil {
@@ -56,7 +65,7 @@ func start(t *testing.T) *server {
 // run starts the process, and returns when it answers.
 func (s *server) run(t *testing.T) {
 	t.Helper()
-	s.cmd = exec.Command(s.program, "-D", filepath.Join(s.dir, "data"), "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=300")
+	s.cmd = exec.Command(s.program, "-D", filepath.Join(s.dir, "data"), "-k", s.dir, "-p", s.port, "-c", "listen_addresses="+s.host, "-c", "fsync=off", "-c", "max_connections=300")
 	s.cmd.SysProcAttr, s.cmd.Dir = s.as, s.dir
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -84,7 +93,7 @@ func (s *server) kill() {
 // pool opens connections to a database until the test ends.
 func (s *server) pool(t *testing.T, database string, d *conformance.Dialer) *pgxpool.Pool {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(fmt.Sprintf("host=%s user=test dbname=%s pool_max_conns=4", s.dir, database))
+	cfg, err := pgxpool.ParseConfig(fmt.Sprintf("host=%s port=%s user=test dbname=%s pool_max_conns=4", s.dir, s.port, database))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +162,7 @@ func TestSerializable(t *testing.T) { run(t, "serializable", 100) }
 
 // run runs the suite on databases with a default isolation level.
 func run(t *testing.T, isolation string, rows int) {
-	s := start(t)
+	s := start(t, "")
 	conformance.Run(t, conformance.Subject{Open: func(t *testing.T) conformance.Harness {
 		database := s.database(t)
 		if err := postgres.New(s.pool(t, database, nil)).Create(t.Context()); err != nil {
@@ -189,7 +198,7 @@ func run(t *testing.T, isolation string, rows int) {
 // TestCreate: many processes create the tables at once, and whoever begins without them is told
 // the remedy.
 func TestCreate(t *testing.T) {
-	s := start(t)
+	s := start(t, "")
 	database := s.database(t)
 	tables := postgres.New(s.pool(t, database, nil))
 	_, err := tables.Members("test").Read(t.Context(), 0)

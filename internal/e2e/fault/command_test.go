@@ -1,4 +1,4 @@
-package main
+package fault
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), strings.Fields(tt.args), &stdout, &stderr)
+		code := Main(t.Context(), strings.Fields(tt.args), &stdout, &stderr)
 		if code != tt.code || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
 			t.Errorf("fault %s: exit code %d, output %q, errors %q; want %d, %q, %q",
 				tt.args, code, &stdout, &stderr, tt.code, tt.stdout, tt.stderr)
