@@ -73,6 +73,7 @@ func followEntries(t *testing.T, c *giro.AccountClient, at shard.Position, n int
 // deleted. Then a repeated command gets its first answer, waiting tells arrive, events behind a
 // snapshot are there, and a follower continues.
 func TestBackup(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"empty store", "deleted types"} {
 		t.Run(name, func(t *testing.T) { testBackup(t, name == "empty store") })
 	}
@@ -210,6 +211,7 @@ func TestDeleteForgetsFollowers(t *testing.T) {
 // TestImportedFollowers: the positions of an export are those of its journals. So followers get them with the images of
 // all shards, and not from an import that is refused, or has states alone.
 func TestImportedFollowers(t *testing.T) {
+	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
 	_, accounts, stop := hostBoth(t, url)
 	if _, err := accounts.Ref("a").Enter(t.Context(), 1, ""); err != nil {
@@ -283,6 +285,7 @@ func hostLatter(n *shard.Node, vaults *vault.VaultClient) error {
 // TestStoreRename renames a type in its export. States, answered commands, the journal, a named follower
 // and a tell that waits are kept; a position that a follower keeps itself is refused.
 func TestStoreRename(t *testing.T) {
+	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := shardctlAt(t, url)
 	vaults, stop := hostVaults(t, url)
@@ -419,6 +422,7 @@ func runThree(t *testing.T, folders []string) []*natsproc.Server {
 // TestStoreFoldersCopied: copies of the folders of three stopped servers, whose streams have three replicas,
 // are a backup of everything. Servers of the same names serve with them at other addresses.
 func TestStoreFoldersCopied(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("three servers, twice")
 	}
@@ -539,6 +543,7 @@ func (s snapshot) restore(nc *nats.Conn, stream string) error {
 
 // TestStoreSnapshots: snapshots of all streams, taken while no node runs, are a backup of everything.
 func TestStoreSnapshots(t *testing.T) {
+	t.Parallel()
 	from, to := runJetStream(t, t.TempDir()), runJetStream(t, t.TempDir())
 	client, stop := hostVaults(t, from.URL())
 	fillVaults(t, client)

@@ -124,13 +124,13 @@ func TestStoreCommandLine(t *testing.T) {
 		{"store list x -n 0", exitUsage, "", "-n is 0: want 1 or more"},
 		{"store clear", exitUsage, "", "say which cluster"},
 		{"store clear -h", exitOK, "", "usage: shardctl store clear [flags] CLUSTER"},
-		{"store clear bank", exitUsage, "", "say what: -remembered, -leases, -terms"},
+		{"store clear bank", exitUsage, "", "say what: -remembered, -leases, -terms, -table"},
 		{"store import", exitUsage, "", "say -from which file"},
 		{"store delete Vault", exitUsage, "", "all entities of Vault would be lost: say -force to delete them"},
 		{"store repair Vault a", exitUsage, "", "give one of -from and -drop"},
 		{"store repair Vault a -drop -from f", exitUsage, "", "give one of -from and -drop"},
 		{"store list -timeout 0s", exitUsage, "", "want more than 0"},
-		{"store list -nats nats://127.0.0.1:1", exitFailed, "", "is a server running there?"},
+		{"store list -nats nats://127.0.0.1:1 -timeout 200ms", exitFailed, "", "is a server running there?"},
 	} {
 		shardctl(t, nil, tt.args).check(t, tt.args, tt.code, tt.stdout, tt.stderr)
 	}
@@ -139,6 +139,7 @@ func TestStoreCommandLine(t *testing.T) {
 // TestStoreExportImport moves all entities to an empty store by a file, deletes the type in
 // the old store, and refuses both while the type is hosted.
 func TestStoreExportImport(t *testing.T) {
+	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
 	client, stop := hostVaults(t, url)
@@ -191,6 +192,7 @@ func TestStoreExportImport(t *testing.T) {
 
 // TestStoreFolderCopied: a copy of a stopped server's folder is a backup of everything.
 func TestStoreFolderCopied(t *testing.T) {
+	t.Parallel()
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	server := runJetStream(t, dir)
 	client, stop := hostVaults(t, server.URL())
@@ -212,6 +214,7 @@ func TestStoreFolderCopied(t *testing.T) {
 
 // TestStoreRepair replaces and drops entities whose records are corrupt.
 func TestStoreRepair(t *testing.T) {
+	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
 	ctl := shardctlAt(t, env["NATS_URL"])
@@ -246,6 +249,7 @@ func TestStoreRepair(t *testing.T) {
 
 // TestStoreRepairRefused: a repair that is refused leaves the damaged record as it was.
 func TestStoreRepairRefused(t *testing.T) {
+	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := func(args string, code int, stdout, stderr string) outcome {
 		t.Helper()

@@ -96,14 +96,22 @@ var damages = map[string]func(ctx context.Context, url string, s *natsstore.Stor
 // TestStoreRepairShard: a shard whose log, head, table or journal is damaged is refused with the remedy, and
 // the others serve; after shardctl store repair -shard, from an export or of what is left, it serves.
 func TestStoreRepairShard(t *testing.T) {
+	t.Parallel()
 	for name, damage := range damages {
 		for _, how := range []string{"-from", "-drop"} {
-			t.Run(name+how, func(t *testing.T) { testRepairShard(t, damage, how, name == "first append" && how == "-drop") })
+			t.Run(name+how, func(t *testing.T) {
+				t.Parallel()
+				testRepairShard(t, damage, how, name == "first append" && how == "-drop")
+			})
 		}
 	}
 	for _, how := range []string{"-from", "-drop"} {
-		t.Run("journal"+how, func(t *testing.T) { testRepairJournal(t, how, false) })
-		t.Run("journal in records"+how, func(t *testing.T) { testRepairJournal(t, how, true) })
+		for name, inRecords := range map[string]bool{"journal": false, "journal in records": true} {
+			t.Run(name+how, func(t *testing.T) {
+				t.Parallel()
+				testRepairJournal(t, how, inRecords)
+			})
+		}
 	}
 }
 
