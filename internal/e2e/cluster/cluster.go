@@ -334,6 +334,21 @@ func (c *Cluster) proxiedLocked(name string) (string, error) {
 	return u.String(), nil
 }
 
+// SetTable sets Options.Table for nodes that are started from now on: "" or node.JetStream, in a
+// cluster with Options.Durable.
+func (c *Cluster) SetTable(table string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.options.Table, c.tableURL = table, table
+}
+
+// Table returns Options.Table, or what SetTable has set last.
+func (c *Cluster) Table() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.options.Table
+}
+
 // TableProxy returns the proxy between a node and the table; nil unless Options.TableApart is set
 // and the node has been started.
 func (c *Cluster) TableProxy(name string) *proxy.Proxy {

@@ -81,7 +81,7 @@ type Fault struct {
 }
 
 // faults are all faults, in the order in which they are listed.
-var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap, tableOutage, tableHalf, tableSplit}
+var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap, tableOutage, tableHalf, tableSplit, changeOver}
 
 func All() []Fault { return append([]Fault(nil), faults...) }
 

@@ -3,7 +3,10 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
@@ -123,6 +126,52 @@ var tableSplit = Fault{
 		r.noteRemoval("", killed[0], certainlyRemoved)
 		r.withhold(apart, false)
 		return errors.Join(err, r.judgeHomes(killed...))
+	},
+}
+
+// changeOver is the fault in which a cluster changes over from gossip to a table, or back. A node of
+// the other kind is refused by the members, with both kinds. Then all leave, and others of the other
+// kind are started.
+var changeOver = Fault{
+	Name:    "change-over",
+	About:   "a node that agrees by a table joins a cluster that agrees by gossip, or the reverse, and is refused; then all leave, and such nodes are started",
+	Subject: OnDurable,
+	Nodes:   3,
+	Servers: 1,
+	Times:   4,
+	Rate:    1000,
+	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 5 * time.Second},
+	Hit: func(ctx context.Context, d *DurableRun) (Strike, error) {
+		kinds := map[string]string{"": node.JetStream, node.JetStream: ""}
+		b := Strike{Victim: fmt.Sprintf("all %d nodes", len(d.Nodes))}
+		d.Cluster.SetTable(kinds[d.Cluster.Table()])
+		refused, err := d.Cluster.Launch(fmt.Sprint("intruder", d.Before))
+		if err != nil {
+			return b, err
+		}
+		if err := refused.AwaitEnd(ctx); err == nil || !strings.Contains(err.Error(), `membership is "`) {
+			return b, fmt.Errorf("a node of the other kind: got %v, want a refusal that names both kinds", err)
+		}
+		for _, n := range d.Nodes {
+			if err := n.Signal(syscall.SIGTERM); err != nil {
+				return b, err
+			}
+		}
+		b.At = time.Now()
+		var started []*cluster.Node
+		for _, n := range d.Nodes {
+			if err := n.AwaitEnd(ctx); err != nil {
+				return b, err
+			}
+			d.started++
+			again, err := d.Cluster.Launch(fmt.Sprint("n", d.started))
+			if err != nil {
+				return b, err
+			}
+			started = append(started, again)
+		}
+		d.Nodes = started
+		return b, nil
 	},
 }
 

@@ -37,12 +37,11 @@ func (v *voice) say(e process.Event) {
 // watch reports changes of the node's view of members until the node stops.
 func (v *voice) watch(n *shard.Node) {
 	for e := range n.Events(context.Background()) {
-		switch {
-		case e.Kind == shard.EventConverged || e.Kind == shard.EventDiverged:
-			v.say(process.Event{Event: Agreed, Time: e.Time, View: agreed(n.Cluster())})
-		case e.Member.Name != "":
+		if e.Member.Name != "" {
 			v.say(process.Event{Event: Saw, Kind: e.Kind.String(), Member: e.Member.Name, Time: e.Time})
 		}
+		// With a table a member may come or go while all agree.
+		v.say(process.Event{Event: Agreed, Time: e.Time, View: agreed(n.Cluster())})
 	}
 }
 
