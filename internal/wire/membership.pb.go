@@ -2020,6 +2020,7 @@ type MembershipTableRow struct {
 	StartedMilliseconds int64                  `protobuf:"varint,7,opt,name=started_milliseconds,json=startedMilliseconds,proto3" json:"started_milliseconds,omitempty"`
 	AliveMilliseconds   int64                  `protobuf:"varint,8,opt,name=alive_milliseconds,json=aliveMilliseconds,proto3" json:"alive_milliseconds,omitempty"`
 	EndedMilliseconds   int64                  `protobuf:"varint,9,opt,name=ended_milliseconds,json=endedMilliseconds,proto3" json:"ended_milliseconds,omitempty"`
+	Touched             uint64                 `protobuf:"varint,10,opt,name=touched,proto3" json:"touched,omitempty"` // the version of the member's own last write to the row
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -2117,6 +2118,13 @@ func (x *MembershipTableRow) GetEndedMilliseconds() int64 {
 	return 0
 }
 
+func (x *MembershipTableRow) GetTouched() uint64 {
+	if x != nil {
+		return x.Touched
+	}
+	return 0
+}
+
 // MembershipSuspicion is a vote that a member is dead.
 type MembershipSuspicion struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -2179,6 +2187,7 @@ type MembershipStand struct {
 	Server            uint32                 `protobuf:"fixed32,4,opt,name=server,proto3" json:"server,omitempty"`
 	Except            []*MembershipAddress   `protobuf:"bytes,5,rep,name=except,proto3" json:"except,omitempty"`                                                 // who may have been declared dead by the sender
 	AliveMilliseconds uint64                 `protobuf:"varint,6,opt,name=alive_milliseconds,json=aliveMilliseconds,proto3" json:"alive_milliseconds,omitempty"` // rounded up; 0: none is known
+	Dead              []*MembershipContact   `protobuf:"bytes,7,rep,name=dead,proto3" json:"dead,omitempty"`                                                     // who is dead at that version and not fenced
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -2255,6 +2264,66 @@ func (x *MembershipStand) GetAliveMilliseconds() uint64 {
 	return 0
 }
 
+func (x *MembershipStand) GetDead() []*MembershipContact {
+	if x != nil {
+		return x.Dead
+	}
+	return nil
+}
+
+// MembershipContact is the age of the sender's last exchange of stands with a member.
+type MembershipContact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *MembershipAddress     `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Milliseconds  uint64                 `protobuf:"varint,2,opt,name=milliseconds,proto3" json:"milliseconds,omitempty"` // rounded up; long if there was none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipContact) Reset() {
+	*x = MembershipContact{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipContact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipContact) ProtoMessage() {}
+
+func (x *MembershipContact) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipContact.ProtoReflect.Descriptor instead.
+func (*MembershipContact) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *MembershipContact) GetNode() *MembershipAddress {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *MembershipContact) GetMilliseconds() uint64 {
+	if x != nil {
+		return x.Milliseconds
+	}
+	return 0
+}
+
 type MembershipStandAck struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	Seq                 uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -2269,7 +2338,7 @@ type MembershipStandAck struct {
 
 func (x *MembershipStandAck) Reset() {
 	*x = MembershipStandAck{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[25]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2350,7 @@ func (x *MembershipStandAck) String() string {
 func (*MembershipStandAck) ProtoMessage() {}
 
 func (x *MembershipStandAck) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[25]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2363,7 @@ func (x *MembershipStandAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipStandAck.ProtoReflect.Descriptor instead.
 func (*MembershipStandAck) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{25}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MembershipStandAck) GetSeq() uint64 {
@@ -2349,7 +2418,7 @@ type MembershipProbe struct {
 
 func (x *MembershipProbe) Reset() {
 	*x = MembershipProbe{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[26]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2430,7 @@ func (x *MembershipProbe) String() string {
 func (*MembershipProbe) ProtoMessage() {}
 
 func (x *MembershipProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[26]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2443,7 @@ func (x *MembershipProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipProbe.ProtoReflect.Descriptor instead.
 func (*MembershipProbe) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{26}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MembershipProbe) GetSeq() uint64 {
@@ -2402,7 +2471,7 @@ type MembershipIndirectProbe struct {
 
 func (x *MembershipIndirectProbe) Reset() {
 	*x = MembershipIndirectProbe{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[27]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2483,7 @@ func (x *MembershipIndirectProbe) String() string {
 func (*MembershipIndirectProbe) ProtoMessage() {}
 
 func (x *MembershipIndirectProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[27]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2496,7 @@ func (x *MembershipIndirectProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipIndirectProbe.ProtoReflect.Descriptor instead.
 func (*MembershipIndirectProbe) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{27}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MembershipIndirectProbe) GetSeq() uint64 {
@@ -2462,7 +2531,7 @@ type MembershipIndirectAck struct {
 
 func (x *MembershipIndirectAck) Reset() {
 	*x = MembershipIndirectAck{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[28]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2543,7 @@ func (x *MembershipIndirectAck) String() string {
 func (*MembershipIndirectAck) ProtoMessage() {}
 
 func (x *MembershipIndirectAck) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[28]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2556,7 @@ func (x *MembershipIndirectAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipIndirectAck.ProtoReflect.Descriptor instead.
 func (*MembershipIndirectAck) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{28}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MembershipIndirectAck) GetSeq() uint64 {
@@ -2519,7 +2588,7 @@ type MembershipTouch struct {
 
 func (x *MembershipTouch) Reset() {
 	*x = MembershipTouch{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[29]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2600,7 @@ func (x *MembershipTouch) String() string {
 func (*MembershipTouch) ProtoMessage() {}
 
 func (x *MembershipTouch) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[29]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2613,7 @@ func (x *MembershipTouch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipTouch.ProtoReflect.Descriptor instead.
 func (*MembershipTouch) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{29}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{30}
 }
 
 var File_shardgen_wire_membership_proto protoreflect.FileDescriptor
@@ -2703,7 +2772,7 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x125\n" +
 	"\x04rows\x18\x03 \x03(\v2!.shardgen.wire.MembershipTableRowR\x04rows\x12\x12\n" +
 	"\x04base\x18\x04 \x01(\x04R\x04base\x12\x18\n" +
-	"\adeleted\x18\x05 \x03(\rR\adeleted\"\xa3\x03\n" +
+	"\adeleted\x18\x05 \x03(\rR\adeleted\"\xbd\x03\n" +
 	"\x12MembershipTableRow\x127\n" +
 	"\x06member\x18\x01 \x01(\v2\x1f.shardgen.wire.MembershipMemberR\x06member\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\bR\x04left\x129\n" +
@@ -2715,17 +2784,23 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"suspicions\x121\n" +
 	"\x14started_milliseconds\x18\a \x01(\x03R\x13startedMilliseconds\x12-\n" +
 	"\x12alive_milliseconds\x18\b \x01(\x03R\x11aliveMilliseconds\x12-\n" +
-	"\x12ended_milliseconds\x18\t \x01(\x03R\x11endedMilliseconds\"N\n" +
+	"\x12ended_milliseconds\x18\t \x01(\x03R\x11endedMilliseconds\x12\x18\n" +
+	"\atouched\x18\n" +
+	" \x01(\x04R\atouched\"N\n" +
 	"\x13MembershipSuspicion\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\rR\x02by\x12'\n" +
-	"\x0fat_milliseconds\x18\x02 \x01(\x03R\x0eatMilliseconds\"\xd0\x01\n" +
+	"\x0fat_milliseconds\x18\x02 \x01(\x03R\x0eatMilliseconds\"\x86\x02\n" +
 	"\x0fMembershipStand\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x10\n" +
 	"\x03got\x18\x03 \x01(\x04R\x03got\x12\x16\n" +
 	"\x06server\x18\x04 \x01(\aR\x06server\x128\n" +
 	"\x06except\x18\x05 \x03(\v2 .shardgen.wire.MembershipAddressR\x06except\x12-\n" +
-	"\x12alive_milliseconds\x18\x06 \x01(\x04R\x11aliveMilliseconds\"\xe5\x01\n" +
+	"\x12alive_milliseconds\x18\x06 \x01(\x04R\x11aliveMilliseconds\x124\n" +
+	"\x04dead\x18\a \x03(\v2 .shardgen.wire.MembershipContactR\x04dead\"m\n" +
+	"\x11MembershipContact\x124\n" +
+	"\x04node\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\x04node\x12\"\n" +
+	"\fmilliseconds\x18\x02 \x01(\x04R\fmilliseconds\"\xe5\x01\n" +
 	"\x12MembershipStandAck\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
@@ -2759,7 +2834,7 @@ func file_shardgen_wire_membership_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_membership_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_shardgen_wire_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_shardgen_wire_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_shardgen_wire_membership_proto_goTypes = []any{
 	(MembershipState_Compression)(0), // 0: shardgen.wire.MembershipState.Compression
 	(MembershipMember_Status)(0),     // 1: shardgen.wire.MembershipMember.Status
@@ -2789,11 +2864,12 @@ var file_shardgen_wire_membership_proto_goTypes = []any{
 	(*MembershipTableRow)(nil),       // 25: shardgen.wire.MembershipTableRow
 	(*MembershipSuspicion)(nil),      // 26: shardgen.wire.MembershipSuspicion
 	(*MembershipStand)(nil),          // 27: shardgen.wire.MembershipStand
-	(*MembershipStandAck)(nil),       // 28: shardgen.wire.MembershipStandAck
-	(*MembershipProbe)(nil),          // 29: shardgen.wire.MembershipProbe
-	(*MembershipIndirectProbe)(nil),  // 30: shardgen.wire.MembershipIndirectProbe
-	(*MembershipIndirectAck)(nil),    // 31: shardgen.wire.MembershipIndirectAck
-	(*MembershipTouch)(nil),          // 32: shardgen.wire.MembershipTouch
+	(*MembershipContact)(nil),        // 28: shardgen.wire.MembershipContact
+	(*MembershipStandAck)(nil),       // 29: shardgen.wire.MembershipStandAck
+	(*MembershipProbe)(nil),          // 30: shardgen.wire.MembershipProbe
+	(*MembershipIndirectProbe)(nil),  // 31: shardgen.wire.MembershipIndirectProbe
+	(*MembershipIndirectAck)(nil),    // 32: shardgen.wire.MembershipIndirectAck
+	(*MembershipTouch)(nil),          // 33: shardgen.wire.MembershipTouch
 }
 var file_shardgen_wire_membership_proto_depIdxs = []int32{
 	6,  // 0: shardgen.wire.MembershipMessage.hello:type_name -> shardgen.wire.MembershipHello
@@ -2812,12 +2888,12 @@ var file_shardgen_wire_membership_proto_depIdxs = []int32{
 	21, // 13: shardgen.wire.MembershipMessage.vote_ack:type_name -> shardgen.wire.MembershipVoteAck
 	10, // 14: shardgen.wire.MembershipMessage.snapshot:type_name -> shardgen.wire.MembershipState
 	27, // 15: shardgen.wire.MembershipMessage.stand:type_name -> shardgen.wire.MembershipStand
-	28, // 16: shardgen.wire.MembershipMessage.stand_ack:type_name -> shardgen.wire.MembershipStandAck
-	29, // 17: shardgen.wire.MembershipMessage.probe:type_name -> shardgen.wire.MembershipProbe
-	29, // 18: shardgen.wire.MembershipMessage.probe_ack:type_name -> shardgen.wire.MembershipProbe
-	30, // 19: shardgen.wire.MembershipMessage.indirect_probe:type_name -> shardgen.wire.MembershipIndirectProbe
-	31, // 20: shardgen.wire.MembershipMessage.indirect_ack:type_name -> shardgen.wire.MembershipIndirectAck
-	32, // 21: shardgen.wire.MembershipMessage.touch:type_name -> shardgen.wire.MembershipTouch
+	29, // 16: shardgen.wire.MembershipMessage.stand_ack:type_name -> shardgen.wire.MembershipStandAck
+	30, // 17: shardgen.wire.MembershipMessage.probe:type_name -> shardgen.wire.MembershipProbe
+	30, // 18: shardgen.wire.MembershipMessage.probe_ack:type_name -> shardgen.wire.MembershipProbe
+	31, // 19: shardgen.wire.MembershipMessage.indirect_probe:type_name -> shardgen.wire.MembershipIndirectProbe
+	32, // 20: shardgen.wire.MembershipMessage.indirect_ack:type_name -> shardgen.wire.MembershipIndirectAck
+	33, // 21: shardgen.wire.MembershipMessage.touch:type_name -> shardgen.wire.MembershipTouch
 	5,  // 22: shardgen.wire.MembershipJoin.meta:type_name -> shardgen.wire.MembershipKeyValue
 	5,  // 23: shardgen.wire.MembershipJoin.compat:type_name -> shardgen.wire.MembershipKeyValue
 	0,  // 24: shardgen.wire.MembershipState.compression:type_name -> shardgen.wire.MembershipState.Compression
@@ -2837,12 +2913,14 @@ var file_shardgen_wire_membership_proto_depIdxs = []int32{
 	5,  // 38: shardgen.wire.MembershipTableRow.compat:type_name -> shardgen.wire.MembershipKeyValue
 	26, // 39: shardgen.wire.MembershipTableRow.suspicions:type_name -> shardgen.wire.MembershipSuspicion
 	4,  // 40: shardgen.wire.MembershipStand.except:type_name -> shardgen.wire.MembershipAddress
-	4,  // 41: shardgen.wire.MembershipIndirectProbe.subject:type_name -> shardgen.wire.MembershipAddress
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	28, // 41: shardgen.wire.MembershipStand.dead:type_name -> shardgen.wire.MembershipContact
+	4,  // 42: shardgen.wire.MembershipContact.node:type_name -> shardgen.wire.MembershipAddress
+	4,  // 43: shardgen.wire.MembershipIndirectProbe.subject:type_name -> shardgen.wire.MembershipAddress
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_membership_proto_init() }
@@ -2880,7 +2958,7 @@ func file_shardgen_wire_membership_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_membership_proto_rawDesc), len(file_shardgen_wire_membership_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

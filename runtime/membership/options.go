@@ -98,9 +98,9 @@ type Options struct {
 	// SilentAfter is how long a member must not answer before the majority downs it.
 	// Default 15s, at least QuorumTimeout.
 	SilentAfter time.Duration
-	// AgreedAfter replaces SilentAfter in clusters of at most MonitoredBy+1 members (6 by default) if
-	// more than half of them miss the member themselves, so that a hanging process is replaced
-	// sooner. Raise it if a member may stand still for longer in ordinary operation; the value of
+	// AgreedAfter replaces SilentAfter, or with a table the missed probes, in clusters of at most
+	// MonitoredBy+1 members (6 by default) if more than half of them, or with a table Votes of the
+	// three oldest, miss the member themselves. So a hanging process is replaced sooner. Raise it if a member may stand still for longer in ordinary operation; the value of
 	// SilentAfter turns it off. Default QuorumTimeout, which is also the minimum. A node that did
 	// not hear itself through the broker judges by SilentAfter, as described at CutAfter.
 	AgreedAfter time.Duration
@@ -119,7 +119,7 @@ type Options struct {
 // a cluster that agrees by gossip is refused, and so is the reverse. Successors, ProbeInterval,
 // Missed, Votes, VoteWindow, AliveInterval, AliveLimit and Outage must be equal at all members. Of
 // the other [Options], those of gossip, heartbeats, detection and downing, WeaklyUpAfter,
-// SilentAfter, AgreedAfter and Config.Seeds have no effect and must not be set.
+// SilentAfter and Config.Seeds have no effect and must not be set.
 type TableOptions struct {
 	// Store has the table, and chooses this kind of membership: *natsstore.Store (JetStream),
 	// postgres.Store, etcd.Store, or one of your own (docs/guide/member-table.md). All members need
@@ -353,7 +353,6 @@ func (t TableOptions) validate(o Options) error {
 		{"PhiThreshold", o.PhiThreshold != 0},
 		{"PauseAllowance", o.PauseAllowance != 0},
 		{"SilentAfter", o.SilentAfter != defaults.SilentAfter},
-		{"AgreedAfter", o.AgreedAfter != defaults.AgreedAfter},
 		{"Downing", o.Downing != defaults.Downing},
 	} {
 		bad(!f.set, "%s is set, and Table.Store too: it has no effect beside a table (leave it unset)", f.name)

@@ -145,6 +145,7 @@ type description struct {
 	Founder     transport.Address `json:"founder"`
 	Server      string            `json:"server,omitempty"`
 	Ended       time.Time         `json:"ended,omitzero"`
+	Touched     uint64            `json:"touched,omitempty"`
 }
 
 // status is what people read.
@@ -162,7 +163,7 @@ func status(r *rows.Row) membertable.Status {
 
 func encode(r *rows.Row) (membertable.Row, error) {
 	data, err := json.Marshal(description{
-		r.Status, r.UpNumber, r.ExitReady, r.Forced, r.Judged, r.Fenced, r.Quarantined, r.Meta, r.Compat, r.Founder, r.Server, r.Ended,
+		r.Status, r.UpNumber, r.ExitReady, r.Forced, r.Judged, r.Fenced, r.Quarantined, r.Meta, r.Compat, r.Founder, r.Server, r.Ended, r.Touched,
 	})
 	row := membertable.Row{ID: membertable.ID(r.Address), Status: status(r), Roles: r.Roles, Data: data, Started: r.Started}
 	for _, s := range r.Suspicions {
@@ -181,7 +182,7 @@ func decode(row membertable.Row) (rows.Row, error) {
 			Address: address(row.ID), Status: d.Status, Roles: slices.Clone(row.Roles), UpNumber: d.UpNumber, ExitReady: d.ExitReady,
 			Forced: d.Forced, Judged: d.Judged, Fenced: d.Fenced, Quarantined: d.Quarantined, Meta: d.Meta,
 		},
-		Compat: d.Compat, Founder: d.Founder, Server: d.Server, Started: row.Started, Alive: row.Alive, Ended: d.Ended,
+		Compat: d.Compat, Founder: d.Founder, Server: d.Server, Started: row.Started, Alive: row.Alive, Ended: d.Ended, Touched: d.Touched,
 	}
 	for _, s := range row.Suspicions {
 		r.Suspicions = append(r.Suspicions, rows.Suspicion{By: address(s.By), At: s.At})

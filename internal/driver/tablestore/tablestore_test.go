@@ -23,7 +23,7 @@ func row(name string, age uint32) rows.Row {
 			ExitReady: true, Forced: true, Judged: true, Quarantined: true, Meta: []gossip.KeyValue{{Key: "kind/Account", Value: "shards=8"}},
 		},
 		Compat: []gossip.KeyValue{{Key: "membership", Value: "table"}}, Founder: transport.Address{Name: "a", Incarnation: 1<<64 - 1}, Server: "S",
-		Suspicions: []rows.Suspicion{{By: transport.Address{Name: "b", Incarnation: 2}, At: at}}, Started: at, Ended: at.Add(time.Minute),
+		Suspicions: []rows.Suspicion{{By: transport.Address{Name: "b", Incarnation: 2}, At: at}}, Started: at, Ended: at.Add(time.Minute), Touched: 6,
 	}
 }
 

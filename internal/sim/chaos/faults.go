@@ -292,6 +292,9 @@ func (r faults) downAlive() {
 // driver would.
 func (r faults) quarantine() {
 	nodes := r.world.Nodes()
+	if len(nodes) == 0 {
+		return
+	}
 	n, peer := r.one(), nodes[r.random.IntN(len(nodes))]
 	if n != nil && n != peer && peer.Impaired() && !n.Impaired() && r.world.Lease(n) {
 		r.world.Give(n, membership.Undeliverable{Peer: peer.Address})

@@ -231,7 +231,8 @@ func (w *world) cutOff(p *process, d time.Duration) {
 }
 
 func (w *world) leaveAny() {
-	if p := w.victim(); p != nil {
+	// Where the table is away for a while, nobody may have joined in time to take over.
+	if p := w.victim(); p != nil && (!w.plan.table || w.heir(p)) {
 		w.leave(p)
 	}
 }

@@ -58,9 +58,13 @@ func (w *world) mend() {
 	if servers := w.members.Servers(); len(servers) > 1 {
 		w.members.Mend(servers[0], servers[1])
 	}
+	w.members.TableDown(false)
 	for _, p := range w.procs {
 		p.cut = spell{}
 		w.lose(p)
+		if p.node != nil {
+			w.members.CutTable(p.node, false)
+		}
 	}
 }
 

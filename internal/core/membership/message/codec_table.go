@@ -17,6 +17,7 @@ import (
 const (
 	messageStand = 18
 	standExcept  = 5
+	standDead    = 7
 
 	tableAddresses = 1
 	tableRows      = 3
@@ -67,7 +68,7 @@ func tableToWire(m Snapshot) (*wire.MembershipState, error) {
 func rowToWire(t *addressTable, r *rows.Row) *wire.MembershipTableRow {
 	w := &wire.MembershipTableRow{
 		Member: memberToWire(t, r.Member), Compat: keyValuesToWire(r.Compat), Founder: t.place(r.Founder), Server: r.Server,
-		StartedMilliseconds: timeToWire(r.Started), AliveMilliseconds: timeToWire(r.Alive), EndedMilliseconds: timeToWire(r.Ended),
+		StartedMilliseconds: timeToWire(r.Started), AliveMilliseconds: timeToWire(r.Alive), EndedMilliseconds: timeToWire(r.Ended), Touched: r.Touched,
 	}
 	if r.Status == gossip.Removed {
 		w.Left, w.Member.Status = true, wire.MembershipMember_EXITING
@@ -119,7 +120,7 @@ func rowFromWire(t *addresses, w *wire.MembershipTableRow) (rows.Row, error) {
 	}
 	r := rows.Row{
 		Member: m, Compat: keyValuesFromWire(w.Compat), Founder: t.at(w.Founder), Server: w.Server,
-		Started: timeFromWire(w.StartedMilliseconds), Alive: timeFromWire(w.AliveMilliseconds), Ended: timeFromWire(w.EndedMilliseconds),
+		Started: timeFromWire(w.StartedMilliseconds), Alive: timeFromWire(w.AliveMilliseconds), Ended: timeFromWire(w.EndedMilliseconds), Touched: w.Touched,
 	}
 	if w.Left {
 		r.Status = gossip.Removed
@@ -158,6 +159,9 @@ func standToWire(m Stand) *wire.MembershipStand {
 	for _, a := range m.Except {
 		w.Except = append(w.Except, toWire(a))
 	}
+	for _, c := range m.Dead {
+		w.Dead = append(w.Dead, &wire.MembershipContact{Node: toWire(c.Node), Milliseconds: age(c.Age)})
+	}
 	return w
 }
 
@@ -169,6 +173,13 @@ func standFromWire(target uint32, w *wire.MembershipStand) (Stand, error) {
 			return Stand{}, err
 		}
 		m.Except = append(m.Except, a)
+	}
+	for _, c := range w.Dead {
+		a, err := fromWire(c.GetNode())
+		if err != nil {
+			return Stand{}, err
+		}
+		m.Dead = append(m.Dead, Contact{a, milliseconds(c.GetMilliseconds())})
 	}
 	return m, nil
 }

@@ -59,7 +59,7 @@ func everyMessage() []Message {
 			{Member: gossip.Member{Address: b, Status: gossip.Down, UpNumber: 2, Fenced: true, Forced: true}, Founder: c, Ended: moment(9)},
 			{Member: gossip.Member{Address: c, Status: gossip.Removed, UpNumber: 1, ExitReady: true}, Founder: c},
 		}}, []transport.Address{addr("d", 4)}},
-		Stand{2, 9, 7, 3, 1 << 31, []transport.Address{b}, time.Second},
+		Stand{2, 9, 7, 3, 1 << 31, []transport.Address{b}, time.Second, []Contact{{b, 3 * time.Second}}},
 		StandAck{2, 9, 4, 7, time.Millisecond, 2 * time.Second, 3 * time.Second},
 		Probe{2, 9, 7},
 		ProbeAck{2, 9, 7},

@@ -81,10 +81,10 @@ func checkMessage(b []byte) error {
 			})
 		case messageStand:
 			return wire.EachField(f.Bytes, func(f wire.Field) error {
-				if f.Number == standExcept {
+				if f.Number == standExcept || f.Number == standDead {
 					seeds++
 				}
-				return atMost("excepted members", seeds, maxSeeds)
+				return atMost("excepted and dead members", seeds, maxSeeds)
 			})
 		case messageJoin:
 			return wire.EachField(f.Bytes, func(f wire.Field) error {

@@ -46,6 +46,16 @@ type Stand struct {
 	Except []transport.Address
 	// Alive is the age of the last I-am-alive write that the sender knows of; 0 means never.
 	Alive time.Duration
+	// Dead are the members that are dead and not fenced, as the sender knows: it gives none of them
+	// a proof any more.
+	Dead []Contact
+}
+
+// A Contact is the age of the last stand that the sender answered for a member, or whose answer it
+// got from the member, whichever is later.
+type Contact struct {
+	Node transport.Address
+	Age  time.Duration
 }
 
 func (Stand) message() {}

@@ -24,6 +24,8 @@ type Row struct {
 	Server string
 	// Suspicions are the votes against the member, from the oldest to the youngest.
 	Suspicions []Suspicion
+	// Touched is the version that the member's own last write to its row made.
+	Touched uint64
 	// Started, Alive and Ended are when the member made its row, when it last wrote that it is
 	// alive, and when it left or was declared dead. They are by the clocks of the writers, for
 	// people; no death and no fence depends on them.

@@ -25,6 +25,9 @@ type client struct {
 	retry    time.Time // no request before that, after failures
 	failures int
 	rivals   int // conflicts in a row
+	// passed is the version at which the last write met a conflict: the table has a later one, so
+	// nothing is written over this one again.
+	passed uint64
 	// contact is when the write of this version began, if this node wrote it, else zero: at some
 	// moment after that the version was certainly that of the table. A read proves nothing like
 	// that, because the table read may be an earlier one.
@@ -73,9 +76,12 @@ func (m *Machine) runClient() {
 		m.WakeAt(c.retry)
 		return
 	}
-	if c.writing == nil && m.table != nil {
+	if c.writing == nil && m.table != nil && (c.rivals == 0 || m.table.Version > c.passed) {
 		if w, ok := m.wanted(); ok {
 			w.Number, w.Version, w.Within = c.next(), m.table.Version, m.Config.Table.Within
+			if len(w.Delete) == 0 && w.Row.Address == m.Config.Self {
+				w.Row.Touched = w.Version + 1
+			}
 			c.writing, c.begun = &w, m.Now
 			m.Out.WriteTable = &w
 			m.WakeAt(m.Now.Add(2 * w.Within))
@@ -131,6 +137,11 @@ func (m *Machine) onRows(in core.TableRows) {
 		return
 	}
 	m.reached(c.began)
+	if c.rivals > 0 && in.Table.Version <= c.passed { // the answer is of before the conflict
+		c.want = true
+		c.rivals++
+		c.retry = m.backOff(rivalFirst, c.rivals)
+	}
 	if m.table != nil && in.Table.Version < m.table.Version {
 		return
 	}
@@ -161,7 +172,7 @@ func (m *Machine) onWritten(in core.TableWritten) {
 			m.written(w, in.Version)
 		case in.Conflict:
 			c.rivals++
-			c.want = true
+			c.want, c.passed = true, max(c.passed, w.Version)
 			m.reached(c.begun)
 			c.retry = m.Now
 			if c.rivals > 1 {
@@ -198,8 +209,11 @@ func (m *Machine) written(w *core.TableWrite, version uint64) {
 		return
 	}
 	c := &m.client
-	c.contact, c.touch, c.writer = c.begun, false, m.Config.Self
-	m.wasWritten(c.begun)
+	c.touch, c.writer = false, m.Config.Self
+	if w.Row.Address == m.Config.Self { // a proof must be seen in the own row: see fence.go
+		c.contact = c.begun
+		m.wasWritten(c.begun)
+	}
 }
 
 // onSnapshot takes the table from another member, or what changed in it.
@@ -228,6 +242,7 @@ func (m *Machine) adopt(t *rows.Table) {
 	if !later {
 		return
 	}
+	m.noteVersion(t.Version)
 	c := &m.client
 	c.contact, c.writer = time.Time{}, transport.Address{}
 	c.unsure = slices.DeleteFunc(c.unsure, func(u unsure) bool { return u.version < t.Version })
@@ -350,6 +365,9 @@ func (m *Machine) wantedCleaning() (w core.TableWrite, ok bool) {
 		if m.Now.Before(at) {
 			m.WakeAt(at)
 			continue
+		}
+		if !m.knewBefore(r.Address, 2*m.Config.JoinTimeout) {
+			continue // clocks may be wrong, and its joiner could make the row again
 		}
 		if w.Delete = append(w.Delete, r.Address); len(w.Delete) == maxCleaned {
 			break

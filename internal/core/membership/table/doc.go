@@ -56,7 +56,13 @@
 //
 //  1. By time: QuorumTimeout after K, and SelfHeartbeatTimeout. Proofs of the first kind are older
 //     than K. For one of the second kind the fencer would have had to stand at an earlier version
-//     after K.
+//     after K. If the dead member has been silent for long, it is QuorumTimeout after the last
+//     moment of which it may have a proof (provenAt): it wrote its own row, as the row says; every
+//     active member that knows of the death says when it last exchanged stands with the dead one, and
+//     gives it no proof any more; and other dead members, which may have given theirs, had none
+//     later. That is why a write of another's row is no proof. A fencer that the dead one left out
+//     stood less than QuorumTimeout-SelfHeartbeatTimeout before it lost its connection; so its own
+//     echoes have ended by then.
 //  2. By the broker: SelfHeartbeatTimeout after it answered, to a message sent after K, that nobody
 //     listens for the dead member at the server that its row names. Then the member had lost its
 //     connection after it died, or before and had not read the table since. Its lease ended with
@@ -69,6 +75,10 @@
 // and has lost its connection. After it makes a connection again, it fences by time only when it has
 // met all members that may not know of the death: each has answered it, and so leaves it out no
 // more; the time runs from the last of these answers.
+//
+// A fencer by time must be one that the dead member counts for unanimity (metSince). Members that
+// were active when it became active count it, because each answered it then; one that was dead by
+// then may never have heard of it.
 //
 // There remains the cluster that is cut off as a whole from the table and from those that reach it,
 // and that newcomers skipped because its rows were stale. No newcomer has met its members, so none

@@ -8,6 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 	"github.com/shardgen/shardgen/internal/core/membership/rows"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // A death is a member that the table has dead and not fenced.
@@ -19,6 +20,8 @@ type death struct {
 	bounced time.Time
 	touch   time.Time // when the next one is
 	quiet   time.Time // since when no member that may not know of the death has written I-am-alive
+	// contacts has by member when it last gave the dead one a proof or got one from it, at the latest.
+	contacts map[transport.Address]time.Time
 }
 
 // clockSpread is the share by which clocks may differ in rate, 2 %.
@@ -29,6 +32,9 @@ func (m *Machine) noteDeaths() {
 	for _, r := range m.table.Summary().Down {
 		if m.deaths[r.Address] == nil {
 			m.deaths[r.Address] = &death{known: m.Now, version: m.table.Version, quiet: m.Now}
+			// The stand says when this node last exchanged one with the dead, and the echo orders the
+			// broker's answers: see bounced.
+			m.stand.due, m.echo.At = m.Now, m.Now
 		}
 	}
 	//arch:order-free each death is treated alike
@@ -69,7 +75,7 @@ func (m *Machine) runDeaths() {
 // answer is to a message sent after the death was known, if that echo was.
 func (m *Machine) bounced(r *rows.Row) {
 	d := m.deaths[r.Address]
-	if d == nil || !m.echo.Sent.After(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
+	if d == nil || m.echo.Sent.Before(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
 		return
 	}
 	d.bounced = m.Now
@@ -91,7 +97,7 @@ func (m *Machine) wantedFence() (core.TableWrite, bool) {
 		if d == nil {
 			continue
 		}
-		at := m.fencedAt(d)
+		at := m.fencedAt(r, d)
 		if m.Now.Before(at) {
 			m.WakeAt(at)
 			continue
@@ -102,11 +108,15 @@ func (m *Machine) wantedFence() (core.TableWrite, bool) {
 }
 
 // fencedAt is when a dead member's lease has certainly ended, if this node can know: see doc.go.
-func (m *Machine) fencedAt(d *death) (at time.Time) {
+func (m *Machine) fencedAt(r *rows.Row, d *death) (at time.Time) {
 	c := m.Config
 	byTime := c.QuorumTimeout + c.QuorumTimeout/clockSpread + c.SelfHeartbeatTimeout
 	if met, all := m.metAll(d.version); all {
-		at = m.inTurn(core.Later(d.known, met).Add(byTime))
+		at = d.known.Add(byTime)
+		if proven, ok := m.provenAt(r, d); ok {
+			at = core.Earlier(at, proven.Add(c.QuorumTimeout+c.QuorumTimeout/clockSpread))
+		}
+		at = m.inTurn(core.Later(at, met.Add(byTime)))
 	} else {
 		at = m.quietSince(d).Add(c.Table.Outage + c.Table.Outage/clockSpread + byTime)
 	}
@@ -114,6 +124,68 @@ func (m *Machine) fencedAt(d *death) (at time.Time) {
 		at = core.Earlier(at, d.bounced.Add(c.SelfHeartbeatTimeout+c.SelfHeartbeatTimeout/clockSpread))
 	}
 	return at
+}
+
+// provenAt returns the latest moment of which a dead member may have a proof. All active members
+// must have said when they last exchanged stands with it. See doc.go.
+func (m *Machine) provenAt(dead *rows.Row, d *death) (at time.Time, ok bool) {
+	s := m.table.Summary()
+	for _, r := range s.Ages {
+		if r.Address == m.Config.Self || uint64(r.UpNumber) > d.version {
+			continue // it knew of the death when it became active
+		}
+		contact, said := d.contacts[r.Address]
+		if !said {
+			return at, false
+		}
+		at = core.Later(at, contact)
+	}
+	at = core.Later(at, m.peer(dead.Address).proven)
+	for _, list := range [][]*rows.Row{s.Down, s.Ended} {
+		for _, r := range list { // they may have given it their own proofs
+			if r.Fenced {
+				continue
+			}
+			at = core.Later(at, m.knownSince(r.Touched))
+			if p := m.peers[r.Address]; p != nil {
+				at = core.Later(at, p.proven)
+			}
+		}
+	}
+	return at, true
+}
+
+// contacts says for each dead member that is not fenced when this node last exchanged stands with
+// it.
+func (m *Machine) contacts() (all []message.Contact) {
+	if len(m.deaths) == 0 || len(m.table.Summary().Down) > maxContacts {
+		return nil
+	}
+	for _, r := range m.table.Summary().Down {
+		c := message.Contact{Node: r.Address, Age: m.Config.Table.Outage}
+		if p := m.peers[r.Address]; p != nil && !p.proven.IsZero() {
+			c.Age = m.Now.Sub(p.proven)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// maxContacts bounds the contacts in a stand. With more deaths at once, fences wait for the time.
+const maxContacts = 32
+
+// noteContacts notes what a member says of the dead. The message took time, which makes the moments
+// later, and the other clock may be fast.
+func (m *Machine) noteContacts(from transport.Address, contacts []message.Contact) {
+	for _, c := range contacts {
+		if d := m.deaths[c.Node]; d != nil {
+			if d.contacts == nil {
+				d.contacts = make(map[transport.Address]time.Time)
+			}
+			age := c.Age - c.Age/clockSpread - time.Millisecond // rounded up
+			d.contacts[from] = core.Later(d.contacts[from], m.Now.Add(-age))
+		}
+	}
 }
 
 // inTurn lets the guides fence one after the other, so that their writes do not meet.
@@ -147,9 +219,9 @@ func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	return last, true
 }
 
-// metSince reports whether a member certainly counts on this node, and since when, for a connection
-// that was made again: it has answered, or become active later. Through the first connection it did
-// when this node joined.
+// metSince reports whether a member certainly counts on this node, and since when: it has answered,
+// or become active later. Those that were active when this node became active answered it then, but
+// not through a connection that was made again; those that were dead did not.
 func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
 	p := m.peers[r.Address]
 	switch {
@@ -158,7 +230,8 @@ func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
 	case p != nil && !p.met.IsZero():
 		return p.met, true
 	}
-	return time.Time{}, !m.unmet && (p == nil || !p.passed)
+	d := m.deaths[r.Address]
+	return time.Time{}, !m.unmet && (p == nil || !p.passed) && (d == nil || d.version > uint64(m.self().UpNumber))
 }
 
 // mayLag reports whether a member may run that does not know of a version. One that was not Up

@@ -259,7 +259,7 @@ func (m *Machine) mayReplace(r *rows.Row) bool {
 
 // entered begins the membership of a node that has become active.
 func (m *Machine) entered() {
-	m.Phase = core.Joined
+	m.Phase, m.forgiven = core.Joined, m.Now
 	m.echo.At, m.stand.due = m.Now, m.Now
 	m.joiner.proofs, m.joiner.tries = nil, nil
 	m.client.aliveAt = m.Now.Add(time.Duration(m.Random.Int64N(int64(m.Config.Table.AliveInterval))))

@@ -214,7 +214,7 @@ func (m *Machine) sendStand(g transport.Address) {
 	s.sent = append(s.sent, sentStand{m.seq, m.Now})
 	m.Send(g, message.Stand{
 		Target: message.TargetOf(g), Seq: m.seq, Version: m.table.Version, Got: p.got, Server: m.Mark,
-		Except: m.unsureNodes(), Alive: m.ageOf(s.alive),
+		Except: m.unsureNodes(), Alive: m.ageOf(s.alive), Dead: m.contacts(),
 	})
 }
 
@@ -241,6 +241,7 @@ func (m *Machine) ageOf(at time.Time) time.Duration {
 func (m *Machine) onStand(from transport.Address, msg message.Stand) {
 	p, s := m.peer(from), &m.stand
 	p.latest = max(p.latest, msg.Version)
+	m.noteContacts(from, msg.Dead)
 	for _, a := range p.answers {
 		if a.number == msg.Got {
 			if !a.sent.Before(p.stood.at) {
@@ -261,6 +262,7 @@ func (m *Machine) onStand(from transport.Address, msg message.Stand) {
 		return
 	}
 	s.number++
+	p.proven = m.Now
 	if len(p.answers) == maxAnswers {
 		p.answers = slices.Delete(p.answers, 0, 1)
 	}
@@ -282,6 +284,7 @@ func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	if i < 0 {
 		return
 	}
+	p.proven = m.Now
 	sent := s.sent[i].sent
 	s.sent = slices.Delete(s.sent, i, i+1)
 	p.got, p.latest = max(p.got, msg.Number), max(p.latest, msg.Version)

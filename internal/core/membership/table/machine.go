@@ -41,13 +41,19 @@ type Machine struct {
 	unmetTo uint64
 	noted   []transport.Address // members that something may stand against here, sorted
 	pasts   []past
-	stale   bool      // the view has to be made again
-	expires time.Time // when a suspicion in the view ceases to count
+	// known has when this node adopted its last versions, and forgiven when it last dropped what it
+	// concluded from silence.
+	known    []knownAt
+	forgiven time.Time
+	stale    bool      // the view has to be made again
+	expires  time.Time // when a suspicion in the view ceases to count
 }
 
 // A peer has what this node has observed of another one.
 type peer struct {
 	heard  time.Time // when its last message arrived
+	silent bool      // it is missed: see runSilence
+	proven time.Time // when it last got an answer to a stand of this node, or gave one; see fence.go
 	met    time.Time // see Machine.metSince; zero means not
 	passed bool      // it did not answer this node as a joiner
 	latest uint64    // the highest version that it named
@@ -141,9 +147,9 @@ func (m *Machine) forgive() {
 	//arch:order-free each peer is treated alike
 	for _, p := range m.peers {
 		p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false
-		p.probe = probe{}
+		p.probe, p.silent = probe{}, false
 	}
-	m.stale = true
+	m.stale, m.forgiven = true, m.Now
 }
 
 func (m *Machine) take(in core.Input) {
@@ -194,6 +200,7 @@ func (m *Machine) run() {
 	if m.Phase == core.Joined {
 		m.health.run(m)
 		m.runProbes()
+		m.runSilence()
 		m.runTouches()
 		m.runDeaths()
 	}
@@ -310,6 +317,43 @@ func (m *Machine) keepPast() {
 	m.pasts = append(m.pasts, past{m.Now, m.table})
 }
 
+// A knownAt says when this node adopted a version.
+type knownAt struct {
+	version uint64
+	at      time.Time
+}
+
+// noteVersion notes that a version is adopted now.
+func (m *Machine) noteVersion(version uint64) {
+	for len(m.known) > 1 && m.Now.Sub(m.known[1].at) > 2*m.Config.QuorumTimeout {
+		m.known = m.known[1:]
+	}
+	m.known = append(m.known, knownAt{version, m.Now})
+}
+
+// knownSince returns a time at or after which this node first knew of a version.
+func (m *Machine) knownSince(version uint64) time.Time {
+	for _, k := range m.known {
+		if k.version >= version {
+			return k.at
+		}
+	}
+	return m.Now
+}
+
+// knewBefore reports whether this node knew a row that long ago.
+func (m *Machine) knewBefore(node transport.Address, ago time.Duration) bool {
+	for _, p := range m.pasts {
+		if m.Now.Sub(p.at) < ago {
+			break
+		}
+		if p.table.Row(node) != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // unchanged returns since when this node has seen no later I-am-alive of a member.
 func (m *Machine) unchanged(r *rows.Row) time.Time {
 	latest := r.Alive.UnixMilli()
@@ -338,7 +382,7 @@ func (m *Machine) heard(from transport.Address) {
 	if !p.absent.IsZero() {
 		m.stale = true
 	}
-	p.heard, p.left = m.Now, false
+	p.heard, p.left, p.silent = m.Now, false, false
 	p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false
 }
 
@@ -428,6 +472,7 @@ func (m *Machine) Preform(now time.Time, t *rows.Table) {
 	}
 	m.Now = now
 	m.put(t)
+	m.noteVersion(t.Version)
 	m.joiner.version, m.joiner.founder = 1, m.self().Founder
 	m.stand.aliveKnown(now)
 	m.entered()

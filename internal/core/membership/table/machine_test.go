@@ -273,12 +273,12 @@ func TestFenceAfterReconnect(t *testing.T) {
 	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
 	d := b.m.deaths[addr("d")]
 	byTime := 5*time.Second + 100*time.Millisecond + time.Second
-	require.Equal(t, b.now.Add(byTime), b.m.fencedAt(d), "a is the first guide")
+	require.Equal(t, b.now.Add(byTime), b.m.fencedAt(b.m.table.Row(addr("d")), d), "a is the first guide")
 
 	b.pass(time.Second)
 	b.step(core.ConnState{})
 	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
-	require.Greater(t, b.m.fencedAt(d).Sub(b.now), 50*time.Minute, "it has met nobody")
+	require.Greater(t, b.m.fencedAt(b.m.table.Row(addr("d")), d).Sub(b.now), 50*time.Minute, "it has met nobody")
 
 	b.all = nil
 	b.pass(2 * time.Second)
@@ -290,9 +290,9 @@ func TestFenceAfterReconnect(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, b.m.fencedAt(d).Sub(b.now), 50*time.Minute, "d, which died, has not answered")
+	require.Greater(t, b.m.fencedAt(b.m.table.Row(addr("d")), d).Sub(b.now), 50*time.Minute, "d, which died, has not answered")
 	b.m.peer(addr("d")).met = met
-	require.Equal(t, met.Add(byTime), b.m.fencedAt(d))
+	require.Equal(t, met.Add(byTime), b.m.fencedAt(b.m.table.Row(addr("d")), d))
 }
 
 // TestFenceByBroker: the broker's word counts if it answers something sent after the death was
@@ -310,7 +310,7 @@ func TestFenceByBroker(t *testing.T) {
 	b.step(core.Unreachable{Peer: addr("d"), Server: "s2/1"})
 	require.Zero(t, d.bounced, "of another server")
 	b.step(gone)
-	require.Equal(t, b.now.Add(time.Second+20*time.Millisecond), b.m.fencedAt(d))
+	require.Equal(t, b.now.Add(time.Second+20*time.Millisecond), b.m.fencedAt(b.m.table.Row(addr("d")), d))
 }
 
 // stands has members stand at the present version, twice, so that a guide knows since when.
@@ -455,4 +455,110 @@ func TestOtherTable(t *testing.T) {
 			require.Contains(t, failed, "x#0000000000000001 is a member of this cluster, and not in this node's table (give both the same)")
 		}
 	}
+}
+
+// TestFenceOfASilentMember: the time of a fence runs from the last moment of which the dead member
+// may have a proof, once every active member has said when it last exchanged stands with it.
+func TestFenceOfASilentMember(t *testing.T) {
+	b := newBench(t, "a")
+	dead := func() *rows.Row { return b.m.table.Row(addr("d")) }
+	b.pass(time.Second)
+	b.receive("d", message.Stand{Target: message.TargetOf(addr("a")), Seq: 1, Version: 4})
+	last := b.now
+	b.pass(7 * time.Second)
+	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
+	d := b.m.deaths[addr("d")]
+	byTime := 5*time.Second + 100*time.Millisecond + time.Second
+	stand := func(from string, age time.Duration) {
+		b.receive(from, message.Stand{
+			Target: message.TargetOf(addr("a")), Seq: 1, Version: 5, Dead: []message.Contact{{Node: addr("d"), Age: age}},
+		})
+	}
+	stand("b", 24*time.Hour)
+	require.Equal(t, d.known.Add(byTime), b.m.fencedAt(dead(), d), "c has not said anything")
+	stand("c", 10*time.Second)
+	quorum := byTime - time.Second
+	require.Equal(t, last.Add(quorum), b.m.fencedAt(dead(), d), "the own answer to it was the last")
+	stand("c", 5*time.Second)
+	require.Equal(t, b.now.Add(-5*time.Second+100*time.Millisecond+time.Millisecond+quorum), b.m.fencedAt(dead(), d), "the clock of c may be fast")
+	stand("c", 10*time.Second)
+	require.Equal(t, b.now.Add(-5*time.Second+100*time.Millisecond+time.Millisecond+quorum), b.m.fencedAt(dead(), d), "an older stand comes late")
+
+	b.change("d", func(r *rows.Row) { r.Touched = 5 })
+	require.Equal(t, d.known.Add(quorum), b.m.fencedAt(dead(), d), "it wrote the version that this node knew with the death")
+}
+
+// TestNoProofByAnothersRow: only a write of the own row is a proof, because only it shows in that row.
+func TestNoProofByAnothersRow(t *testing.T) {
+	b := newBench(t, "a")
+	write := func(name string) *core.TableWrite {
+		for range 100 {
+			b.pass(100 * time.Millisecond)
+			if w := b.m.client.writing; w != nil {
+				written := b.m.lease.written
+				b.step(core.TableWritten{Number: w.Number, Done: true, Version: w.Version + 1})
+				require.Equal(t, w.Row.Name == "a", b.m.lease.written.After(written))
+				if w.Row.Name == name {
+					return w
+				}
+			}
+		}
+		require.Fail(t, "nothing was written", name)
+		return nil
+	}
+	b.pass(time.Second)
+	w := write("a")
+	require.Equal(t, w.Version+1, w.Row.Touched)
+	require.Equal(t, w.Version+1, b.m.Table().Row(addr("a")).Touched)
+	b.m.peer(addr("d")).probe.quarantine = true
+	b.m.note(addr("d"))
+	require.Zero(t, write("d").Row.Touched)
+}
+
+// TestSilence: a guide of a small cluster votes against a member that it has not heard for
+// AgreedAfter, while it hears more than half of the members.
+func TestSilence(t *testing.T) {
+	for _, others := range [][]string{{"b", "c"}, {"b"}} {
+		b := newBench(t, "a")
+		for _, from := range []string{"b", "c", "d"} {
+			b.receive(from, message.Stand{Target: message.TargetOf(addr("a")), Seq: 1, Version: 4})
+		}
+		for range 49 {
+			b.pass(100 * time.Millisecond)
+			for _, from := range others {
+				b.receive(from, message.Stand{Target: message.TargetOf(addr("a")), Seq: 2, Version: 4})
+			}
+		}
+		require.False(t, b.m.peer(addr("d")).votes())
+		b.pass(time.Second)
+		require.Equal(t, len(others) == 2, b.m.peer(addr("d")).votes(), "hears %v", others)
+		b.receive("d", message.Stand{Target: message.TargetOf(addr("a")), Seq: 3, Version: 4})
+		require.False(t, b.m.peer(addr("d")).votes())
+	}
+}
+
+// TestFenceOfOneThatDiedBefore: a member that was dead before this one became active has never met
+// it, and may agree with others that nobody has died. It is not fenced by time.
+func TestFenceOfOneThatDiedBefore(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(time.Second)
+	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
+	require.Less(t, b.m.fencedAt(b.m.table.Row(addr("d")), b.m.deaths[addr("d")]).Sub(b.now), 10*time.Second)
+	b.change("a", func(r *rows.Row) { r.UpNumber = 6 })
+	b.m.joiner.version = 6 // as if it had joined just now
+	require.Greater(t, b.m.fencedAt(b.m.table.Row(addr("d")), b.m.deaths[addr("d")]).Sub(b.now), 50*time.Minute)
+}
+
+// TestCleaningWaitsForJoiners: a row is deleted only by a member that has known it for longer than a
+// node may take to join, because the times in the rows are by other clocks.
+func TestCleaningWaitsForJoiners(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(2*b.m.Config.JoinTimeout + time.Second)
+	b.change("d", func(r *rows.Row) { r.Status, r.Ended = gossip.Removed, b.now.Add(-1000*time.Hour) })
+	_, due := b.m.wantedCleaning()
+	require.True(t, due, "it has known d from the beginning")
+	b.m.pasts = b.m.pasts[:1]
+	b.m.pasts[0].at = b.now
+	_, due = b.m.wantedCleaning()
+	require.False(t, due)
 }

@@ -59,7 +59,7 @@ func (m *Machine) watched() (list []*rows.Row) {
 		return len(list) < m.Config.Table.Successors
 	})
 	for _, a := range m.noted {
-		if r := m.table.Row(a); r != nil && !r.Gone() && m.peer(a).probe.voted && !slices.Contains(list, r) {
+		if r := m.table.Row(a); r != nil && !r.Gone() && m.peer(a).votes() && !slices.Contains(list, r) {
 			list = append(list, r)
 		}
 	}
@@ -117,6 +117,44 @@ func (m *Machine) runProbes() {
 	}
 }
 
+// votes reports whether this node votes for a peer's death because it does not answer.
+func (p *peer) votes() bool { return p.probe.voted || p.silent }
+
+// runSilence has a guide vote against members that it has not heard for AgreedAfter, beside the
+// probes of the paper. It does so in clusters of at most MonitoredBy+1 members, in which others
+// would not be missed for longer in ordinary operation, and only while it hears more than half of
+// the members itself: otherwise it may be the one that is cut off.
+func (m *Machine) runSilence() {
+	ages := m.table.Summary().Ages
+	if len(ages) > m.Config.MonitoredBy+1 || !slices.Contains(m.guides(), m.Config.Self) || !m.echo.EchoAlive() {
+		return
+	}
+	patience := m.Config.AgreedAfter * time.Duration(1+m.health.score)
+	heard := 1
+	var silent []*rows.Row
+	for _, r := range ages {
+		p := m.peers[r.Address]
+		if r.Address == m.Config.Self || p == nil || p.heard.IsZero() {
+			continue
+		}
+		if m.Now.Before(p.heard.Add(patience)) {
+			heard++
+		}
+		if at := core.Later(p.heard, m.forgiven).Add(patience); m.Now.Before(at) {
+			m.WakeAt(at)
+		} else {
+			silent = append(silent, r)
+		}
+	}
+	if 2*heard <= len(ages) {
+		return
+	}
+	for _, r := range silent {
+		m.peer(r.Address).silent = true
+		m.note(r.Address)
+	}
+}
+
 // sendProbe sends a probe and returns its number.
 func (m *Machine) sendProbe(to transport.Address, version uint64, a asked) uint64 {
 	m.seq++
@@ -133,7 +171,7 @@ func (m *Machine) third(subject transport.Address) (transport.Address, bool) {
 		if r.Address == m.Config.Self || r.Address == subject || len(m.fresh(r)) > 0 {
 			continue
 		}
-		if p := m.peers[r.Address]; p == nil || p.absent.IsZero() && !p.probe.voted {
+		if p := m.peers[r.Address]; p == nil || p.absent.IsZero() && !p.votes() {
 			list = append(list, r.Address)
 		}
 	}

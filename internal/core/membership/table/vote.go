@@ -57,7 +57,7 @@ func (m *Machine) fresh(r *rows.Row) (by []transport.Address) {
 func (m *Machine) accused() (list []*rows.Row) {
 	m.noted = slices.DeleteFunc(m.noted, func(a transport.Address) bool {
 		p, r := m.peers[a], m.table.Row(a)
-		return r == nil || r.Gone() || p == nil || p.absent.IsZero() && !p.probe.voted && !p.probe.forced && !p.probe.quarantine
+		return r == nil || r.Gone() || p == nil || p.absent.IsZero() && !p.votes() && !p.probe.forced && !p.probe.quarantine
 	})
 	all := m.noted
 	for _, r := range m.table.Summary().Suspected {
@@ -78,7 +78,8 @@ func (m *Machine) wantedDeath() (core.TableWrite, bool) {
 		return core.TableWrite{}, false
 	}
 	for _, r := range m.accused() {
-		v := m.peer(r.Address).probe
+		p := m.peer(r.Address)
+		v := p.probe
 		switch {
 		case v.forced:
 			return m.recently(m.declare(r, nil, true))
@@ -93,7 +94,7 @@ func (m *Machine) wantedDeath() (core.TableWrite, bool) {
 		}
 		// Through another server than its own nobody may listen because of the way between them.
 		cut := m.absent(r, m.Config.CutAfter) || len(votes) > 0 && m.absent(r, m.Config.GoneAfter)
-		if !v.voted && !m.gone(r) && !r.Quarantined && !cut {
+		if !p.votes() && !m.gone(r) && !r.Quarantined && !cut {
 			continue
 		}
 		mine := []transport.Address{m.Config.Self}
@@ -120,7 +121,7 @@ func (m *Machine) wantedDeath() (core.TableWrite, bool) {
 // member unreachable in the views of all.
 func (m *Machine) retraction(r *rows.Row, votes []transport.Address) (core.TableWrite, bool) {
 	p := m.peer(r.Address)
-	if !slices.Contains(votes, m.Config.Self) || p.probe.voted || !p.absent.IsZero() || r.Quarantined {
+	if !slices.Contains(votes, m.Config.Self) || p.votes() || !p.absent.IsZero() || r.Quarantined {
 		return core.TableWrite{}, false
 	}
 	for _, s := range r.Suspicions {
