@@ -293,6 +293,10 @@ func (m *Machine) put(t *rows.Table) {
 	before := m.table
 	m.table, m.stale, m.row = t, true, -1
 	m.noteSuspicions(before)
+	sameNode := func(a, b *rows.Row) bool { return a.Address == b.Address }
+	if before == nil || !slices.EqualFunc(before.Summary().Ended, t.Summary().Ended, sameNode) {
+		m.ended = m.Now
+	}
 	m.keepPast()
 	if i, ok := t.Index(m.Config.Self); ok {
 		m.row = i

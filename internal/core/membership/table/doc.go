@@ -59,8 +59,8 @@
 //     after K. If the dead member has been silent for long, it is QuorumTimeout after the last
 //     moment of which it may have a proof (provenAt): it wrote its own row, as the row says; every
 //     active member that knows of the death says when it last exchanged stands with the dead one, and
-//     gives it no proof any more; and other dead members, which may have given theirs, had none
-//     later. That is why a write of another's row is no proof. A fencer that the dead one left out
+//     gives it no proof any more; other dead members, which may have given theirs, had none later;
+//     and nobody was fenced, or left, later, who may have given one just before. That is why a write of another's row is no proof. A fencer that the dead one left out
 //     stood less than QuorumTimeout-SelfHeartbeatTimeout before it lost its connection; so its own
 //     echoes have ended by then.
 //  2. By the broker: SelfHeartbeatTimeout after it answered, to a message sent after K, that nobody

@@ -141,18 +141,13 @@ func (m *Machine) provenAt(dead *rows.Row, d *death) (at time.Time, ok bool) {
 		at = core.Later(at, contact)
 	}
 	at = core.Later(at, m.peer(dead.Address).proven)
-	for _, list := range [][]*rows.Row{s.Down, s.Ended} {
-		for _, r := range list { // they may have given it their own proofs
-			if r.Fenced {
-				continue
-			}
-			at = core.Later(at, m.knownSince(r.Touched))
-			if p := m.peers[r.Address]; p != nil {
-				at = core.Later(at, p.proven)
-			}
+	for _, r := range s.Down { // they may have given it their own proofs
+		at = core.Later(at, m.knownSince(r.Touched))
+		if p := m.peers[r.Address]; p != nil {
+			at = core.Later(at, p.proven)
 		}
 	}
-	return at, true
+	return core.Later(at, m.ended), true // so may those that were fenced or have left
 }
 
 // contacts says for each dead member that is not fenced when this node last exchanged stands with

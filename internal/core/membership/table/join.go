@@ -60,7 +60,7 @@ func (m *Machine) runJoining() {
 		return
 	}
 	if !m.Now.Before(j.until) {
-		m.Emit(core.JoinFailed{Err: fmt.Errorf("join %s as %v: no admission within %v: %s (raise Config.JoinTimeout?)",
+		m.Emit(core.JoinFailed{Err: fmt.Errorf("join %s as %v: no admission within Config.Membership.JoinTimeout (%v): %s",
 			m.Config.Cluster, m.Config.Self, m.Config.JoinTimeout, j.why)})
 		m.End()
 		return

@@ -45,6 +45,7 @@ type Machine struct {
 	// concluded from silence.
 	known    []knownAt
 	forgiven time.Time
+	ended    time.Time // when this node last learned that a member was fenced, has left, or was cleaned up
 	stale    bool      // the view has to be made again
 	expires  time.Time // when a suspicion in the view ceases to count
 }
@@ -127,6 +128,10 @@ func (m *Machine) Table() *rows.Table { return m.table }
 func (m *Machine) Health() int { return m.health.score }
 
 func (m *Machine) advance(now time.Time) {
+	// A joiner that stood still has perhaps not heard the answers to its hellos yet.
+	if m.Phase == core.Searching && now.Sub(m.Now) > m.Config.FormWindow && !m.joiner.heardSelf.IsZero() {
+		m.joiner.heardSelf = now
+	}
 	if m.Now.IsZero() || now.After(m.Now) {
 		m.Now = now
 	}

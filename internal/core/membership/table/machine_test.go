@@ -562,3 +562,39 @@ func TestCleaningWaitsForJoiners(t *testing.T) {
 	_, due = b.m.wantedCleaning()
 	require.False(t, due)
 }
+
+// TestFenceWaitsAfterAnEnd: a member that was fenced or has left may have given a proof just before, so
+// the fence of a silent one counts from then at the earliest.
+func TestFenceWaitsAfterAnEnd(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(10 * time.Second)
+	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
+	d := b.m.deaths[addr("d")]
+	for _, from := range []string{"b", "c"} {
+		b.receive(from, message.Stand{
+			Target: message.TargetOf(addr("a")), Seq: 1, Version: 5, Dead: []message.Contact{{Node: addr("d"), Age: 24 * time.Hour}},
+		})
+	}
+	quorum := 5*time.Second + 100*time.Millisecond
+	require.False(t, b.m.fencedAt(b.m.table.Row(addr("d")), d).After(b.now))
+	b.change("c", func(r *rows.Row) { r.Status = gossip.Removed })
+	require.Equal(t, b.now.Add(quorum), b.m.fencedAt(b.m.table.Row(addr("d")), d))
+}
+
+// TestJoinerThatStoodStill: a joiner that stood still begins its wait for answers anew before it makes
+// the first row, because they may wait in its queue.
+func TestJoinerThatStoodStill(t *testing.T) {
+	m, err := New(core.Config{Self: addr("c"), Cluster: "test"})
+	require.NoError(t, err)
+	b := &bench{t: t, m: m, now: time.Unix(1_000_000, 0)}
+	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
+	b.step(core.Start{})
+	b.step(core.TableRows{Number: b.out.ReadTable.Number, Table: &rows.Table{}})
+	b.receive("c", message.Hello{Attempt: 1})
+	b.now = b.now.Add(time.Second)
+	b.step(core.Tick{})
+	require.Nil(t, b.out.WriteTable)
+	b.now = b.now.Add(m.Config.FormWindow)
+	b.step(core.Tick{})
+	require.NotNil(t, b.out.WriteTable)
+}

@@ -31,12 +31,12 @@ func (m *Machine) publish() {
 	if sameView(m.Shown, next) {
 		m.Shown = next
 	} else {
-		m.Show(next, m.ended)
+		m.Show(next, m.last)
 	}
 }
 
-// ended returns the last status of a member that is not shown any more, which its row has.
-func (m *Machine) ended(node transport.Address) gossip.Status {
+// last returns the last status of a member that is not shown any more, which its row has.
+func (m *Machine) last(node transport.Address) gossip.Status {
 	switch r := m.table.Row(node); {
 	case r == nil:
 		return gossip.NoStatus
