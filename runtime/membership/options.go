@@ -119,7 +119,7 @@ type Options struct {
 // a cluster that agrees by gossip is refused, and so is the reverse. Successors, ProbeInterval,
 // Missed, Votes, VoteWindow, AliveInterval, AliveLimit and Outage must be equal at all members. Of
 // the other [Options], those of gossip, heartbeats, detection and downing, WeaklyUpAfter,
-// SilentAfter and Config.Seeds have no effect and must not be set.
+// SilentAfter, SeedTimeout and Config.Seeds have no effect and must not be set.
 type TableOptions struct {
 	// Store has the table, and chooses this kind of membership: *natsstore.Store (JetStream),
 	// postgres.Store, etcd.Store, or one of your own (docs/guide/member-table.md). All members need
@@ -342,6 +342,7 @@ func (t TableOptions) validate(o Options) error {
 		set  bool
 	}{
 		{"WeaklyUpAfter", o.WeaklyUpAfter != 0},
+		{"SeedTimeout", o.SeedTimeout != defaults.SeedTimeout},
 		{"GossipInterval", o.GossipInterval != 0},
 		{"GossipSpeedup", o.GossipSpeedup != 0},
 		{"GossipToUnseen", o.GossipToUnseen != 0},

@@ -81,6 +81,7 @@ func TestTableOptionsAreChecked(t *testing.T) {
 		{with(func(o *Options) { o.Table.AliveInterval = 21 * time.Minute }), "Table.Outage is 1h0m0s: want at least AliveLimit (3) times AliveInterval (21m0s)"},
 		{with(func(o *Options) { o.SelfHeartbeatTimeout, o.GoneAfter = 5*time.Second, 5*time.Second }), "QuorumTimeout is 5s: want more than SelfHeartbeatTimeout (5s)"},
 		{with(func(o *Options) { o.GossipInterval = time.Second }), "GossipInterval is set, and Table.Store too"},
+		{with(func(o *Options) { o.SeedTimeout = 2 * time.Second }), "SeedTimeout is set, and Table.Store too"},
 		{with(func(o *Options) { o.PhiThreshold = 12 }), "PhiThreshold is set, and Table.Store too"},
 		{with(func(o *Options) { o.SilentAfter = time.Minute }), "SilentAfter is set, and Table.Store too"},
 		{with(func(o *Options) { o.Downing.Strategy = DowningManual }), "Downing is set, and Table.Store too"},
