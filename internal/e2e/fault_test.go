@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 				Rounds:  1,
 				Tail:    500 * time.Millisecond,
 			}
-			if f.Separate {
+			if f.Separate || f.Table {
 				o.Nodes = f.Nodes // each has its side
 			}
 			judge(ctx, t, f, o)

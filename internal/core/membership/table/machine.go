@@ -128,15 +128,18 @@ func (m *Machine) Table() *rows.Table { return m.table }
 func (m *Machine) Health() int { return m.health.score }
 
 func (m *Machine) advance(now time.Time) {
-	// A joiner that stood still has perhaps not heard the answers to its hellos yet.
-	if m.Phase == core.Searching && now.Sub(m.Now) > m.Config.FormWindow && !m.joiner.heardSelf.IsZero() {
-		m.joiner.heardSelf = now
-	}
 	if m.Now.IsZero() || now.After(m.Now) {
 		m.Now = now
 	}
-	if late := m.Now.Sub(m.wake); !m.wake.IsZero() && late > m.Config.PauseThreshold {
+	late := m.Now.Sub(m.wake)
+	if m.wake.IsZero() {
+		return
+	}
+	if late > m.Config.PauseThreshold {
 		m.paused(late)
+	}
+	if late > m.Config.FormWindow && !m.joiner.heardSelf.IsZero() {
+		m.joiner.heardSelf = m.Now // the answers to its hellos may wait in the queue
 	}
 }
 
