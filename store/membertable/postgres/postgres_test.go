@@ -4,96 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/shardgen/shardgen/internal/test/pgproc"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/membertable"
 	"github.com/shardgen/shardgen/store/membertable/conformance"
 	"github.com/shardgen/shardgen/store/membertable/postgres"
 )
 
-// A server is PostgreSQL on a Unix socket.
-type server struct {
-	dir     string
-	program string
-	host    string // for TCP; empty means that there is none
-	port    string // also in the name of the socket
-	as      *syscall.SysProcAttr
-	cmd     *exec.Cmd
-}
+// A server is a PostgreSQL process.
+type server struct{ *pgproc.Server }
 
-// start runs a server until the test ends, which listens on a TCP address of 127.0.0.1, too, unless
-// that is empty.
+// start runs a server until the test ends, which listens on a TCP address, too, unless that is empty.
 func start(t *testing.T, address string) *server {
 	t.Helper()
-	initdb, program := find(t, "initdb"), find(t, "postgres")
-	// The path of a Unix socket has at most 107 bytes, and t.TempDir may have more.
-	dir, err := os.MkdirTemp("", "pg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &server{dir: dir, program: program, port: "5432", as: unprivileged(t, dir)}
-	if address != "" {
-		if s.host, s.port, err = net.SplitHostPort(address); err != nil {
-			t.Fatal(err)
+	return &server{pgproc.Start(t, address, func(ctx context.Context, source string) error {
+		conn, err := pgx.Connect(ctx, source)
+		if err != nil {
+			return err
 		}
-	}
-	create := exec.Command(initdb, "-D", filepath.Join(dir, "data"), "-U", "test", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	create.SysProcAttr, create.Dir = s.as, dir
-	if out, err := create.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	s.run(t)
-	t.Cleanup(s.kill)
-	return s
-}
-
-// run starts the process, and returns when it answers.
-func (s *server) run(t *testing.T) {
-	t.Helper()
-	s.cmd = exec.Command(s.program, "-D", filepath.Join(s.dir, "data"), "-k", s.dir, "-p", s.port, "-c", "listen_addresses="+s.host, "-c", "fsync=off", "-c", "max_connections=300")
-	s.cmd.SysProcAttr, s.cmd.Dir = s.as, s.dir
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	pool := s.pool(t, "postgres", nil)
-	for again := time.Tick(20 * time.Millisecond); ; <-again {
-		err := pool.Ping(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatal("PostgreSQL does not answer: ", err)
-		}
-	}
-}
-
-// kill ends all processes of the server at once; what it has committed is in its files.
-func (s *server) kill() {
-	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
-	_ = s.cmd.Wait()
+		return conn.Close(ctx)
+	})}
 }
 
 // pool opens connections to a database until the test ends.
 func (s *server) pool(t *testing.T, database string, d *conformance.Dialer) *pgxpool.Pool {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(fmt.Sprintf("host=%s port=%s user=test dbname=%s pool_max_conns=4", s.dir, s.port, database))
+	cfg, err := pgxpool.ParseConfig(s.Source(database) + " pool_max_conns=4")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,41 +51,6 @@ func (s *server) pool(t *testing.T, database string, d *conformance.Dialer) *pgx
 	}
 	t.Cleanup(pool.Close)
 	return pool
-}
-
-// find returns the path of one of PostgreSQL's programs, which Debian keeps out of the PATH. It
-// skips the test if there is none.
-func find(t *testing.T, name string) string {
-	t.Helper()
-	if path, err := exec.LookPath(name); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil {
-			return path
-		}
-	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
-	if len(found) == 0 {
-		t.Skipf("%s is not installed, so PostgreSQL is not tested (install the package postgresql)", name)
-	}
-	return found[len(found)-1]
-}
-
-// unprivileged returns how to start a process that owns dir. PostgreSQL refuses to run as root,
-// so root starts it as nobody.
-func unprivileged(t *testing.T, dir string) *syscall.SysProcAttr {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	nobody, err := user.Lookup("nobody")
-	if err != nil {
-		t.Skip("PostgreSQL does not run as root: ", err)
-	}
-	uid, _ := strconv.ParseUint(nobody.Uid, 10, 32)
-	gid, _ := strconv.ParseUint(nobody.Gid, 10, 32)
-	if err := os.Chown(dir, int(uid), int(gid)); err != nil {
-		t.Fatal(err)
-	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
 var databases atomic.Uint64
@@ -190,7 +100,7 @@ func run(t *testing.T, isolation string, rows int) {
 				c, d := open(t, cluster)
 				return c, d.Deafen, d.Open
 			},
-			Restart: func(t *testing.T) { s.kill(); s.run(t) },
+			Restart: func(t *testing.T) { s.Kill(); s.Run(t) },
 		}
 	}})
 }
