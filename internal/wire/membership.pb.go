@@ -774,6 +774,7 @@ func (x *MembershipHello) GetClaim() bool {
 
 type MembershipHelloAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Founder       *MembershipAddress     `protobuf:"bytes,1,opt,name=founder,proto3" json:"founder,omitempty"` // of a table; none with gossip
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -806,6 +807,13 @@ func (x *MembershipHelloAck) ProtoReflect() protoreflect.Message {
 // Deprecated: Use MembershipHelloAck.ProtoReflect.Descriptor instead.
 func (*MembershipHelloAck) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *MembershipHelloAck) GetFounder() *MembershipAddress {
+	if x != nil {
+		return x.Founder
+	}
+	return nil
 }
 
 type MembershipJoin struct {
@@ -2658,8 +2666,9 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x14\n" +
 	"\x05seeds\x18\x02 \x03(\tR\x05seeds\x123\n" +
 	"\x15interval_milliseconds\x18\x03 \x01(\rR\x14intervalMilliseconds\x12\x14\n" +
-	"\x05claim\x18\x04 \x01(\bR\x05claim\"\x14\n" +
-	"\x12MembershipHelloAck\"\x98\x01\n" +
+	"\x05claim\x18\x04 \x01(\bR\x05claim\"P\n" +
+	"\x12MembershipHelloAck\x12:\n" +
+	"\afounder\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\afounder\"\x98\x01\n" +
 	"\x0eMembershipJoin\x12\x14\n" +
 	"\x05roles\x18\x01 \x03(\tR\x05roles\x125\n" +
 	"\x04meta\x18\x02 \x03(\v2!.shardgen.wire.MembershipKeyValueR\x04meta\x129\n" +
@@ -2894,33 +2903,34 @@ var file_shardgen_wire_membership_proto_depIdxs = []int32{
 	31, // 19: shardgen.wire.MembershipMessage.indirect_probe:type_name -> shardgen.wire.MembershipIndirectProbe
 	32, // 20: shardgen.wire.MembershipMessage.indirect_ack:type_name -> shardgen.wire.MembershipIndirectAck
 	33, // 21: shardgen.wire.MembershipMessage.touch:type_name -> shardgen.wire.MembershipTouch
-	5,  // 22: shardgen.wire.MembershipJoin.meta:type_name -> shardgen.wire.MembershipKeyValue
-	5,  // 23: shardgen.wire.MembershipJoin.compat:type_name -> shardgen.wire.MembershipKeyValue
-	0,  // 24: shardgen.wire.MembershipState.compression:type_name -> shardgen.wire.MembershipState.Compression
-	4,  // 25: shardgen.wire.MembershipGossip.addresses:type_name -> shardgen.wire.MembershipAddress
-	13, // 26: shardgen.wire.MembershipGossip.members:type_name -> shardgen.wire.MembershipMember
-	14, // 27: shardgen.wire.MembershipGossip.rows:type_name -> shardgen.wire.MembershipRow
-	16, // 28: shardgen.wire.MembershipGossip.tombstones:type_name -> shardgen.wire.MembershipTombstone
-	12, // 29: shardgen.wire.MembershipGossip.ruling:type_name -> shardgen.wire.MembershipRuling
-	1,  // 30: shardgen.wire.MembershipMember.status:type_name -> shardgen.wire.MembershipMember.Status
-	5,  // 31: shardgen.wire.MembershipMember.meta:type_name -> shardgen.wire.MembershipKeyValue
-	15, // 32: shardgen.wire.MembershipRow.records:type_name -> shardgen.wire.MembershipRecord
-	2,  // 33: shardgen.wire.MembershipRecord.evidence:type_name -> shardgen.wire.MembershipRecord.Evidence
-	4,  // 34: shardgen.wire.MembershipAlive.founder:type_name -> shardgen.wire.MembershipAddress
-	4,  // 35: shardgen.wire.MembershipTable.addresses:type_name -> shardgen.wire.MembershipAddress
-	25, // 36: shardgen.wire.MembershipTable.rows:type_name -> shardgen.wire.MembershipTableRow
-	13, // 37: shardgen.wire.MembershipTableRow.member:type_name -> shardgen.wire.MembershipMember
-	5,  // 38: shardgen.wire.MembershipTableRow.compat:type_name -> shardgen.wire.MembershipKeyValue
-	26, // 39: shardgen.wire.MembershipTableRow.suspicions:type_name -> shardgen.wire.MembershipSuspicion
-	4,  // 40: shardgen.wire.MembershipStand.except:type_name -> shardgen.wire.MembershipAddress
-	28, // 41: shardgen.wire.MembershipStand.dead:type_name -> shardgen.wire.MembershipContact
-	4,  // 42: shardgen.wire.MembershipContact.node:type_name -> shardgen.wire.MembershipAddress
-	4,  // 43: shardgen.wire.MembershipIndirectProbe.subject:type_name -> shardgen.wire.MembershipAddress
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	4,  // 22: shardgen.wire.MembershipHelloAck.founder:type_name -> shardgen.wire.MembershipAddress
+	5,  // 23: shardgen.wire.MembershipJoin.meta:type_name -> shardgen.wire.MembershipKeyValue
+	5,  // 24: shardgen.wire.MembershipJoin.compat:type_name -> shardgen.wire.MembershipKeyValue
+	0,  // 25: shardgen.wire.MembershipState.compression:type_name -> shardgen.wire.MembershipState.Compression
+	4,  // 26: shardgen.wire.MembershipGossip.addresses:type_name -> shardgen.wire.MembershipAddress
+	13, // 27: shardgen.wire.MembershipGossip.members:type_name -> shardgen.wire.MembershipMember
+	14, // 28: shardgen.wire.MembershipGossip.rows:type_name -> shardgen.wire.MembershipRow
+	16, // 29: shardgen.wire.MembershipGossip.tombstones:type_name -> shardgen.wire.MembershipTombstone
+	12, // 30: shardgen.wire.MembershipGossip.ruling:type_name -> shardgen.wire.MembershipRuling
+	1,  // 31: shardgen.wire.MembershipMember.status:type_name -> shardgen.wire.MembershipMember.Status
+	5,  // 32: shardgen.wire.MembershipMember.meta:type_name -> shardgen.wire.MembershipKeyValue
+	15, // 33: shardgen.wire.MembershipRow.records:type_name -> shardgen.wire.MembershipRecord
+	2,  // 34: shardgen.wire.MembershipRecord.evidence:type_name -> shardgen.wire.MembershipRecord.Evidence
+	4,  // 35: shardgen.wire.MembershipAlive.founder:type_name -> shardgen.wire.MembershipAddress
+	4,  // 36: shardgen.wire.MembershipTable.addresses:type_name -> shardgen.wire.MembershipAddress
+	25, // 37: shardgen.wire.MembershipTable.rows:type_name -> shardgen.wire.MembershipTableRow
+	13, // 38: shardgen.wire.MembershipTableRow.member:type_name -> shardgen.wire.MembershipMember
+	5,  // 39: shardgen.wire.MembershipTableRow.compat:type_name -> shardgen.wire.MembershipKeyValue
+	26, // 40: shardgen.wire.MembershipTableRow.suspicions:type_name -> shardgen.wire.MembershipSuspicion
+	4,  // 41: shardgen.wire.MembershipStand.except:type_name -> shardgen.wire.MembershipAddress
+	28, // 42: shardgen.wire.MembershipStand.dead:type_name -> shardgen.wire.MembershipContact
+	4,  // 43: shardgen.wire.MembershipContact.node:type_name -> shardgen.wire.MembershipAddress
+	4,  // 44: shardgen.wire.MembershipIndirectProbe.subject:type_name -> shardgen.wire.MembershipAddress
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_membership_proto_init() }

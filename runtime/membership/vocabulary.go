@@ -200,6 +200,7 @@ type (
 	ConvergedChanged = core.ConvergedChanged
 	Formed           = core.Formed           // this node has formed the cluster
 	FoundedElsewhere = core.FoundedElsewhere // the store has another cluster of this name
+	OtherTable       = core.OtherTable       // another cluster of this name uses another table
 	JoinerTooLarge   = core.JoinerTooLarge   // the state has no room for a joiner
 	StateTooLarge    = core.StateTooLarge    // the state no longer fits a message
 	JoinFailed       = core.JoinFailed       // this node could not join

@@ -226,6 +226,8 @@ func (s *members) event(e membership.Event) {
 		env.Log(Info, "member reachable again", "member", e.Member.Address.String())
 	case membership.FoundedElsewhere:
 		s.foundedElsewhere(e)
+	case membership.OtherTable:
+		env.LogSeldom(Error, otherTable, e.Founder.String(), "cluster", s.m.cfg.Cluster, "member", e.Node.String(), "founder", e.Founder.String())
 	case membership.JoinerTooLarge:
 		if node := e.Joiner.String(); node != s.tooLarge {
 			s.tooLarge = node
@@ -242,6 +244,8 @@ func (s *members) event(e membership.Event) {
 		env.Left()
 	}
 }
+
+const otherTable = "another cluster of this name uses another membership table, and the same entity can live in both: stop one of them, and give all members one table"
 
 // foundedElsewhere logs that another cluster with this name uses the same store.
 func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {

@@ -203,6 +203,7 @@ func TestChangesOfMembersAreLogged(t *testing.T) {
 		{membership.ReachableMember{Member: b}, fmt.Sprint(int(Info), " member reachable again")},
 		{membership.MemberDowned{Member: b}, fmt.Sprint(int(Warn), " member downed")},
 		{membership.MemberRemoved{Member: b}, fmt.Sprint(int(Info), " member removed")},
+		{membership.OtherTable{Node: b.Address}, fmt.Sprint(int(Error), " ", otherTable)},
 	} {
 		m, env, _ := newTestMember(t)
 		m.members.event(c.event)

@@ -69,6 +69,12 @@ type (
 		Other  Founding
 		Server string // the broker instance behind this node's connection
 	}
+	// OtherTable means that a member of another cluster of this name answered, whose members agree by
+	// another table.
+	OtherTable struct {
+		Node    transport.Address // the member that answered
+		Founder transport.Address // of its cluster
+	}
 	// JoinerTooLarge means that a node was not admitted, because the state with it would exceed the
 	// broker's limit for a message.
 	JoinerTooLarge struct {
@@ -92,6 +98,7 @@ type (
 )
 
 func (FoundedElsewhere) event()  {}
+func (OtherTable) event()        {}
 func (JoinerTooLarge) event()    {}
 func (StateTooLarge) event()     {}
 func (MemberJoined) event()      {}
@@ -155,6 +162,10 @@ func (e Formed) String() string { return fmt.Sprintf("formed by %v", e.Founder) 
 
 func (e FoundedElsewhere) String() string {
 	return fmt.Sprintf("the store has a cluster formed by %v, as %v wrote through %s", e.Other.Founder, e.Other.Node, e.Other.Server)
+}
+
+func (e OtherTable) String() string {
+	return fmt.Sprintf("%v is of a cluster with another table, formed by %v", e.Node, e.Founder)
 }
 
 func (e JoinerTooLarge) String() string {

@@ -40,6 +40,9 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 	case HelloAck:
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_HelloAck{HelloAck: &wire.MembershipHelloAck{}}
+		if !m.Founder.IsZero() {
+			w.GetHelloAck().Founder = toWire(m.Founder)
+		}
 	case Join:
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_Join{Join: &wire.MembershipJoin{
@@ -156,7 +159,8 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	case *wire.MembershipMessage_Hello:
 		return Hello{b.Hello.Attempt, b.Hello.Seeds, milliseconds(uint64(b.Hello.IntervalMilliseconds)), b.Hello.Claim}, nil
 	case *wire.MembershipMessage_HelloAck:
-		return HelloAck{target}, nil
+		founder, err := fromWire(b.HelloAck.Founder)
+		return HelloAck{target, founder}, err
 	case *wire.MembershipMessage_Join:
 		return Join{target, b.Join.Roles, keyValuesFromWire(b.Join.Meta), keyValuesFromWire(b.Join.Compat)}, nil
 	case *wire.MembershipMessage_Welcome:

@@ -36,7 +36,8 @@ func everyMessage() []Message {
 	}
 	return []Message{
 		Hello{3, []string{"a", "b"}, 100 * time.Millisecond, true},
-		HelloAck{2},
+		HelloAck{Target: 2},
+		HelloAck{2, b},
 		Join{1, []string{"web"}, []gossip.KeyValue{{Key: "m", Value: "1"}}, []gossip.KeyValue{{Key: "lanes", Value: "4"}}},
 		Welcome{2, state},
 		JoinRefused{2, true, "lanes"},

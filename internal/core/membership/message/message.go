@@ -52,7 +52,8 @@ func (m Hello) String() string {
 
 // HelloAck is a member's offer to join through it.
 type HelloAck struct {
-	Target uint32 // the joiner
+	Target  uint32            // the joiner
+	Founder transport.Address // the one who made the first row of the sender's table; zero with gossip
 }
 
 func (HelloAck) message() {}

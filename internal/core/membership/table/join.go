@@ -116,9 +116,12 @@ func (m *Machine) greeted(in core.Receive) bool {
 				m.joiner.heardSelf = m.Now
 			}
 		case m.Phase == core.Joined && slices.Contains(m.guides(), m.Config.Self):
-			m.Send(in.From, message.HelloAck{Target: message.TargetOf(in.From)})
+			m.Send(in.From, message.HelloAck{Target: message.TargetOf(in.From), Founder: m.self().Founder})
 		}
 	case message.HelloAck: // of a member that agrees by gossip, or of one that the last read did not show
+		if f := msg.Founder; m.Phase == core.Joined && !f.IsZero() && f != m.self().Founder {
+			m.Emit(core.OtherTable{Node: in.From, Founder: f})
+		}
 		if m.Phase == core.Searching && msg.Target == message.TargetOf(m.Config.Self) {
 			m.client.want = true
 			if m.table.Row(in.From) == nil { // it goes on to answer if it is of another table: then no row is made here
@@ -144,6 +147,15 @@ func (m *Machine) greeted(in core.Receive) bool {
 		return false
 	}
 	return true
+}
+
+// greet has a guide say hello now and then, to find a cluster of this name with another table: nodes
+// of both may have started at the same moment.
+func (m *Machine) greet() {
+	if slices.Contains(m.guides(), m.Config.Self) && m.Due(&m.joiner.hello, m.Config.Table.Refresh) {
+		m.joiner.hellos++
+		m.Broadcast(message.Hello{Attempt: m.joiner.hellos, Interval: helloInterval})
+	}
 }
 
 // refused ends a joiner.
@@ -262,6 +274,7 @@ func (m *Machine) entered() {
 	m.Phase, m.forgiven = core.Joined, m.Now
 	m.echo.At, m.stand.due = m.Now, m.Now
 	m.joiner.proofs, m.joiner.tries = nil, nil
+	m.joiner.hello = m.Now.Add(5 * m.Config.FormWindow)
 	m.client.aliveAt = m.Now.Add(time.Duration(m.Random.Int64N(int64(m.Config.Table.AliveInterval))))
 	m.client.refresh = m.Now.Add(m.Config.Table.Refresh)
 	if m.joiner.founder == m.Config.Self && len(m.table.Summary().Ages) == 1 {

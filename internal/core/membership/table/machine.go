@@ -155,7 +155,8 @@ func (m *Machine) forgive() {
 	//arch:order-free each peer is treated alike
 	for _, p := range m.peers {
 		p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false
-		p.probe, p.silent = probe{}, false
+		p.probe = probe{forced: p.probe.forced, quarantine: p.probe.quarantine} // those have other causes
+		p.silent = false
 	}
 	m.stale, m.forgiven = true, m.Now
 }
@@ -206,6 +207,7 @@ func (m *Machine) run() {
 		return
 	}
 	if m.Phase == core.Joined {
+		m.greet()
 		m.health.run(m)
 		m.runProbes()
 		m.runSilence()

@@ -581,8 +581,8 @@ func TestFenceWaitsAfterAnEnd(t *testing.T) {
 	require.Equal(t, b.now.Add(quorum), b.m.fencedAt(b.m.table.Row(addr("d")), d))
 }
 
-// TestJoinerThatStoodStill: a joiner that stood still begins its wait for answers anew before it makes
-// the first row, because they may wait in its queue.
+// TestJoinerThatStoodStill: the answers to the hellos of a joiner that stood still may be in its
+// queue. So it waits for them again before it makes the first row.
 func TestJoinerThatStoodStill(t *testing.T) {
 	m, err := New(core.Config{Self: addr("c"), Cluster: "test"})
 	require.NoError(t, err)
@@ -597,4 +597,43 @@ func TestJoinerThatStoodStill(t *testing.T) {
 	b.now = b.now.Add(m.Config.FormWindow)
 	b.step(core.Tick{})
 	require.NotNil(t, b.out.WriteTable)
+}
+
+// TestOtherClusterIsNamed: a guide greets now and then, and names a cluster of another table whose
+// member answers. One of its own table answers with its own founder.
+func TestOtherClusterIsNamed(t *testing.T) {
+	b := newBench(t, "a")
+	greeted := func(d time.Duration) (n int) {
+		b.all = nil
+		b.pass(d)
+		for _, out := range b.all {
+			for _, e := range out.Send {
+				if _, ok := e.Message.(message.Hello); ok && e.Broadcast {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	require.Equal(t, 1, greeted(2*time.Second))
+	require.Equal(t, 2, greeted(2*b.m.Config.Table.Refresh))
+	b.receive("x", message.HelloAck{Target: message.TargetOf(addr("a")), Founder: b.m.self().Founder})
+	require.Empty(t, b.out.Events)
+	b.receive("x", message.HelloAck{Target: message.TargetOf(addr("a")), Founder: addr("y")})
+	require.Equal(t, []core.Event{core.OtherTable{Node: addr("x"), Founder: addr("y")}}, b.out.Events)
+	b.receive("y", message.Hello{Attempt: 1})
+	require.Equal(t, []message.Message{message.HelloAck{Target: message.TargetOf(addr("y")), Founder: addr("a")}}, b.sent("y"))
+}
+
+// TestCommandsOutliveConnections: an operator's command, and a quarantine, are no conclusions from
+// silence, and are carried out after the connection was made again.
+func TestCommandsOutliveConnections(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(time.Second)
+	b.m.onDownNode(addr("d"))
+	b.m.onUndeliverable(addr("c"))
+	b.step(core.ConnState{})
+	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
+	require.True(t, b.m.peer(addr("d")).probe.forced)
+	require.True(t, b.m.peer(addr("c")).probe.quarantine)
 }
