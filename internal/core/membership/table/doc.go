@@ -31,8 +31,9 @@
 // sent the last echo that came back. A proof is a moment at which the table certainly did not have
 // it dead. There are two kinds:
 //
-//   - The table itself: the version that this node knows was read, or written, by a request that
-//     began at that moment. Reads are linearizable.
+//   - The table itself: the version that this node knows was made by its write of its own row, in a
+//     request that began at that moment. A read proves nothing, because the table may answer with an
+//     earlier state.
 //   - All members: since that moment every member that is not dead, this one included, has stood at
 //     the version that this node knows. To stand at a version is to know none that is later, and to
 //     have begun no declaration of a death, of known or unknown outcome. Who declares a death either
@@ -56,13 +57,15 @@
 //
 //  1. By time: QuorumTimeout after K, and SelfHeartbeatTimeout. Proofs of the first kind are older
 //     than K. For one of the second kind the fencer would have had to stand at an earlier version
-//     after K. If the dead member has been silent for long, it is QuorumTimeout after the last
-//     moment of which it may have a proof (provenAt): it wrote its own row, as the row says; every
-//     active member that knows of the death says when it last exchanged stands with the dead one, and
-//     gives it no proof any more; other dead members, which may have given theirs, had none later;
-//     and nobody was fenced, or left, later, who may have given one just before. That is why a write of another's row is no proof. A fencer that the dead one left out
-//     stood less than QuorumTimeout-SelfHeartbeatTimeout before it lost its connection; so its own
-//     echoes have ended by then.
+//     after K. If the dead member was silent for long before K, the time runs from an earlier
+//     moment: QuorumTimeout after the latest one of which it may have a proof (provenAt). For that
+//     each source of proofs is bounded. A write of its own shows in its row, because only a write of
+//     the own row is a proof. Each active member says in its stands when it last exchanged stands
+//     with the dead one; it knows of the death, and gives it no proof any more. What other dead
+//     members may have given has the age of their own proofs. A member that was fenced or has left
+//     may have given one just before. A fencer that the dead member left out stood less than
+//     QuorumTimeout-SelfHeartbeatTimeout before it lost its connection, so its echoes have ended by
+//     then, and without them it does not fence.
 //  2. By the broker: SelfHeartbeatTimeout after it answered, to a message sent after K, that nobody
 //     listens for the dead member at the server that its row names. Then the member had lost its
 //     connection after it died, or before and had not read the table since. Its lease ended with

@@ -120,10 +120,9 @@ func (m *Machine) runProbes() {
 // votes reports whether this node votes for a peer's death because it does not answer.
 func (p *peer) votes() bool { return p.probe.voted || p.silent }
 
-// runSilence has a guide vote against members that it has not heard for AgreedAfter, beside the
-// probes of the paper. It does so in clusters of at most MonitoredBy+1 members, in which others
-// would not be missed for longer in ordinary operation, and only while it hears more than half of
-// the members itself: otherwise it may be the one that is cut off.
+// runSilence has a guide vote against members that it has not heard for AgreedAfter, besides the
+// probes of the paper, in clusters of at most MonitoredBy+1 members. The guide must hear more than
+// half of the members itself: otherwise it may be the one that is cut off.
 func (m *Machine) runSilence() {
 	ages := m.table.Summary().Ages
 	if len(ages) > m.Config.MonitoredBy+1 || !slices.Contains(m.guides(), m.Config.Self) || !m.echo.EchoAlive() {
