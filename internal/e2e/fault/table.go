@@ -153,6 +153,11 @@ var changeOver = Fault{
 			return b, fmt.Errorf("a node of the other kind: got %v, want a refusal that names both kinds", err)
 		}
 		for _, n := range d.Nodes {
+			// A node of the strike before may still be joining, though the others answer already; then
+			// it would fail to start instead of leaving.
+			if err := n.Await(ctx, node.Up); err != nil {
+				return b, err
+			}
 			if err := n.Signal(syscall.SIGTERM); err != nil {
 				return b, err
 			}
