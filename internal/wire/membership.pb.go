@@ -2339,7 +2339,6 @@ type MembershipStandAck struct {
 	Version             uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	AgeMilliseconds     uint64                 `protobuf:"varint,4,opt,name=age_milliseconds,json=ageMilliseconds,proto3" json:"age_milliseconds,omitempty"`             // rounded up; 0: none is known
 	WrittenMilliseconds uint64                 `protobuf:"varint,5,opt,name=written_milliseconds,json=writtenMilliseconds,proto3" json:"written_milliseconds,omitempty"` // the same where a write to the table is the reason
-	AliveMilliseconds   uint64                 `protobuf:"varint,6,opt,name=alive_milliseconds,json=aliveMilliseconds,proto3" json:"alive_milliseconds,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -2405,13 +2404,6 @@ func (x *MembershipStandAck) GetAgeMilliseconds() uint64 {
 func (x *MembershipStandAck) GetWrittenMilliseconds() uint64 {
 	if x != nil {
 		return x.WrittenMilliseconds
-	}
-	return 0
-}
-
-func (x *MembershipStandAck) GetAliveMilliseconds() uint64 {
-	if x != nil {
-		return x.AliveMilliseconds
 	}
 	return 0
 }
@@ -2809,14 +2801,13 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x04dead\x18\a \x03(\v2 .shardgen.wire.MembershipContactR\x04dead\"m\n" +
 	"\x11MembershipContact\x124\n" +
 	"\x04node\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\x04node\x12\"\n" +
-	"\fmilliseconds\x18\x02 \x01(\x04R\fmilliseconds\"\xe5\x01\n" +
+	"\fmilliseconds\x18\x02 \x01(\x04R\fmilliseconds\"\xb6\x01\n" +
 	"\x12MembershipStandAck\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12)\n" +
 	"\x10age_milliseconds\x18\x04 \x01(\x04R\x0fageMilliseconds\x121\n" +
-	"\x14written_milliseconds\x18\x05 \x01(\x04R\x13writtenMilliseconds\x12-\n" +
-	"\x12alive_milliseconds\x18\x06 \x01(\x04R\x11aliveMilliseconds\"=\n" +
+	"\x14written_milliseconds\x18\x05 \x01(\x04R\x13writtenMilliseconds\"=\n" +
 	"\x0fMembershipProbe\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\"\x98\x01\n" +

@@ -104,7 +104,7 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_StandAck{StandAck: &wire.MembershipStandAck{
 			Seq: m.Seq, Number: m.Number, Version: m.Version,
-			AgeMilliseconds: known(m.Age), WrittenMilliseconds: known(m.Written), AliveMilliseconds: known(m.Alive),
+			AgeMilliseconds: known(m.Age), WrittenMilliseconds: known(m.Written),
 		}}
 	case Probe:
 		w.Target = m.Target
@@ -202,7 +202,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		return standFromWire(target, b.Stand)
 	case *wire.MembershipMessage_StandAck:
 		a := b.StandAck
-		return StandAck{target, a.Seq, a.Number, a.Version, milliseconds(a.AgeMilliseconds), milliseconds(a.WrittenMilliseconds), milliseconds(a.AliveMilliseconds)}, nil
+		return StandAck{target, a.Seq, a.Number, a.Version, milliseconds(a.AgeMilliseconds), milliseconds(a.WrittenMilliseconds)}, nil
 	case *wire.MembershipMessage_Probe:
 		return Probe{target, b.Probe.Seq, b.Probe.Version}, nil
 	case *wire.MembershipMessage_ProbeAck:

@@ -61,7 +61,7 @@ func everyMessage() []Message {
 			{Member: gossip.Member{Address: c, Status: gossip.Removed, UpNumber: 1, ExitReady: true}, Founder: c},
 		}}, []transport.Address{addr("d", 4)}},
 		Stand{2, 9, 7, 3, 1 << 31, []transport.Address{b}, time.Second, []Contact{{b, 3 * time.Second}}},
-		StandAck{2, 9, 4, 7, time.Millisecond, 2 * time.Second, 3 * time.Second},
+		StandAck{2, 9, 4, 7, time.Millisecond, 2 * time.Second},
 		Probe{2, 9, 7},
 		ProbeAck{2, 9, 7},
 		IndirectProbe{2, 9, c, 5 * time.Second},

@@ -74,8 +74,6 @@ type StandAck struct {
 	Age time.Duration
 	// Written is the same where a write to the table is the reason; it is not below Age.
 	Written time.Duration
-	// Alive is as in [Stand].
-	Alive time.Duration
 }
 
 func (StandAck) message() {}

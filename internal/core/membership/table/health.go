@@ -1,18 +1,15 @@
 package table
 
-import (
-	"time"
-
-	"github.com/shardgen/shardgen/internal/core/membership/gossip"
-)
+import "time"
 
 // maxHealth is the worst score of a member's own health.
 const maxHealth = 8
 
-// A health is this node's judgement of itself, by the six signs of the paper: whether the table
-// has it active, who suspects it, whether its probes are answered, whether it is probed, how long
-// its work waits, and whether its timers are on time. Each sign adds to the score, which stretches
-// this node's own time-outs: a sick node is voted out before it votes others out.
+// A health is this node's judgement of itself, by five of the paper's six signs: who suspects it,
+// whether its probes are answered, whether it is probed, how long its work waits, and whether its
+// timers are on time. Each sign adds to the score, which stretches this node's own time-outs: a sick
+// node is voted out before it votes others out. By the sixth, that the table does not have it
+// active, a node ends.
 type health struct {
 	score    int
 	missed   int       // probes in a row without an answer
@@ -51,12 +48,7 @@ func (h *health) run(m *Machine) {
 	}
 	life := signLife * m.Config.Table.ProbeInterval
 	recent := func(at time.Time) bool { return !at.IsZero() && m.Now.Sub(at) < life }
-	score := 0
-	if self := m.self(); self.Status != gossip.Up && self.Status != gossip.Leaving {
-		score = maxHealth
-	} else {
-		score += len(m.fresh(self))
-	}
+	score := len(m.fresh(m.self()))
 	others := len(m.table.Summary().Ages) > 1
 	if others && h.missed > 0 && !recent(h.answered) {
 		score++

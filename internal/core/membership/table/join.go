@@ -50,7 +50,6 @@ func (m *Machine) onStart() {
 	m.Phase = core.Searching
 	m.joiner.until = m.Now.Add(m.Config.JoinTimeout)
 	m.joiner.why = "the table is out of reach"
-	m.client.want = true
 }
 
 // runJoining sends a joiner's probes, and gives up in the end.

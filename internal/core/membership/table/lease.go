@@ -273,7 +273,7 @@ func (m *Machine) onStand(from transport.Address, msg message.Stand) {
 		base = core.Later(base, a.at)
 	}
 	m.Send(from, message.StandAck{
-		Target: message.TargetOf(from), Seq: msg.Seq, Number: s.number, Version: m.table.Version, Age: m.ageOf(base), Written: m.ageOf(written), Alive: m.ageOf(s.alive),
+		Target: message.TargetOf(from), Seq: msg.Seq, Number: s.number, Version: m.table.Version, Age: m.ageOf(base), Written: m.ageOf(written),
 	})
 }
 
@@ -288,10 +288,6 @@ func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	sent := s.sent[i].sent
 	s.sent = slices.Delete(s.sent, i, i+1)
 	p.got, p.latest = max(p.got, msg.Number), max(p.latest, msg.Version)
-	m.meets(p, msg.Version)
-	if msg.Alive != 0 {
-		s.aliveKnown(sent.Add(-msg.Alive))
-	}
 	switch {
 	case msg.Version == m.table.Version && msg.Age != 0:
 		m.proved(sent.Add(-msg.Age))

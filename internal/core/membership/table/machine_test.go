@@ -109,7 +109,7 @@ func (b *bench) ever(to string, m message.Message) bool {
 	return false
 }
 
-// TestHealth: each of the six signs counts, and for a while only.
+// TestHealth: each of the five signs counts, and for a while only.
 func TestHealth(t *testing.T) {
 	probed := message.Probe{Target: 1, Seq: 1}
 	for name, c := range map[string]struct {
@@ -147,6 +147,40 @@ func TestHealth(t *testing.T) {
 			require.Equal(t, c.want, b.m.Health())
 		})
 	}
+}
+
+// TestViewOfTheSame: a version in which nothing changed that a view shows is no new view.
+func TestViewOfTheSame(t *testing.T) {
+	b := newBench(t, "c")
+	b.change("b", func(r *rows.Row) { r.Touched++ })
+	require.False(t, b.out.Changed)
+	b.change("b", func(r *rows.Row) { r.Status = gossip.Leaving })
+	require.True(t, b.out.Changed)
+}
+
+// TestAsksTheWriter: a member whose proof grows old asks the last writer, too, and not before.
+func TestAsksTheWriter(t *testing.T) {
+	b := newBench(t, "c")
+	asked := func() (n int) {
+		for _, out := range b.all {
+			for _, e := range out.Send {
+				if _, ok := e.Message.(message.Stand); ok && e.To == addr("d") {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	row := *b.m.Table().Row(addr("d"))
+	row.Touched++
+	b.receive("d", message.Snapshot{Base: b.m.Table().Version, Table: &rows.Table{Version: b.m.Table().Version + 1, Rows: []rows.Row{row}}})
+	b.pass(100 * time.Millisecond)
+	b.m.proved(b.now)
+	b.m.stand.due = b.now
+	b.pass(b.m.Config.Table.StandInterval)
+	require.Zero(t, asked())
+	b.pass(3 * b.m.Config.Table.StandInterval)
+	require.NotZero(t, asked())
 }
 
 // TestReadsOwnDeath: who reads its own death stops at once, by a read, a snapshot or a change.
