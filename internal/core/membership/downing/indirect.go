@@ -12,8 +12,8 @@ import (
 )
 
 // An Indirect finds this node's side when some members are connected only indirectly, and decides
-// whether the side may be acted on yet. It downs nobody: Majority and Splits do, through Execution.
-// Majority also resets since and picks.
+// when the side may be acted on. Majority and Splits down members, through Execution; Indirect
+// downs none. Majority also resets since and picks.
 type Indirect struct {
 	*core.Node
 	Peers *detector.Peers
@@ -65,7 +65,8 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 // accusations may remove healthy members.
 const pickWait = 2 * time.Second
 
-// waitsForOthers reports whether this node, which would have to stop, still waits for pickWait.
+// waitsForOthers reports whether this node, which would have to stop, still waits for others'
+// evidence: see pickWait.
 func (i *Indirect) waitsForOthers(picked bool) bool {
 	if !picked {
 		return false
@@ -86,8 +87,8 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 // hundred milliseconds, and sides that are picked meanwhile lack healthy members.
 const sideSettles = time.Second
 
-// unsettled reports whether a picked side must not be acted on yet. If sides keep changing, the
-// present one is acted on lease.MaxUnsettled after the first was picked.
+// unsettled reports whether a picked side must not be acted on yet. If the picked sides keep
+// changing, the present one is acted on lease.MaxUnsettled after the first was picked.
 func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	i.note(side)
 	if !picked {
@@ -105,8 +106,8 @@ func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	return false
 }
 
-// watch notes the side while no unreachable member is due to be judged yet, so that the side may
-// have settled when one is. It is for small clusters.
+// watch records the side before any unreachable member is due to be judged. The side may then have
+// settled when one is due. watch is for small clusters.
 func (i *Indirect) watch() {
 	if i.Small() && i.noted != i.Local().Summary {
 		side, _ := i.survivors()
@@ -122,7 +123,7 @@ func (i *Indirect) note(side []transport.Address) {
 	}
 }
 
-// forget drops the side, because there is nothing to judge.
+// forget drops the recorded side, because no member is to be judged.
 func (i *Indirect) forget() {
 	i.side, i.noted, i.since, i.changed, i.picks = nil, nil, time.Time{}, time.Time{}, time.Time{}
 }
@@ -159,8 +160,8 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 }
 
 // mostBroken returns the member with the most broken paths among those not in out, or -1 if all of
-// these are reachable. With DetectionManyEdges it is one of the unreachable members, because others
-// may have broken paths that do not matter.
+// them are reachable. With DetectionManyEdges only unreachable members are considered, because
+// broken paths of the others may not matter.
 func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
 	g := i.Gossip
 	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }
@@ -202,9 +203,9 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 }
 
 // dropHopeless adds an accused member to out if all its accusers are reachable, and no observer
-// heard by this node hears it. After a partition of a large cluster these are all members of the
-// other side, hundreds. If they stayed, mostBroken would leave out members of this side, because
-// these report more broken paths than the members of the other side can.
+// that this node hears hears the member. After a partition of a large cluster these are all members
+// of the other side, hundreds. Otherwise mostBroken would leave out members of this side, which
+// report more broken paths than members of the other side can.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

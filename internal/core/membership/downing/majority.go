@@ -26,8 +26,8 @@ type Majority struct {
 	Unreachable *Unreachables
 }
 
-// downGone downs the members that are gone. In a small cluster the observer itself does so; the
-// leader does so too, because the observer may have died.
+// downGone downs the members that are gone. In a small cluster the observer that found this downs
+// them; the leader does too, because the observer may have died.
 func (d *Majority) downGone() {
 	var victims []gossip.Member
 	leads := d.Leads()
@@ -42,8 +42,8 @@ func (d *Majority) downGone() {
 	d.Execution.downTogether(victims)
 }
 
-// downAt returns when the unreachable member at place is due to be judged. The silence before its
-// observer's report counts.
+// downAt returns when the unreachable member at index place is due to be judged. The silence before
+// its observer's report counts.
 //
 // Before SilentAfter a member is judged only by a node whose own echoes have come back without a
 // gap for as long. Where packets are lost, connections sometimes stand still for longer than
@@ -147,7 +147,8 @@ func (d *Majority) lostBecause() string {
 }
 
 // pickedFor returns the reachable members that a side leaves out because their paths are broken. In
-// a small cluster it returns none: these members find that out by themselves, and stop.
+// a small cluster it returns none, because each of these members concludes by itself that it must
+// stop.
 func (d *Majority) pickedFor(side []transport.Address) []gossip.Member {
 	if d.Small() {
 		return nil

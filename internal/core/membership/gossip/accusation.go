@@ -2,8 +2,8 @@ package gossip
 
 import "slices"
 
-// A Detection is the rule for how many observers make a silent or cut member unreachable. One
-// observer suffices for a gone member, because Gone is proof.
+// A Detection is the rule for how many observers make a silent or cut member unreachable. For a
+// gone member one observer suffices, because Gone is proof.
 type Detection uint8
 
 // The kinds of detection.
@@ -19,7 +19,7 @@ const (
 	DetectionSingleObserver
 )
 
-// String names the kind of detection.
+// String returns the name of the kind of detection.
 func (d Detection) String() string {
 	switch d {
 	case DetectionManyEdges:
@@ -30,8 +30,8 @@ func (d Detection) String() string {
 	return "unknown"
 }
 
-// A Rule decides which members the records of observers make unreachable. It should be the same at
-// all members.
+// A Rule decides which members become unreachable by the records of observers. It should be the
+// same at all members.
 type Rule struct {
 	Detection   Detection
 	MonitoredBy int // the number of neighbours that a member watches
@@ -70,7 +70,7 @@ func newAccusations(g *State, rule Rule, ring Ring) *Accusations {
 	return a
 }
 
-// List returns all accusations, by subject.
+// List returns all accusations, ordered by subject.
 func (a *Accusations) List() []Accusation { return a.list }
 
 // EachSubject calls f with the accusations against each subject.
@@ -91,13 +91,13 @@ func (a *Accusations) subjects() (accused []int) {
 	return accused
 }
 
-// ByObserver reports whether one of the accusations is by the observer.
+// ByObserver reports whether the list has an accusation by the observer.
 func ByObserver(list []Accusation, observer int) bool {
 	return slices.ContainsFunc(list, func(a Accusation) bool { return a.Observer == observer })
 }
 
 // Weigh returns the evidence that stands against each member, in the order of Members. Accusations
-// by members that are out do not count, nor do those against them; out may be nil.
+// by or against members that are out do not count; out may be nil.
 func (a *Accusations) Weigh(out []bool) []Evidence {
 	g := a.state
 	evidence := make([]Evidence, len(g.Members))

@@ -2,8 +2,8 @@ package gossip
 
 import "github.com/shardgen/shardgen/transport"
 
-// A Local holds the conclusions from a state at one node. Every step uses it, and it is computed
-// once for a state.
+// A Local holds one node's conclusions from a state. It is computed once for a state, because every
+// step uses it.
 type Local struct {
 	*Summary                   // as this node has to see it
 	State    *State            // the state that it is about
@@ -14,8 +14,8 @@ type Local struct {
 	common *Summary // as all nodes see it
 }
 
-// NewLocal computes what node concludes from the state g. Where the earlier conclusions, before,
-// still hold, they are reused.
+// NewLocal computes what node concludes from state g. It reuses conclusions in before that still
+// hold.
 func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
 	l := Local{State: g, common: g.Summary(rule)}
 	if l.common == before.common {

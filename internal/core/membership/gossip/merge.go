@@ -6,8 +6,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// JoinInFull is State.Join without its shortcuts for states that are not concurrent. The results of
-// both must be the same.
+// JoinInFull is State.Join without the shortcuts for states that are not concurrent. Both must give
+// the same results.
 func JoinInFull(g, o *State) (*State, Ordering) {
 	m := &State{
 		Founder:        g.Founder,

@@ -46,7 +46,7 @@ func (s Split) Votes() int {
 	return n
 }
 
-// holdsOldest reports whether the oldest are on this side.
+// holdsOldest reports whether the electorate's oldest members are on this side.
 func (s Split) holdsOldest() bool {
 	return len(s.Oldest) > 0 && !slices.ContainsFunc(s.Oldest, func(a transport.Address) bool { return !gossip.HasAddress(s.Side, a) })
 }
@@ -70,12 +70,13 @@ const (
 	AskLater                // like AskFirst, but after MinorityDelay
 )
 
-// String names the Verdict.
+// String returns the name of the verdict.
 func (v Verdict) String() string {
 	return [...]string{"wait", "go on", "stop", "stop all", "ask first", "ask later"}[v]
 }
 
-// MostVoters returns how many voters a strategy allows; bounded is false if it allows any number.
+// MostVoters returns the maximum of voters that a strategy allows; bounded is false if it allows
+// any number.
 func MostVoters(s Strategy) (most int, bounded bool) {
 	q, ok := s.(staticQuorum)
 	return q.most(), ok

@@ -53,8 +53,8 @@ func (s *Spreader) Spread(before *gossip.State) {
 	}
 }
 
-// tell sends a node the status if it has seen the version, and otherwise the state. In a large
-// cluster tell always sends the status: the node mostly has the state from the leader, and
+// tell sends a node the status if the node has seen the version, and otherwise the state. In a
+// large cluster tell always sends the status: the node mostly has the state from the leader, and
 // otherwise asks for it.
 func (s *Spreader) tell(node transport.Address) {
 	if node.IsZero() || node == s.Config.Self {
@@ -91,7 +91,7 @@ func (s *Spreader) RunGossip() {
 	}
 }
 
-// partner returns the receiver of a round: most often a member that has not seen the version,
+// partner returns the receiver of a round of gossip: mostly a member that has not seen the version,
 // otherwise any reachable member.
 func (s *Spreader) partner() (transport.Address, bool) {
 	n := len(s.Gossip.Members)
@@ -137,10 +137,10 @@ func (s *Spreader) ToUnseen() float64 {
 	}
 }
 
-// acceptable reports whether gossip of a sender may be read: it is of this cluster and for this
+// acceptable reports whether gossip of a sender may be used: it is of this cluster and for this
 // node, and this node has no record against the sender. The sender may be unknown to all members,
-// because its admitting member died before spreading it. Removed nodes are unknown too, but their
-// messages do not get here.
+// if the member that admitted it died before spreading that. Removed nodes are unknown too, but
+// their messages are refused earlier.
 func (s *Spreader) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := s.Gossip.Record(s.Config.Self, from)
 	switch {
@@ -206,10 +206,10 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	}
 }
 
-// introduce sends this node's state to a member that does not know this node, if this node has not
-// been Up. The member that admitted this node may have died before it told others, and those have
-// no other reason to ask for this state: theirs has changed more often. It answers only messages
-// that were sent to this node alone.
+// introduce sends this node's state to a member that does not know this node, if this node has
+// never been Up. The member that admitted this node may have died before it told others, and the
+// others have no reason to ask for this state, because theirs has changed more often. introduce
+// answers only messages that were sent to this node alone.
 func (s *Spreader) introduce(to transport.Address, target uint32) {
 	if target != 0 && s.Self().UpNumber == 0 {
 		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})

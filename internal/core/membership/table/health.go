@@ -9,10 +9,11 @@ import (
 // maxHealth is the worst score of a member's own health.
 const maxHealth = 8
 
-// A health is this node's judgement of itself, by the six signs of the paper: whether the table
-// has it active, who suspects it, whether its probes are answered, whether it is probed, how long
-// its work waits, and whether its timers are on time. Each sign adds to the score, which stretches
-// this node's own time-outs: a sick node is voted out before it votes others out.
+// A health is this node's judgement of its own health, by the six signs of the Orleans paper:
+// whether it is active in the table, who suspects it, whether its probes are answered, whether
+// others probe it, how long its work waits, and whether its timers are on time. Each bad sign adds
+// to the score, which stretches this node's own time-outs. A sick node is thus voted out before it
+// votes others out.
 type health struct {
 	score    int
 	missed   int       // probes in a row without an answer
@@ -30,14 +31,14 @@ const (
 	signLife = 3
 )
 
-// waited notes how long a message stood in the driver's queue.
+// waited records how long a message waited in the driver's queue.
 func (h *health) waited(m *Machine, d time.Duration) {
 	if d > slowWork {
 		h.slow = m.Now
 	}
 }
 
-// late notes a timer that was late.
+// late records by how much a timer was late.
 func (h *health) late(m *Machine, d time.Duration) {
 	if d > tardyTime {
 		h.tardy = m.Now
