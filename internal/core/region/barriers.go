@@ -382,9 +382,10 @@ func (s *Shard) RefuseDetours(ways []Detour) {
 	}
 }
 
-// holdsBack reports whether a barrier of this tenure is closed, so a move must wait: otherwise the
-// calls that the barrier waits for would have to pass through two homes. Barriers of an earlier
-// tenure do not delay a move, because they hold only calls that follow the shard.
+// holdsBack reports whether a barrier of this tenure is closed, so that a move must wait. If the
+// shard moved now, the calls for which the barrier waits would have to pass through two homes.
+// Barriers of an earlier tenure do not delay a move, because they hold only calls that follow the
+// shard.
 func (s *Shard) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }

@@ -23,12 +23,11 @@ type Entity struct {
 }
 
 // entityCold is the part of an entity needed only while the entity is inactive, while a call waits
-// for it, or while a turn runs that began under the lock. state, why and data belong to the
-// goroutine that holds the turn; turn and mailbox are guarded by the shard's lock. The holder of
-// the turn and the holder of the lock may add the part at any time, by a compare-and-swap.
-// Shard.trim takes the part away, to reuse it for another entity. It does so under the lock, and
-// only for the holder of the turn or when no turn can be under way, so that nobody uses a field of
-// the part then.
+// for it, or during a turn that began under the lock. state, why and data belong to the goroutine
+// that holds the turn; the shard's lock guards turn and mailbox. The holder of the turn and the
+// holder of the lock may add the part at any time, by a compare-and-swap. Shard.trim removes the
+// part, to reuse it for another entity. It does so under the lock, and only for the holder of the
+// turn or when no turn can be under way, so nobody uses the part then.
 type entityCold struct {
 	state   []byte
 	why     codegen.Activation

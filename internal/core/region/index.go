@@ -186,11 +186,10 @@ func (x *index) sorted() []*Entity {
 	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// actives lists the active entities of a shard, so that passivation need not look at others. The
-// list runs through the entities themselves, and begins with those that were looked at longest ago.
-// An entity enters the list at the end of a turn that leaves it active. After it becomes inactive,
-// it stays until it is looked at next. The list is guarded by the shard's lock. The zero value is
-// empty.
+// actives lists the active entities of a shard, so that passivation need not examine inactive ones.
+// The list is linked through the entities, and begins with the entity examined longest ago. An
+// entity enters the list at the end of a turn that leaves it active. After becoming inactive it
+// stays until it is next examined. The shard's lock guards the list. The zero value is empty.
 type actives struct {
 	head, tail *Entity
 	n          int

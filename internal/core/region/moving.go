@@ -77,8 +77,8 @@ type move struct {
 func (s *Shard) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
 // BeginMove starts to move the shard away, under the epoch that the new home will have. It ignores
-// a repeated or late order. While a barrier is closed the move waits, because the calls behind the
-// barrier would otherwise have to pass through two homes.
+// a repeated or late order. While a barrier is closed the move waits; otherwise the barrier's calls
+// would have to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.state != Open || epoch <= s.epoch || epoch <= s.off || s.offered != nil && epoch <= s.offered.epoch {

@@ -432,8 +432,8 @@ func (a *Account) Excess() (most Excess) {
 	return most
 }
 
-// Held returns the bytes in an account and that account's bound. The account is the topmost of a
-// and those above it that is over its bound or, if none is, a itself.
+// Held returns the bytes and the bound of an account: the topmost account that is above its bound
+// among a and the accounts above a, or a itself if none is.
 func (a *Account) Held() (bytes, limit int64) {
 	for at := a; at != nil; at = at.up {
 		if held := at.held.Load(); at == a || held > at.limit {

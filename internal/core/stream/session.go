@@ -103,9 +103,9 @@ func NewSession(cfg Config, peer transport.Peer) *Session {
 func (p *Session) Peer() transport.Peer { return p.peer }
 
 // Append adds an envelope to the stream and returns its sequence. Above MaxBuffered it refuses
-// calls and tells with ErrFull. It accepts answers and control messages: those for members are
-// bounded by the members' calls, and those for clients by the Account, whose Excess the driver
-// checks before it runs a call.
+// calls and tells with ErrFull. It never refuses answers and control messages for that reason. For
+// members, their own calls bound the answers; for clients, the Account does, whose Excess the
+// driver checks before it runs a call.
 func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	size := e.SizeBound()
 	if size+wire.MaxFrameHeader > p.maxPayload {

@@ -12,7 +12,7 @@ import (
 )
 
 // Config holds the settings of a membership machine. A zero value means the default;
-// [Config.Validate] refuses negative ones.
+// [Config.Validate] refuses negative values.
 type Config struct {
 	// Self is the address of this node. Its incarnation must be new at each start.
 	Self transport.Address

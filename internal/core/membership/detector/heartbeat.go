@@ -101,10 +101,10 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 	}
 }
 
-// lookAround computes the members that this node watches and those that may get its heartbeats. It
-// watches its neighbours on the ring. Besides them, heartbeats may go to members accused by any
-// observer, because members at the right server can confirm or refute that; to suspected members;
-// and to Down members, to inform them.
+// lookAround computes the members that this node watches, its neighbours on the ring, and the
+// further members to which it may send heartbeats. These are members accused by any observer,
+// because members at the right server can confirm or refute the accusation; suspected members; and
+// Down members, which must learn that they are Down.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {
@@ -205,8 +205,8 @@ func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status)
 	return p.accused && h.Local().Evidence[p.place] != gossip.EvidenceGone && h.Peers.SameServer(p.Peer)
 }
 
-// tellsDown reports whether this node has to inform a member that it is Down. In a large cluster
-// only the leader and the members that missed it do so.
+// tellsDown reports whether this node must inform a Down member that it is Down. In a large cluster
+// only the leader and the members that have missed the Down member inform it.
 func (h *Heartbeats) tellsDown(own []gossip.Record, node transport.Address) bool {
 	return h.Small() || h.Leads() || gossip.HasRecord(own, node)
 }

@@ -145,8 +145,8 @@ func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 	return time.Time{}
 }
 
-// ReturnGrace is how long members have to reconnect to a restarted broker. Only after it an unheard
-// member counts as gone.
+// ReturnGrace is how long members have to reconnect to a restarted broker. A member counts as gone
+// only if it is not heard within this time.
 const ReturnGrace = 4 * time.Second
 
 // DropEvidence forgets what this node's connection has shown about other members, and their

@@ -50,7 +50,8 @@ func (a *Presence) alive() message.Alive {
 }
 
 // OnAlive handles Alive from a member, or from another cluster of the same name. Of two such
-// clusters the smaller gives way; of two equally large ones, the one with the later founder.
+// clusters the smaller gives way; of two equally large clusters, the one that has the later
+// founder.
 func (a *Presence) OnAlive(in core.Receive, msg message.Alive) {
 	if msg.Founder == a.Gossip.Founder {
 		if msg.Barred == a.Local().Barred { // this node is not

@@ -147,8 +147,8 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 // quorum for it.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
-// quorumBroken reports whether the voters, without those that lost selects, are neither a quorum
-// for r nor a side that may win with r.
+// quorumBroken reports whether some voters do not suffice for r to run turns. The voters are all
+// except those that lost selects. They suffice if they are a quorum, or a side that may win with r.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := f.Voters.Voters()
 	if f.Config.Downing == splitbrain.DowningAuto {
@@ -206,9 +206,9 @@ func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]tim
 	return vouches
 }
 
-// vouchesOver returns when other members last vouched for Down member r. known is true only if all
-// members that are not Down have reported the time, and the other voters are no quorum for r. Then
-// nobody vouches for r again.
+// vouchesOver returns when other members last vouched for r, which is Down. known is true only if
+// each member that is not Down has reported when it last vouched, and the remaining voters are no
+// quorum for r. Then nobody vouches for r again.
 func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
 	vouches := f.noteVouches(r.Address)
 	if len(vouches) == 0 {

@@ -26,12 +26,12 @@ type Indirect struct {
 }
 
 // survivors returns this node's side, by address, and whether it was picked. After a clean
-// partition the side is the reachable members, and nothing is picked. But if paths between some
-// members are broken, and other members reach both ends, each end would down the other, and both
-// decisions would be carried out. This case shows in an unreachable member still heard, accusing
-// others in turn, or not accused by all its observers. Then all members with the same accusations
-// pick the same side: they repeatedly leave out the member with the most broken paths, of equal
-// ones the youngest, until all remaining members are reachable.
+// partition the side is the reachable members, and nothing is picked. But if only the paths between
+// some members are broken, the members at both ends of a path would down each other. Three signs
+// show this: an unreachable member is still heard, accuses others in turn, or is not accused by all
+// its observers. Then all members with the same accusations pick the same side: they repeatedly
+// leave out the member with the most broken paths, or the youngest of several, until all remaining
+// members are reachable.
 //
 // In a large cluster only the leader downs members, so only the leader picks.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {
@@ -159,9 +159,9 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 	return false
 }
 
-// mostBroken returns the member with the most broken paths among those not in out, or -1 if all of
-// them are reachable. With DetectionManyEdges only unreachable members are considered, because
-// broken paths of the others may not matter.
+// mostBroken returns the member with the most broken paths among the members not in out, or -1 if
+// all of these are reachable. With DetectionManyEdges it considers only unreachable members,
+// because a broken path between reachable members may not matter.
 func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
 	g := i.Gossip
 	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }
@@ -202,10 +202,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless adds an accused member to out if all its accusers are reachable, and no observer
-// that this node hears hears the member. After a partition of a large cluster these are all members
-// of the other side, hundreds. Otherwise mostBroken would leave out members of this side, which
-// report more broken paths than members of the other side can.
+// dropHopeless adds an accused member to out if all its accusers are reachable and no observer
+// heard by this node hears it. After a partition of a large cluster this removes the members of the
+// other side, perhaps hundreds. If they stayed, mostBroken would choose members of this side,
+// because these report more broken paths.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

@@ -47,11 +47,11 @@ func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
 	return l.Evidence[i]
 }
 
-// Speaker returns the member that sends a version merged of concurrent ones to all others: the
-// leader, unless a member holds this node unreachable. Then it is the leader in the view of the
-// others or, without one, the first member in the order of leaders. This node's own view does not
-// decide in that case, because an unreachable node may lead there, and after a split all nodes are
-// unreachable.
+// Speaker returns the member that sends a version, merged from concurrent versions, to all others.
+// It is the leader, unless a member reports this node as unreachable. Then it is the leader in the
+// view of the other members or, without one, the first member in the order of leaders. This node's
+// own view does not count in that case: an unreachable node may lead there, and after a split all
+// nodes are unreachable to each other.
 func (l *Local) Speaker() transport.Address {
 	if l.Self < 0 || l.Evidence[l.Self] == NoEvidence {
 		return l.Leader

@@ -7,9 +7,9 @@ import (
 )
 
 // RingPlace returns a node's place on the ring, where each member watches the next members. All
-// nodes compute the same place. It is independent of the order of names, so that machines of one
-// rack, which have consecutive names, do not all watch each other. The hash is FNV-1a over the
-// address as text, written out because it is called often.
+// nodes compute the same place, by FNV-1a over the address as text, written out because it is
+// called often. The place is independent of the order of names: otherwise machines of one rack,
+// which have consecutive names, would all watch each other.
 func RingPlace(a transport.Address) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

@@ -259,7 +259,7 @@ func (g *State) Merge(o *State) *State {
 	return m
 }
 
-// Join is Merge, and returns the relation of the version of g to that of o.
+// Join is Merge, and also returns the relation of g's version to o's.
 //
 // If a version covers another, its state contains all of the other's state, and no two states have
 // the same version: for that, clocks keep the counts of removed nodes as long as their tombstones.

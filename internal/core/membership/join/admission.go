@@ -137,10 +137,11 @@ func (a *Admission) headless() bool {
 	return true
 }
 
-// answersFirst reports whether this node has to answer a joiner: it is one of the joiner's seeds
-// or, if the joiner has none, one of the few staying members after the joiner on the ring. In a
-// large cluster the leader answers first, so that many simultaneous joiners get into one version;
-// the few answer if the leader does not. After more attempts every member answers.
+// answersFirst reports whether this node must answer a joiner: it is one of the joiner's seeds or,
+// for a joiner without seeds, one of the fewAnswer staying members after the joiner on the ring. In
+// a large cluster the leader answers first, so that many simultaneous joiners get into one version
+// of the state; the fewAnswer members answer if the leader does not. After more attempts of the
+// joiner every member answers.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
 	switch {
@@ -204,9 +205,9 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible returns the first setting in which a joiner must not differ but does; "" if there is
-// none. It compares the joiner's settings of the cluster with this member's, and its member
-// settings with those of all members and waiting joiners.
+// incompatible returns the first setting in which a joiner differs although it must not; "" if
+// there is none. It compares settings of the cluster with this member's, and settings of a member
+// with those of all members and waiting joiners.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
@@ -245,10 +246,10 @@ func (a *Admission) replace(old gossip.Member) {
 	a.Beats.Suspect(old.Address)
 }
 
-// patientAttempt is the number of the hello from which more members answer, because those that
-// should answer first did not: every member of a small cluster, and in a large one fewAnswer
-// members beside the leader. Thus a cluster that has lost its seeds readmits them after their
-// restart, and they do not form a second cluster.
+// patientAttempt is the number of the joiner's hello from which more members answer, because the
+// members that should answer first did not: every member of a small cluster, and in a large cluster
+// fewAnswer members besides the leader. Thus a cluster whose seeds were all restarted admits them
+// again, and they do not form a second cluster.
 const patientAttempt = 4
 
 // allAnswerAttempt is the number of the hello from which all members of a large cluster

@@ -113,8 +113,8 @@ func (j *Joiner) askedIsGone(node transport.Address) {
 	}
 }
 
-// RunJoining sends hellos and the Join, gives up on a member that does not answer, forms the
-// cluster if this node has to, and ends the machine at JoinTimeout.
+// RunJoining sends hellos and the Join message, gives up on a member that does not answer, forms
+// the cluster if this node should, and ends the machine at JoinTimeout.
 func (j *Joiner) RunJoining() {
 	timeout := j.Progress.started.Add(j.Config.JoinTimeout)
 	if !j.Now.Before(timeout) {
@@ -302,9 +302,9 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner records that a cluster exists, so this node forms none beside it: a member may
-// have missed the hellos behind a partition, or while standing still. When many nodes join, hellos
-// are rare, and the broadcast counts as an offer to join.
+// OnAliveAsJoiner records that a cluster exists, so that this node does not form another: its
+// members may have missed the hellos, behind a partition or while they stood still. When many nodes
+// join, hellos are rare, and the Alive broadcast counts as an offer to join.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {

@@ -31,9 +31,10 @@ func (v *Voters) Note() {
 	}
 }
 
-// Voters returns the members whose vote decides: those of the last converged view, except members
-// gone, left, fenced, or downed by an operator. A Down member counts until it is fenced: otherwise
-// members that stood still through several decisions could wake up as a majority of their old view.
+// Voters returns the members with a deciding vote: those of the last converged view, except members
+// that are gone, left, fenced, or downed by an operator. A Down member counts until it is fenced.
+// Otherwise members that stood still through several decisions could wake up as a majority of their
+// old view.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
 // voteless reports whether a node has no vote now.
@@ -52,9 +53,10 @@ func (v *Voters) Newcomers() []transport.Address {
 }
 
 // Split returns one side of a partition for a strategy to judge. Newcomers on this side have no
-// vote, because the other side may not know them. Newcomers on the other side have one, because the
-// other side may know that the view with them has converged. The same holds for Exiting members:
-// the other side may still know them as Leaving. So two sides never both win (ADR 0008).
+// vote, because the other side may not know them. Newcomers on the other side have a vote, because
+// the other side may know that the view with them has converged. The same holds for Exiting
+// members, which the other side may still know as Leaving. By these rules two sides never both win
+// (ADR 0008).
 func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	voters := v.Voters()
 	for _, node := range append(v.Newcomers(), v.exiting()...) {

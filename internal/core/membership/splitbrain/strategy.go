@@ -117,8 +117,8 @@ func (keepMajority) Quorum(v Electorate) Quorum {
 	return Quorum{voters: v.Voters, Need: MajorityOf(len(v.Voters))}
 }
 
-// leaseMajority lets the side go on that takes a lease. The larger side asks first, so that it
-// mostly wins; the smaller one wins if the larger is dead or cannot reach the lease.
+// leaseMajority lets the side that takes a lease go on. The larger side asks for the lease first,
+// so it usually wins; the smaller side wins if the larger is dead or cannot reach the lease.
 //
 // A node runs turns if more than half of the voters vouch for it. So a small side that goes on has
 // no voter among the other members, and cannot know from votes when those have stopped. It waits

@@ -15,11 +15,11 @@ type Spreader struct {
 	Broadcaster *Broadcaster
 }
 
-// Spread sends the changes of this step to others at once, so that they need not wait for the
-// rounds of gossip. In a small cluster the author of a version sends it to all, and each receiver
-// informs the leader. When all have seen it, the leader acts and informs all of the convergence. So
-// a change takes two round trips and about three messages per member. For large clusters see
-// broadcast.go.
+// Spread sends the changes of this step to other members at once, without waiting for a round of
+// gossip. In a small cluster the author of a version sends it to all members, and each receiver
+// informs the leader. When all have seen the version, the leader acts, and informs all members of
+// the convergence. A change thus takes two round trips and about three messages per member. For
+// large clusters see broadcast.go.
 func (s *Spreader) Spread(before *gossip.State) {
 	if s.Phase != core.Joined {
 		return
@@ -207,9 +207,9 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 }
 
 // introduce sends this node's state to a member that does not know this node, if this node has
-// never been Up. The member that admitted this node may have died before it told others, and the
-// others have no reason to ask for this state, because theirs has changed more often. introduce
-// answers only messages that were sent to this node alone.
+// never been Up. The member that admitted this node may have died before it spread the admission.
+// The others then have no reason to ask for this node's state, because their own state has changed
+// more often. introduce answers only messages that were sent to this node alone.
 func (s *Spreader) introduce(to transport.Address, target uint32) {
 	if target != 0 && s.Self().UpNumber == 0 {
 		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})

@@ -54,8 +54,8 @@ const (
 	readRecent = 2 * time.Second
 )
 
-// backOff returns the time of the next attempt after failures. The pause doubles with each failure,
-// and is chosen at random between half of that and all of it.
+// backOff returns the time of the next attempt after a number of failures. The pause doubles with
+// each failure up to retryLast, and a random part of up to half of it is left out.
 func (m *Machine) backOff(first time.Duration, failures int) time.Time {
 	d := min(first<<min(failures-1, 10), retryLast)
 	return m.Now.Add(d/2 + time.Duration(m.Random.Int64N(int64(d)/2+1)))

@@ -129,8 +129,9 @@ func (m *Machine) fencedAt(r *rows.Row, d *death) (at time.Time) {
 	return at
 }
 
-// provenAt returns the latest time for which a dead member may have a proof. ok is false unless all
-// active members have said when they last exchanged stands with it. See doc.go.
+// provenAt returns the latest time of which a dead member may have a proof that it may run turns.
+// ok is false unless all active members have said when they last exchanged stands with the dead
+// member. See doc.go.
 func (m *Machine) provenAt(dead *rows.Row, d *death) (at time.Time, ok bool) {
 	s := m.table.Summary()
 	for _, r := range s.Ages {
@@ -198,9 +199,10 @@ func (m *Machine) inTurn(at time.Time) time.Time {
 	return at.Add(maxGuides * turn)
 }
 
-// metAll returns the last of the times since which each member that may not know a version counts
-// on this node; all is false if one may not. A member that counts on this node cannot have told the
-// dead member that all members stand at an earlier version.
+// metAll returns the latest of the times at which this node has met the members that may not know a
+// version; all is false if it has not met one of them. Each met member has waited for this node's
+// stands since, so it cannot have told the dead member that all members stand at an earlier
+// version.
 func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	s := m.table.Summary()
 	for _, list := range [][]*rows.Row{s.Ages, s.Down} {
@@ -218,9 +220,9 @@ func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	return last, true
 }
 
-// metSince reports whether a member certainly counts on this node for proofs, and since when. It
-// does if it has answered this node through the present connection, or became active after this
-// node. Members that were active when this node became active answered it then; the dead ones did
+// metSince reports whether a member certainly waits for this node's stands, and since when. It does
+// if it has answered this node through the present connection, or became active after this node. A
+// member that was active when this node became active answered it then; a member that was dead did
 // not.
 func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
 	p := m.peers[r.Address]

@@ -125,8 +125,8 @@ const (
 
 func (s *stand) aliveKnown(at time.Time) { s.alive = core.Later(s.alive, at) }
 
-// guides returns the members that others ask for proofs: the oldest ones, at most maxGuides. If
-// this node is a member, there is at least one.
+// guides returns the members that give proofs to the others: the oldest maxGuides members. There is
+// at least one if this node is a member.
 func (m *Machine) guides() []transport.Address {
 	s := &m.stand
 	if s.of != m.table {
@@ -171,10 +171,11 @@ func (m *Machine) runStand() {
 	m.wantProof(guides)
 }
 
-// wantProof requests a write of this node's row when its proof becomes old; the new proof then
-// reaches the others. The guides write one after the other, and then other members at random times.
-// While all members stand at one version, stands keep proofs fresh, about two intervals old at
-// guides and three at others, and nobody writes.
+// wantProof requests a write of this node's row when the node's last proof becomes old. The write
+// gives a proof to this node, and to others through stands. The guides write one after the other,
+// and then the other members at random times. While all members stand at one version, stands keep
+// proofs fresh, and nobody writes: proofs are about two stand intervals old at guides and three at
+// other members.
 func (m *Machine) wantProof(guides []transport.Address) {
 	s, l := &m.stand, &m.lease
 	half, step := m.Config.QuorumTimeout/2, m.Config.QuorumTimeout/20
