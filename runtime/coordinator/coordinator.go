@@ -72,7 +72,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate returns an error for invalid settings.
 func (c Config) validate() error {
 	switch {
 	case c.Self.IsZero():
@@ -379,7 +378,6 @@ func (c *Coordinator) send(to transport.Address, m Message) {
 	c.out.Send = append(c.out.Send, Envelope{to, m})
 }
 
-// event adds an event to the output.
 func (c *Coordinator) event(e Event) { c.out.Events = append(c.out.Events, e) }
 
 // refuse adds an event about a refused message to the output.

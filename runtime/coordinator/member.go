@@ -43,7 +43,6 @@ func (c *Coordinator) alive(a transport.Address) bool {
 	return m != nil && m.alive()
 }
 
-// forget removes a member from the coordinator's state.
 func (c *Coordinator) forget(a transport.Address) {
 	delete(c.members, a)
 	if i, ok := slices.BinarySearchFunc(c.order, a, transport.Address.Compare); ok {

@@ -106,7 +106,6 @@ func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
 	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch})
 }
 
-// end removes the move from the list of moves.
 func (c *Coordinator) end(m *move) {
 	m.become(ended)
 	m.shard.move = nil

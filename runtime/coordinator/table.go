@@ -139,7 +139,6 @@ func Split(d placement.Diff) []Table {
 	return tables
 }
 
-// join joins the parts of one difference.
 func join(parts []Table) placement.Diff {
 	slices.SortFunc(parts, func(a, b Table) int { return cmp.Compare(a.Part, b.Part) })
 	d := parts[0].Diff

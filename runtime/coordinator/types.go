@@ -33,7 +33,6 @@ type shard struct {
 	since time.Time // when it came there; zero means before this term
 }
 
-// homeless returns the number of shards without a home.
 func (k *entityType) homeless() int {
 	n := 0
 	for i := range k.shards {
@@ -134,7 +133,6 @@ func (c *Coordinator) tune(k *entityType, t Tuning) {
 	k.place = place
 }
 
-// nextEpoch returns a new epoch for the shard.
 func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {
 	e := s.last.Next(c.config.Term.Number)
 	if e == 0 {

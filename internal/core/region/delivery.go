@@ -33,7 +33,6 @@ func (fx Effects) With(more Effects) Effects {
 	return fx
 }
 
-// add appends more to fx.
 func (fx *Effects) add(more Effects) {
 	if more.Lead != nil {
 		fx.Lead = more.Lead

@@ -67,7 +67,7 @@ func (s *Shard) past(c *Call) bool { return s.state == Open && c.Epoch.Term() < 
 // owedFor is how long after a sender's last call Settle waits for the sender's Flush.
 const owedFor = 10 * time.Second
 
-// maxOwed bounds the senders in owed.
+// maxOwed bounds how many senders are remembered as owing a Flush.
 const maxOwed = 1024
 
 // leavingFor is how long after a sender's last call a leaving node waits for the sender's Flush.

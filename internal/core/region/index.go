@@ -112,7 +112,6 @@ func (t *table) insert(e *Entity) {
 	t.set(i, e, max(uint8(hash>>tagAt), 1))
 }
 
-// remove removes an entity if the index has it.
 func (x *index) remove(e *Entity) {
 	slots := x.slots()
 	if len(slots) == 0 {
@@ -154,7 +153,6 @@ func (x *index) resize(n int) *table {
 	return next
 }
 
-// clear removes all entities.
 func (x *index) clear() {
 	x.table.Store(nil)
 	x.n = 0

@@ -72,7 +72,6 @@ func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
 	return 0, true
 }
 
-// giveFor releases the bytes of a call.
 func (b *Budget) giveFor(c *Call) {
 	if b != nil {
 		b.giveClient(c)

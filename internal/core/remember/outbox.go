@@ -87,7 +87,6 @@ func (b *outbox) has(id placement.ShardID) {
 	}
 }
 
-// forget drops the shard's queue.
 func (b *outbox) forget(id placement.ShardID) {
 	delete(b.queues, id)
 	b.order = slices.DeleteFunc(b.order, func(o placement.ShardID) bool { return o == id })

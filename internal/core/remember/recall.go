@@ -76,7 +76,7 @@ func (m *Machine) ask(a transport.Address) {
 	m.send(a, Recall{k.seq, k.wants})
 }
 
-// recalled handles a member's answer.
+// recalled handles a member's answer to a Recall.
 func (m *Machine) recalled(from transport.Address, r Recalled) {
 	k := m.askers[from]
 	if k == nil || k.wants == nil || r.Seq != k.seq {

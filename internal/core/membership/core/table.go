@@ -50,7 +50,6 @@ type Table struct {
 	Within time.Duration
 }
 
-// withDefaults returns t with its defaults.
 func (t Table) withDefaults() Table {
 	for _, d := range []struct {
 		value   *time.Duration

@@ -79,7 +79,8 @@ func (c *claim) noteSaid(attempt uint32) {
 	}
 }
 
-// noteReturned handles the return of this node's own hello.
+// noteReturned handles the return of this node's hello with that number. The claim is proved when
+// the second hello that made it has returned.
 func (c *claim) noteReturned(attempt uint32) {
 	c.proved = c.proved || c.said >= 2 && attempt >= c.fence
 }

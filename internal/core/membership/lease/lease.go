@@ -143,7 +143,6 @@ func (l *Lease) bench() *leaseBench {
 	return b
 }
 
-// benchOf returns the bench of the given voters.
 func (l *Lease) benchOf(voters []transport.Address) bench {
 	b := bench{l.Strategy.Quorum(l.Voters.Electorate(voters)), make([]*detector.Peer, len(voters)), make([]time.Time, len(voters))}
 	for i, node := range voters {

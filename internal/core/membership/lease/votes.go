@@ -124,7 +124,6 @@ func (v *Votes) nextVote(i int) time.Time {
 	return next.Add(rounds * VoteInterval)
 }
 
-// vote sends a vote to a collector.
 func (v *Votes) vote(c *collector) {
 	v.Beats.Loose = v.Now
 	v.seq++
@@ -195,7 +194,6 @@ func (v *Votes) OnVote(in core.Receive, msg message.Vote) {
 	v.Send(in.From, v.answer(in.From, msg))
 }
 
-// answer returns this collector's answer to a vote.
 func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAck {
 	t := v.tallied(msg.Barred)
 	enough := t.enough

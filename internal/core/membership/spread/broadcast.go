@@ -66,7 +66,7 @@ func (b *Broadcaster) broadcastNode() transport.Address {
 	return b.Collectors.Hub()
 }
 
-// broadcasts reports whether this node has to broadcast changes.
+// broadcasts reports whether this node must broadcast changes to all members.
 func (b *Broadcaster) broadcasts() bool { return !b.Small() && b.broadcastNode() == b.Config.Self }
 
 // LeaderSpoke records a message from a member. A leader that is heard is not skipped as

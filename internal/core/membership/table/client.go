@@ -61,7 +61,6 @@ func (m *Machine) backOff(first time.Duration, failures int) time.Time {
 	return m.Now.Add(d/2 + time.Duration(m.Random.Int64N(int64(d)/2+1)))
 }
 
-// next returns the number of a new request.
 func (c *client) next() uint64 {
 	c.number++
 	return c.number

@@ -45,7 +45,6 @@ func (h *health) late(m *Machine, d time.Duration) {
 	}
 }
 
-// run computes the score.
 func (h *health) run(m *Machine) {
 	if h.began.IsZero() {
 		h.began, h.answered, h.probed = m.Now, m.Now, m.Now

@@ -28,7 +28,6 @@ type joiner struct {
 	heardSelf time.Time // when its first hello returned
 }
 
-// helloInterval is the time between two hellos.
 const helloInterval = 100 * time.Millisecond
 
 // proveInterval is the time between two probes of a joiner. An active member counts as silent when

@@ -279,7 +279,6 @@ func (m *Machine) onStand(from transport.Address, msg message.Stand) {
 	})
 }
 
-// onStandAck handles a guide's answer to a stand.
 func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	s, p := &m.stand, m.peer(from)
 	i := slices.IndexFunc(s.sent, func(x sentStand) bool { return x.seq == msg.Seq })

@@ -408,7 +408,6 @@ func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	}
 }
 
-// onEcho handles the return of an echo.
 func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	if m.Phase != core.Joined || from != m.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
 		return

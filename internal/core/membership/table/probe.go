@@ -154,7 +154,6 @@ func (m *Machine) runSilence() {
 	}
 }
 
-// sendProbe sends a probe and returns its number.
 func (m *Machine) sendProbe(to transport.Address, version uint64, a asked) uint64 {
 	m.seq++
 	a.sent = m.Now
@@ -191,7 +190,6 @@ func (m *Machine) onProbe(from transport.Address, msg message.Probe) {
 	m.Send(from, message.ProbeAck{Target: message.TargetOf(from), Seq: msg.Seq, Version: m.table.Version})
 }
 
-// onProbeAck handles the answer to a probe.
 func (m *Machine) onProbeAck(from transport.Address, msg message.ProbeAck) {
 	a, ok := m.probes.asked[msg.Seq]
 	if !ok || a.subject != from || !a.via.IsZero() {
