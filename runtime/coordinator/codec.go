@@ -88,9 +88,8 @@ func Encode(m Message) ([]byte, error) {
 	return b, nil
 }
 
-// Decode decodes the result of Encode. For bytes that are not a message of this format, or a
-// message with impossible values, it returns an error and never panics. The form of a decoded
-// message needs no further check.
+// Decode decodes the result of Encode. For other bytes, or a message with impossible values, it
+// returns an error and never panics. The form of a decoded message needs no further check.
 func Decode(b []byte) (Message, error) {
 	var w wire.CoordinatorMessage
 	if err := proto.Unmarshal(b, &w); err != nil {
@@ -106,7 +105,7 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// A reader converts parts of a message to Go values and keeps the first error.
+// A reader converts parts of a message to Go values and keeps the first error that occurs.
 type reader struct{ err error }
 
 func fromWire(w *wire.CoordinatorMessage) (Message, error) {
@@ -172,7 +171,7 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 	case *wire.CoordinatorMessage_PauseKept:
 		m = PauseKept{r.term(b.PauseKept.GetTerm()), r.pause(b.PauseKept.GetPause()).Seq}
 	default:
-		return nil, errors.New("no body of a kind known to this version (a newer release sent it?)")
+		return nil, errors.New("the message has no body that this version knows (did a newer release send it?)")
 	}
 	return m, r.err
 }
@@ -201,7 +200,7 @@ func (r *reader) version(v *wire.PlacementVersion) placement.Version {
 	return placement.Version{Term: r.term(v.GetTerm()), Seq: v.GetSeq()}
 }
 
-// anyVersion reads the version of a table, which may be the empty one.
+// anyVersion reads the version of a table, which may be that of the empty table.
 func (r *reader) anyVersion(v *wire.PlacementVersion) placement.Version {
 	if v.GetTerm().GetNumber() == 0 && v.GetTerm().GetIncarnation() == 0 && v.GetSeq() == 0 {
 		return placement.Version{}
@@ -255,7 +254,7 @@ func moveToWire(t placement.Term, s placement.ShardID, e placement.Epoch) *wire.
 	return &wire.CoordinatorMove{Term: termToWire(t), Kind: s.Kind, Shard: s.Shard, Epoch: uint64(e)}
 }
 
-// nanosOf returns a time in nanoseconds since 1970, or 0 for the zero time.
+// nanosOf returns a time in nanoseconds since 1970; 0 for the zero time.
 func nanosOf(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
@@ -405,8 +404,8 @@ func (r *reader) table(w *wire.CoordinatorTable) Table {
 	return t
 }
 
-// runs appends the entries of one type. A few bytes can name many shards, so their sum is checked
-// before memory is allocated.
+// runs appends the placements of one type's shards to entries. A few bytes can name many shards, so
+// their number is checked before memory is allocated.
 func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes []transport.Address) []placement.Entry {
 	n := len(w.GetSkip())
 	if len(w.GetLength()) != n || len(w.GetHome()) != n || len(w.GetEpoch()) != n {
@@ -444,8 +443,8 @@ func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes 
 	return entries
 }
 
-// registerToWire groups a node's shards by type, state and peer. Most shards are active, and such a
-// shard takes three bytes.
+// registerToWire groups a node's shards by type, state and peer. Most shards are active, and take
+// three bytes each.
 func registerToWire(m Register) *wire.CoordinatorRegister {
 	w := &wire.CoordinatorRegister{Term: termToWire(m.Term), Node: addressToWire(m.Node), Seq: m.Seq}
 	for _, k := range m.Types {
@@ -481,10 +480,10 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	return w
 }
 
-// maxParts bounds the parts into which one difference is split.
+// maxParts bounds the parts into which one difference of tables is split.
 const maxParts = 1 << 10
 
-// tableToWire writes entries as runs with the same home and epoch.
+// tableToWire encodes the entries of a table as runs of shards with the same home and epoch.
 func tableToWire(t Table) *wire.CoordinatorTable {
 	w := &wire.CoordinatorTable{
 		From: versionToWire(t.From), To: versionToWire(t.To), Full: t.Full, Part: t.Part, Parts: t.Parts,
@@ -520,7 +519,7 @@ func tableToWire(t Table) *wire.CoordinatorTable {
 	return w
 }
 
-// pinsToWire writes the name of each node once, so a pin takes about three bytes.
+// pinsToWire encodes pins. It writes the name of each node once, so a pin takes about three bytes.
 func pinsToWire(p Pins) *wire.CoordinatorPins {
 	w := &wire.CoordinatorPins{Kind: p.Type, Seq: uint64(p.Seq)}
 	places := map[string]uint32{"": 0}

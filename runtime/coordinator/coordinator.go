@@ -72,7 +72,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate returns an error for invalid settings.
 func (c Config) validate() error {
 	switch {
 	case c.Self.IsZero():
@@ -87,20 +86,21 @@ func (c Config) validate() error {
 	return nil
 }
 
-// leaveRest is how long a leaving member's shard stays there after a cancelled move.
+// leaveRest is how long a shard stays at a leaving member after a cancelled move, before the next
+// move begins.
 const leaveRest = time.Second
 
-// maxAsked bounds the types that calls have asked for and no member has registered yet.
+// maxAsked bounds the types that calls have asked for but no member has registered yet.
 const maxAsked = 1024
 
-// maxShards bounds the shards of all types together. Each costs the coordinator
-// about 120 bytes.
+// maxShards bounds the shards of all types together. Each shard costs the coordinator about 120
+// bytes of memory.
 const maxShards = 1 << 20
 
-// An Input is an event: [View], [Receive] or [Tick].
+// An Input of a [Coordinator] is a [View], a [Receive] or a [Tick].
 type Input interface{ input() }
 
-// View is the present view of the cluster. It replaces the one before.
+// View is the present view of the cluster. It replaces the previous View.
 type View struct {
 	Members []Member // in any order; absent members were removed
 	// Converged reports whether all members agree on this view and none is unreachable. If not, no
@@ -122,14 +122,14 @@ type Receive struct {
 	Message Message
 }
 
-// Tick means that WakeAt has been reached, or only time has passed.
+// Tick means that the time WakeAt has come, or that some time has passed.
 type Tick struct{}
 
 func (View) input()    {}
 func (Receive) input() {}
 func (Tick) input()    {}
 
-// Output has the actions that the driver must take, in this order.
+// Output has the actions that the driver must take, in the order of the fields.
 type Output struct {
 	Send   []Envelope
 	Events []Event
@@ -255,8 +255,8 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 	return c.out
 }
 
-// HandedDown reports whether all staying members have the pins and the pause of rebalancing, so
-// that the next coordinator gets them. Until then the coordinator's own process must not leave.
+// HandedDown reports whether all staying members keep the pins and the pause of rebalancing for the
+// next coordinator. Until then the coordinator's own process must not leave.
 func (c *Coordinator) HandedDown() bool {
 	if c.superseded {
 		return true // a later one has them
@@ -267,14 +267,15 @@ func (c *Coordinator) HandedDown() bool {
 	})
 }
 
-// keeps reports whether a member has the latest pins of all types, and the latest pause.
+// keeps reports whether a member keeps the latest pins of all types and the latest pause of
+// rebalancing.
 func (c *Coordinator) keeps(m *member) bool {
 	return m.register != nil && m.kept[""] >= c.pause.Seq && !slices.ContainsFunc(c.names, func(name string) bool {
 		return m.kept[name] < c.types[name].pins.Seq
 	})
 }
 
-// settle begins all moves and allocations that are due and possible now.
+// settle begins all moves and allocations of shards that are due and possible now.
 func (c *Coordinator) settle() {
 	if c.reap {
 		c.reap, c.plan = false, true
@@ -317,10 +318,10 @@ func (c *Coordinator) wakeAt() time.Time {
 	return at
 }
 
-// onReceive dispatches a message. A message of a later term ends this coordinator. A message of an
-// earlier term is refused; its sender learns this term from the periodic status. Any process may
-// ask for the table, for a home, or why a shard is where it is; other messages from non-members are
-// refused.
+// onReceive passes a message to its handler. A message of a later term ends this coordinator. A
+// message of an earlier term is refused; its sender learns this term from the periodic status. Any
+// process may ask for the table, for a home, or why a shard is where it is; other messages are
+// accepted only from members.
 func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	term := m.term()
 	if term.Compare(c.config.Term) > 0 {
@@ -377,10 +378,9 @@ func (c *Coordinator) send(to transport.Address, m Message) {
 	c.out.Send = append(c.out.Send, Envelope{to, m})
 }
 
-// event adds an event to the output.
 func (c *Coordinator) event(e Event) { c.out.Events = append(c.out.Events, e) }
 
-// refuse reports a refused message.
+// refuse adds an event about a refused message to the output.
 func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
 }

@@ -54,8 +54,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// An Event is something to log, to count or to show. Its field What decides which other fields are
-// set.
+// An Event is something that the driver logs, counts or shows. The field What decides which other
+// fields are set.
 type Event struct {
 	What   EventKind
 	Shard  placement.ShardID // the type alone where Shard.Shard is 0
@@ -102,7 +102,7 @@ func (e Event) Subject() string {
 	return strings.Join(words, " ")
 }
 
-// chosenBy returns the reason why a shard without a home gets the home to.
+// chosenBy returns the reason why node to becomes the home of a shard without one.
 func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	by := k.place.String()
 	if k.pins.at(s.id.Shard) == to.Name {
@@ -114,7 +114,8 @@ func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	return s.why + " and given a new home by " + by
 }
 
-// explain returns, for operators, where a shard is and why, and since when it has that home.
+// explain describes, for operators, where a shard is and why. since is the time from which it has
+// had its home.
 func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Time) {
 	k, s := c.types[id.Kind], c.shard(id)
 	switch {
@@ -150,7 +151,7 @@ func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Tim
 	return b.String(), since
 }
 
-// progress describes how far a move is, for operators.
+// progress describes the stage of a move, for operators.
 func (m *move) progress() string {
 	if m.state == 0 {
 		return m.phase.String()

@@ -12,9 +12,9 @@ import (
 // requestInterval is the time between two requests for the same missing table.
 const requestInterval = 200 * time.Millisecond
 
-// A Follower is the side of the table protocol that every process has: it keeps the table, asks for
-// lost differences, obeys the highest term and refuses lower ones, and says when to register. It is
-// a pure machine, not safe for concurrent use.
+// A Follower is the part of every process that follows the coordinator: it keeps the table,
+// requests lost differences, obeys the highest term and refuses lower ones, and says when to
+// register. It is a pure machine, not safe for concurrent use.
 type Follower struct {
 	hosts       bool
 	term        placement.Term    // the highest heard of: everything below is refused
@@ -30,8 +30,8 @@ type Follower struct {
 	pause       Pause             // the latest
 }
 
-// NewFollower returns a follower with the empty table. If hosts is set, it registers with every
-// coordinator.
+// NewFollower returns a follower with the empty table. hosts says that this process hosts types, so
+// the follower registers with every coordinator.
 func NewFollower(hosts bool) *Follower {
 	return &Follower{hosts: hosts, seq: 1}
 }
@@ -55,22 +55,22 @@ type Followed struct {
 // Table returns the present table, or nil until the first one has come.
 func (f *Follower) Table() *placement.Table { return f.table }
 
-// Term returns the highest term known, the one that this process obeys.
+// Term returns the highest known term, which this process obeys.
 func (f *Follower) Term() placement.Term { return f.term }
 
 // Coordinator returns the coordinator of the term, or zero if none is known yet.
 func (f *Follower) Coordinator() transport.Address { return f.coordinator }
 
-// Changed notes that the node has something new to register: its types have changed or, before the
-// first table of the term has come, a move of one of its shards has progressed. Call it after every
-// such change, and then Step.
+// Changed records that the node has something new to register: its types have changed or, before
+// the first table of the term has come, a move of one of its shards has progressed. Call it after
+// every such change, and then Step.
 func (f *Follower) Changed() {
 	f.seq++
 	f.registered = false
 	f.registerAt = time.Time{}
 }
 
-// Unsettled reports whether the term's first table has not yet arrived, so the coordinator still
+// Unsettled reports whether the term's first table has not arrived yet. Until then the coordinator
 // depends on registrations.
 func (f *Follower) Unsettled() bool { return f.table.Version().Term != f.term }
 
@@ -108,9 +108,9 @@ func (f *Follower) keep(p KeepPins, out *Followed) {
 	out.Send = append(out.Send, PinsKept{p.Term, p.Type, f.pins[p.Type].Seq})
 }
 
-// Step handles a message from a coordinator, or the passing of time if m is nil. Call it with every
-// message from a coordinator first, even those about moves: unless the result is Refused, pass
-// those on to the shard.
+// Step handles a message from a coordinator, or the passing of time if m is nil. Call it first with
+// every message from a coordinator. Unless the result is Refused, pass messages about moves on to
+// the shard afterwards.
 func (f *Follower) Step(now time.Time, from transport.Address, m Message) Followed {
 	var out Followed
 	if m != nil {
@@ -156,7 +156,7 @@ func (f *Follower) hear(v placement.Version) {
 	}
 }
 
-// behind reports whether a table later than f's exists.
+// behind reports whether the coordinator has a later table than f.
 func (f *Follower) behind() bool {
 	return f.latest.Seq > 0 && f.latest.Compare(f.table.Version()) > 0
 }
@@ -166,7 +166,7 @@ func (f *Follower) mustRegister() bool {
 }
 
 // collect applies a difference once all its parts have arrived. It drops a difference that does not
-// start at f's table, because the next request gets a fitting one.
+// start at f's table, because f then requests a fitting one.
 func (f *Follower) collect(t Table, out *Followed) {
 	if t.To.Compare(f.table.Version()) <= 0 || t.Part >= t.Parts {
 		return
@@ -194,7 +194,7 @@ func (f *Follower) collect(t Table, out *Followed) {
 	}
 }
 
-// request asks for the latest table if f has an older one.
+// request requests the latest table if f has an older one and a request is due.
 func (f *Follower) request(now time.Time, out *Followed) {
 	if f.behind() && !now.Before(f.requestAt) {
 		f.requestAt = now.Add(requestInterval)

@@ -23,16 +23,16 @@ type member struct {
 // alive reports whether the member can still be the home of shards.
 func (m *member) alive() bool { return m.present && m.Status != membership.Down }
 
-// awaited reports whether recovery has to wait for the member.
+// awaited reports whether recovery must wait for the member.
 func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
 
-// home reports whether the member may get shards of the type.
+// home reports whether the member may be given shards of the type.
 func (m *member) home(kind string) bool {
 	return m.present && m.Status == membership.Up && !m.Unreachable && m.hosts[kind]
 }
 
-// knows reports whether the member has registered the type in agreement with the cluster: it hosts
-// the type or, if it has stopped hosting, still has shards of it.
+// knows reports whether the member has registered the type in agreement with the cluster: the
+// member hosts the type or, if it has stopped hosting, still holds shards of it.
 func (m *member) knows(kind string) bool {
 	_, ok := m.hosts[kind]
 	return ok
@@ -43,7 +43,6 @@ func (c *Coordinator) alive(a transport.Address) bool {
 	return m != nil && m.alive()
 }
 
-// forget removes a member from the coordinator's state.
 func (c *Coordinator) forget(a transport.Address) {
 	delete(c.members, a)
 	if i, ok := slices.BinarySearchFunc(c.order, a, transport.Address.Compare); ok {
@@ -105,8 +104,8 @@ func (c *Coordinator) onView(v View) {
 	c.reap = true
 }
 
-// onRegister handles a node's hosted types and, before recovery, the shards that the node holds.
-// After recovery it uses the claims only for shards without other information.
+// onRegister handles a node's registration: its hosted types and, before recovery, the shards that
+// it holds. After recovery it uses the reported shards only where no other information exists.
 func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	if r.Node != from {
 		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))

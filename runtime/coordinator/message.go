@@ -12,8 +12,8 @@ import (
 )
 
 // A Message travels between the coordinator and the processes of the cluster on the control
-// channel, which may lose, repeat and reorder messages. So every message is idempotent, and is sent
-// again until its effect shows.
+// channel, which may lose, repeat and reorder messages. Every message is therefore idempotent, and
+// is repeated until its effect is seen.
 type Message interface {
 	// term is the coordinator's term that the message belongs to. A node that promised a
 	// higher term refuses it. It is zero for messages that any coordinator may answer.
@@ -117,7 +117,7 @@ type Register struct {
 	Pause  Pause  // that it keeps
 }
 
-// Registered answers [Register], and repeats its Seq.
+// Registered answers [Register] with the same Seq.
 type Registered struct {
 	Term placement.Term
 	Seq  uint64
@@ -148,7 +148,7 @@ type Table struct {
 	Part, Parts uint32 // 0 to Parts-1
 }
 
-// Ask tells the coordinator that calls wait for a shard of a type without a home. It is sent every
+// Ask tells the coordinator that calls wait for a type whose shard has no home. It is sent every
 // 500 ms until the table shows a home. The coordinator allocates all shards of the type at once.
 type Ask struct {
 	Type string
@@ -164,8 +164,8 @@ type NoHome struct {
 }
 
 // MoveBegin asks the old home to give a shard away. It is sent every 500 ms while the move lasts,
-// and each is answered by [MoveStatus]. A node that is not the home under epoch From ignores
-// MoveBegin, because the node has not got the table yet.
+// and each one is answered by [MoveStatus]. A node that is not the home under epoch From ignores
+// it, because the node does not have the table yet.
 type MoveBegin struct {
 	Term placement.Term
 	placement.ShardID
@@ -192,9 +192,10 @@ type MoveDone struct {
 }
 
 // MoveAborted says that the old home gives the move up: a turn lasts longer than the bound, or the
-// new home does not answer. The old home promises never to send Open for this epoch, so it must not
-// send MoveAborted after it has got Ready. It sends MoveAborted every 500 ms until the table shows
-// the shard under a higher epoch. Until then the shard runs nowhere and its calls wait.
+// new home does not answer. The old home thereby promises never to send Open for this epoch, so it
+// must not send MoveAborted after it has received Ready. It sends MoveAborted every 500 ms until
+// the table shows the shard under a higher epoch. Until then the shard runs nowhere and its calls
+// wait.
 type MoveAborted struct {
 	Term placement.Term
 	placement.ShardID
@@ -224,7 +225,7 @@ type MoveCancelled struct {
 	Epoch placement.Epoch
 }
 
-// A Pin names the node at which a shard should be.
+// A Pin names the node that should be a shard's home.
 type Pin struct {
 	Shard uint32
 	Node  string // "": anywhere, as the strategy says
@@ -346,7 +347,7 @@ func (o HeldShard) sound(node transport.Address) bool {
 	return (o.State == Draining || o.State == Sent) && o.Epoch > 0 && o.Epoch < o.Move
 }
 
-// change applies changes of pins to p.
+// change applies changes of the type's pins to p.
 func (p *Pins) change(kind string, changes []Pin) {
 	p.Type = kind
 	all := slices.Clone(p.Pins)
@@ -393,7 +394,7 @@ func (p Pause) String() string {
 	return fmt.Sprintf("rebalancing is paused by %s since %s", p.By, p.At.UTC().Format(time.RFC3339))
 }
 
-// A Wanted is the request in a [Balance].
+// A Wanted is what a [Balance] requests.
 type Wanted uint8
 
 // The requests about rebalancing.

@@ -27,7 +27,7 @@ const (
 	ended
 )
 
-// phases is the table of legal changes of phase.
+// phases maps each phase to the phases that may follow it.
 var phases = map[phase][]phase{
 	moving:    {askingNew, askingOld, ended},
 	askingNew: {ended},
@@ -48,7 +48,7 @@ func (p phase) String() string {
 	return "unknown"
 }
 
-// A cause is the reason why a shard moves. Moves of each cause have their own bound.
+// A cause is the reason why a shard moves. The number of moves under way is bounded for each cause.
 type cause uint8
 
 const (
@@ -76,7 +76,7 @@ func (m *move) become(p phase) {
 	m.phase = p
 }
 
-// count returns the number of moves for this cause that are under way.
+// count returns the number of moves under way for this cause.
 func (c *Coordinator) count(why cause) int {
 	n := 0
 	for _, m := range c.moves {
@@ -87,7 +87,7 @@ func (c *Coordinator) count(why cause) int {
 	return n
 }
 
-// countOf returns the number of a type's shards that move for balance.
+// countOf returns the number of a type's shards that are moving for balance.
 func (c *Coordinator) countOf(kind string) int {
 	n := 0
 	for _, m := range c.moves {
@@ -106,7 +106,6 @@ func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
 	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch})
 }
 
-// end removes the move from the list.
 func (c *Coordinator) end(m *move) {
 	m.become(ended)
 	m.shard.move = nil
@@ -114,7 +113,7 @@ func (c *Coordinator) end(m *move) {
 	c.plan = true
 }
 
-// commit ends the move with the shard at the new home.
+// commit ends the move; the new home keeps the shard.
 func (c *Coordinator) commit(m *move) {
 	c.end(m)
 	c.set(m.shard, m.to, m.epoch)
@@ -122,7 +121,7 @@ func (c *Coordinator) commit(m *move) {
 	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.epoch})
 }
 
-// resume ends the move with the shard at its old home, under an epoch above the move's, so that
+// resume ends the move; the old home keeps the shard, under an epoch above the move's, so that
 // messages of the move are outdated.
 func (c *Coordinator) resume(m *move, why string) {
 	c.end(m)
@@ -139,8 +138,8 @@ func (c *Coordinator) resume(m *move, why string) {
 	c.event(Event{What: MoveResumed, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
-// promote ends the move with the shard at the new home, because the old home is gone. The new home
-// opens the shard that it has prepared.
+// promote ends the move and gives the shard to the new home, because the old home is gone. The new
+// home opens the shard with the state that it has prepared.
 func (c *Coordinator) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)
@@ -176,7 +175,8 @@ func (c *Coordinator) reapMoves() {
 	}
 }
 
-// reapShards takes shards away from homes that are gone. They are allocated again in the same step.
+// reapShards takes shards away from homes that are gone. The shards are allocated again in the same
+// step.
 func (c *Coordinator) reapShards() {
 	lost := map[transport.Address]int{}
 	for _, name := range c.names {
@@ -196,7 +196,7 @@ func (c *Coordinator) reapShards() {
 	}
 }
 
-// resendMoves sends each move's unanswered request again when it is due.
+// resendMoves repeats each move's unanswered request when it is due.
 func (c *Coordinator) resendMoves() {
 	for _, m := range c.moves {
 		if c.now.Before(m.resendAt) {
@@ -236,8 +236,8 @@ func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
 	}
 }
 
-// onMoveDone commits the move in any phase, because the node that is open is the home. A MoveDone
-// for an ended move needs no answer: the table informs the sender.
+// onMoveDone commits the move in any phase, because the sender has opened the shard and is the
+// home. A MoveDone for an ended move needs no answer: the table informs the sender.
 func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	if m := c.moveOf(r.ShardID, r.Epoch); m != nil && from == m.to {
 		c.commit(m)
@@ -246,9 +246,10 @@ func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	c.send(from, TableStatus{c.version()})
 }
 
-// onMoveAborted asks the new home to drop the move. The old home has promised not to send Open, so
-// nothing can run at the new home. But if the old home resumed, answered calls and died, the new
-// home's prepared state would be adopted, and the answered calls undone.
+// onMoveAborted asks the new home to drop the prepared shard. The old home has promised not to send
+// Open, so the shard cannot run at the new home. But without the drop, the old home could resume,
+// answer calls and die; the new home's older state would then be adopted, and the answered calls
+// undone.
 func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	switch {

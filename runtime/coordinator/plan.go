@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// onAsk notes that calls need a type. If the type's shards already have homes, the asking process
-// has an old table, and is sent the latest.
+// onAsk records that calls need a type. If the type's shards already have homes, the asking process
+// has an old table, and gets the latest.
 func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	k := c.types[a.Type]
 	switch {
@@ -60,7 +60,7 @@ func (c *Coordinator) whyNot(k *entityType) string {
 	return ""
 }
 
-// allocate gives a home to every shard without one, of the types that calls need.
+// allocate gives a home to every shard without one, for all types that calls need.
 func (c *Coordinator) allocate() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -107,7 +107,7 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 }
 
 // emptyLeaving begins to move shards away from members that leave or have stopped hosting the type.
-// It does not wait for convergence, unlike rebalancing, because a leaving member waits for these
+// Unlike rebalance, it does not wait for convergence, because a leaving member waits for these
 // moves.
 func (c *Coordinator) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
@@ -144,9 +144,9 @@ func (c *Coordinator) mustGo(s *shard) bool {
 	return m.Status != membership.Up || !m.hosts[s.id.Kind]
 }
 
-// rebalance begins to move shards to members that have fewer. It does so only if all members agree
-// on the view, because the coordinator of half a cluster must not move a shard. While rebalancing
-// is paused, only pins move shards.
+// rebalance begins to move shards from members with many to members with few. It does so only if
+// all members agree on the view, because the coordinator of half a cluster must not move a shard.
+// While rebalancing is paused, only pins move shards.
 func (c *Coordinator) rebalance() {
 	refused, begun := "", 0
 	for _, name := range c.names {
@@ -188,8 +188,8 @@ func (c *Coordinator) rebalance() {
 	c.looked(begun, c.count(balancing), refused)
 }
 
-// allowed reports whether a strategy may propose the transfer: it must be of a shard that the
-// strategy was offered, to another one of the homes, and not proposed before.
+// allowed reports whether a strategy may propose transfer t: its shard must be one that the
+// strategy was offered and has not proposed before, and its target another of the homes.
 func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {
@@ -228,8 +228,8 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 	return c.config.MaxMoves
 }
 
-// homes returns the members that may get shards of the type, with their loads, ordered by address,
-// and the moves required by pins, ordered by the present home.
+// homes returns the members that may get shards of the type, with their loads, by address, and the
+// moves that pins require, by present home.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {
@@ -267,8 +267,8 @@ type pinMove struct {
 	placement.Transfer
 }
 
-// fulfil returns the transfers of the first moves, at most limit. It adds them to the loads in
-// homes, which the strategy gets afterwards.
+// fulfil returns the transfers for the first of the given moves, at most limit. It also applies
+// them to the loads in homes, which the strategy gets afterwards.
 func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
 	for _, m := range moves[:min(limit, len(moves))] {
 		transfers = append(transfers, m.Transfer)
@@ -284,7 +284,8 @@ func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []pla
 	return transfers
 }
 
-// countTotals counts the shards of all types at every node. It is called once for each plan.
+// countTotals counts the shards of all types at every node. It is called once for each plan of
+// moves.
 func (c *Coordinator) countTotals() {
 	c.totals = map[transport.Address]int{}
 	for _, name := range c.names {

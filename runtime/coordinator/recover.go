@@ -10,13 +10,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A claim is one node's report about one shard.
+// A claim is one node's report about one shard that it holds.
 type claim struct {
 	node transport.Address
 	HeldShard
 }
 
-// rank orders claims, by the highest epoch that a claim names.
+// rank returns the highest epoch that a claim names, by which claims are ordered.
 func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }
 
 // recover ends recovery once every node that may hold shards has registered.
@@ -63,9 +63,9 @@ func (c *Coordinator) recover() {
 	}
 }
 
-// adopt uses the claims of a node registered after recovery, for shards about which nothing else is
-// known. Such a node was not a member when this coordinator began, so it has only shards that it
-// was given since.
+// adopt uses the claims of a node that registered after recovery, for shards about which nothing
+// else is known. The node was not a member when this coordinator began, so it has only shards that
+// it was given since.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {
@@ -97,8 +97,8 @@ func (c *Coordinator) resolve(all []claim) int {
 	return n
 }
 
-// resolveShard decides the home of a shard by the table in the package's doc. Comments name the
-// row.
+// resolveShard decides the home of a shard from its claims, by the table in the package's doc. The
+// comments inside name the row of that table.
 func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())
@@ -132,7 +132,7 @@ func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	}
 }
 
-// resolveMove decides about a move whose old home lives.
+// resolveMove decides about a move whose old home is alive.
 func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	peer := c.alive(old.Peer)
 	if old.State == Forwarding {
@@ -166,8 +166,9 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	c.event(Event{What: MoveRestored, Shard: s.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.phase.String()})
 }
 
-// contest reports nodes that claimed to be the home and lost to a claim with a higher epoch, for
-// example after an operator healed a partition. They give the shard up when they get the table.
+// contest emits an event for nodes that claimed to be a shard's home and lost to a claim with a
+// higher epoch, for example after an operator healed a partition. They give the shard up when they
+// get the table.
 func (c *Coordinator) contest(s *shard, claims []claim) {
 	for _, o := range claims {
 		if o.State == Active && o.node != s.home {

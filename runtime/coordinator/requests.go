@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxAnswered bounds the finished requests that are remembered, to give a repeated request the same
-// answer.
+// maxAnswered bounds the finished requests that are remembered, so that a repeated request gets the
+// same answer.
 const maxAnswered = 128
 
 // A request is a [SetPins] or a [Balance] that is under way or done.
@@ -47,8 +47,8 @@ func CheckPins(kind string, pins []Pin) error {
 // Pause returns the latest pause of rebalancing known to the coordinator.
 func (c *Coordinator) Pause() Pause { return c.pause }
 
-// repeated reports whether a request came before, and answers it again if it is done. It also
-// returns true before recovery, because the member will send the request again.
+// repeated reports whether a request came before, and answers it again if it is done. Before
+// recovery it returns true for every request, because the member will repeat the request.
 func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	for _, r := range c.requests {
 		if r.from == from && r.id == id {
@@ -68,7 +68,8 @@ func (c *Coordinator) accept(r *request) {
 	c.spread()
 }
 
-// onSetPins changes pins at once. It is answered when every registered member keeps them.
+// onSetPins changes pins at once. The request is answered when every registered member keeps the
+// pins.
 func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 	if c.repeated(from, p.ID) {
 		return
@@ -104,8 +105,8 @@ func describePins(pins []Pin) string {
 	return strings.Join(words, " ")
 }
 
-// onBalance changes the pause at once, and is answered when every registered member keeps the
-// change. A request to rebalance now is answered by looked, in the same step.
+// onBalance changes the pause at once. The request is answered when every registered member keeps
+// the change. A request to rebalance now is answered by looked, in the same step.
 func (c *Coordinator) onBalance(from transport.Address, b Balance) {
 	if c.repeated(from, b.ID) {
 		return
@@ -140,8 +141,8 @@ func (c *Coordinator) wake() {
 	}
 }
 
-// looked answers the requests to rebalance now, after the decision which shards move. refused is
-// the reason why none moves, or "".
+// looked answers the requests to rebalance now, after the coordinator has decided which shards
+// move. refused is the reason why none moves, or "".
 func (c *Coordinator) looked(begun, underWay int, refused string) {
 	for _, r := range c.requests {
 		if r.answer != nil || !r.now {
@@ -164,9 +165,9 @@ func (c *Coordinator) finish(r *request, with Message) {
 	c.send(r.from, with)
 }
 
-// learnKept takes over the pins and the pause that a registering member has kept. The latest change
-// counts. A pause of a later term is not taken, because it is of another cluster and could not be
-// changed in this one.
+// learnKept takes over the pins and the pause that a registering member has kept, if they are the
+// latest. It does not take a pause of a later term, which comes from another cluster and could not
+// be changed in this one.
 func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	m.kept = map[string]placement.Epoch{"": pause.Seq}
 	for _, p := range pins {
@@ -183,15 +184,15 @@ func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	c.keepAt = c.now
 }
 
-// onKept notes that a member now keeps the pins of a type, or the pause if kind is "".
+// onKept records that a member now keeps the pins of a type, or the pause if kind is "".
 func (c *Coordinator) onKept(from transport.Address, kind string, seq placement.Epoch) {
 	m := c.members[from]
 	m.kept[kind] = max(m.kept[kind], seq)
 	c.answerKept()
 }
 
-// spread sends pins to every registered member, and the pause to every member, even one without
-// hosted types, every resend interval until the member keeps them.
+// spread sends pins to every registered member, and the pause to every member, every resend
+// interval until the member keeps them.
 func (c *Coordinator) spread() {
 	c.keepAt = time.Time{}
 	for _, a := range c.order {

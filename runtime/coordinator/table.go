@@ -20,7 +20,7 @@ const (
 // Table returns the current table, or nil before recovery.
 func (c *Coordinator) Table() *placement.Table { return c.table }
 
-// version returns the version of the current table, or number 0 of this term before recovery.
+// version returns the version of the current table; before recovery, version 0 of this term.
 func (c *Coordinator) version() placement.Version {
 	if c.table == nil {
 		return placement.Version{Term: c.config.Term}
@@ -95,8 +95,8 @@ func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	}
 }
 
-// announce sends the current version to all members at intervals, and more often to the members for
-// which recovery waits.
+// announce sends the current version to all members at intervals, and more often to those for which
+// recovery waits.
 func (c *Coordinator) announce() {
 	if !c.now.Before(c.statusAt) {
 		c.statusAt = c.now.Add(c.config.StatusInterval)
@@ -115,8 +115,8 @@ func (c *Coordinator) announce() {
 	}
 }
 
-// Answer answers a [TableRequest] for a member that serves clients: with the whole of table t, or
-// with nil if the client's table is not older than t.
+// Answer answers a [TableRequest] of a client, at a member with table t. It returns the parts of
+// the whole table, or nil if the client's table is not older than t.
 func Answer(t *placement.Table, r TableRequest) []Table {
 	if t == nil || r.Have.Compare(t.Version()) >= 0 {
 		return nil
@@ -139,7 +139,6 @@ func Split(d placement.Diff) []Table {
 	return tables
 }
 
-// join joins the parts of one difference.
 func join(parts []Table) placement.Diff {
 	slices.SortFunc(parts, func(a, b Table) int { return cmp.Compare(a.Part, b.Part) })
 	d := parts[0].Diff

@@ -33,7 +33,6 @@ type shard struct {
 	since time.Time // when it came there; zero means before this term
 }
 
-// homeless returns the number of shards without a home.
 func (k *entityType) homeless() int {
 	n := 0
 	for i := range k.shards {
@@ -58,7 +57,7 @@ func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Add
 	return transport.Address{}, false
 }
 
-// goesTo returns where the shard will be when its move has ended.
+// goesTo returns the shard's home after its present move, if any, has ended.
 func (s *shard) goesTo() transport.Address {
 	if s.move != nil {
 		return s.move.to
@@ -121,7 +120,7 @@ func (c *Coordinator) learn(info TypeInfo) error {
 	return nil
 }
 
-// tune applies a registration's settings to a type.
+// tune applies the settings in a registration to a type.
 func (c *Coordinator) tune(k *entityType, t Tuning) {
 	k.info.Tuning = t
 	place, ok := c.config.Strategies.find(t.Allocation, c.config.Strategy)
@@ -134,7 +133,6 @@ func (c *Coordinator) tune(k *entityType, t Tuning) {
 	k.place = place
 }
 
-// nextEpoch returns a new epoch for the shard.
 func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {
 	e := s.last.Next(c.config.Term.Number)
 	if e == 0 {

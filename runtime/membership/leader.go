@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Leader does the leader's duties while this node is the leader.
+// A Leader admits and removes members while this node is the leader.
 type Leader struct {
 	*core.Node
 	voters *lease.Voters
@@ -23,8 +23,8 @@ type Leader struct {
 	since time.Time
 }
 
-// runLeader does the leader's duties if this node is the leader. Each round makes a new version of
-// the gossiped state, which the other members, if there are any, must have seen before the next.
+// runLeader does the leader's work if this node is the leader. Each round makes a new version of
+// the gossiped state. All other members must have seen that version before the next round.
 func (l *Leader) runLeader() {
 	for {
 		l.voters.Note()
@@ -46,7 +46,7 @@ func (l *Leader) runLeader() {
 	}
 }
 
-// lead does one round of the leader's duties and reports whether it changed the gossiped state.
+// lead does one round of the leader's work, and reports whether it changed the gossiped state.
 func (l *Leader) lead() bool {
 	if !l.since.IsZero() {
 		return l.leadWeakly()
@@ -132,9 +132,9 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
-// differing returns the members not up yet that differ from a preceding member in settings required
-// to be equal (Config.Differ). Such members were admitted at the same time, by members that did not
-// know of each other's joiner. The order of precedence is: members that were up, this node, serving
+// differing returns the members that were not up yet and differ from a preceding member in settings
+// that must be equal (Config.Differ). Such members were admitted at the same time, by members that
+// did not know of each other's joiner. Precedence is: members that were up, this node, serving
 // members, then the others by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
@@ -192,7 +192,7 @@ func (l *Leader) enough() bool {
 	})
 }
 
-// leadWeakly makes joining members weakly up if the view has not converged for long.
+// leadWeakly makes joining members WeaklyUp if the view has not converged for long.
 func (l *Leader) leadWeakly() bool {
 	if l.Config.WeaklyUpAfter == 0 || l.Local().Joining == 0 || !l.enough() || l.Gossip.UpCounter == 0 {
 		return false

@@ -103,7 +103,8 @@ func New(config core.Config) (*Machine, error) {
 	return m, nil
 }
 
-// Step handles one input. A now before the last one counts as the last one.
+// Step handles one input. now should not go back: a time before the last one counts as the last
+// one.
 func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	m.node.Out = core.Output{Lease: m.lease.Until}
 	if m.node.Phase == core.Ended {
@@ -129,7 +130,7 @@ func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	return m.node.Out
 }
 
-// View returns the present view of the cluster. It is cheap.
+// View returns the present view of the cluster, without copying.
 func (m *Machine) View() *core.View { return m.node.Shown }
 
 // Lease returns the time until which turns may start here and answers may be sent. It is the
@@ -139,8 +140,8 @@ func (m *Machine) View() *core.View { return m.node.Shown }
 // past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
-// advance advances the clock. If the step comes long after the requested time, this process has
-// stood still in between.
+// advance sets the machine's clock. A step that comes long after the requested time shows that this
+// process stood still.
 func (m *Machine) advance(now time.Time) {
 	if m.node.Now.IsZero() || now.After(m.node.Now) {
 		m.node.Now = now
@@ -188,7 +189,7 @@ func (m *Machine) take(in core.Input) {
 	}
 }
 
-// run does the work of each part that is due. Each part sets the time at which it is due again.
+// run does the due work of each part of the machine, and each part then requests its next step.
 func (m *Machine) run() {
 	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
 		m.joiner.RunJoining()
@@ -214,8 +215,8 @@ func (m *Machine) run() {
 	m.votes.RunVotes()
 }
 
-// onReceive dispatches messages. It answers a message from a Down or removed node with Removal, so
-// that the node stops.
+// onReceive passes a message to its handler. To a message from a Down or removed node it answers
+// with Removal, so that the node stops.
 func (m *Machine) onReceive(in core.Receive) {
 	if m.node.Phase == core.Idle || in.Message == nil {
 		return
@@ -353,7 +354,7 @@ func (m *Machine) noteEntry() {
 	m.company.Last = m.node.Now
 }
 
-// sweep drops what is kept about nodes that are not members any more.
+// sweep drops the data kept about nodes that are not members any more.
 func (m *Machine) sweep() {
 	if now := m.node.Local().Summary; m.swept != now {
 		m.swept = now
@@ -362,7 +363,8 @@ func (m *Machine) sweep() {
 	}
 }
 
-// onRemoval handles the report that other members removed this incarnation. It can never come back.
+// onRemoval handles another member's message that this incarnation was removed. A removed
+// incarnation never comes back.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target != message.TargetOf(m.node.Config.Self) {
 		m.node.Refuse(core.RefusedTarget)
@@ -399,7 +401,7 @@ func (m *Machine) Check() error {
 	}
 	self, ok := m.node.Gossip.Member(m.node.Config.Self)
 	if !ok || self.Status == gossip.Down || !m.node.Gossip.SeenBy(m.node.Config.Self) {
-		return fmt.Errorf("invariant 2: %v is %v in %v", m.node.Config.Self, self.Status, m.node.Gossip)
+		return fmt.Errorf("invariant 2: this node, %v, is %v or has not seen its own state %v", m.node.Config.Self, self.Status, m.node.Gossip)
 	}
 	if m.node.Published != m.node.Gossip || len(m.node.Shown.ByAddress) != len(m.node.Gossip.Members) || m.node.Shown.SelfStatus != self.Status {
 		return fmt.Errorf("invariant 3: view %+v does not show %v", m.node.Shown, m.node.Gossip)
@@ -412,14 +414,14 @@ func (m *Machine) Check() error {
 	}
 	for _, r := range m.node.Gossip.Members {
 		if r.Address != m.node.Config.Self && r.Status == gossip.Up && m.node.EvidenceAgainst(r.Address) != gossip.EvidenceGone {
-			return fmt.Errorf("invariant 4: a lease without end, and %v is Up", r.Address)
+			return fmt.Errorf("invariant 4: the lease has no end, but %v is Up", r.Address)
 		}
 	}
 	return nil
 }
 
-// onLeave makes the member Leaving at once; the leader does the rest. A node that is not a member
-// yet stops at once.
+// onLeave makes this node Leaving; the leader then moves it through Exiting to its removal. A node
+// that is not a member yet stops at once.
 func (m *Machine) onLeave() {
 	switch m.node.Phase {
 	case core.Idle, core.Searching, core.Asking:

@@ -11,7 +11,7 @@ import (
 // messages. [Encode] and [Decode] convert messages to bytes and back.
 type Message = message.Message
 
-// ErrUnknown is the error of [Decode] for a message with a kind, or a value, that only a later
+// ErrUnknown is returned by [Decode] for a message with a kind, or a value, that only a later
 // release knows. The receiver skips the message.
 var ErrUnknown = message.ErrUnknown
 
@@ -26,8 +26,8 @@ func Decode(b []byte) (Message, error) { return message.Decode(b) }
 // For a Down member it also says how the member was downed and whether it is Fenced.
 type Member = gossip.Member
 
-// A MemberView is a [Member] with Reachable, whether it can be reached, and the Evidence against
-// it.
+// A MemberView is a [Member] with two more facts: Reachable, and the Evidence that makes it
+// unreachable.
 type MemberView = gossip.MemberView
 
 // A KeyValue is one entry of a member's Meta or Compat list.
@@ -103,8 +103,8 @@ const (
 // must be set.
 type Config = core.Config
 
-// A RoleMinimum is the number of members with a role that must have joined before members become
-// Up.
+// A RoleMinimum is the number of members with a role that must have joined before joining members
+// become Up.
 type RoleMinimum = core.RoleMinimum
 
 // A View is the cluster as one node sees it at one moment: its members by age and by address, the
@@ -141,7 +141,7 @@ type (
 	TableWritten = core.TableWritten // answers a TableWrite or a TableAlive
 )
 
-// A Refusal is the reason why a message was not obeyed.
+// A Refusal is the reason why a received message was not accepted.
 type Refusal = core.Refusal
 
 // Refusals that drivers distinguish; [Refusals] returns all.

@@ -2,7 +2,7 @@ package singleton
 
 import "time"
 
-// leaseState is what the manager knows about its lease.
+// leaseState is what the manager knows about the lease under which its instance runs.
 type leaseState struct {
 	held      bool      // LeaseAcquired came, and neither LeaseLost nor ReleaseLease followed
 	asking    bool      // AcquireLease went out and was not answered
@@ -63,7 +63,7 @@ func (m *Manager) askLease() {
 	m.out.AcquireLease = true
 }
 
-// releaseLease releases the lease. It reports false if the manager has none.
+// releaseLease begins to release the lease. It returns false if the manager holds none.
 func (m *Manager) releaseLease() bool {
 	if !m.lease.held {
 		return false

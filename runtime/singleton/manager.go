@@ -75,7 +75,7 @@ func (m *Manager) Alone() bool { return !m.heirs && m.oldest.IsZero() }
 // Running reports whether the instance runs here, or is being started or stopped.
 func (m *Manager) Running() bool { return m.running }
 
-// Holds reports whether this node still has to do with the instance: the instance runs, pauses or
+// Holds reports whether this node still has work with the instance: the instance runs, pauses or
 // stops here, its lease is being released, or this node relays its state.
 func (m *Manager) Holds() bool {
 	return m.state == Oldest || m.state == LosingLease || m.state == WasOldest || m.state == Relaying || m.state == HandingOver
@@ -153,17 +153,17 @@ func (m *Manager) Check() error {
 	held := m.lease.held
 	switch {
 	case m.running && !m.Holds(), !m.running && m.state == WasOldest:
-		return fmt.Errorf("invariant 1: running is %v in state %v", m.running, m.state)
+		return fmt.Errorf("invariant 1: running is %v, which is not allowed in state %v", m.running, m.state)
 	case m.state == Oldest && m.running == !m.restart.IsZero():
-		return fmt.Errorf("invariant 2: running is %v, restart at %v", m.running, m.restart)
+		return fmt.Errorf("invariant 2: in state Oldest running is %v, and the restart is at %v", m.running, m.restart)
 	case m.state == Oldest && len(m.order) > 0:
-		return fmt.Errorf("invariant 3: %v may also run the instance", m.order)
+		return fmt.Errorf("invariant 3: in state Oldest, older members %v may still run the instance", m.order)
 	case m.state == LosingLease && !m.stopping:
-		return fmt.Errorf("invariant 4: nothing is stopping")
+		return fmt.Errorf("invariant 4: in state LosingLease no instance is stopping")
 	case m.config.Lease && !held && (m.state == Oldest || m.state == WasOldest):
-		return fmt.Errorf("invariant 5: no lease in %v", m.state)
+		return fmt.Errorf("invariant 5: the instance runs without a lease in state %v", m.state)
 	case m.lease.releasing && m.running && !m.relays:
-		return fmt.Errorf("invariant 5: the lease is given back while the instance runs")
+		return fmt.Errorf("invariant 5: the lease is being released while the instance runs")
 	}
 	return nil
 }
@@ -267,9 +267,9 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving returns three facts about this node. leaving: it must give the instance away. gone: it is
-// not a member any more, so no node will ask for the instance. last: it must stop the instance even
-// if no node can take it.
+// leaving returns three facts about this node: leaving, that it must give the instance away; gone,
+// that it is not a member any more, so no node will ask it for the instance; and last, that it must
+// stop the instance even if no node can take it.
 func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
 	if !ok || self.Status == membership.Down {
@@ -278,8 +278,9 @@ func (m *Manager) leaving() (leaving, gone, last bool) {
 	return self.Status >= m.config.HandoffAt, false, self.Status == membership.Exiting || m.quit
 }
 
-// advance makes the changes of state that follow from the latest view and the time. It does not
-// leave a state that waits for an answer, so changes of the oldest are handled one at a time.
+// advance makes the changes of state that follow from the latest view and the time. It never leaves
+// a state that waits for an answer, so the manager handles one change of the oldest member at a
+// time.
 func (m *Manager) advance() {
 	if !m.seen {
 		return
@@ -537,7 +538,7 @@ func (m *Manager) onHandOverToMe(from transport.Address) {
 // asks reports whether this node asks older members for the instance.
 func (m *Manager) asks() bool { return m.state == BecomingOldest || m.state == Relaying }
 
-// retry sends unanswered messages again when they are due.
+// retry repeats unanswered messages when they are due.
 func (m *Manager) retry() {
 	if m.now.Before(m.retryAt) {
 		return
@@ -561,7 +562,7 @@ func (m *Manager) retry() {
 	m.retryAt = m.now.Add(m.config.HandoffRetry)
 }
 
-// count counts the unanswered messages to a member, and reports once when there are more than
+// count counts the unanswered messages to a member. It emits an event, once, when they exceed
 // MaxHandoffRetries.
 func (m *Manager) count(peer transport.Address) {
 	m.retries++

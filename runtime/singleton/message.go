@@ -27,7 +27,7 @@ type Message struct {
 	Reason   string
 }
 
-// A MessageType is the kind of a [Message].
+// A MessageType is the type of a [Message].
 type MessageType uint8
 
 // The messages of the handoff and of the search for the instance, as in Akka's cluster singleton.
@@ -72,18 +72,18 @@ func (t MessageType) String() string {
 func (m Message) check() error {
 	switch {
 	case m.Name == "" || len(m.Name) > maxNameBytes:
-		return fmt.Errorf("name of %d bytes: want 1 to %d", len(m.Name), maxNameBytes)
+		return fmt.Errorf("the singleton's name has %d bytes: want 1 to %d", len(m.Name), maxNameBytes)
 	case m.Type < HandOverToMe || m.Type > Identity:
-		return fmt.Errorf("unknown type %v", m.Type)
+		return fmt.Errorf("unknown message type %v", m.Type)
 	case len(m.Reason) > maxReasonBytes:
-		return fmt.Errorf("reason of %d bytes: want at most %d", len(m.Reason), maxReasonBytes)
+		return fmt.Errorf("the reason has %d bytes: want at most %d", len(m.Reason), maxReasonBytes)
 	case m.Instance.IsZero():
 		if m.Epoch != 0 {
-			return fmt.Errorf("epoch %v without an instance", m.Epoch)
+			return fmt.Errorf("the message has epoch %v but names no instance", m.Epoch)
 		}
 		return nil
 	case m.Type != Identity || m.Epoch == 0:
-		return fmt.Errorf("%v names %v as the instance's node, at epoch %v", m.Type, m.Instance, m.Epoch)
+		return fmt.Errorf("%v names node %v for the instance, at epoch %v: want an Identity with an epoch", m.Type, m.Instance, m.Epoch)
 	}
 	return transport.CheckName("node", m.Instance.Name)
 }
@@ -91,7 +91,7 @@ func (m Message) check() error {
 // format is the version of the encoding; every message carries it.
 const format = 1
 
-// Bounds of fields on the wire.
+// Bounds of a message's fields, in bytes.
 const (
 	maxNameBytes   = 256
 	maxReasonBytes = 1024

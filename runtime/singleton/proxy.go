@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// ProxyConfig are a proxy's settings. Zero values mean the defaults.
+// ProxyConfig has a proxy's settings. Zero values mean the defaults.
 type ProxyConfig struct {
 	Name string // of the singleton
 	// Role restricts the singleton to members that have it. Default: all members.
@@ -33,7 +33,7 @@ type Guide struct{ Member transport.Address }
 // Want means that a call waits because the instance's node is unknown.
 type Want struct{}
 
-// Lost reports that a process has ended, and with it any instance there.
+// Lost reports that a process has ended, with any instance that ran there.
 type Lost struct{ Node transport.Address }
 
 func (View) proxyInput()    {}
@@ -51,7 +51,7 @@ type ProxyOutput struct {
 	WakeAt time.Time // of the next Step if nothing happens before; zero means none
 }
 
-// A Placement is the node of an instance, and its epoch.
+// A Placement is the node at which an instance runs, and the instance's epoch.
 type Placement struct {
 	Node  transport.Address
 	Epoch placement.Epoch
@@ -141,8 +141,8 @@ func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	return p.out
 }
 
-// aim sets the member to ask. A guide is asked again only while the instance is not found. The
-// oldest member is always asked, because it runs the instance itself.
+// aim sets the member that the proxy asks. The oldest member is always asked when it changes,
+// because it runs the instance itself. A guide is asked only while the instance is not found.
 func (p *Proxy) aim(target transport.Address) {
 	if target == p.target {
 		return
@@ -176,8 +176,8 @@ func (p *Proxy) ask() {
 	p.out.WakeAt = p.askAt
 }
 
-// onIdentity handles the answer to the latest question, or a message without a question, in which
-// the oldest member or a guide reports the start of the instance.
+// onIdentity handles the answer to the latest question. It also handles an unasked message, by
+// which the oldest member or a guide reports that the instance has started.
 func (p *Proxy) onIdentity(from transport.Address, m Message) {
 	answer := p.asking && m.ID == p.id
 	news := p.wanted && m.ID == 0 && m.Epoch > p.found.Epoch

@@ -14,7 +14,7 @@ import (
 // [LeaseDenied], [LeaseLost], [LeaseReleased], [Quit] or [Tick].
 type Input interface{ input() }
 
-// View is the present view of the cluster. It replaces the one before.
+// View is the present view of the cluster. It replaces the previous View.
 type View struct{ Members []Member }
 
 // A Member has the properties of a member that managers and proxies need.
@@ -59,8 +59,8 @@ type Receive struct {
 	Message Message
 }
 
-// Arrived reports that this node has received the former instance's state, handed over by From. It
-// replaces a HandOverDone that was lost before From was removed.
+// Arrived reports that this node has received the former instance's state from From. It replaces a
+// HandOverDone that was lost before From was removed.
 type Arrived struct{ From transport.Address }
 
 // InstanceStarted answers StartInstance: the instance has begun to run.
@@ -92,7 +92,7 @@ type (
 // stop for good.
 type Quit struct{}
 
-// Tick means that WakeAt has been reached, or only time has passed.
+// Tick means that the time WakeAt has come, or that some time has passed.
 type Tick struct{}
 
 func (View) input()            {}
@@ -107,7 +107,7 @@ func (LeaseReleased) input()   {}
 func (Quit) input()            {}
 func (Tick) input()            {}
 
-// Output has the actions that the driver must take, in this order.
+// Output has the actions that the driver must take, in the order of the fields.
 type Output struct {
 	AcquireLease  bool            // answer with LeaseAcquired or LeaseDenied
 	StartInstance bool            // answer with InstanceStarted, or InstanceStopped

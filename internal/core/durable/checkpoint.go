@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A checkpoint writes records made from acknowledged commits, then the table, and last the head
-// with a new Since, the position from which the log is needed. Each request is repeated until it is
-// settled. A checkpoint that has begun ends, unless the shard is dropped.
+// A checkpoint writes acknowledged commits to records, then the table, and last the head. The new
+// head's Since is the position from which the log is still needed. Each request is repeated until
+// the store has settled it; only dropping the shard stops a checkpoint.
 type checkpoint struct {
 	wanted bool   // another checkpoint is to begin
 	after  Ticket // another checkpoint is wanted when this ticket is acknowledged; 0 means none
@@ -31,13 +31,13 @@ type checkpoint struct {
 	parts  uint32
 }
 
-// may reports whether a checkpoint may begin, if none is under way.
+// may reports whether the shard's state allows a checkpoint; the caller checks that none is active.
 func (c *checkpoint) may(s *Shard) bool {
 	return s.state == Open && s.claim.step == stepNone && !s.group.repeats() && !s.journal.lost
 }
 
-// next begins a checkpoint if there is a reason and none is under way. None begins while commits
-// wait to be appended again, because their entities must stay in the tail.
+// next begins a checkpoint if there is a reason and none is active. It waits while lost commits are
+// being appended again, because the tail must keep their entities until then.
 func (c *checkpoint) next(s *Shard) {
 	if c.active || !c.may(s) {
 		return
@@ -75,7 +75,8 @@ const (
 	scopeEvents
 )
 
-// begin begins a checkpoint of the commits that are acknowledged now.
+// begin begins a checkpoint of the commits that are acknowledged now; what selects the part of the
+// shard that is written.
 func (c *checkpoint) begin(s *Shard, what scope) {
 	c.wanted, c.active, c.scope = false, true, what
 	c.doubt, c.keeps, c.anew = false, false, false
@@ -122,7 +123,7 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	c.put(s)
 }
 
-// table returns the changes that write the table and the outbox, in parts.
+// table returns the changes that write the table of commands and the outbox, encoded in parts.
 func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 	generation := s.head.value.GetGeneration() + 1
 	var parts []*wire.DurableTable
@@ -154,7 +155,7 @@ func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 	return changes
 }
 
-// put sends the next Put or, after the last one, writes the head.
+// put sends the next Put of the checkpoint or, after the last Put, writes the head.
 func (c *checkpoint) put(s *Shard) {
 	if len(c.puts) > 0 {
 		c.line.ask(&s.desk, Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]})
@@ -174,7 +175,8 @@ func (c *checkpoint) put(s *Shard) {
 	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts), s.head.mark())
 }
 
-// done handles the answer to a Put, or to the reading of the head after a Put was refused.
+// done handles the store's answer to a Put. If the Put was refused, it reads the head, and handles
+// that answer too.
 func (c *checkpoint) done(s *Shard, r Response) {
 	c.doubt = c.doubt || r.Outcome == Uncertain
 	if !c.line.settled(&s.desk, r) {
@@ -201,19 +203,18 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
-// lost is called when the log has lost commits of this home, or the append behind which this home
-// went on. Until the lost commits are in the log again, or in records, the log must keep the
-// commits that they replaced, and the tail must keep their entities. So the checkpoint under way
-// leaves the head's Since where it is.
+// lost tells the checkpoint that the log has lost acknowledged commits. The log must keep the older
+// commits, and the tail the entities, until the lost commits are appended again or in records. The
+// checkpoint under way therefore does not advance the head's Since.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope != scopeEvents {
 		c.since, c.keeps = s.head.stored.Since, true
 	}
 }
 
-// doubted means that the store may have lost written records. The checkpoint under way writes them
-// again. If its head is on its way already, the next checkpoint does, and until then the tail keeps
-// their entities.
+// doubted tells the checkpoint that the store may have lost records written before. The active
+// checkpoint writes its records again. If its head was already sent, the next checkpoint writes the
+// records again; until then the tail keeps their entities.
 func (c *checkpoint) doubted() {
 	switch {
 	case !c.active:
@@ -224,7 +225,7 @@ func (c *checkpoint) doubted() {
 	}
 }
 
-// number returns the write number of the head that may be on its way, or 0.
+// number returns the write number of a head that was sent and is unanswered; 0 if there is none.
 func (c *checkpoint) number() uint64 {
 	if !c.write.due {
 		return 0
@@ -232,8 +233,8 @@ func (c *checkpoint) number() uint64 {
 	return c.write.want.value.GetWrite()
 }
 
-// abandon ends the checkpoint under way, because the store has lost its head, and has another one
-// begin.
+// abandon ends the active checkpoint, because the store has lost the head that it builds on, and
+// requests another checkpoint.
 func (c *checkpoint) abandon(s *Shard) {
 	if c.active {
 		s.tail.kept()
@@ -242,7 +243,7 @@ func (c *checkpoint) abandon(s *Shard) {
 	*c = checkpoint{wanted: true, after: c.after}
 }
 
-// sent returns the Since position in a head that may be on its way, or [store.Start].
+// sent returns the Since position of a head that was sent and is unanswered, or [store.Start].
 func (c *checkpoint) sent() store.Position {
 	if !c.write.due {
 		return store.Start
@@ -250,7 +251,7 @@ func (c *checkpoint) sent() store.Position {
 	return c.write.want.stored.Since
 }
 
-// headDone handles the answer to the write of the head.
+// headDone handles the store's answer to the write of the checkpoint's head.
 func (c *checkpoint) headDone(s *Shard, r Response) {
 	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
@@ -289,16 +290,16 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 	}
 }
 
-// A sweep has the next checkpoint delete records of which nothing is needed: the entity is
-// passivated, has expired or ended, and its keys are too old. The driver finds the records in a
-// list, which may be stale, so the sweep reads them again under the head.
+// A sweep finds records that can be deleted, and has the next checkpoint delete them: see
+// [Expired]. The driver names the records from a list that may be stale, so the sweep reads them
+// again under the shard's present head.
 type sweep struct {
 	line line
 	ids  []string
 }
 
-// Expired reports whether nothing of a record is needed at a time: its entity has expired or ended,
-// and its keys are too old. It returns the entity's id, which the driver gives to [Shard.Sweep]. It
+// Expired reports whether an entity's record can be deleted at a time: the entity has expired or
+// ended, and its idempotency keys are too old. It returns the entity's id, for [Shard.Sweep]. It
 // returns false for a record that cannot be decoded.
 func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	id, ok := strings.CutPrefix(r.Key, entityKey(""))
@@ -309,9 +310,9 @@ func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	return id, err == nil && v.spent(now)
 }
 
-// Sweep reads the records of these entities, at most [store.MaxGet], and has the next checkpoint
-// delete those of which nothing is needed: see [Expired]. It does nothing while an earlier Sweep is
-// under way. It reports whether it began.
+// Sweep reads the records of the given entities, at most [store.MaxGet], and has the next
+// checkpoint delete those that are [Expired]. It returns false, without reading, if an earlier
+// Sweep is under way, the shard is not open, or all the entities are in memory.
 func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	s.desk.now = now
 	if s.state != Open || s.claim.step != stepNone || !s.sweep.line.idle() {
@@ -331,7 +332,7 @@ func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	return true
 }
 
-// done handles the records that were read.
+// done handles the records that the sweep has read.
 func (w *sweep) done(s *Shard, r Response) {
 	ids := w.ids
 	w.line.close()
@@ -360,20 +361,20 @@ func (w *sweep) done(s *Shard, r Response) {
 	}
 }
 
-// A verify checks, after the store was away, whether the store still has what it has acknowledged.
-// It checks the log by an append, and reads the head and the index of the journal.
+// A verify checks, after the store was unreachable, that the store still has what it acknowledged.
+// It appends to the log, then reads the head and the index of the journal.
 type verify struct {
 	line   line
 	ticket Ticket // when this ticket is in the log, the log lacks nothing
 	index  int    // how often the index was older than this home's
 }
 
-// indexTries is how often in a row the index may be older before its events count as lost. Until
-// then a lagging replica may have answered.
+// indexTries is how many reads in a row may return an older journal index before the missing events
+// count as lost. Fewer such reads may come from a lagging replica.
 const indexTries = 5
 
-// Verify checks whether the store still has all that it has acknowledged. A checkpoint that is
-// under way begins again, because the store may have lost what the checkpoint has written so far.
+// Verify checks whether the store still has all that it has acknowledged. A checkpoint under way
+// writes its records again, because the store may have lost them.
 func (s *Shard) Verify(now time.Time) {
 	s.desk.now = now
 	if s.state != Open {
@@ -388,7 +389,7 @@ func (s *Shard) Verify(now time.Time) {
 	s.next()
 }
 
-// done handles the head, or the index that is read after it.
+// done handles the head that verify reads, and then the journal's index.
 func (v *verify) done(s *Shard, r Response) {
 	if !v.line.settled(&s.desk, r) {
 		return
@@ -423,14 +424,14 @@ func (v *verify) done(s *Shard, r Response) {
 	}
 }
 
-// logged reports whether the log has all that this home has appended, and no other write is under
-// way.
+// logged reports whether the log has every append of this home, and no head is being written.
 func (v *verify) logged(s *Shard) bool {
 	return s.group.acked >= v.ticket && !s.group.repeats() && !s.checkpoint.write.due
 }
 
-// withoutEvents ends the tenure after the store has put the journal back to an older state. If the
-// log has lost commits of older homes too, nobody has their events, and the head is marked.
+// withoutEvents ends the tenure after the store has lost a part of the journal. The log still has
+// the missing events, unless it has lost commits of older homes too: then the head is marked as
+// lost.
 func (s *Shard) withoutEvents() {
 	if s.orphans {
 		s.claim.lose(s, s.head)
@@ -439,6 +440,6 @@ func (s *Shard) withoutEvents() {
 	s.broken(errEvents)
 }
 
-// errEvents ends a tenure whose journal the store has put back to an older state. The log still has
-// the events that are missing there; the next tenure writes them to the journal again.
-var errEvents = errors.New("the store has lost a part of the journal, which is written again from the log")
+// errEvents ends a tenure whose journal has lost events in the store. The log still has these
+// events, and the next tenure writes them to the journal again.
+var errEvents = errors.New("the store has lost a part of the journal, which is written again from the log (no action is needed)")

@@ -24,9 +24,9 @@ const (
 	stepLose        // the head in the store is replaced, because a later one was lost
 )
 
-// A claim makes this home the one whose appends to the log count. A full claim is made when the
-// shard comes here, and another claim after a conflict. A claim that comes late does no harm,
-// because its number is lower.
+// A claim is an append after which only this home's appends to the log count. A full claim begins a
+// tenure; another claim follows a conflict within the tenure. A delayed copy of an earlier claim
+// has a lower number, and is ignored.
 type claim struct {
 	step   step
 	full   bool
@@ -46,14 +46,15 @@ type claim struct {
 	has      map[store.Position]bool   // the positions of the appends before this claim
 }
 
-// begin begins the claim. A full claim also writes the head, and recovers the shard's state.
+// begin begins a claim. A full claim also writes the head, and recovers the shard's state from the
+// store.
 func (c *claim) begin(s *Shard, full bool) {
 	c.full, c.base = full, c.number
 	c.step = stepHead
 	c.line.ask(&s.desk, Request{Op: OpHead})
 }
 
-// done handles the answer to a request of the claim.
+// done handles the store's answer to a request of the claim.
 func (c *claim) done(s *Shard, r Response) {
 	switch c.step {
 	case stepHead:
@@ -82,8 +83,8 @@ func (c *claim) done(s *Shard, r Response) {
 	}
 }
 
-// haveHead goes on with the head that was read. A stale head does no harm: a full claim replaces it
-// by compare-and-set, and for another claim the log has what the head lacks.
+// haveHead continues the claim with the head that was read. A stale head does no harm: a full claim
+// replaces the head by compare-and-set, and another claim finds newer claims in the log.
 func (c *claim) haveHead(s *Shard, r Response) {
 	h, err := readHead(r.Head)
 	switch {
@@ -107,24 +108,24 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	}
 }
 
-// climbs reports whether the claim may still take a higher epoch: at most the head can have been
-// written under its present epoch.
+// climbs reports whether the claim may still take a higher epoch. It may before its first append,
+// when nothing but a head can be in the store under the present epoch.
 func (c *claim) climbs(s *Shard) bool { return s.config.Above && c.full && c.number == 0 }
 
-// climb writes the head under an epoch above that of h, and not below the claim's own. h may come
-// from an earlier write of this claim, of which the outcome was in doubt.
+// climb writes the head under an epoch above h's, and at least the claim's own. h may have been
+// written by this claim itself, by a write that got no certain answer.
 func (c *claim) climb(s *Shard, h head) {
 	s.config.Epoch = max(s.config.Epoch, h.value.GetEpoch()+1)
 	c.replace(s, h)
 }
 
-// replace writes this home's head over h.
+// replace writes this home's head in place of h.
 func (c *claim) replace(s *Shard, h head) {
 	c.step = stepSet
 	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.mark())
 }
 
-// headDone handles the answer to the write of the head.
+// headDone handles the store's answer to the claim's write of the head.
 func (c *claim) headDone(s *Shard, r Response) {
 	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
@@ -143,8 +144,8 @@ func (c *claim) headDone(s *Shard, r Response) {
 	}
 }
 
-// append appends the claim, under a new number. If the outcome is in doubt, it is appended again:
-// the second one in the log is then void.
+// append appends the claim to the log, under a new number. If the store's answer is uncertain, the
+// claim is appended again; a second copy in the log is void.
 func (c *claim) append(s *Shard) {
 	c.step = stepAppend
 	c.number++
@@ -169,7 +170,7 @@ func (c *claim) readLog() Request {
 	return Request{Op: OpRead, From: c.since, To: c.position}
 }
 
-// read handles the log up to this claim.
+// read handles the part of the log from the head's Since position up to this claim.
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
 		c.retry(s, fmt.Sprintf("it lacks a part between %d, where the head needs it, and %d", c.since, c.position))
@@ -229,14 +230,14 @@ func (c *claim) read(s *Shard, r Response) {
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
-// goneTries is how often in a row the log may lack what a claim needs before that counts as lost.
-// Until then a replica may lag behind, or a server may have lost the claim alone.
+// goneTries is how many times in a row the log may lack what a claim needs before the missing part
+// counts as lost. Earlier, a replica may lag behind, or a server may have lost only the claim.
 const goneTries = 5
 
 // retry claims again, because the log lacked something between the head's Since position and the
-// claim. The pauses grow, because each attempt lengthens the log. A full claim has written the
-// head, so nobody has trimmed the log since; after goneTries that part of the log counts as lost.
-// Another claim has only read the head, which may be stale: most likely another home has the shard.
+// claim. The pauses grow, because each attempt adds an append. After goneTries, a full claim takes
+// that part of the log as lost, for its own head keeps other homes from trimming. Another claim
+// drops the shard: the head that it has read was probably stale, and another home has the shard.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {
@@ -255,10 +256,10 @@ func (c *claim) retry(s *Shard, lacks string) {
 
 // endsBefore returns the error for a log whose last position is before the head's Since position.
 func endsBefore(since, last store.Position) error {
-	return fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, last, since)
+	return fmt.Errorf("log: %w: it ends at position %d, and the head needs it from position %d", errLost, last, since)
 }
 
-var errLost = errors.New("the store has lost a part of it (restore a backup, or stop the nodes that host the type and use shardctl store repair TYPE -shard N: -from restores an export, -drop accepts the loss)")
+var errLost = errors.New("the store has lost a part of the log (restore a backup, or stop the nodes that host the type and use shardctl store repair TYPE -shard N: -from restores an export, -drop accepts the loss)")
 
 func (c *claim) haveTable(s *Shard, r Response) {
 	if !s.ours(r.Head) {
@@ -278,7 +279,7 @@ func (c *claim) haveTable(s *Shard, r Response) {
 	for i, rec := range records {
 		t := &wire.DurableTable{}
 		if rec.Revision == store.None {
-			s.broken(fmt.Errorf("table, part %d: %w: it is missing", i, ErrCorrupt))
+			s.broken(fmt.Errorf("table, part %d: %w: the record is missing", i, ErrCorrupt))
 			return
 		}
 		if err := unseal(rec.Value, t); err != nil {
@@ -286,7 +287,7 @@ func (c *claim) haveTable(s *Shard, r Response) {
 			return
 		}
 		if t.GetGeneration() != s.head.value.GetGeneration() || int(t.GetPart()) != i {
-			s.broken(fmt.Errorf("table, part %d: %w: it is part %d of generation %d", i, ErrCorrupt, t.GetPart(), t.GetGeneration()))
+			s.broken(fmt.Errorf("table, part %d: %w: the record has part %d of generation %d", i, ErrCorrupt, t.GetPart(), t.GetGeneration()))
 			return
 		}
 		parts = append(parts, t)
@@ -294,13 +295,13 @@ func (c *claim) haveTable(s *Shard, r Response) {
 	c.recover(s, parts)
 }
 
-// misses reports whether the log, as this claim has read it, lacks an append that it had at a
-// position.
+// misses reports whether the log, as this claim has read it, lacks the append that was at position
+// p before.
 func (c *claim) misses(p store.Position) bool {
 	return p != store.Start && (p >= c.position || p >= c.since && !c.has[p])
 }
 
-// recover builds the shard's state from the table and the log.
+// recover builds the shard's state from the parts of the stored table and the log.
 func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	for _, t := range parts {
 		if err := s.table.recover(t, s.desk.now); err != nil {
@@ -336,11 +337,12 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	c.bases(s)
 }
 
-// basesAtOnce bounds the records of one request.
+// basesAtOnce bounds the records that bases reads in one request.
 const basesAtOnce = 32
 
-// bases reads the records of entities for which the log has only events. These are at most as many
-// entities as had commits on the way to the log when the last checkpoint began.
+// bases reads the records of entities for which the log has only events, because the state is in
+// the record. There are at most as many such entities as had unacknowledged commits when the last
+// checkpoint began.
 func (c *claim) bases(s *Shard) {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.tail.entities)) {
@@ -377,7 +379,7 @@ func (c *claim) haveBases(s *Shard, r Response) {
 	c.bases(s)
 }
 
-// finish ends the claim; the shard's appends go on behind it.
+// finish ends the claim; appends of the shard continue behind it in the log.
 func (c *claim) finish(s *Shard) {
 	c.step = stepNone
 	c.line.close()
@@ -390,9 +392,9 @@ func (c *claim) finish(s *Shard) {
 }
 
 // A chain decides which appends of a log count: those of the highest claim before them. Claims are
-// ordered by epoch, and those of one home under one epoch by number. The first append read counts,
-// because a log is read from its beginning, or from a head's since, where its writer had a counting
-// append of its own.
+// ordered by epoch; claims of one home under one epoch, by number. The first append read always
+// counts, because reading begins at the log's start or at a head's Since, which is an append that
+// counted.
 type chain struct {
 	known       bool
 	epoch       uint64
@@ -401,7 +403,7 @@ type chain struct {
 	counter     uint64 // of the home's last append that counted
 }
 
-// add reports whether the next append of the log counts.
+// add reports whether append a counts, and takes it as the last append read.
 func (c *chain) add(a *wire.DurableAppend) bool {
 	if claimOf(a) != nil {
 		return c.addClaim(a)

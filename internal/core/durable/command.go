@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Source is the origin of commands: a process, by its incarnation, or the log of a shard, which
-// outlives processes.
+// A Source is the origin of commands: a process, by its incarnation, or the log of a shard. A log
+// as a source outlives the processes that host the shard.
 type Source struct {
 	Incarnation uint64 // of the caller's process; 0 means a log
 	Log         string // the type of the shard whose log it is; the key, if the source stands for a key
@@ -21,9 +21,9 @@ type Source struct {
 	To Target
 }
 
-// silent reports whether to forget a source that was last heard at heard: a process if heard is
-// before process, a tell's turns if heard is before nested. A log is never forgotten, because
-// its shard may send tells again after any time.
+// silent reports whether the shard may forget source s, last heard from at heard. The limit is
+// process for a caller's process, and nested for calls made in turns of tells. A log is never
+// forgotten, because its shard may send tells again after any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:
@@ -34,8 +34,8 @@ func (s Source) silent(heard, process, nested time.Time) bool {
 	return false
 }
 
-// keyed reports whether the source stands for an idempotency key of the user: it then has both an
-// incarnation and a log.
+// keyed reports whether the source stands for an idempotency key of the user. Such a source has
+// both an incarnation and a log.
 func (s Source) keyed() bool { return s.Incarnation != 0 && s.Log != "" }
 
 func (s Source) compare(o Source) int {
@@ -82,10 +82,10 @@ type Command struct {
 	Key   string // the idempotency key under which the entity keeps the command; "" means none
 }
 
-// A Verdict is the decision about a command.
+// A Verdict is the shard's decision whether to run a command, answer it again, or refuse it.
 type Verdict uint8
 
-// The verdicts.
+// The verdicts of [Shard.Admit] and [Shard.Keyed].
 const (
 	// Run: it is new. Run it, then end it with Commit or Discard.
 	Run Verdict = iota + 1
@@ -107,14 +107,14 @@ const (
 	Closed
 )
 
-// An Admission is the decision about a command.
+// An Admission is the decision about a command, with the kept answer if the command was applied.
 type Admission struct {
 	Verdict Verdict
 	Answer  []byte // Replay: that of the command's commit
 	Ticket  Ticket // Replay: that of the command's commit
 }
 
-// A Path identifies a nested call below a command; an empty path is the command itself.
+// A Path identifies a nested call made while a command runs; an empty path is the command itself.
 type Path string
 
 // pathBytes is the length of a path that is not empty.
@@ -125,10 +125,10 @@ type Calls struct {
 	counts map[string]uint64
 }
 
-// Path returns the path of the turn's next call of method at target. target names the entity and
-// its type, and no other. Calls of one turn with the same target and method are distinguished by
-// how many came before. So the path is the same whenever the turn makes the same calls, in any
-// order among those of its goroutines to different targets.
+// Path returns the path of the turn's next call of method at target. target must be a unique name
+// of the entity and its type. Calls of one turn with the same target and method are numbered in
+// their order. A command that runs again therefore gets the same paths for the same calls, even if
+// the calls to different targets come in another order.
 func (c *Calls) Path(parent Path, target, method string) Path {
 	b := binary.AppendUvarint(nil, uint64(len(parent)))
 	b = append(b, parent...)
@@ -144,14 +144,14 @@ func (c *Calls) Path(parent Path, target, method string) Path {
 	return Path(sum[:pathBytes])
 }
 
-// MaxStuck is the most numbers that the [Numbers] of a command may have.
+// MaxStuck is the maximum of numbers in [Command.Stuck].
 const MaxStuck = 32
 
-// Numbers are ascending numbers of commands, each encoded as a uvarint of its difference to the one
-// before. It is a string so that commands can be compared.
+// Numbers is a list of ascending command numbers, each encoded as a uvarint of its difference to
+// the one before. It is a string so that commands are comparable.
 type Numbers string
 
-// NumbersOf encodes ascending numbers.
+// NumbersOf encodes numbers, which must ascend.
 func NumbersOf(all []uint64) Numbers {
 	var b []byte
 	last := uint64(0)
@@ -162,8 +162,8 @@ func NumbersOf(all []uint64) Numbers {
 	return Numbers(b)
 }
 
-// Slice returns the numbers. It fails if there are more than [MaxStuck] of them, or if they are
-// not ascending.
+// Slice returns the numbers. It fails if there are more than [MaxStuck] numbers, or if they do not
+// ascend.
 func (s Numbers) Slice() (all []uint64, err error) {
 	b, last := []byte(s), uint64(0)
 	all = make([]uint64, 0, min(len(b), MaxStuck))
@@ -178,8 +178,8 @@ func (s Numbers) Slice() (all []uint64, err error) {
 	return all, nil
 }
 
-// A finished is a set of a source's numbers for which no caller waits: all below a number, except a
-// few stuck ones.
+// A finished is the set of a source's command numbers for which no caller waits any more: all below
+// a number, except a few stuck ones.
 type finished struct {
 	below uint64
 	stuck []uint64 // ascending, all lower than below; not to be changed
@@ -194,7 +194,7 @@ func (f finished) has(number uint64) bool {
 	return !stuck
 }
 
-// floor returns the lowest number that may not be finished.
+// floor returns the lowest number that may be unfinished.
 func (f finished) floor() uint64 {
 	if len(f.stuck) > 0 {
 		return f.stuck[0]
@@ -202,8 +202,7 @@ func (f finished) floor() uint64 {
 	return f.below
 }
 
-// join returns the numbers that are finished in f or o, and reports whether these are more than in
-// f.
+// join returns the numbers that are finished in f or o, and reports whether o added any to f.
 func (f finished) join(o finished) (both finished, more bool) {
 	high, low := f, o
 	if o.below > f.below {
@@ -216,7 +215,7 @@ func (f finished) join(o finished) (both finished, more bool) {
 	return both, both.below != f.below || len(both.stuck) != len(f.stuck)
 }
 
-// sameMemory reports whether two lists share their memory, and so are equal.
+// sameMemory reports whether two lists share their memory, and therefore are equal.
 func sameMemory(a, b []uint64) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -228,7 +227,7 @@ type stuckNumbers struct {
 	all []uint64 // not to be changed
 }
 
-// finished returns the numbers that the command's source has finished.
+// finished returns the numbers that the command says its source has finished.
 func (s *stuckNumbers) finished(c *Command) finished {
 	if c.Past <= c.Floor {
 		return finished{below: c.Floor}

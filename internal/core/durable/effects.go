@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Effects are the driver's work, in any order.
+// Effects are what the driver must do after a method of [Shard], in any order.
 type Effects struct {
 	// Requests are to be asked of the store, all at once. Requests that are sent
 	// together may be done in any order.
@@ -20,8 +20,8 @@ type Effects struct {
 	Events []Event
 }
 
-// Loaded is an entity that the driver has asked for by [Shard.Load]. It is Load's result or, if the
-// entity's record must be read first, a later effect.
+// Loaded is an entity that the driver has requested by [Shard.Load]. Load returns it at once or, if
+// the entity's record must be read first, it follows in [Effects.Loaded].
 type Loaded struct {
 	Entity string
 	Found  bool   // it has state: it has committed, and has not ended
@@ -35,7 +35,7 @@ type Loaded struct {
 	Err     error  // why the record cannot be read; it names the entity
 }
 
-// An EventKind is the kind of an event.
+// An EventKind is the kind of an [Event].
 type EventKind uint8
 
 // The kinds of events.
@@ -60,7 +60,7 @@ const (
 	Ended
 )
 
-// An Event informs the driver's log, metrics and coordinator.
+// An Event is news of the shard for the driver's log, metrics and coordinator.
 type Event struct {
 	Kind     EventKind
 	N        int // Resent, Orphaned: how many
@@ -74,11 +74,11 @@ type Event struct {
 	Err error
 }
 
-// A Ticket numbers the entries that one [Shard] appends, in the order of the log. Ticket 0 is
+// A Ticket is the number of an entry that a [Shard] appends, in the order of the log. Ticket 0 is
 // durable from the beginning.
 type Ticket uint64
 
-// State is the stage of a shard's tenure.
+// State is the stage of a shard's tenure at this home.
 type State uint8
 
 // The states of a shard.
@@ -88,9 +88,10 @@ const (
 	Dropped               // its tenure has ended for good
 )
 
-// ErrTooLarge is the error of a commit that does not fit in an append. Its turn changed nothing.
-var ErrTooLarge = errors.New("commit too large (keep less in one entity, change less in one turn, or raise max_payload of the NATS server if it is below 1 MB)")
+// ErrTooLarge is returned for a commit that does not fit in one append. The turn has changed
+// nothing.
+var ErrTooLarge = errors.New("commit too large for one append (keep less in one entity, change less in one turn, or raise max_payload of the NATS server if it is below 1 MB)")
 
-// ErrNotOpen is the error of a commit for a shard that was dropped. The next home knows whether the
-// changes of the turn's command stand.
-var ErrNotOpen = errors.New("shard is not open")
+// ErrNotOpen is returned for a commit to a shard that was dropped at this home. Only the next home
+// knows whether the command of the turn is applied.
+var ErrNotOpen = errors.New("shard is not open at this home (send the command to the next home)")

@@ -22,8 +22,8 @@ type version struct {
 	keys    []key    // not to be changed
 }
 
-// A stateSum is the [Turn.Sum] of the last commit, if since has its events. It has three bytes, to
-// fit between other fields.
+// A stateSum is the [Turn.Sum] of an entity's last commit if the log has only the events of that
+// commit, not its state. It has three bytes, to fit between other fields.
 type stateSum [3]byte
 
 const maxSum = 1<<24 - 1
@@ -32,16 +32,17 @@ func newStateSum(n uint32) stateSum { return stateSum{byte(n), byte(n >> 8), byt
 
 func (s stateSum) uint32() uint32 { return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 }
 
-// gone reports whether the entity has no state at a time.
+// gone reports whether the entity has no state at a time, because it has ended or expired.
 func (v *version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
-// whole reports whether one commit in the log contains the whole version, so that neither older
-// commits nor a record are needed.
+// whole reports whether the last commit alone contains the version, without older commits or a
+// record.
 func (v *version) whole() bool { return len(v.since) == 0 && len(v.keys) == 0 }
 
-// spent reports whether a stored version is not needed any more.
+// spent reports whether a stored version can be deleted: its state is gone, and its keys are too
+// old.
 func (v *version) spent(now time.Time) bool {
 	return v.number > 0 && v.gone(now) && len(freshKeys(v.keys, now.UnixMilli())) == 0
 }
@@ -58,8 +59,9 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.keys = keysAfter(v.keys, c)
 }
 
-// folds reports whether the log needs only the events of a turn, because the state follows from v
-// and these events. At most every events, and limit bytes, may follow a state.
+// folds reports whether the log needs only the events of turn t, because the state follows from v
+// and these events. At most every events, and limit bytes of state and events, may follow from one
+// written state.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
@@ -73,9 +75,9 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
 }
 
-// An entity is active, or its last commit is not in a record yet. The order of the fields lets a
-// commit read few cache lines, because these reads take most of a commit's time if the shard has
-// many entities: an entity has 256 bytes on 64-bit machines, and a commit begins with the first 64.
+// An entity is kept in memory while it is active, or while a commit of it is not in a record yet.
+// An entity has 256 bytes on 64-bit machines, and a commit reads the first 64 before the others: if
+// the shard has many entities, these reads from main memory take most of a commit's time.
 type entity struct {
 	id     string
 	active bool // the driver has it
@@ -95,15 +97,16 @@ type entity struct {
 	loose []*wire.DurableCommit
 }
 
-// commit records a commit that is pending, with its ticket.
+// commit records a pending commit and its ticket as the entity's last version.
 func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 	e.last.apply(c)
 	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
 }
 
-// ack notes that a commit is in the log, and reports whether it counts. A commit that comes to the
-// log a second time, because a server had lost it, does not count if a later one of the entity is
-// there already. The first commit of a new life follows a commit of any version.
+// ack records that the log has a commit, and reports whether the commit is newer than the
+// acknowledged version. A commit that a server had lost can come to the log a second time, after
+// later commits of the entity. The first commit after the entity has ended or expired is always
+// newer.
 func (e *entity) ack(c *wire.DurableCommit) bool {
 	if c.GetVersion() < e.acked.number && !e.acked.gone(time.UnixMilli(c.GetAt())) {
 		return false
@@ -116,7 +119,7 @@ func (e *entity) ack(c *wire.DurableCommit) bool {
 	return true
 }
 
-// recover records a commit that was read from the log.
+// recover records a commit that was read from the log at recovery.
 func (e *entity) recover(c *wire.DurableCommit) {
 	if (c.GetFolded() || c.GetKeys() > 0) && (!e.loaded || len(e.loose) > 0) {
 		e.loose = append(e.loose, c)
@@ -127,8 +130,8 @@ func (e *entity) recover(c *wire.DurableCommit) {
 	e.ack(c)
 }
 
-// base gives loose commits the record that they follow. A checkpoint that did not end may already
-// have put some of them into the record.
+// base applies the loose commits to the record v that they follow. A checkpoint that did not finish
+// may have written some of these commits to the record already; they are skipped.
 func (e *entity) base(v version) error {
 	loose := e.loose
 	e.loose = nil
@@ -152,7 +155,8 @@ func (e *entity) base(v version) error {
 	return nil
 }
 
-// needsRecord reports whether loose commits have only events, whose state is in the record.
+// needsRecord reports whether the loose commits cannot be applied without the entity's record,
+// because they have only events.
 func (e *entity) needsRecord() bool {
 	without := *e
 	return without.base(version{}) != nil
@@ -161,7 +165,7 @@ func (e *entity) needsRecord() bool {
 // lapsed reports whether there is no state to which events could be applied.
 func (v version) lapsed() bool { return v.number == 0 || v.ended }
 
-// outlived has the next checkpoint write the entity, because its record is out of date.
+// outlived marks the entity for the next checkpoint, because its record has expired or ended.
 func (e *entity) outlived(acked Ticket) {
 	e.stale = e.stale || !e.dirty && e.ticket <= acked
 	e.dirty = true
@@ -180,7 +184,7 @@ func (e *entity) saved(acked Ticket) bool {
 	return !e.active
 }
 
-// forgetState drops the state from memory; it remains in the record.
+// forgetState drops the state from memory; the record still has it.
 func (e *entity) forgetState() {
 	if e.loaded && !e.last.ended {
 		e.last.state, e.acked.state, e.bare = nil, nil, true
@@ -193,12 +197,12 @@ func (e *entity) recordKey() string { return entityKey(e.id) }
 
 func entityKey(id string) string { return "e" + id }
 
-// EntityKey returns the key of an entity's record.
+// EntityKey returns the key of the record of an entity, given its id.
 func EntityKey(id string) string { return entityKey(id) }
 
-// change returns what a checkpoint writes to the entity's record. The oldest keys that would make
-// the record larger than limit are left out. An expired state is left out, unless a commit is on
-// its way to the log: that commit may have only events, and then needs the state.
+// change returns what a checkpoint writes to the entity's record. It leaves out the oldest keys if
+// the record would be larger than limit. It leaves out an expired state, unless a later commit is
+// on its way to the log: that commit may have only events, and then needs the state.
 func (e *entity) change(now time.Time, limit int) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())
@@ -227,7 +231,7 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	})}
 }
 
-// A Turn describes the changes that a turn of an active entity made.
+// A Turn describes the changes made by a turn of an active entity.
 type Turn struct {
 	Entity string
 	// State is the entity's encoded state; nil means one without fields. It is not copied.
@@ -252,10 +256,9 @@ type Turn struct {
 	Tells   []Tell
 }
 
-// Commit appends the changes of a turn to the log. The turn's tells and answer may leave once the
-// returned ticket is durable. If it fails with ErrTooLarge, the driver must restore the entity by
-// Load, and Discard the command. It fails with ErrNotOpen if the shard was dropped. It does not
-// keep t.
+// Commit appends the changes of a turn to the log. The turn's tells and answer may leave when the
+// returned ticket is durable. After ErrTooLarge, the driver must restore the entity by Load, and
+// Discard the command. ErrNotOpen means that the shard was dropped. Commit does not keep t.
 func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	s.desk.now = now
 	e := s.tail.entities[t.Entity]

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Place is how far a follower has read a shard's journal, by the numbers of events. The zero
-// value is for a new follower, which begins at the oldest kept event. Every other place has a
-// chunk; a follower there misses events that were deleted behind it.
+// A Place is a follower's position in the journal of one shard: the number of the last event read,
+// and the chunk of that event. The zero Place begins at the oldest kept event. At any other place,
+// events that were deleted before the follower read them are an error.
 type Place struct {
 	// Chunk is the chunk of event Number, as far as that is known. It is a hint: an image of the
 	// shard may have events in other chunks.
@@ -27,7 +27,7 @@ type Place struct {
 // FirstPlace is the place before the first event of a shard.
 var FirstPlace = Place{Chunk: 1}
 
-// A Recorded is one event of a journal.
+// A Recorded is an event that was read from a journal, with the follower's place after it.
 type Recorded struct {
 	Place   Place
 	Entity  string
@@ -46,17 +46,17 @@ func (e *GoneError) Error() string {
 	return fmt.Sprintf("events %d to %d of the journal were deleted before they were read (keep events longer, or give the follower a name and keep events that named followers have not read)", e.Place.Number+1, e.Next-1)
 }
 
-// Causes of a LostError.
+// The causes of a LostError.
 var (
 	// ErrBeyond means that the place is behind the journal's last event.
-	ErrBeyond = errors.New("the journal ends before it")
+	ErrBeyond = errors.New("the journal ends before the follower's position")
 	// ErrOther means that the place has another event than the follower has read.
-	ErrOther = errors.New("the journal has another event of this number now")
+	ErrOther = errors.New("the journal now has another event with this number")
 )
 
-// A LostError says that a journal does not go on behind a follower's place. Its Cause is ErrBeyond
-// or ErrOther if the journal was restored to an older state, and ErrCorrupt if it lacks events. A
-// stale answer of the store may look the same, so the error holds only if it lasts.
+// A LostError says that a journal does not continue at a follower's place. Its Cause is ErrBeyond
+// or ErrOther if the journal was restored to an older state, and ErrCorrupt if the journal lacks
+// events. A stale read of the store can look the same, so only an error that lasts is certain.
 type LostError struct {
 	Place Place
 	Last  uint64 // the journal's last event
@@ -72,12 +72,12 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Cause }
 
-// A Getter returns the records under some keys, in their order and as they were at one moment.
+// A Getter returns the records under the given keys, in the order of the keys and as of one moment.
 type Getter func(keys ...string) ([]store.Record, error)
 
-// Look returns some of the events after a place, and the place behind them. Without events the
-// returned place may still differ: it may have gained its chunk, or the event from which the
-// follower reads. Its error may be a *GoneError, a *LostError or get's.
+// Look reads some of the events after a place, and returns them with the place behind the last one.
+// Without events, only the chunk or the first number of the place may have been filled in. The
+// error may be a *GoneError, a *LostError, or that of get.
 func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	index, _, err := p.read(get)
 	if err == nil {
@@ -108,9 +108,9 @@ func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	return events, after, err
 }
 
-// Fits reports whether the journal's event at this place is the one that the follower has read: its
-// checksum is the same. Fits returns true if it cannot compare, because the event was deleted or the
-// place has no checksum.
+// Fits reports whether the journal still has the event that the follower has read at this place, by
+// its checksum. It returns true if it cannot compare, because the event was deleted or the place
+// has no checksum.
 func (p Place) Fits(get Getter) (bool, error) {
 	if p.Sum == 0 {
 		return true, nil
@@ -135,8 +135,8 @@ func (p Place) Fits(get Getter) (bool, error) {
 	return true, nil
 }
 
-// read returns the index of the journal, which may have no events yet, and the events of the given
-// chunks.
+// read returns the index of the journal and the events of the given chunks. A journal without an
+// index gets an empty one.
 func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, found []located, err error) {
 	keys := []string{journalKey}
 	for _, chunk := range chunks {
@@ -172,7 +172,7 @@ type located struct {
 	chunk uint64
 }
 
-// beyond returns an error for a place behind the last event.
+// beyond returns a LostError if the place is behind the journal's last event.
 func (p Place) beyond(i *wire.DurableJournal) error {
 	if i.GetNumber() >= p.Number {
 		return nil
@@ -180,14 +180,14 @@ func (p Place) beyond(i *wire.DurableJournal) error {
 	return &LostError{p, i.GetNumber(), ErrBeyond}
 }
 
-// in returns the place with its chunk moved to one that the journal may have.
+// in returns the place with its chunk limited to the chunks that the index counts.
 func (p Place) in(i *wire.DurableJournal) Place {
 	p.Chunk = max(min(p.Chunk, i.GetLast()), i.GetFirst())
 	return p
 }
 
-// next returns the events after a place that are in a chunk and the chunk after it, and the place
-// behind them. That place has no chunk if p belongs to another chunk.
+// next returns the events after the place that are in the given chunk or the next one, and the
+// place behind them. The returned place has no chunk if event p.Number is in neither.
 func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, err error) {
 	index, found, err := p.read(get, chunk, chunk+1)
 	if err == nil {
@@ -226,7 +226,8 @@ func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, e
 	return events, after, p.stays(index, after)
 }
 
-// among returns the place, without its chunk if the found events are not those around it.
+// among returns the place if the found events reach it, and otherwise the place without its chunk.
+// It returns a GoneError if the oldest chunk begins behind the place.
 func (p Place) among(index *wire.DurableJournal, found []located) (Place, error) {
 	low, high := found[0].GetNumber(), found[len(found)-1].GetNumber()
 	switch oldest := found[0].chunk <= index.GetFirst(); {
@@ -239,7 +240,8 @@ func (p Place) among(index *wire.DurableJournal, found []located) (Place, error)
 	return p.in(index), nil
 }
 
-// stays returns an error if there are events behind a place, but after does not lead to them.
+// stays returns an error if the journal has events behind place p, but reading did not get beyond
+// p.
 func (p Place) stays(index *wire.DurableJournal, after Place) error {
 	if p == (Place{}) || after != p.in(index) {
 		return nil
@@ -259,7 +261,7 @@ func sumOf(e *wire.DurableEvent) uint32 {
 	return max(crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, e.GetEvent()), 1)
 }
 
-// search finds the chunk of the place's event by binary search, and returns the place with it.
+// search finds the chunk of event p.Number by binary search, and returns the place with that chunk.
 func (p Place) search(get Getter, index *wire.DurableJournal) (Place, error) {
 	low, high := index.GetFirst(), index.GetLast() // the chunk is one of these, both included
 	for low < high {

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// formatNow is the format that this program writes. It reads all formats up to it.
+// formatNow is the format that this program writes. It reads all formats up to this one.
 const formatNow = 1
 
 // Reasons why stored bytes cannot be read; test with errors.Is.
@@ -39,7 +39,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal encodes m, with its format, and appends a checksum.
+// seal encodes m deterministically, and appends a checksum.
 func seal(m stored) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, proto.Size(m)+checkSize), m)
 	if err != nil {
@@ -52,8 +52,8 @@ func seal(m stored) []byte {
 // appendRoom bounds the bytes of an append without its entries.
 const appendRoom = 64
 
-// sealAppend is seal for an append whose entries are encoded already. within is the part of the
-// sealed bytes with these entries.
+// sealAppend is seal for an append whose entries are already encoded. within is the part of sealed
+// that holds the entries.
 func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	sealed = appendHead(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
 	head := len(sealed)
@@ -62,7 +62,7 @@ func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	return sealed, sealed[head : head+len(entries) : head+len(entries)]
 }
 
-// appendHead appends the fields of an append that come before its entries.
+// appendHead encodes the fields of an append that precede its entries.
 func appendHead(b []byte, a *wire.DurableAppend) []byte {
 	b = appendUint(b, 1, uint64(a.Format))
 	b = appendFixed(b, 2, a.Epoch)
@@ -71,8 +71,8 @@ func appendHead(b []byte, a *wire.DurableAppend) []byte {
 	return appendUint(b, 5, a.Counter)
 }
 
-// unseal decodes the output of seal. It refuses other bytes, and messages of which this program
-// would understand only a part.
+// unseal decodes the output of seal into m. It fails with ErrCorrupt if the checksum is wrong, and
+// with ErrNewer if the format or a field is unknown to this program.
 func unseal(b []byte, m stored) error {
 	end := len(b) - checkSize
 	if end < 0 || b[end] != checkTag || binary.LittleEndian.Uint32(b[end+1:]) != crc32.Checksum(b[:end], castagnoli) {
@@ -84,7 +84,7 @@ func unseal(b []byte, m stored) error {
 	if f := m.GetFormat(); f > formatNow {
 		return fmt.Errorf("%w: format %d, this program reads up to %d", ErrNewer, f, formatNow)
 	} else if f == 0 {
-		return fmt.Errorf("%w: it has no format", ErrCorrupt)
+		return fmt.Errorf("%w: the bytes have no format", ErrCorrupt)
 	}
 	if name := unknown(m.ProtoReflect()); name != "" {
 		return fmt.Errorf("%w: %s has fields that this program does not know", ErrNewer, name)
@@ -112,8 +112,8 @@ func unknown(m protoreflect.Message) (name string) {
 	return name
 }
 
-// readAppend decodes an append. unseal refuses an entry of an unknown kind, because it is an
-// unknown field; readAppend refuses an entry without a kind.
+// readAppend decodes an append. It fails if an entry has no kind, or a kind unknown to this
+// program.
 func readAppend(b []byte) (*wire.DurableAppend, error) {
 	a := &wire.DurableAppend{}
 	if err := unseal(b, a); err != nil {
@@ -121,13 +121,13 @@ func readAppend(b []byte) (*wire.DurableAppend, error) {
 	}
 	for _, e := range a.GetEntries() {
 		if e.GetKind() == nil {
-			return nil, fmt.Errorf("%w: an entry of no kind", ErrCorrupt)
+			return nil, fmt.Errorf("%w: an append has an entry without a kind", ErrCorrupt)
 		}
 	}
 	return a, nil
 }
 
-// claimOf returns the claim that a is, or nil.
+// claimOf returns the claim in a, or nil if a is no claim.
 func claimOf(a *wire.DurableAppend) *wire.DurableClaim {
 	if len(a.GetEntries()) == 1 {
 		return a.GetEntries()[0].GetClaim()
@@ -141,15 +141,15 @@ func claimOf(a *wire.DurableAppend) *wire.DurableClaim {
 // order of their numbers, without zero ones. A decoded commit may have unknown fields; it must not
 // be encoded by these functions.
 
-// Fields of DurableAppend, DurableEntry and DurableCommand.
+// Field numbers of DurableAppend, DurableEntry and DurableCommand.
 const (
 	entriesField = 6
 	commitField  = 2
 	sourceField  = 1
 )
 
-// appendEntry appends the entry as a field of the append. source is the encoded field of its
-// command's source; nil makes appendEntry encode it.
+// appendEntry encodes e as a field of an append. source is the encoded source of the entry's
+// command; nil makes appendEntry encode the source.
 func appendEntry(b []byte, e *wire.DurableEntry, source []byte) []byte {
 	if c := e.GetCommit(); c != nil {
 		about := len(c.Entity) + len(c.State) + len(c.GetCommand().GetAnswer()) + appendRoom
@@ -160,7 +160,7 @@ func appendEntry(b []byte, e *wire.DurableEntry, source []byte) []byte {
 	return appendMessage(b, entriesField, e)
 }
 
-// appendCommit appends the fields of the commit.
+// appendCommit encodes the fields of the commit, with the encoded source of its command.
 func appendCommit(b []byte, c *wire.DurableCommit, source []byte) []byte {
 	b = appendBytes(b, 1, c.Entity)
 	b = appendUint(b, 2, c.Version)
@@ -213,7 +213,7 @@ func appendSource(b []byte, field byte, s *wire.DurableSource) []byte {
 	return l.end(appendUint(b, 5, uint64(s.ToShard)))
 }
 
-// appendMessage appends a message, encoded by the protobuf library, as a field.
+// appendMessage encodes m with the protobuf library, as a field.
 func appendMessage(b []byte, field byte, m proto.Message) []byte {
 	b = protowire.AppendVarint(append(b, field<<3|byte(protowire.BytesType)), uint64(proto.Size(m)))
 	b, err := proto.MarshalOptions{Deterministic: true, UseCachedSize: true}.MarshalAppend(b, m)
@@ -253,21 +253,22 @@ func appendBytes[T string | []byte](b []byte, field byte, v T) []byte {
 	return append(binary.AppendUvarint(append(b, field<<3|byte(protowire.BytesType)), uint64(len(v))), v...)
 }
 
-// A length is the place of a message's length, which is written after the message.
+// A length is the place in a buffer for the length of a message. It is filled in after the message
+// is encoded.
 type length struct {
 	at   int // its place
 	room int // the bytes that are kept for it
 }
 
-// begin begins a message of about that many bytes. It keeps room for a length of that size; if the
-// real length takes more or fewer bytes, end moves the message.
+// begin begins a message of about that many bytes, and leaves room for its length. If the real
+// length takes more or fewer bytes than this room, end moves the message.
 func begin(b []byte, field byte, about int) ([]byte, length) {
 	b = append(b, field<<3|byte(protowire.BytesType))
 	l := length{len(b), protowire.SizeVarint(uint64(about))}
 	return append(b, make([]byte, l.room)...), l
 }
 
-// end writes the length of all that was appended since begin.
+// end fills in the length of the bytes that were appended since begin.
 func (l length) end(b []byte) []byte {
 	n := len(b) - l.at - l.room
 	if size := protowire.SizeVarint(uint64(n)); size != l.room {
@@ -290,7 +291,7 @@ type commitMessages struct {
 // messages keeps the commitMessages of acknowledged commits for reuse. The zero value is ready.
 type messages struct{ spare []*commitMessages }
 
-// spareMessages is how many unused commitMessages a shard keeps.
+// spareMessages is the maximum of unused commitMessages that a shard keeps.
 const spareMessages = 64
 
 func (m *messages) get() *commitMessages {
@@ -303,7 +304,7 @@ func (m *messages) get() *commitMessages {
 	return c
 }
 
-// put takes back messages to which nobody refers any more; nil is allowed.
+// put takes back the messages of one commit, which nobody may use any more; c may be nil.
 func (m *messages) put(c *commitMessages) {
 	if c == nil || len(m.spare) == spareMessages {
 		return

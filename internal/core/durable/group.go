@@ -11,7 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A pendingEntry is an entry for the log that is not acknowledged yet.
+// A pendingEntry is an entry that is to be appended to the log, or was appended and is not
+// acknowledged yet.
 type pendingEntry struct {
 	*wire.DurableEntry
 	entity *entity // of a commit; nil means it is to be looked up
@@ -34,7 +35,7 @@ type batch struct {
 	position store.Position // once it is acknowledged
 }
 
-// read decodes the entries of an acknowledged batch from its data.
+// read decodes the entries of an acknowledged batch from its encoded bytes.
 func (b *batch) read() {
 	b.entries = make([]pendingEntry, 0, b.commits)
 	for data := b.data; len(data) > 0; {
@@ -49,8 +50,8 @@ func (b *batch) read() {
 	}
 }
 
-// A group appends pending entries. One append is under way; entries that come meanwhile go into the
-// next one.
+// A group collects pending entries and appends them to the log together (group commit). At most one
+// append is under way; entries that come meanwhile go into the next append.
 //
 // Invariants:
 //  1. The tickets that are acknowledged, under way and pending are consecutive.
@@ -78,14 +79,14 @@ const (
 	keptEntries = 512
 )
 
-// add has e appended, and returns its ticket.
+// add makes e pending, and returns its ticket.
 func (g *group) add(e *wire.DurableEntry) Ticket {
 	before := len(g.encoded)
 	g.encoded = appendEntry(g.encoded, e, nil)
 	return g.added(pendingEntry{DurableEntry: e, size: len(g.encoded) - before})
 }
 
-// added is add for an entry whose bytes are the last of encoded.
+// added is add for an entry that was already encoded, at the end of g.encoded.
 func (g *group) added(e pendingEntry) Ticket {
 	g.pending = append(g.pending, e)
 	g.last++
@@ -121,8 +122,8 @@ func (g *group) next(d *desk, s *Shard) {
 	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed, Commits: b.commits})
 }
 
-// cut returns a batch of the pending entries that fit in one append. Its data are still part of
-// encoded.
+// cut removes from pending the entries that fit in one append, and returns them as a batch; false
+// means that nothing is pending. The batch's data stay part of g.encoded.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
 	for n < len(g.pending) && (n == 0 || appendRoom+bytes+g.pending[n].size <= g.limit) {
@@ -141,7 +142,8 @@ func (g *group) cut() (batch, bool) {
 	return b, true
 }
 
-// reuse keeps the memory of an acknowledged batch's entries, and of their messages, for later ones.
+// reuse keeps the memory of an acknowledged batch's entries, and of their messages, for later
+// entries.
 func (g *group) reuse(entries []pendingEntry, m *messages) {
 	for i := range entries {
 		m.put(entries[i].messages)
@@ -152,7 +154,8 @@ func (g *group) reuse(entries []pendingEntry, m *messages) {
 	}
 }
 
-// acknowledge removes the first batch of the queue, which is in the log at p, and returns it.
+// acknowledge removes the first batch of the queue, which the log has at position p, and returns
+// it.
 func (g *group) acknowledge(p store.Position) batch {
 	b := g.queue[0]
 	if g.queue[0] = (batch{}); len(g.queue) == 1 {
@@ -167,7 +170,7 @@ func (g *group) acknowledge(p store.Position) batch {
 	return b
 }
 
-// resend has batches that the log has lost appended again, before all others.
+// resend queues batches that the log has lost, to be appended again before all other batches.
 func (g *group) resend(lost []batch) {
 	for i := range lost {
 		lost[i].read()
@@ -176,12 +179,12 @@ func (g *group) resend(lost []batch) {
 	g.queue = append(lost, g.queue...)
 }
 
-// repeats reports whether batches wait that were in the log and got lost there.
+// repeats reports whether batches wait to be appended again because the log has lost them.
 func (g *group) repeats() bool { return len(g.queue) > 0 && g.queue[0].last <= g.acked }
 
-// uncut makes the only batch of the queue pending again, with a lower limit, so that less is
-// appended at once. It returns false for a batch of one entry, and for one that was in the log
-// before.
+// uncut makes the only batch of the queue pending again and halves the limit, because the store
+// refused the batch as too large. It returns false for a batch of one entry, and for a batch that
+// the log had before.
 func (g *group) uncut() bool {
 	b := g.queue[0]
 	if len(g.queue) > 1 || len(b.entries) == 1 || b.last <= g.acked {
@@ -201,13 +204,13 @@ func (g *group) check(open bool) error {
 			waiting += len(b.entries)
 		}
 		if i > 0 && b.counter <= g.queue[i-1].counter {
-			return fmt.Errorf("invariant 1: append %d behind append %d", b.counter, g.queue[i-1].counter)
+			return fmt.Errorf("invariant 1: append number %d follows append number %d in the queue", b.counter, g.queue[i-1].counter)
 		}
 		if len(b.entries) > 1 && appendRoom+b.bytes > g.limit {
-			return fmt.Errorf("invariant 3: an append of %d bytes, want at most %d", appendRoom+b.bytes, g.limit)
+			return fmt.Errorf("invariant 3: an append of several entries has %d bytes, want at most %d", appendRoom+b.bytes, g.limit)
 		}
 		if len(b.data) != b.bytes {
-			return fmt.Errorf("invariant 5: %d bytes of a batch, counted %d", len(b.data), b.bytes)
+			return fmt.Errorf("invariant 5: the data of a batch have %d bytes, but bytes is %d", len(b.data), b.bytes)
 		}
 		bytes += b.bytes
 	}
@@ -216,17 +219,17 @@ func (g *group) check(open bool) error {
 		pending += e.size
 	}
 	if pending != len(g.encoded) {
-		return fmt.Errorf("invariant 5: %d bytes pending, counted %d", len(g.encoded), pending)
+		return fmt.Errorf("invariant 5: encoded has %d bytes, but the pending entries have %d", len(g.encoded), pending)
 	}
 	bytes += pending
 	if bytes != g.bytes {
-		return fmt.Errorf("invariant 4: %d bytes wait, counted %d", g.bytes, bytes)
+		return fmt.Errorf("invariant 4: bytes is %d, but the waiting entries have %d", g.bytes, bytes)
 	}
 	if g.acked+Ticket(waiting) != g.last {
-		return fmt.Errorf("invariant 1: %d acknowledged and %d waiting of %d", g.acked, waiting, g.last)
+		return fmt.Errorf("invariant 1: %d tickets acknowledged and %d waiting, but the last ticket is %d", g.acked, waiting, g.last)
 	}
 	if !g.line.idle() && (!open || len(g.queue) == 0) {
-		return fmt.Errorf("invariant 2: an append under way, open %v, queue of %d", open, len(g.queue))
+		return fmt.Errorf("invariant 2: an append is under way although open is %v and %d batches are queued", open, len(g.queue))
 	}
 	return nil
 }

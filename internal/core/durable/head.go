@@ -13,7 +13,7 @@ type head struct {
 	value  *wire.DurableHead
 }
 
-// readHead decodes a head. For a shard without a head it returns one of epoch 0.
+// readHead decodes a head. For a shard without a head it returns a head of epoch 0.
 func readHead(h store.Head) (head, error) {
 	v := &wire.DurableHead{}
 	if h.Revision != store.None {
@@ -24,21 +24,21 @@ func readHead(h store.Head) (head, error) {
 	return head{h, v}, nil
 }
 
-// mine reports whether this home wrote the head, under its epoch.
+// mine reports whether this home wrote the head, under its present epoch.
 func (h head) mine(c Config) bool {
 	return h.value.GetEpoch() == c.Epoch && h.value.GetIncarnation() == c.Incarnation
 }
 
-// beyond reports whether the shard is another home's: the head has a higher epoch, or the home's
-// own epoch with another incarnation.
+// beyond reports whether another home has the shard: the head has a higher epoch, or this home's
+// epoch with another incarnation.
 func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why an append cannot be the first one that the head needs from the log, or "". A
-// wrong append is first if the store has lost the right one and got claims in its place, or if it
-// has lost the head, which was then written again. A log that is read from Start was never trimmed.
-// A home appends nothing before its claim, and no claim before its head.
+// lacks returns why a, read at position p, cannot be the first append that the head needs from the
+// log; "" if it can. A wrong append is there if the store has lost the right one, or has lost the
+// head, which was then written again. The rules: a home appends nothing before its claim, no claim
+// before its head is written, and a log read from Start was never trimmed.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -67,7 +67,7 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 	return head{store.Head{Revision: h.stored.Revision, Since: since, Value: seal(v)}, v}
 }
 
-// A headWrite replaces the head. While its outcome is in doubt, it repeats the write until it reads
+// A headWrite replaces the head. If the outcome is uncertain, it repeats the write until it reads
 // the head that it has written, or another home's.
 type headWrite struct {
 	line line
@@ -82,8 +82,8 @@ func (w *headWrite) begin(d *desk, want head, over Mark) {
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
-// done handles an answer. It returns the head as written once the head is certainly written, and as
-// other a head read instead and refused by the shard: see [Shard.refuses].
+// done handles the store's answer. written is the head once it is certainly in the store. other is
+// a head read in its place that the shard must refuse: see [Shard.refuses].
 func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, err error) {
 	c := s.config
 	switch {

@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Journal says whether and how the events of a type's entities are kept. An event is deleted when
-// none of Age, Events and Followers requires it any more; if none of them is set, all events are
-// kept.
+// Journal configures whether and for how long the events of a type's entities are kept. An event is
+// deleted when none of Age, Events and Followers requires it; if none of the three is set, all
+// events are kept.
 type Journal struct {
 	On bool // the type has a journal
 	// Every is how many events may follow a state, in the log and in a record, before the state is
@@ -33,14 +33,14 @@ const (
 	dropChunks  = 64        // that are deleted at once
 )
 
-// journalKey is the key of the record that counts the journal's chunks.
+// journalKey is the key of the journal's index, the record that counts the chunks.
 const journalKey = "j"
 
 func chunkKey(chunk uint64) string { return fmt.Sprintf("j%d", chunk) }
 
-// A journal has the events of a shard's commits, in the order of the log and numbered without gaps.
-// An event waits here from when the log has it until a Put under the shard's head has written it to
-// a chunk.
+// A journal stores the events of a shard's commits, in the order of the log and numbered without
+// gaps. Committed events wait in memory until a Put under the shard's head has written them to a
+// record, a chunk.
 //
 // The chunks follow from the log alone. If a home dies between writing a chunk and writing the
 // index, the next home writes that chunk again with the same events, perhaps with others beside
@@ -71,7 +71,7 @@ type journal struct {
 	lost bool // the store has put the index back: see errEvents
 }
 
-// A chunkEnd is the last event of a chunk.
+// A chunkEnd is the number and time of a chunk's last event.
 type chunkEnd struct {
 	number uint64
 	at     int64
@@ -88,7 +88,7 @@ func newJournal(c Journal, pause time.Duration) journal {
 	return j
 }
 
-// recover reads the index that a former home wrote.
+// recover takes over the index that a former home has written.
 func (j *journal) recover(r store.Record) error {
 	if r.Revision == store.None {
 		return nil
@@ -109,7 +109,7 @@ func readIndex(r store.Record) (*wire.DurableJournal, error) {
 	return index, nil
 }
 
-// behind reports whether the stored index is older than the one that this home has written.
+// behind reports whether the stored index is older than the index that this home has written.
 func (j *journal) behind(r store.Record) (bool, error) {
 	index := &wire.DurableJournal{}
 	if r.Revision != store.None {
@@ -121,8 +121,8 @@ func (j *journal) behind(r store.Record) (bool, error) {
 	return index.GetNumber() < j.index.GetNumber() || index.GetLast() < j.index.GetLast(), nil
 }
 
-// ack notes that a commit is in the log. If the commit came there a second time, its events are
-// known already.
+// ack adds the events of a commit that is in the log. It skips events that it already has, because
+// a lost commit can come to the log a second time.
 func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
 	if !j.config.On {
 		return
@@ -146,7 +146,7 @@ func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
 	}
 }
 
-// isDue reports whether the journal is to be written.
+// isDue reports whether the journal must be written now.
 func (j *journal) isDue(now time.Time) bool {
 	return !j.due.IsZero() && !now.Before(j.due) || j.expired(now) > 0
 }
@@ -168,14 +168,14 @@ func (j *journal) expired(now time.Time) (n uint64) {
 	return n
 }
 
-// passed reports whether all named followers have read events behind that number. The last event
-// read by a follower is kept: it proves that the journal is still the same. A follower that has
-// read more events than the journal has belongs to a journal restored to an older state, or is
-// ahead of the home's knowledge for a moment: then nothing is passed.
+// passed reports whether all named followers have read beyond event number. The last event that a
+// follower has read is kept, as proof that the journal is still the same. If a follower has read
+// more events than the journal has, nothing counts as passed: the journal was restored to an older
+// state, or this home's count is behind for a moment.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
-// look reads the oldest chunk, if its last event is not known, which decides when the chunk may be
-// deleted.
+// look reads the oldest chunk from the store if its last event is unknown; that event decides when
+// the chunk may be deleted.
 func (j *journal) look(s *Shard) {
 	first := j.index.GetFirst()
 	if j.ends == nil || first >= j.index.GetLast() || !j.line.idle() {
@@ -186,7 +186,7 @@ func (j *journal) look(s *Shard) {
 	}
 }
 
-// looked handles the oldest chunk.
+// looked handles the store's answer to look.
 func (j *journal) looked(s *Shard, r Response) {
 	if !j.line.settled(&s.desk, r) {
 		return
@@ -211,7 +211,8 @@ func (j *journal) looked(s *Shard, r Response) {
 	j.ends[j.index.GetFirst()] = end
 }
 
-// begin returns the changes of the next Put: deleted chunks, all waiting events, and the index.
+// begin returns the changes of the next Put: deletions of expired chunks, the waiting events, and
+// the index.
 func (j *journal) begin(now time.Time) (changes []store.Change) {
 	if !j.config.On {
 		return nil
@@ -230,7 +231,7 @@ func (j *journal) begin(now time.Time) (changes []store.Change) {
 	return append(changes, store.Change{ID: journalKey, Value: seal(j.writing)})
 }
 
-// chunks returns the changes that put the waiting events into chunks.
+// chunks returns the changes that write the waiting events to chunks.
 func (j *journal) chunks() (changes []store.Change) {
 	open := &wire.DurableChunk{}
 	bytes := 0
@@ -266,7 +267,7 @@ func (j *journal) chunks() (changes []store.Change) {
 	return changes
 }
 
-// written handles the end of a Put, which has stored the index and the chunks.
+// written records that the Put with the index and the chunks has succeeded.
 func (j *journal) written(now time.Time) {
 	if j.writing == nil {
 		return
@@ -289,12 +290,12 @@ func (j *journal) check() error {
 	last := j.index.GetNumber()
 	for _, e := range j.waiting {
 		if e.GetNumber() != last+1 {
-			return fmt.Errorf("invariant 1 of the journal: event %d behind %d", e.GetNumber(), last)
+			return fmt.Errorf("invariant 1 of the journal: event %d follows event %d", e.GetNumber(), last)
 		}
 		last++
 	}
 	if j.config.On && j.next <= last {
-		return fmt.Errorf("invariant 2 of the journal: the next event is %d, and there is %d", j.next, last)
+		return fmt.Errorf("invariant 2 of the journal: next is %d, but event %d exists", j.next, last)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Bounds of the keys that an entity keeps. The oldest keys are dropped first.
+// Bounds of the idempotency keys that an entity keeps. The oldest keys are dropped first.
 const (
 	// KeysKept is the most keys that an entity keeps.
 	KeysKept = 128
@@ -19,7 +19,7 @@ const (
 	keyRoom = 64
 )
 
-// A key is the entry of an applied command with an idempotency key.
+// A key is the entry of an applied command with an idempotency key, kept at its entity.
 type key struct {
 	name   string
 	hash   uint64
@@ -29,8 +29,8 @@ type key struct {
 
 func (k key) size() int { return keyRoom + len(k.answer) }
 
-// keysAfter returns the keys that an entity keeps after a commit. They depend on the commits alone,
-// so that every home keeps the same.
+// keysAfter returns the keys that an entity keeps after commit c. They depend only on the commits,
+// so every home keeps the same keys.
 func keysAfter(keys []key, c *wire.DurableCommit) []key {
 	keys = freshKeys(keys, c.GetAt())
 	w := c.GetCommand()
@@ -48,7 +48,7 @@ func keysAfter(keys []key, c *wire.DurableCommit) []key {
 	return lastKeys(all, keyBytes)
 }
 
-// freshKeys returns the keys that are not too old at a time.
+// freshKeys returns the keys that are at most KeyAge old at the Unix time at, in milliseconds.
 func freshKeys(keys []key, at int64) []key {
 	for len(keys) > 0 && at-keys[0].at > KeyAge.Milliseconds() {
 		keys = keys[1:]
@@ -56,7 +56,7 @@ func freshKeys(keys []key, at int64) []key {
 	return keys
 }
 
-// lastKeys returns the last of the keys: at most KeysKept that fit in bytes, and at least one.
+// lastKeys returns the newest keys: at most KeysKept that fit in bytes, and at least one.
 func lastKeys(keys []key, bytes int) []key {
 	for i := len(keys) - 1; i >= 0; i-- {
 		bytes -= keys[i].size()
@@ -81,7 +81,8 @@ func keysOf(all []*wire.DurableKey) (keys []key) {
 	return keys
 }
 
-// findKey returns the key with a name, if it is not too old at a time.
+// findKey returns the key with a name, if the key is at most KeyAge old at the Unix time at, in
+// milliseconds.
 func findKey(keys []key, name string, at int64) (key, bool) {
 	for _, k := range freshKeys(keys, at) {
 		if k.name == name && name != "" {
@@ -91,15 +92,15 @@ func findKey(keys []key, name string, at int64) (key, bool) {
 	return key{}, false
 }
 
-// An oldKey is a command with a key that the table has applied. Its answer is not kept.
+// An oldKey is the idempotency key of an applied command whose answer the table has dropped.
 type oldKey struct {
 	name  string // "": it was taken out
 	hash  uint64
 	heard time.Time
 }
 
-// oldKeys are the old keys in the order in which they came here. A key stays until it was not sent
-// for [Limits.Silent], and so do the keys that came after it.
+// oldKeys are old keys in the order of their arrival. A key is removed if it was not sent for
+// [Limits.Silent] and no earlier key remains.
 type oldKeys struct {
 	all []oldKey
 	at  map[string]int // the index in all, plus gone
@@ -107,10 +108,10 @@ type oldKeys struct {
 	gone int
 }
 
-// len returns the number of keys.
+// len returns the number of old keys.
 func (o *oldKeys) len() int { return len(o.at) }
 
-// find returns a key, or nil. The pointer is valid until the next put.
+// find returns the old key with a name, or nil. The pointer is valid until the next put.
 func (o *oldKeys) find(name string) *oldKey {
 	if i, there := o.at[name]; there {
 		return &o.all[i-o.gone]
@@ -118,7 +119,7 @@ func (o *oldKeys) find(name string) *oldKey {
 	return nil
 }
 
-// put adds a key at the end, or moves it there.
+// put adds a key at the end, or moves it to the end.
 func (o *oldKeys) put(k oldKey) {
 	if old := o.find(k.name); old != nil {
 		if old.heard.After(k.heard) {
@@ -133,7 +134,7 @@ func (o *oldKeys) put(k oldKey) {
 	o.all = append(o.all, k)
 }
 
-// forget removes the keys at the beginning that were last sent before a time.
+// forget removes keys from the beginning, up to the first one that was last sent at or after before.
 func (o *oldKeys) forget(before time.Time) {
 	n := 0
 	for n < len(o.all) && (o.all[n].name == "" || o.all[n].heard.Before(before)) {
@@ -154,7 +155,7 @@ func (o *oldKeys) forget(before time.Time) {
 // oldKeysAtOnce bounds the keys in one message.
 const oldKeysAtOnce = 1024
 
-// parts returns the keys in messages of at most oldKeysAtOnce.
+// parts encodes the old keys in messages of at most oldKeysAtOnce keys.
 func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 	for i := range o.all {
 		k := &o.all[i]
@@ -171,14 +172,15 @@ func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 	return all
 }
 
-// recover adds keys of a stored table. Time since the table was written does not count as silence.
+// recover adds old keys of a stored table. The time between writing and recovering the table does
+// not count towards [Limits.Silent].
 func (o *oldKeys) recover(w *wire.DurableOldKeys, now time.Time) error {
 	if len(w.GetHashes()) != len(w.GetKeys()) || len(w.GetAges()) != len(w.GetKeys()) {
-		return fmt.Errorf("%w: %d keys, %d hashes, %d ages", ErrCorrupt, len(w.GetKeys()), len(w.GetHashes()), len(w.GetAges()))
+		return fmt.Errorf("%w: the old keys are %d, their hashes %d and their ages %d, want equally many", ErrCorrupt, len(w.GetKeys()), len(w.GetHashes()), len(w.GetAges()))
 	}
 	for i, name := range w.GetKeys() {
 		if len(name) == 0 {
-			return fmt.Errorf("%w: an empty key", ErrCorrupt)
+			return fmt.Errorf("%w: an old key is empty", ErrCorrupt)
 		}
 		age := time.Duration(min(w.GetAges()[i], uint64(time.Hour.Milliseconds()))) * time.Millisecond
 		o.put(oldKey{string(name), w.GetHashes()[i], now.Add(-age)})
@@ -195,11 +197,11 @@ func (o *oldKeys) check() error {
 		}
 		n++
 		if at, there := o.at[k.name]; !there || at != o.gone+i {
-			return fmt.Errorf("invariant 5 of the table: old key %d is known at %d", o.gone+i, at)
+			return fmt.Errorf("invariant 5 of the table: the index of old key %d is %d", o.gone+i, at)
 		}
 	}
 	if n != len(o.at) {
-		return fmt.Errorf("invariant 5 of the table: %d old keys, counted %d", len(o.at), n)
+		return fmt.Errorf("invariant 5 of the table: the index has %d old keys, but there are %d", len(o.at), n)
 	}
 	return nil
 }

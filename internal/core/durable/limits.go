@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Limits bound one shard. Zero values mean the defaults.
+// Limits bound one shard. A field that is zero means its default.
 type Limits struct {
 	// AppendBytes bounds one append, and so one commit. Default and maximum
 	// [store.MaxAppend].
@@ -41,15 +41,15 @@ type Limits struct {
 	JournalPause time.Duration
 }
 
-// deadGrace is how long a shard must have been open before it gives tells up; DeadAfter, if that is
-// shorter.
+// deadGrace is how long a shard must have been open before it gives tells up; a shorter DeadAfter
+// takes precedence.
 const deadGrace = time.Minute
 
-// nestedSilent times DeadAfter is when a shard forgets the calls made by turns of tells: such a
-// turn runs again only as long as its tell is sent.
+// nestedSilent times DeadAfter is how long a shard remembers calls made in turns of tells. Such a
+// turn can run again only while its tell is still sent.
 const nestedSilent = 2
 
-// refuseAt times the tail's limits is when calls are refused.
+// refuseAt times the tail's limits is the size of the tail from which calls are refused.
 const refuseAt = 4
 
 // Bounds of one Put. The store bounds only the size of each value.

@@ -17,7 +17,7 @@ type loads struct {
 	pause []string // entities to be asked for again later
 }
 
-// begin requests the record of an entity that is not in the tail, under the head.
+// begin requests the record of an entity whose state is not in memory.
 func (l *loads) begin(s *Shard, id string) {
 	if l.lines[id] != nil {
 		return
@@ -35,7 +35,7 @@ func (l *loads) ask(s *Shard, id string) {
 	l.asked[line.id] = id
 }
 
-// done handles an answer, and reports whether it was to a load's request.
+// done handles the store's answer. It returns false if the request was not one of loads.
 func (l *loads) done(s *Shard, r Response) bool {
 	id, ok := l.asked[r.ID]
 	if !ok {
@@ -75,7 +75,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 	return true
 }
 
-// loadedNow describes an entity, whose last version is in memory, to the driver.
+// loadedNow returns the entity's last version in the form for the driver.
 func (e *entity) loadedNow() Loaded {
 	v := e.last
 	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires, Form: v.form, Sum: v.sum.uint32()}
@@ -107,7 +107,7 @@ func readRecord(id string, r store.Record) (version, error) {
 		return version{}, err
 	}
 	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
-		return version{}, fmt.Errorf("%w: it is version %d of %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
+		return version{}, fmt.Errorf("%w: the record has version %d of entity %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
 	return version{
 		number: w.GetVersion(), expires: w.GetExpires(), form: w.GetForm(), ended: w.GetEnded(), sum: newStateSum(w.GetSum()),
@@ -118,15 +118,15 @@ func readRecord(id string, r store.Record) (version, error) {
 func (l *loads) check() error {
 	for _, id := range slices.Sorted(maps.Keys(l.lines)) {
 		if line := l.lines[id]; l.asked[line.id] != id && !slices.Contains(l.pause, id) {
-			return fmt.Errorf("loads: %q is neither asked for nor to be asked again", id)
+			return fmt.Errorf("loads: entity %q has neither a request under way nor one to be repeated", id)
 		}
 	}
 	return nil
 }
 
 // absent knows entities that certainly have no record, so the first call of a new entity reads
-// nothing. It is of use for a shard that had no head before this home's: no other home has written
-// records of it. It is a Bloom filter of the entities whose records this home has begun to write.
+// nothing. It works only if the shard had no head when this home came: no other home can then have
+// written records. It is a Bloom filter of the entities whose records this home has begun to write.
 type absent struct {
 	fresh bool     // the shard had no head
 	bits  []uint64 // nil: no record was written
@@ -156,7 +156,7 @@ func (a *absent) sure(id string) bool {
 	return false
 }
 
-// written notes that a record of the entity is to be written.
+// written records that this home is about to write a record of the entity.
 func (a *absent) written(id string) {
 	if !a.fresh {
 		return
@@ -173,7 +173,7 @@ func (a *absent) written(id string) {
 
 var absentTable = crc32.MakeTable(crc32.Castagnoli)
 
-// start returns the distance between an id's bits, and the first bit.
+// start returns the first bit of an id in the filter, at, and the distance between its bits, step.
 func start(id string) (step, at uint32) {
 	b := []byte(id)
 	return crc32.ChecksumIEEE(b) | 1, crc32.Checksum(b, absentTable)

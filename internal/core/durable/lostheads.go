@@ -32,13 +32,13 @@ func (m Mark) String() string {
 }
 
 // EpochText formats an epoch of the store: the coordinator's term, its counter, and the home's
-// attempts.
+// attempt.
 func EpochText(epoch uint64) string {
 	return fmt.Sprintf("%d.%d.%d", epoch>>32, uint32(epoch)>>10, epoch&(1<<10-1))
 }
 
-// Mark returns the mark of the last head that this process is known to have written, in this tenure
-// or an earlier one.
+// Mark returns the mark of the last head that this process has written for the shard, in this
+// tenure or an earlier one.
 func (s *Shard) Mark() Mark {
 	if s.head.value != nil {
 		return s.head.mark()
@@ -46,9 +46,9 @@ func (s *Shard) Mark() Mark {
 	return s.config.Known
 }
 
-// refuses reports whether a head that was read cannot be accepted, and acts on it. Another home's
-// head, or one marked as lost, ends the tenure. A head that is older than one of this process is
-// replaced: see lose.
+// refuses reports whether the shard cannot accept a head that it has read, and acts on it. Another
+// home's head, or a head marked as lost, ends the tenure. A head older than one that this process
+// has written is replaced: see lose.
 func (s *Shard) refuses(h head) bool {
 	switch {
 	case h.beyond(s.config):
@@ -63,12 +63,11 @@ func (s *Shard) refuses(h head) bool {
 	return true
 }
 
-// lose replaces a head that is older than one of this process. If h was only stale, the store
-// refuses that. Otherwise the store has lost the later head, and with it the records written before
-// it. If these were no records of entities, the home has all that they had, and goes on. Otherwise
-// it does not. Then its new head says so, and nobody opens the shard, here or elsewhere, before an
-// operator has decided. The same holds if a former home was put back meanwhile, and has
-// acknowledged changes of its own.
+// lose writes a head over h, which is older than a head of this process. If h was only a stale
+// read, the store refuses the write. Otherwise the store has lost the later head, and the records
+// written before that head. The home goes on if no records of entities were among them. If some
+// were, or if another home has acknowledged changes of its own meanwhile, the new head is marked as
+// lost: then nobody opens the shard until an operator has decided.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return
@@ -93,7 +92,7 @@ func (c *claim) lose(s *Shard, h head) {
 	c.line.ask(&s.desk, Request{Op: OpSetHead, Head: now.stored})
 }
 
-// loses handles the answer to the write of lose.
+// loses handles the store's answer to the write of lose.
 func (c *claim) loses(s *Shard, r Response) {
 	switch r.Outcome {
 	case OK:
@@ -112,8 +111,8 @@ func (c *claim) loses(s *Shard, r Response) {
 	}
 }
 
-// again goes on with this home's head in place of one that the store has lost. A checkpoint under
-// way begins again.
+// again continues with head h, which replaces a head that the store has lost. An active checkpoint
+// begins again.
 func (c *claim) again(s *Shard, h head) {
 	s.head, s.absent.fresh = h, s.absent.fresh && s.base == Mark{}
 	s.checkpoint.abandon(s)
@@ -122,11 +121,11 @@ func (c *claim) again(s *Shard, h head) {
 	c.append(s)
 }
 
-// lostHead returns the error of a shard whose store has lost a head.
+// lostHead returns the error for a shard whose head is marked as lost.
 func lostHead(l *wire.DurableLost) error {
 	had := Mark{l.GetHadEpoch(), l.GetHadWrite(), store.Position(l.GetHadSince())}
 	lost := Mark{l.GetEpoch(), l.GetWrite(), store.Position(l.GetSince())}
-	return fmt.Errorf("%w: node %s had written its head (%v), and the store has an older one (%v), without acknowledged changes",
+	return fmt.Errorf("%w: node %s had written a head (%v), but the store has an older head (%v), which lacks acknowledged changes",
 		errRolledBack, l.GetNode(), lost, had)
 }
 

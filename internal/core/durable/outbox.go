@@ -22,7 +22,8 @@ func (t Target) compare(o Target) int {
 	return order(t.Shard, o.Shard)
 }
 
-// A Tell is a call that waits in the shard's log until its receiver has committed it.
+// A Tell is a one-way call that waits in its sender's log until the receiving shard has committed
+// it.
 type Tell struct {
 	Target Target
 	Entity string // the receiving entity; tells for one entity are sent one after the other
@@ -32,11 +33,11 @@ type Tell struct {
 	Number, Floor uint64
 }
 
-// maxFirst bounds the first number of a tenure, so that no encoded number is longer than unnumbered
-// assumes.
+// maxFirst bounds the first tell number of a tenure, so that no encoded number is longer than
+// unnumbered assumes.
 const maxFirst = 1 << 61
 
-// A waiting is a tell that is in the log, or is about to be.
+// A waiting is a tell that is in the log, or is about to be, and whose receiver has not answered.
 type waiting struct {
 	row     *row
 	body    []byte
@@ -49,7 +50,7 @@ type waiting struct {
 	again   time.Time // when to send it again
 }
 
-// A pair has the tells from the shard to one other shard.
+// A pair has the tells from this shard to one other shard.
 type pair struct {
 	next  uint64 // the number of the next tell
 	low   uint64 // no lower number waits for the receiver; 0 means unknown
@@ -57,8 +58,8 @@ type pair struct {
 	rows  map[string]*row // by the receiving entity
 }
 
-// A row has the tells that wait for one entity, in order. The first one is sent; the others wait
-// until its receiver has committed it, or it was given up.
+// A row has the tells that wait for one entity, in order. Only the first tell is sent; the next one
+// follows when the receiver has committed the first, or when it was given up.
 type row struct {
 	target  Target
 	entity  string
@@ -90,8 +91,8 @@ func (o *outbox) pair(t Target) *pair {
 	return p
 }
 
-// unnumbered encodes the tells of a commit, to compute its size. The tells have no numbers yet;
-// each gets one of the greatest encoded length.
+// unnumbered encodes the tells of a commit, to compute its size. The tells have no numbers yet, so
+// each gets a number of the greatest encoded length.
 //
 //go:noinline
 func unnumbered(tells []Tell) (all []*wire.DurableTell) {
@@ -101,10 +102,10 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number gives the tells of a commit their numbers, at least first. A receiver drops numbers that
-// it has had. After the store was put back to an earlier state, or the type was deleted, the log
-// would count from an old number again, and its tells would be dropped. So first grows from tenure
-// to tenure, whatever the store has: see [Config.FirstTell].
+// number gives the tells of a commit their numbers, which are at least first. first grows from
+// tenure to tenure, whatever the store has: see [Config.FirstTell]. Otherwise, after the store was
+// put back to an earlier state or the type was deleted, numbers would be used again, and receivers
+// would drop those tells as duplicates.
 //
 //go:noinline
 func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
@@ -146,7 +147,7 @@ func (o *outbox) wait(t Target, entity string, number uint64, w *waiting) {
 	o.queue(r)
 }
 
-// queue has due look at a row.
+// queue has due check a row.
 func (o *outbox) queue(r *row) {
 	if !r.queued {
 		r.queued = true
@@ -165,8 +166,8 @@ func (o *outbox) drop(p *pair, number uint64) {
 	o.queue(w.row) // the next one may be due
 }
 
-// first returns the row's first tell that has not arrived, and removes all before it; nil if none
-// remains.
+// first returns the row's first tell that has not arrived, and removes the tells before it; w is
+// nil if none remains.
 func (p *pair) first(r *row) (number uint64, w *waiting) {
 	for len(r.numbers) > 0 {
 		number = r.numbers[0]
@@ -181,7 +182,8 @@ func (p *pair) first(r *row) (number uint64, w *waiting) {
 	return 0, nil
 }
 
-// settle removes the tells that an entry of the log settles, and returns them.
+// settle removes the tells that an entry of the log names as acknowledged or given up, and returns
+// them.
 func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	for _, n := range told.GetTells() {
 		p := o.pair(Target{n.GetLog(), n.GetShard()})
@@ -195,7 +197,8 @@ func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	return all
 }
 
-// replay applies an entry that was read from the log, and returns the dead letters in it.
+// replay applies an entry that was read from the log, and returns the tells that the entry gives
+// up.
 func (o *outbox) replay(e *wire.DurableEntry, now time.Time) (dead []Tell) {
 	o.put(e.GetCommit(), now, 0)
 	o.settle(e.GetAcknowledged())
@@ -212,7 +215,7 @@ func (s *Shard) NextTell() uint64 {
 	return next
 }
 
-// floor returns the lowest number to the target that is not finished.
+// floor returns the lowest number of a tell to the target that is not finished.
 func (p *pair) floor() uint64 {
 	if p.low == 0 {
 		p.low = p.least()
@@ -230,7 +233,7 @@ func (p *pair) floor() uint64 {
 	return p.low
 }
 
-// least returns the lowest number that waits and has not arrived; next if there is none.
+// least returns the lowest number of a waiting tell that has not arrived; next if there is none.
 func (p *pair) least() uint64 {
 	low := p.next
 	//arch:order-free the least of them
@@ -242,7 +245,7 @@ func (p *pair) least() uint64 {
 	return low
 }
 
-// arrive records that the receiver has committed a tell, or has a higher floor.
+// arrive records that the receiver has committed a tell, or refuses it as finished.
 func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	p := o.pairs[t]
 	if p == nil {
@@ -258,7 +261,7 @@ func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	}
 }
 
-// acknowledgements returns the entry for tells that have arrived, or nil.
+// acknowledgements returns the log entry for the tells that have arrived, or nil.
 func (o *outbox) acknowledgements() *wire.DurableEntry {
 	if len(o.arrived) == 0 {
 		return nil
@@ -268,13 +271,13 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// older reports whether a tell has waited for longer than d since its commit, by the possibly wrong
-// clock of the committing home, or since this home got the tell.
+// older reports whether a tell is older than d: since its commit, by the clock of the home that
+// committed it, which may be wrong, or since this home has had it.
 func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }
 
-// dead returns the entry that gives up the tells older than d, or nil.
+// dead returns the log entry that gives up the tells older than d, or nil.
 func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.DurableEntry {
 	if !o.hasOlder(now, d) {
 		return nil
@@ -306,7 +309,7 @@ func (o *outbox) hasOlder(now time.Time, d time.Duration) bool {
 	return false
 }
 
-// lookAgain has due look at all rows whose first tell is to be sent again by now.
+// lookAgain has due check all rows whose first tell should be sent again by now.
 func (o *outbox) lookAgain(now time.Time) {
 	if o.count == 0 {
 		return
@@ -321,8 +324,8 @@ func (o *outbox) lookAgain(now time.Time) {
 	}
 }
 
-// due returns the tells to be sent now: of each row the first, if it is in the log. It schedules
-// when they are sent again.
+// due returns the tells to be sent now: the first tell of each queued row, if the log has it. It
+// also schedules when each is sent again.
 func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Tell) {
 	look := o.look
 	o.look = nil
@@ -343,7 +346,7 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 	return all
 }
 
-// each calls f for all tells that wait, in order.
+// each calls f for all waiting tells, in order of target and number.
 func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]
@@ -353,7 +356,7 @@ func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
 	}
 }
 
-// recover adds a part of a stored table.
+// recover adds the tells in a part of a stored table.
 func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	for _, w := range part.GetOutboxes() {
 		p := o.pair(Target{w.GetLog(), w.GetShard()})
@@ -364,7 +367,7 @@ func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	}
 }
 
-// parts returns the outbox as of a ticket, in messages that each have a part of it.
+// parts encodes the outbox as of ticket acked, in messages of at most one tell each.
 func (o *outbox) parts(acked Ticket) (all []*wire.DurableOutbox) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]
@@ -394,19 +397,19 @@ func (o *outbox) check() error {
 	o.each(func(t Target, n uint64, w *waiting) {
 		count, bytes = count+1, bytes+len(w.body)
 		if n >= o.pairs[t].next {
-			err = fmt.Errorf("invariant 2 of the outbox: number %d to %v, next %d", n, t, o.pairs[t].next)
+			err = fmt.Errorf("invariant 2 of the outbox: tell %d to %v waits, but the next number is %d", n, t, o.pairs[t].next)
 		}
 		if r := o.pairs[t].rows[w.row.entity]; !w.arrived && (r != w.row || !slices.IsSorted(r.numbers) || !slices.Contains(r.numbers, n)) {
-			err = fmt.Errorf("invariant 3 of the outbox: number %d to %v is not in the row of %q", n, t, w.row.entity)
+			err = fmt.Errorf("invariant 3 of the outbox: tell %d to %v is missing in the row of entity %q, or the row is out of order", n, t, w.row.entity)
 		}
 	})
 	if err == nil && (count != o.count || bytes != o.bytes) {
-		err = fmt.Errorf("invariant 1 of the outbox: %d tells of %d bytes, counted %d of %d", o.count, o.bytes, count, bytes)
+		err = fmt.Errorf("invariant 1 of the outbox: count and bytes are %d and %d, but the tells are %d with %d bytes", o.count, o.bytes, count, bytes)
 	}
 	return err
 }
 
-// numbers encodes the numbers of tells to several targets.
+// numbers encodes lists of tell numbers by target.
 func numbers(of map[Target][]uint64) *wire.DurableTold {
 	told := &wire.DurableTold{}
 	for _, t := range slices.SortedFunc(maps.Keys(of), Target.compare) {

@@ -12,23 +12,23 @@ import (
 )
 
 // TakeHead returns a head that replaces h and claims the shard under a higher epoch. The shard's
-// log and records stay.
+// log and records are kept. It fails if h has this epoch or a higher one.
 func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head, error) {
 	was, err := readHead(h)
 	if err != nil {
 		return store.Head{}, err
 	}
 	if was.value.GetEpoch() >= epoch {
-		return store.Head{}, fmt.Errorf("the shard has epoch %d, which is not below the new epoch %d (try again)", was.value.GetEpoch(), epoch)
+		return store.Head{}, fmt.Errorf("the shard's head has epoch %d, which is not below the new epoch %d (try again)", was.value.GetEpoch(), epoch)
 	}
 	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
 	return was.replace(c, h.Since, was.value.GetGeneration(), was.value.GetParts()).stored, nil
 }
 
-// RestoredHead returns the head of a shard whose records are restored from a copy. h was the head
-// of the copy; the copy's records include everything in its log. If whole, the caller must then set
-// the head's Since to the position of its claim. Otherwise records are still missing, and the
-// returned head keeps the shard from being opened.
+// RestoredHead returns the head for a shard whose records were restored from a copy. h is the head
+// of the copy, and the records include all commits of the copy's log. If whole, the caller must
+// then set the head's Since to the position of its claim. If not whole, records are still missing,
+// and the returned head keeps nodes from opening the shard.
 func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
 	if err != nil {
@@ -44,8 +44,9 @@ func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) 
 	return head{value: was.value}.replace(c, 0, was.value.GetGeneration(), parts).stored, nil
 }
 
-// Unanchored returns the value of a head for a copy of its log. The copy may begin with another
-// append than the head expects, and can be opened even if the store may have had more.
+// Unanchored returns the value of a head for a copy of the shard's log. The copied shard can be
+// opened although its log begins with another append than the head expects, and although the head
+// was marked as lost.
 func Unanchored(value []byte) ([]byte, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: value})
 	if err != nil {
@@ -55,10 +56,9 @@ func Unanchored(value []byte) ([]byte, error) {
 	return seal(was.value), nil
 }
 
-// CheckBegin returns an error if the first append of a log, read from the head's Since position,
-// cannot be the one written there: the store has lost the written one, or the head. whole reports
-// that the log has its beginning nevertheless, because a home has written a new head in place of a
-// lost one.
+// CheckBegin returns an error if first, read at or after the head's Since position, cannot be the
+// append that was written there: the store has lost that append, or the head. whole is also true if
+// the log still has its beginning, and only the head was lost and written again.
 func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
@@ -74,13 +74,13 @@ func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	return true, nil
 }
 
-// HeadBy returns the epoch of a head and the node that wrote the head.
+// HeadBy returns the epoch of a head, and the node that wrote it.
 func HeadBy(h store.Head) (epoch uint64, node string, err error) {
 	was, err := readHead(h)
 	return was.value.GetEpoch(), was.value.GetNode(), err
 }
 
-// ClaimAppend returns an append that claims a shard: behind it in the log, appends of earlier homes
+// ClaimAppend returns an append that claims a shard: appends of earlier homes behind it in the log
 // are void.
 func ClaimAppend(node string, incarnation, epoch uint64) []byte {
 	return seal(&wire.DurableAppend{
@@ -89,8 +89,8 @@ func ClaimAppend(node string, incarnation, epoch uint64) []byte {
 	})
 }
 
-// FreshHead returns the value of a head for a shard without a table. Its epoch is at least that of
-// every append in the log.
+// FreshHead returns the value of a head for a shard without a table. The head's epoch is at least
+// epoch, and at least that of every append in the log.
 func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byte {
 	for _, a := range log {
 		if decoded, err := readAppend(a.Data); err == nil {
@@ -102,10 +102,9 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 
 // Undamaged returns the part of a shard that can be opened, given the problems found by Snap:
 //   - Undecodable records of entities are left out.
-//   - The log ends before its first append that is damaged or continues a record left out.
-//   - If the head or the table is damaged, the head is new, and the ids of commands and the tells of the table are
-//     left out.
-//   - The journal begins behind its last chunk that is damaged or missing, and its numbers go on. If its index is
+//   - The log ends before the first append that is damaged, or that has a commit of an entity left out.
+//   - If the head or the table is damaged, the head is new, and the table with its command ids and tells is left out.
+//   - The journal begins behind its last damaged or missing chunk, and its event numbers continue. If its index is
 //     damaged, all chunks are left out.
 func Undamaged(h store.Head, log []store.Append, records []store.Record, problems []Problem) (store.Head, []store.Append, []store.Record) {
 	table, journal := false, false
@@ -155,9 +154,10 @@ func continues(a store.Append, entities map[string]bool) bool {
 	})
 }
 
-// journalBehind returns the records with a journal that begins behind its last damaged chunk, or
-// behind all chunks, as if the earlier events had been deleted as usual. Without an index, the
-// numbers go on behind those of the chunks and below those of the log.
+// journalBehind returns the records with a shorter journal, as if its earlier events had been
+// deleted as usual. The journal begins behind the last damaged chunk or, if all is set, behind all
+// chunks. If the index is damaged or missing, the numbers continue behind the last readable event
+// in the chunks, or before the first event of the log.
 func journalBehind(damaged []uint64, all bool, log []store.Append, records []store.Record) (rest []store.Record) {
 	index, counted := &wire.DurableJournal{Format: formatNow, First: 1}, false
 	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.Key == journalKey }); i >= 0 {
@@ -194,7 +194,7 @@ func journalBehind(damaged []uint64, all bool, log []store.Append, records []sto
 	return append(rest, store.Record{Key: journalKey, Revision: store.None + 1, Value: seal(index)})
 }
 
-// before returns the number before the first event of a log; 0 if the log has none.
+// before returns the number before the first event of a log; 0 if the log has no events.
 func before(log []store.Append) uint64 {
 	for _, a := range log[min(1, len(log)):] { // records have the events of the first
 		decoded, _ := readAppend(a.Data)

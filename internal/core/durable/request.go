@@ -11,7 +11,7 @@ import (
 // An Op is an operation of a store.
 type Op uint8
 
-// The operations of [store.Shards] that a shard asks for.
+// The operations of [store.Shards] that a shard requests.
 const (
 	OpHead    Op = iota + 1 // Head
 	OpSetHead               // SetHead(Head)
@@ -22,7 +22,8 @@ const (
 	OpTrim                  // Trim(Head); its answer is not waited for
 )
 
-// A Request is for the driver to send to the store at once. Its contents must not be changed.
+// A Request is an operation that the driver must send to the store at once. Its contents must not
+// be changed.
 type Request struct {
 	ID       uint64 // repeated in the Response
 	Op       Op
@@ -53,8 +54,8 @@ const (
 	TooLarge // ErrTooLarge
 )
 
-// OutcomeOf returns the outcome of a request that got an error from the store. An error unknown to
-// package store leaves a write uncertain.
+// OutcomeOf returns the outcome of a request to which the store returned err. After an error that
+// package store does not define, the outcome of a write is uncertain.
 func OutcomeOf(op Op, err error) Outcome {
 	read := op == OpHead || op == OpRead || op == OpGet
 	switch {
@@ -74,7 +75,7 @@ func OutcomeOf(op Op, err error) Outcome {
 	return Uncertain
 }
 
-// A Response answers a request.
+// A Response is the store's answer to a Request.
 type Response struct {
 	ID       uint64
 	Outcome  Outcome
@@ -101,7 +102,7 @@ func (d *desk) send(r Request) uint64 {
 	return r.ID
 }
 
-// A line sends one request at a time, and repeats it until it is settled.
+// A line sends one request at a time, and repeats it until the store has settled it.
 type line struct {
 	request Request
 	id      uint64    // of the request under way; 0 means none
@@ -113,13 +114,13 @@ func (l *line) ask(d *desk, r Request) {
 	*l = line{request: r, id: d.send(r)}
 }
 
-// again repeats the request after a pause.
+// again schedules the same request, after a pause that doubles with each attempt, up to 32 times.
 func (l *line) again(d *desk) {
 	l.id, l.at = 0, d.now.Add(d.pause<<min(l.tries, 5))
 	l.tries++
 }
 
-// later sends another request after the pause that again would make.
+// later schedules another request, after the same pause as again.
 func (l *line) later(d *desk, r Request) {
 	l.request = r
 	l.again(d)
@@ -132,12 +133,12 @@ func (l *line) tick(d *desk) {
 	}
 }
 
-// idle reports whether no request is under way or to be repeated.
+// idle reports whether no request is under way or scheduled.
 func (l *line) idle() bool { return l.id == 0 && l.at.IsZero() }
 
 func (l *line) close() { *l = line{} }
 
-// settled reports whether r answers the request for good. Otherwise the request is repeated.
+// settled reports whether r settles the request. Otherwise it schedules the request again.
 func (l *line) settled(d *desk, r Response) bool {
 	if r.Outcome == NotApplied || r.Outcome == Uncertain {
 		l.again(d)
@@ -147,7 +148,7 @@ func (l *line) settled(d *desk, r Response) bool {
 	return true
 }
 
-// refused returns the error of a write that the store does not accept.
+// refused returns the error for a write that the store refuses; what names the thing written.
 func refused(what string, r Response) error {
 	if r.Err != nil {
 		return fmt.Errorf("%s: %w", what, r.Err)

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Config describes the shard to its new home.
+// Config describes a shard to its new home.
 type Config struct {
 	// Epoch is the epoch under which the shard came here. A process uses one epoch for one [Shard]
 	// only.
@@ -84,19 +84,18 @@ func New(now time.Time, c Config) *Shard {
 	return s
 }
 
-// Epoch returns the epoch of the shard's claim. With [Config.Above] it grows until the shard is
+// Epoch returns the epoch of the shard's claim. With [Config.Above] it can grow until the shard is
 // open.
 func (s *Shard) Epoch() uint64 { return s.config.Epoch }
 
-// FixEpoch makes the claim keep its epoch whatever head it meets: the process is about to claim
-// again, above that epoch.
+// FixEpoch makes the claim keep its epoch, whatever head it finds. The process calls it before it
+// claims the shard again, above that epoch.
 func (s *Shard) FixEpoch() { s.config.Above = false }
 
 // State returns the stage of the shard's tenure.
 func (s *Shard) State() State { return s.state }
 
-// Take begins an append if one can begin, and returns the effects since the last Take or
-// Hold.
+// Take begins an append if possible, and returns the effects since the last Take or Hold.
 func (s *Shard) Take() Effects {
 	s.append()
 	return s.Hold()
@@ -113,13 +112,13 @@ func (s *Shard) append() {
 	s.group.next(&s.desk, s)
 }
 
-// Waiting reports whether an append could begin.
+// Waiting reports whether an append could begin now.
 func (s *Shard) Waiting() bool {
 	return s.state == Open && s.claim.step == stepNone && s.group.line.idle() && len(s.group.pending)+len(s.group.queue) > 0
 }
 
-// Hold is Take without beginning an append. It is for a driver that expects more commits in a
-// moment; the driver must call Take soon.
+// Hold is Take without beginning an append, for a driver that expects more commits at once. The
+// driver must call Take soon.
 func (s *Shard) Hold() Effects {
 	out := s.out
 	s.out = Effects{}
@@ -157,8 +156,8 @@ func (s *Shard) lines() []*line {
 	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line, &s.sweep.line, &s.verify.line}
 }
 
-// Tick lets time pass. It repeats failed requests, sends tells again or gives them up, and forgets
-// silent callers.
+// Tick passes the time to the shard. The shard then repeats failed requests, sends tells again or
+// gives them up, and forgets silent callers.
 func (s *Shard) Tick(now time.Time) {
 	s.desk.now = now
 	if s.state == Dropped {
@@ -177,8 +176,8 @@ func (s *Shard) Tick(now time.Time) {
 }
 
 // tickTells sends tells again or gives them up. Tells that have arrived are acknowledged by an
-// append of their own, if no other append came in time. A home that has just opened does not give
-// up tells of older homes yet, because they may have arrived.
+// append of their own if no other append came within [Limits.TellPause]. A shard that has just
+// opened gives up no tells yet, because those of older homes may have arrived.
 func (s *Shard) tickTells(now time.Time) {
 	s.outbox.lookAgain(now)
 	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {
@@ -192,8 +191,8 @@ func (s *Shard) tickTells(now time.Time) {
 	}
 }
 
-// Done handles the store's answer to a request. It ignores answers to requests that are not wanted
-// any more.
+// Done handles the store's answer to a request. It ignores answers that the shard does not wait
+// for.
 func (s *Shard) Done(now time.Time, r Response) {
 	s.desk.now = now
 	if s.state == Dropped || r.ID == 0 {
@@ -222,7 +221,7 @@ func (s *Shard) Done(now time.Time, r Response) {
 	s.next()
 }
 
-// Admit decides about a command that arrived.
+// Admit decides whether to run a command that arrived, to answer it again, or to refuse it.
 func (s *Shard) Admit(now time.Time, c *Command) Admission {
 	s.desk.now = now
 	if s.state != Open {
@@ -249,10 +248,9 @@ func (s *Shard) Admit(now time.Time, c *Command) Admission {
 	return Admission{Verdict: Run}
 }
 
-// Keyed decides about a command with an idempotency key, for an active entity. [Shard.Admit] has
-// returned Run, because the table does not have the answer. The entity itself keeps the last
-// [KeysKept] keys for [KeyAge], with their answers. Keyed refuses a key that the shard would not
-// keep for [Limits.Silent].
+// Keyed decides about a command with an idempotency key for an active entity, after [Shard.Admit]
+// has returned Run. The entity keeps its last [KeysKept] keys for [KeyAge], with their answers.
+// Keyed refuses a new key if the shard could not keep it for [Limits.Silent].
 func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	s.desk.now = now
 	e := s.tail.entities[id]
@@ -278,8 +276,9 @@ func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	return Admission{Verdict: Run}
 }
 
-// overloaded reports whether to refuse a command. It never refuses the first unfinished command of
-// a source, or a stuck one, because some kept ids are dropped only when that command is done.
+// overloaded reports whether to refuse a command. If first, the command is stuck or the first
+// unfinished one of its source. The limits of the table then do not apply, because the table can
+// drop ids only after that command is done.
 func (s *Shard) overloaded(first bool) bool {
 	l := &s.limits
 	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
@@ -299,7 +298,8 @@ func (s *Shard) Discard(c *Command) {
 	}
 }
 
-// Load activates an entity. If it returns false, the entity follows in [Effects.Loaded].
+// Load activates an entity. If it returns false, the entity's record must be read first, and the
+// result follows in [Effects.Loaded].
 func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	s.desk.now = now
 	if s.state != Open {
@@ -320,8 +320,8 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	return e.loadedNow(), true
 }
 
-// lapse ends, by a commit, an entity that is activated after it has expired. Otherwise its state
-// could come back at a home whose clock is behind, or here if the clock is set back.
+// lapse commits the end of an expired entity that is being activated. Otherwise the state could
+// come back at a home whose clock is behind, or here if the clock is set back.
 func (s *Shard) lapse(e *entity) {
 	c := &wire.DurableCommit{
 		Entity: wire.BytesOf(e.id), Version: e.last.number + 1, Ended: true, At: s.desk.now.UnixMilli(), Keys: uint32(len(e.last.keys)),
@@ -329,7 +329,7 @@ func (s *Shard) lapse(e *entity) {
 	e.commit(c, s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}))
 }
 
-// Passivated says that the driver does not have the entity any more. It is the counterpart of Load.
+// Passivated undoes Load, after the driver has removed the entity from memory.
 func (s *Shard) Passivated(id string) {
 	e := s.tail.entities[id]
 	if e == nil {
@@ -341,9 +341,9 @@ func (s *Shard) Passivated(id string) {
 	}
 }
 
-// Observe ends a turn that changed nothing. The turn's answer may leave once the returned ticket is
-// durable. leased reports that the turn lease, read after the call came, holds: the committed state
-// is then known to be the entity's state. Otherwise an empty commit proves it.
+// Observe ends a turn that changed nothing, and returns the ticket for its answer. leased reports
+// that the turn lease, read after the call came, is valid: this home is then the only one, and the
+// turn has seen the committed state. Without the lease, an append proves that.
 func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 	s.desk.now = now
 	if t := s.Seen(id); t > s.group.acked || leased || s.state != Open {
@@ -358,8 +358,8 @@ func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 	return ticket
 }
 
-// Seen returns the ticket of the entity's last commit. A call made by the entity's next turn must
-// wait for that ticket.
+// Seen returns the ticket of the entity's last commit. A call that the entity's next turn makes
+// must wait for that ticket.
 func (s *Shard) Seen(id string) Ticket {
 	if e := s.tail.entities[id]; e != nil {
 		return e.ticket
@@ -367,7 +367,7 @@ func (s *Shard) Seen(id string) Ticket {
 	return 0
 }
 
-// Arrived records that the receiver of a tell has committed it, or has a higher floor.
+// Arrived records that the receiver of a tell has committed it, or refuses it as finished.
 func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
 	s.desk.now, s.tell = now, true
 	s.outbox.arrive(t, number, now)
@@ -377,8 +377,8 @@ func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
 // [Place.Number]. Until it is called, [Journal.Followers] keeps all events.
 func (s *Shard) Followed(number uint64) { s.journal.read = number }
 
-// Checkpoint asks for a checkpoint. It is called when entities are passivated, when the shard is to
-// move, or when the tails of the node's logs are too large.
+// Checkpoint requests a checkpoint. The driver calls it when entities are passivated, when the
+// shard is to move, or when the tails of the node's logs are too large.
 func (s *Shard) Checkpoint(now time.Time) {
 	s.desk.now = now
 	s.checkpoint.wanted = true
@@ -392,18 +392,18 @@ func (s *Shard) Relieve(now time.Time) {
 	}
 }
 
-// TailBytes returns the size of the log that the next home would have to read.
+// TailBytes returns how many bytes of the log the next home would have to read.
 func (s *Shard) TailBytes() int { return s.tail.bytes }
 
-// Busy reports whether an append, a checkpoint or a verification is under way or to come, or the
-// shard is not open.
+// Busy reports whether the shard is not open, or whether an append, a checkpoint or a verification
+// is under way or requested.
 func (s *Shard) Busy() bool {
 	return s.state != Open || s.claim.step != stepNone || s.group.acked < s.group.last || len(s.group.queue) > 0 ||
 		s.checkpoint.active || s.checkpoint.wanted || !s.verify.line.idle()
 }
 
-// Advance moves the Since position of an idle shard to a new append, because the old position keeps
-// the store from trimming the log that this shard shares with others.
+// Advance moves the Since position of an idle shard to a new append. The old position would keep
+// the store from trimming a log that several shards share.
 func (s *Shard) Advance(now time.Time) {
 	s.desk.now = now
 	if s.state != Open {
@@ -413,7 +413,7 @@ func (s *Shard) Advance(now time.Time) {
 	s.next()
 }
 
-// advance appends an empty entry, and has a checkpoint follow it that moves the head's Since.
+// advance appends an empty entry, and requests a checkpoint that then moves the head's Since there.
 func (s *Shard) advance() {
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
 	s.checkpoint.after = s.group.add(e)
@@ -436,7 +436,7 @@ func (s *Shard) next() {
 	}
 }
 
-// appended handles the answer to an append.
+// appended handles the store's answer to an append.
 func (s *Shard) appended(r Response) {
 	if !s.group.line.settled(&s.desk, r) {
 		return
@@ -454,7 +454,7 @@ func (s *Shard) appended(r Response) {
 	}
 }
 
-// acknowledged records that the first append of the queue is in the log at p.
+// acknowledged records that the log has the first append of the queue, at position p.
 func (s *Shard) acknowledged(p store.Position) {
 	b := s.group.acknowledge(p)
 	s.tail.ack(b)
@@ -469,7 +469,8 @@ func (s *Shard) acknowledged(p store.Position) {
 	s.tell = true
 }
 
-// claimed ends a claim. Of the home's own appends, the log has those up to the counter stands.
+// claimed ends a claim. The log has this home's own appends up to counter stands; later ones are
+// lost.
 func (s *Shard) claimed(c *claim, stands uint64) {
 	p := c.position
 	if s.state == Claiming {
@@ -512,8 +513,8 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 	}
 }
 
-// ours reports whether a head that was read is this home's. If it is another home's, and not a
-// stale one, the shard is dropped.
+// ours reports whether a head that was read is this home's. Another home's head ends the tenure,
+// unless it is stale.
 func (s *Shard) ours(stored store.Head) bool {
 	h, err := readHead(stored)
 	if err != nil {
@@ -529,7 +530,7 @@ func (s *Shard) outgrown(epoch uint64) { s.drop(Event{Kind: Ended, Epoch: epoch}
 // broken drops the shard, because this process cannot open it.
 func (s *Shard) broken(err error) { s.drop(Event{Kind: Ended, Err: err}) }
 
-// Drop ends the shard's tenure: the shard moves elsewhere, or the process ends.
+// Drop ends the shard's tenure, because the shard moves elsewhere or the process ends.
 func (s *Shard) Drop() {
 	if s.state != Dropped {
 		s.drop(Event{Kind: Ended})
@@ -549,18 +550,18 @@ func (s *Shard) drop(e Event) {
 	s.out = Effects{Events: append(s.out.Events, e)}
 }
 
-// Check returns the first invariant that is broken, or nil.
+// Check returns the first broken invariant, or nil.
 func (s *Shard) Check() error {
 	if s.state != Open && (s.group.last > 0 || !s.group.line.idle()) && s.state == Claiming {
-		return errors.New("invariant 1: something is appended before the shard is open")
+		return errors.New("invariant 1: an entry or append exists before the shard is open")
 	}
 	if s.checkpoint.active && !s.head.mine(s.config) {
-		return errors.New("invariant 2: a checkpoint under another's head")
+		return errors.New("invariant 2: a checkpoint is active under another home's head")
 	}
 	if s.state == Dropped {
 		for _, l := range s.lines() {
 			if !l.idle() {
-				return errors.New("invariant 3: a dropped shard asks for something")
+				return errors.New("invariant 3: a dropped shard has a request under way")
 			}
 		}
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Snapshot is a shard as the store has it, read without a claim.
+// A Snapshot is a shard's data in the store, read without claiming the shard.
 type Snapshot struct {
 	Epoch    uint64         // of the head; 0 means there is no head
 	Node     string         // the node that wrote the head
@@ -32,7 +32,7 @@ type StoredEntity struct {
 	Expires int64    // Unix time in milliseconds from which it counts as ended; 0 means never
 }
 
-// A Problem is a part of a shard that is missing or cannot be decoded.
+// A Problem is a part of a shard's data that is missing or cannot be decoded.
 type Problem struct {
 	Place  string // such as `record of entity "a"`
 	Entity string // the entity whose record it is; "" means none
@@ -45,15 +45,15 @@ type Problem struct {
 	at  store.Position // of an append; 0: it is not of one
 }
 
-// Snap decodes a shard: its head, the log from the head's Since position, and its records, which
-// were read after the log. If lost is not nil, it says which part of the log is missing.
+// Snap decodes a shard's head, its log from the head's Since position, and its records, which the
+// caller has read after the log. lost, if not nil, says which part of the log is missing.
 func Snap(h store.Head, log []store.Append, records []store.Record, lost error) Snapshot {
 	var s Snapshot
 	if lost != nil {
 		s.Problems = append(s.Problems, Problem{Place: "log", Err: lost, Blocks: true})
 	}
 	if h.Revision == store.None && (len(log) > 0 || lost != nil) {
-		s.Problems = append(s.Problems, Problem{Place: "head", Err: fmt.Errorf("%w: it is missing, and the log has appends", ErrCorrupt), Blocks: true})
+		s.Problems = append(s.Problems, Problem{Place: "head", Err: fmt.Errorf("%w: the head is missing, but the log has appends", ErrCorrupt), Blocks: true})
 	}
 	if decoded, err := readHead(h); err != nil {
 		s.Problems = append(s.Problems, Problem{Place: "head", Err: err, Blocks: true})
@@ -139,14 +139,14 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	}
 	for _, key := range tableKeys(h.GetGeneration(), h.GetParts()) {
 		if !there[key] && !later { // later: a checkpoint was written meanwhile
-			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: it is missing", ErrCorrupt), Blocks: true, key: key})
+			s.Problems = append(s.Problems, Problem{Place: "table, record " + key, Err: fmt.Errorf("%w: the record is missing", ErrCorrupt), Blocks: true, key: key})
 		}
 	}
 }
 
-// tail returns the entities as the log has them behind the head's Since position. It stops at the
-// first damaged append, and at events that do not follow event last or the events before them.
-// Records have the commits of the append at that position.
+// tail returns the entities that have commits in the log, as recovered from it. It stops at the
+// first damaged append, and at an append that skips events behind event number last. It leaves out
+// the append at the head's Since position, because records have its commits.
 func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
@@ -178,14 +178,14 @@ func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) m
 	return tail
 }
 
-// eventsBehind returns the number of the last event after an append is added to the journal. It
-// fails if the append's events do not follow event last.
+// eventsBehind returns the number of the last event after append a, given the last before it. It
+// fails if events between are missing.
 func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {
 	for _, e := range a.GetEntries() {
 		c := e.GetCommit()
 		n := uint64(len(c.GetEvents()))
 		if n > 0 && c.GetEvent() > last+1 {
-			return last, fmt.Errorf("%w: it has event %d behind event %d", errLost, c.GetEvent(), last)
+			return last, fmt.Errorf("%w: the append has event %d, but the last event before it is %d", errLost, c.GetEvent(), last)
 		}
 		if n > 0 {
 			last = max(last, c.GetEvent()+n-1)
@@ -194,8 +194,8 @@ func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {
 	return last, nil
 }
 
-// numberIn returns the number of the last event in the journal. If the index is damaged, or chunks
-// are without one, no number is known, and it returns a number that every event follows.
+// numberIn returns the number of the last event in the journal. If the index is damaged, or missing
+// although there are chunks, it returns unknownEvents, which any event may follow.
 func numberIn(records []store.Record) uint64 {
 	number := uint64(0)
 	for _, r := range records {
@@ -215,7 +215,7 @@ func numberIn(records []store.Record) uint64 {
 
 const unknownEvents = math.MaxUint64 - 1
 
-// chunkIn returns the chunk in a record.
+// chunkIn decodes the journal chunk in a record.
 func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 	c := &wire.DurableChunk{}
 	if err := unseal(r.Value, c); err != nil {
@@ -223,15 +223,15 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 	}
 	switch {
 	case chunkKey(c.GetChunk()) != r.Key:
-		return nil, fmt.Errorf("%w: it is chunk %d", ErrCorrupt, c.GetChunk())
+		return nil, fmt.Errorf("%w: the record has chunk %d, which belongs under another key", ErrCorrupt, c.GetChunk())
 	case len(c.GetEvents()) == 0:
-		return nil, fmt.Errorf("%w: it has no events", ErrCorrupt)
+		return nil, fmt.Errorf("%w: the chunk has no events", ErrCorrupt)
 	}
 	return c, nil
 }
 
-// checkIndex notes a Problem if chunks are without an index. If the log has the first event, the
-// index was not written yet, and the chunks are written again: that is no problem.
+// checkIndex adds a Problem if the journal has chunks but no index. That is normal while the log
+// still has the first event: the next home then writes the chunks and the index again.
 func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
 	chunks := false
 	for _, r := range records {
@@ -255,17 +255,17 @@ func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records 
 			}
 		}
 	}
-	s.Problems = append(s.Problems, Problem{Place: "journal, record " + journalKey, Err: fmt.Errorf("%w: it is missing", ErrCorrupt), key: journalKey})
+	s.Problems = append(s.Problems, Problem{Place: "journal, record " + journalKey, Err: fmt.Errorf("%w: the record is missing", ErrCorrupt), key: journalKey})
 }
 
-// isChunk reports whether a record's key is that of a chunk.
+// isChunk reports whether a record's key is that of a journal chunk.
 func isChunk(key string) bool {
 	n, err := strconv.ParseUint(key[min(len(key), len(journalKey)):], 10, 64)
 	return err == nil && key == chunkKey(n)
 }
 
-// checkJournal finds the chunks at which followers would wait forever: missing chunks, and those
-// behind missing events. It ignores chunks that the index does not count.
+// checkJournal adds a Problem for each place where followers would wait forever: a missing chunk,
+// or a missing event. It ignores chunks that the index does not count.
 func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*wire.DurableChunk, damaged map[string]bool) {
 	note := func(key, text string, args ...any) {
 		s.Problems = append(s.Problems, Problem{
@@ -295,9 +295,9 @@ func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*w
 	}
 }
 
-// LacksChunks reports whether chunks of a journal, or their index, are missing. That can also be so
-// for a moment while a home works: it deletes the oldest chunks, and writes the first one, before
-// it writes the index.
+// LacksChunks reports whether chunks of a journal, or its index, are missing. They can also be
+// missing for a moment while a home works: it deletes the oldest chunks, and writes the first
+// chunk, before it writes the index.
 func LacksChunks(records []store.Record) bool {
 	there := make(map[string]bool)
 	for _, r := range records {

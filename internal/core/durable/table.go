@@ -24,7 +24,7 @@ func (n name) compare(o name) int {
 	return order(string(n.path), string(o.path))
 }
 
-// ids are the commands of one source by their names. Most have no path.
+// ids are the commands of one source by their names. Most commands have no path.
 type ids struct {
 	plain  window
 	nested map[name]*applied
@@ -38,7 +38,7 @@ func (i *ids) get(n name) *applied {
 	return i.nested[n]
 }
 
-// put adds a command, and returns it like get.
+// put adds a command, and returns a pointer as get does.
 func (i *ids) put(n name, a applied) *applied {
 	if n.path == "" {
 		return i.plain.put(n.number, a)
@@ -59,7 +59,7 @@ func (i *ids) remove(n name) {
 	}
 }
 
-// removeIf removes the finished commands, and returns the lowest number of the remaining ones.
+// removeIf removes the finished commands, and returns the lowest number that remains.
 func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
 	i.plain.removeIf(f, removed)
 	low = math.MaxUint64
@@ -80,7 +80,7 @@ func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
 
 func (i *ids) empty() bool { return len(i.plain.commands())+len(i.nested) == 0 }
 
-// all yields the commands in any order. Their pointers are valid until a command is put or removed.
+// all yields the commands in any order. The pointers are valid until a command is put or removed.
 func (i *ids) all() iter.Seq2[name, *applied] {
 	return func(yield func(name, *applied) bool) {
 		plain := i.plain.commands()
@@ -152,20 +152,19 @@ type table struct {
 	old   oldKeys // keys that were removed from sources to make room
 }
 
-// A keyed is a source that stands for a key. Its entity keeps the key too.
+// A keyed is a source that stands for an idempotency key. The key's entity keeps the key too.
 type keyed struct {
 	source Source
 	known  *known
 }
 
-// name sets the source as commits have it.
+// name sets the encoded forms of the source for use in commits.
 func (k *known) name(s *Source) {
 	k.wire = s.wire()
 	k.encoded = appendSource(nil, sourceField, k.wire)
 }
 
-// describe sets the fields of a commit's command, except the answer, and returns the encoded field
-// of its source.
+// describe sets all fields of a commit's command except the answer, and returns the encoded source.
 func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	if k.wire == nil {
 		k.name(&c.Source)
@@ -189,7 +188,7 @@ func (t *table) find(s *Source) *known {
 	return k
 }
 
-// source returns the entry of a source, which it adds if there is none.
+// source returns the entry of a source, and adds an entry if there is none.
 func (t *table) source(s *Source, now time.Time) *known {
 	k := t.find(s)
 	if k == nil {
@@ -203,8 +202,8 @@ func (t *table) source(s *Source, now time.Time) *known {
 	return k
 }
 
-// raise records which numbers the source has finished, and forgets their commands. It forgets
-// commands that still run, too, because nobody waits for them.
+// raise records which numbers the source has finished, and forgets their commands, even those that
+// still run: nobody waits for them.
 func (t *table) raise(k *known, f finished) {
 	all, more := k.finished.join(f)
 	if !more {
@@ -255,7 +254,7 @@ func (t *table) begin(k *known, c *Command) {
 	t.bytes += len(c.Path)
 }
 
-// end records the command's answer, unless its source has finished it.
+// end records the command's answer, unless the source has finished the command.
 func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	n := name{c.GetNumber(), Path(c.GetPath())}
 	if k.finished.has(n.number) {
@@ -275,8 +274,9 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 }
 
-// forget removes processes silent since process, and the turns of tells silent since nested, unless
-// one of their commands runs. It does not remove logs, which may send again after any time.
+// forget removes caller processes that are silent since process, and calls of tells' turns that are
+// silent since nested, unless a command of theirs runs. It keeps logs, which may send again after
+// any time.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {
@@ -301,8 +301,8 @@ func (t *table) remove(s Source, k *known) {
 	t.recent.known = nil
 }
 
-// makeRoom drops the answers to the oldest keys until the table is below its limits, except those
-// whose commands run or are not acknowledged yet. The keys become old keys.
+// makeRoom drops answers to commands with keys, the oldest first, until the table is below its
+// limits. These keys become old keys. It skips commands that run or are not acknowledged yet.
 func (t *table) makeRoom(l *Limits, acked Ticket) {
 	for range len(t.keyed) {
 		if !t.full(l) {
@@ -319,7 +319,7 @@ func (t *table) makeRoom(l *Limits, acked Ticket) {
 }
 
 // retire makes a key an old key. It returns false if the key's command runs or is not acknowledged
-// yet, or if its name is not known.
+// yet, or if an earlier program wrote the table without the key's name.
 func (t *table) retire(k keyed, acked Ticket) bool {
 	hash := uint64(0)
 	//arch:order-free a key has one command, beside those nested in its turn, which have keys of their own
@@ -356,7 +356,7 @@ func (k *known) runs() bool {
 	return false
 }
 
-// recover adds a part of a stored table.
+// recover adds the sources and old keys in a part of a stored table.
 func (t *table) recover(part *wire.DurableTable, now time.Time) error {
 	for _, w := range part.GetSources() {
 		k := t.source(new(sourceOf(w.GetSource())), now)
@@ -383,8 +383,8 @@ func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
 	t.end(k, c, ticket)
 }
 
-// parts returns the table as of a ticket, in messages that each have a part of it: floors, and the
-// applied commands.
+// parts encodes the table as of ticket acked, in small messages: a source's floor, or one applied
+// command.
 func (t *table) parts(acked Ticket) (all []*wire.DurableKnown) {
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
@@ -414,10 +414,10 @@ func (t *table) check() error {
 		for _, n := range k.ids.sorted() {
 			count, bytes = count+1, bytes+len(n.path)+len(k.ids.get(n).answer)
 			if n.number < k.low {
-				return fmt.Errorf("invariant 3 of the table: number %d of %v, below %d", n.number, s, k.low)
+				return fmt.Errorf("invariant 3 of the table: number %d of source %v is kept, but low is %d", n.number, s, k.low)
 			}
 			if k.finished.has(n.number) {
-				return fmt.Errorf("invariant 1 of the table: number %d of %v is kept, finished are those below %d but %d", n.number, s, k.finished.below, k.finished.stuck)
+				return fmt.Errorf("invariant 1 of the table: number %d of source %v is kept, but all below %d except %d are finished", n.number, s, k.finished.below, k.finished.stuck)
 			}
 		}
 	}
@@ -429,19 +429,19 @@ func (t *table) check() error {
 		}
 	}
 	if keys != t.keys {
-		return fmt.Errorf("invariant 6 of the table: %d keys, counted %d", t.keys, keys)
+		return fmt.Errorf("invariant 6 of the table: keys is %d, but %d sources stand for keys", t.keys, keys)
 	}
 	if err := t.old.check(); err != nil {
 		return err
 	}
 	if count != t.count || bytes != t.bytes {
-		return fmt.Errorf("invariant 2 of the table: %d ids and %d bytes, counted %d and %d", t.count, t.bytes, count, bytes)
+		return fmt.Errorf("invariant 2 of the table: count and bytes are %d and %d, but the ids are %d with %d bytes", t.count, t.bytes, count, bytes)
 	}
 	return nil
 }
 
-// tableKeys returns the keys of the table's parts. Two consecutive generations have different keys,
-// because the older one holds until the head names the newer one.
+// tableKeys returns the keys of the records that hold the table. Consecutive generations have
+// different keys, because the older table stays valid until the head names the newer generation.
 func tableKeys(generation uint64, parts uint32) []string {
 	keys := make([]string, parts)
 	for i := range keys {
@@ -451,9 +451,9 @@ func tableKeys(generation uint64, parts uint32) []string {
 }
 
 // A window has commands of one source in the order of their numbers, each once. Numbers arrive
-// nearly in that order, and are removed from the low end. So to find a command takes a time that
-// grows with the logarithm of how many are above it; to put one moves those above it; and a rise of
-// the floor visits the removed and the stuck ones. No memory is allocated for a single command.
+// nearly in order, and are removed from the low end. Finding a command takes logarithmic time in
+// the number of commands above it; adding one moves those above it; removing finished ones visits
+// only them and the stuck ones. No memory is allocated for a single command.
 type window struct {
 	all  []numbered // the commands from head on; those before are zero, and reused when all is full
 	head int
@@ -468,11 +468,12 @@ type numbered struct {
 // keptWindow is the number of commands for which an empty window keeps its memory.
 const keptWindow = 256
 
-// commands returns the commands of the window. They may be changed, except their numbers.
+// commands returns the commands of the window. The caller may change them, except their numbers.
 func (w *window) commands() []numbered { return w.all[w.head:] }
 
-// find returns the place of a number, and reports whether it is there. It looks at 1, 2, 4, …
-// commands from the end, and then searches between the last two of these.
+// find returns the index of a number, or where it belongs, and reports whether it is there. It
+// tests the commands 1, 3, 7, … from the end, and then searches between the last two that it
+// tested.
 func (w *window) find(number uint64) (at int, there bool) {
 	low, high := w.head, len(w.all) // the place is one of these, or between them
 	for step := 1; high-step >= w.head; step *= 2 {
@@ -512,8 +513,9 @@ func (w *window) put(number uint64, a applied) *applied {
 	return &w.all[at].applied
 }
 
-// makeRoom moves the commands to the beginning, if the memory is full and half of it is free at the
-// beginning, and returns how far. With less free, it would move them too often.
+// makeRoom moves the commands to the beginning of the memory, and returns by how many places. It
+// does so only if the memory is full and at least half of it is free at the beginning; otherwise it
+// would move commands too often.
 func (w *window) makeRoom() (moved int) {
 	if len(w.all) < cap(w.all) || w.head < len(w.all)-w.head {
 		return 0
@@ -525,7 +527,7 @@ func (w *window) makeRoom() (moved int) {
 	return moved
 }
 
-// remove removes a command, if it is there.
+// remove removes the command with a number, if it is there.
 func (w *window) remove(number uint64) {
 	at, there := w.find(number)
 	if !there {
@@ -538,7 +540,7 @@ func (w *window) remove(number uint64) {
 	w.all = slices.Delete(w.all, at, at+1)
 }
 
-// removeIf removes the finished commands.
+// removeIf removes the finished commands, and calls removed for each.
 func (w *window) removeIf(f finished, removed func(name, *applied)) {
 	end := w.head
 	for end < len(w.all) && w.all[end].number < f.below {
@@ -556,7 +558,7 @@ func (w *window) removeIf(f finished, removed func(name, *applied)) {
 	w.cut(head)
 }
 
-// cut removes all commands before head.
+// cut removes all commands before index head.
 func (w *window) cut(head int) {
 	clear(w.all[w.head:head]) // of answers, too
 	w.head = head
@@ -573,13 +575,13 @@ func (w *window) check() error {
 	for i, c := range w.all {
 		switch {
 		case i < w.head && (c.number != 0 || c.answer != nil):
-			return fmt.Errorf("number %d is before the head, and not zero", c.number)
+			return fmt.Errorf("the command before the head of a window is not zero: number %d", c.number)
 		case i > w.head && c.number <= w.all[i-1].number:
-			return fmt.Errorf("number %d behind number %d", c.number, w.all[i-1].number)
+			return fmt.Errorf("number %d follows number %d in a window", c.number, w.all[i-1].number)
 		}
 	}
 	if w.head > 0 && w.head >= len(w.all) {
-		return fmt.Errorf("the head is %d, of %d", w.head, len(w.all))
+		return fmt.Errorf("the head of a window is %d, but it has %d commands", w.head, len(w.all))
 	}
 	return nil
 }

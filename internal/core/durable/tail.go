@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A tail has the part of the log that records may lack: the entities of its commits, and the home's
-// own appends, to be repeated if a server has lost them.
+// A tail has the part of the log that records may lack: the entities with commits there, and the
+// home's own appends, to be repeated if a server loses them.
 //
 // Invariants:
 //  1. bytes and commits are the sums over the batches.
@@ -37,7 +37,7 @@ type young struct {
 	partial        int // commits that need older ones, or a record: see version.whole
 }
 
-// turn begins a generation behind p, the end of the log.
+// turn begins a generation of commits behind p, the end of the log.
 func (t *tail) turn(p store.Position) {
 	t.boundary, t.young = p, young{}
 	if t.generation++; t.generation == 0 {
@@ -45,7 +45,7 @@ func (t *tail) turn(p store.Position) {
 	}
 }
 
-// at returns the entity with an id, and makes it if there is none.
+// at returns the entity with an id, and adds the entity if there is none.
 func (t *tail) at(id string) *entity {
 	e := t.entities[id]
 	if e == nil {
@@ -55,7 +55,7 @@ func (t *tail) at(id string) *entity {
 	return e
 }
 
-// add adds an append that is in the log.
+// add counts an append that is in the log.
 func (t *tail) add(b batch) {
 	t.batches = append(t.batches, b)
 	t.bytes += b.bytes
@@ -77,7 +77,7 @@ func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 	})
 }
 
-// ack notes that a batch of this home is in the log.
+// ack records that the log has a batch of this home.
 func (t *tail) ack(b batch) {
 	for _, e := range b.entries {
 		c := e.GetCommit()
@@ -98,8 +98,8 @@ func (t *tail) ack(b batch) {
 	t.add(b)
 }
 
-// missing removes and returns the home's own appends that the log has lost: those above a counter,
-// from since on.
+// missing removes and returns the home's own appends that the log has lost: those with a counter
+// above the given one, at position since or behind it.
 func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	kept := t.batches[:0]
 	for _, b := range t.batches {
@@ -115,14 +115,14 @@ func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	return lost
 }
 
-// unknown reports whether an append of another home was not among those read when the shard was
-// opened.
+// unknown reports whether an append of another home was not in the log when this home opened the
+// shard.
 func (t *tail) unknown(a *wire.DurableAppend) bool {
 	return !slices.ContainsFunc(t.batches, func(b batch) bool { return !b.own && b.epoch == a.GetEpoch() && b.counter == a.GetCounter() })
 }
 
-// orphaned returns how many appends of older homes a claim finds missing in the log. Nobody can
-// append these again, but the tail has their commits, and a checkpoint writes them.
+// orphaned returns how many appends of older homes a claim found missing in the log. Nobody can
+// append them again, but the tail has their commits, and a checkpoint writes them.
 func (t *tail) orphaned(c *claim) (n int) {
 	for i := range t.batches {
 		b := &t.batches[i]
@@ -137,8 +137,7 @@ func (t *tail) orphaned(c *claim) (n int) {
 	return n
 }
 
-// dirty returns the entities whose last acknowledged commit is not in a record, in the order of
-// their ids.
+// dirty returns the entities whose last acknowledged commit is not in a record, by id.
 func (t *tail) dirty() (all []*entity) {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		if e := t.entities[id]; e.dirty {
@@ -148,11 +147,11 @@ func (t *tail) dirty() (all []*entity) {
 	return all
 }
 
-// isYoung reports whether the log has the entity's acknowledged commit behind boundary.
+// isYoung reports whether the entity's last acknowledged commit is behind boundary in the log.
 func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
-// saved drops what a checkpoint has made superfluous: the batches before the position since, and
-// the passivated entities, which are in their records. It returns the number of dropped batches.
+// saved drops what a checkpoint has made superfluous: batches before position since, and passivated
+// entities that are in records. It returns the number of dropped batches.
 func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes
@@ -171,7 +170,7 @@ func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	return gone
 }
 
-// kept ends a checkpoint that has made nothing superfluous.
+// kept ends a checkpoint that made nothing superfluous.
 func (t *tail) kept() {
 	//arch:order-free each entity by itself
 	for _, e := range t.entities {
@@ -184,17 +183,17 @@ func (t *tail) check() error {
 	for i, b := range t.batches {
 		bytes, commits = bytes+b.bytes, commits+b.commits
 		if i > 0 && b.position < t.batches[i-1].position {
-			return fmt.Errorf("invariant 2 of the tail: position %d behind %d", b.position, t.batches[i-1].position)
+			return fmt.Errorf("invariant 2 of the tail: a batch at position %d follows a batch at position %d", b.position, t.batches[i-1].position)
 		}
 	}
 	if bytes != t.bytes || commits != t.commits {
-		return fmt.Errorf("invariant 1 of the tail: %d bytes and %d commits, counted %d and %d", t.bytes, t.commits, bytes, commits)
+		return fmt.Errorf("invariant 1 of the tail: bytes and commits are %d and %d, but the batches have %d and %d", t.bytes, t.commits, bytes, commits)
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		if e := t.entities[id]; e.loaded && e.last.number < e.acked.number && !e.last.ended {
-			return fmt.Errorf("invariant 3 of the tail: %q is at version %d, acknowledged %d", id, e.last.number, e.acked.number)
+			return fmt.Errorf("invariant 3 of the tail: entity %q has version %d, but version %d is acknowledged", id, e.last.number, e.acked.number)
 		} else if !e.dirty && t.isYoung(e) {
-			return fmt.Errorf("invariant 5 of the tail: %q is in its record, and of generation %d", id, e.generation)
+			return fmt.Errorf("invariant 5 of the tail: entity %q is not dirty, but has the present generation %d", id, e.generation)
 		}
 	}
 	return nil

@@ -8,25 +8,27 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// BarrierTimeout is how long a sender's direct calls wait for its Flush through the old home. It
-// expires only if the old home is not gone and yet does not answer.
+// BarrierTimeout is how long a new home holds a sender's direct calls while it waits for the
+// sender's Flush through the old home. It expires only if the old home is alive and yet does not
+// pass the Flush on.
 const BarrierTimeout = 2 * time.Second
 
-// Bounds for flushes that arrive before their barriers: their number, and how long they are kept.
+// Bounds for flushes that arrive before their barriers: how many are kept, and for how long.
 const (
 	maxFlushed  = 1024
 	flushedKept = 30 * time.Second
 )
 
-// flushKey identifies a Flush: its sender, the old home passing on the sender's older calls, and
-// the placement that made the sender leave this home.
+// flushKey identifies a Flush: its sender, the old home through which the sender's older calls
+// come, and the epoch of the placement for which the sender left that home.
 type flushKey struct {
 	sender, via transport.Address
 	epoch       placement.Epoch
 }
 
-// A Flush means that no older call of Sender follows through Via. Sender left Via when it learnt of
-// Epoch. The Flush takes the same route as those calls.
+// A Flush follows a sender's last call to an old home, by the same route. It says that no older
+// call of Sender comes through Via any more. Sender left Via when it learnt of the placement under
+// Epoch.
 type Flush struct {
 	Sender transport.Peer
 	Via    transport.Peer
@@ -42,17 +44,18 @@ type Flush struct {
 	Lost bool
 }
 
-// follows reports whether the Flush takes the departure from self that the calls before it took. If
-// the Flush names a lower epoch, its barrier is here or at the sender's new home. The shard may
-// have left by a table that does not name the new home: then the younger calls follow the older
-// ones from there, and the Flush has to pass there first.
+// follows reports whether the Flush takes departure d from this node, self, as the calls before it
+// did. If the Flush names a lower epoch than d, its barrier is here or at the sender's new home. If
+// that home is another node, the younger calls wait there for a table, or follow the older ones
+// from there, so the Flush must take d too.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }
 
 func (f Flush) key() flushKey { return flushKey{f.Sender.Address, f.Via.Address, f.Epoch} }
 
-// A barrier holds one sender's direct calls until the sender's older calls have arrived.
+// A barrier holds one sender's direct calls until the sender's older calls have arrived through the
+// old home.
 type barrier struct {
 	flushKey
 	since time.Time
@@ -80,7 +83,7 @@ type barriers struct {
 // A Detour is the route of a sender's calls through an old home, Via.
 type Detour struct{ Sender, Via transport.Address }
 
-// maxRefused bounds the refused detours; the oldest are forgotten first.
+// maxRefused bounds the refused detours that are remembered; the oldest are forgotten first.
 const maxRefused = 64
 
 func (g *barriers) refuse(w Detour) {
@@ -98,8 +101,8 @@ func (g *barriers) held() (n int) {
 	return n
 }
 
-// before returns the closed barrier at which a call has to wait, or nil. If several barriers
-// concern the call, the youngest counts.
+// before returns the closed barrier at which a call must wait, or nil. If several barriers apply to
+// the call, the youngest counts.
 func (g *barriers) before(c *Call) *barrier {
 	if !c.Via.IsZero() {
 		return nil
@@ -113,7 +116,7 @@ func (g *barriers) before(c *Call) *barrier {
 	return nil
 }
 
-// holds reports whether a barrier with that epoch is closed for a sender.
+// holds reports whether a barrier of that epoch is closed for a sender.
 func (g *barriers) holds(sender transport.Address, epoch placement.Epoch) bool {
 	return slices.ContainsFunc(g.closed, func(t *barrier) bool { return t.sender == sender && t.epoch == epoch })
 }
@@ -140,7 +143,7 @@ func (g *barriers) remember(f Flush, at time.Time) {
 	g.flushed = append(g.flushed, early{f, at})
 }
 
-// take removes and returns the early flushes for which leaves is true.
+// take removes and returns the early flushes for which leaves returns true.
 func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 	g.flushed = slices.DeleteFunc(g.flushed, func(e early) bool {
 		if leaves(e.Flush) {
@@ -152,8 +155,8 @@ func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 	return out
 }
 
-// CloseBarrier holds a sender's direct calls until the sender's Flush comes through the old home.
-// If the Flush has come already, it holds none.
+// CloseBarrier holds a sender's direct calls until the sender's Flush comes through the old home,
+// via. If the Flush has come already, no call is held.
 func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.limits.Handoff.Unordered {
@@ -170,7 +173,7 @@ func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoc
 	return Effects{}
 }
 
-// Flush handles a Flush that comes from the sender itself: this node is its Via.
+// Flush handles a Flush that comes directly from its sender: this node is the Flush's Via.
 func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	delete(s.barriers.returned, f.Sender.Address)
@@ -194,9 +197,9 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// Flushed handles a Flush that has passed through its Via. The Flush follows the calls before it to
-// where they went, unless its barrier is here: then it opens the barrier. If the barrier has not
-// come yet, the Flush is kept until it comes or the shard moves on.
+// Flushed handles a Flush that comes from its Via. If the Flush's barrier is here, the Flush opens
+// it. Otherwise the Flush is sent on to where the calls before it went, or kept until its barrier
+// comes or the shard moves on.
 func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	d, went := s.departures.beyond(f.Hop)
@@ -224,10 +227,9 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	return Effects{}
 }
 
-// takeAlong passes on a Flush that is still ahead of older calls of its sender. Those calls wait
-// here for a table: the shard was to come here by this table but went to another node, or it went
-// from here to a node that departed. The calls are sent to the sender's new home ahead of the
-// Flush.
+// takeAlong passes on a Flush whose sender has older calls waiting here for a table: the shard
+// should have come here but went to another node, or it went from here to a node that departed.
+// takeAlong sends these calls to the sender's new home, ahead of the Flush.
 func (s *Shard) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {
@@ -248,8 +250,8 @@ func (s *Shard) takeAlong(f Flush) Effects {
 }
 
 // OpenBarriers opens the barriers of departed homes, and those closed for BarrierTimeout. After a
-// timeout, later calls through the old home are refused, because they would be out of order. Call
-// Forget and Return before it.
+// timeout, later calls through that old home are refused, because they would be out of order. Call
+// Forget and Return before OpenBarriers.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier
@@ -268,8 +270,8 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	return s.reopen(open, now, at)
 }
 
-// reopen delivers the calls held by these barriers, passes on the flushes behind them, and begins
-// the move that waits for barriers.
+// reopen delivers the calls that the opened barriers held, passes on the flushes behind them, and
+// begins a move that has waited for barriers.
 func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects
 	s.reopening++
@@ -292,8 +294,8 @@ func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// late reports whether a call comes through an old home too late: its sender's direct calls already
-// run under the same tenure.
+// late reports whether a call comes through an old home too late, because its sender's direct calls
+// already run under the same tenure.
 func (s *Shard) late(c *Call) bool {
 	if c.Via.IsZero() {
 		return false
@@ -314,9 +316,9 @@ func (s *Shard) late(c *Call) bool {
 }
 
 // GoDirect records that a sender needs no barrier for an epoch: all its older calls have come, or
-// its old home is gone. If some of the older calls wait here for a table that this home may never
-// get, they are delivered ahead of the sender's direct calls. GoDirect changes nothing while
-// another barrier of the same epoch is closed for the sender.
+// its old home is gone. Older calls may wait here for a table that this home may never get;
+// GoDirect delivers them ahead of the sender's direct calls. It does nothing while another barrier
+// of the same epoch is closed for the sender.
 func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now uint32) (fx Effects) {
 	defer s.check()
 	if s.limits.Handoff.Unordered || s.barriers.holds(sender, epoch) {
@@ -336,24 +338,24 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now ui
 	return fx
 }
 
-// rebar sets whether Enter may begin turns outside the lock. It may not before the calls that
-// barriers held are delivered.
+// rebar sets whether Enter may begin turns without the shard's lock. It may not until the calls
+// that barriers held are delivered.
 func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
 }
 
-// Direct sets whether local calls may begin turns outside the lock (see [Entity.Enter]) while the
-// shard is Open and no barrier is closed. The driver turns it on when its own calls go straight to
-// the shard, and off before they are held or go elsewhere, so that none overtakes an older call. It
-// is off at first.
+// Direct sets whether local calls may begin turns without the shard's lock (see [Entity.Enter])
+// while the shard is Open and no barrier is closed. The driver turns it on when its own calls go
+// straight to the shard. It turns it off before these calls are held or sent elsewhere, so that no
+// call overtakes an older one. It is off at first.
 func (s *Shard) Direct(on bool) {
 	defer s.check()
 	s.direct = on
 	s.rebar()
 }
 
-// Barriers returns the number of closed barriers. While it is not 0, OpenBarriers must be called
-// again.
+// Barriers returns the number of closed barriers. While there are any, the driver must call
+// OpenBarriers again.
 func (s *Shard) Barriers() int { return len(s.barriers.closed) }
 
 // Overdue returns the barriers that have been closed for BarrierTimeout.
@@ -367,11 +369,11 @@ func (s *Shard) Overdue(at time.Time) (barriers []Shut) {
 }
 
 // RefusedDetours returns the detours of this shard whose barriers timed out. The driver sends them
-// with Open; they also still count here.
+// to the new home with Open; they also remain refused here.
 func (s *Shard) RefusedDetours() []Detour { return s.barriers.refused }
 
-// RefuseDetours adds the detours that came with Open, except those through this node: calls sent
-// through this node have arrived, or will never be forwarded.
+// RefuseDetours adds the detours that the old home sent with Open, except those through this node:
+// calls sent through this node have arrived, or will never be forwarded.
 func (s *Shard) RefuseDetours(ways []Detour) {
 	for _, w := range ways {
 		if w.Via != s.self && !s.limits.Handoff.Unordered {
@@ -380,16 +382,17 @@ func (s *Shard) RefuseDetours(ways []Detour) {
 	}
 }
 
-// holdsBack reports whether a barrier of this tenure is closed. If the shard moved now, the
-// barrier's calls would have to pass through two homes. Barriers of an earlier tenure hold back
-// only calls that follow the shard.
+// holdsBack reports whether a barrier of this tenure is closed, so that a move must wait. If the
+// shard moved now, the calls for which the barrier waits would have to pass through two homes.
+// Barriers of an earlier tenure do not delay a move, because they hold only calls that follow the
+// shard.
 func (s *Shard) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }
 
 // RefuseWaiting refuses calls that wait here although their barrier timed out elsewhere, because
-// younger calls of their senders have run. The detours came with the Open of the present move, for
-// which OpenAt is called next.
+// younger calls of their senders have run there. detours came with the Open of the present move,
+// for which the driver calls OpenAt next.
 func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
@@ -400,7 +403,7 @@ func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, det
 	})}
 }
 
-// A Shut is a closed barrier: it waits for the Flush of Sender, which left Via under Epoch.
+// A Shut is a closed barrier. It waits for the Flush of Sender, which left Via under Epoch.
 type Shut struct {
 	Sender, Via transport.Address
 	Epoch       placement.Epoch

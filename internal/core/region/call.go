@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Call waits for a turn, or has one. Its exported fields, except Full, are set once, before
-// Deliver. Small fields are adjacent to save memory, because many calls may wait.
+// A Call is an ask or a tell that waits for a turn, or has one. Its exported fields, except Full,
+// are set once, before Deliver. Small fields are adjacent to save memory, because many calls may
+// wait.
 type Call struct {
 	Entity string
 	// Sender is the process that made the call; the order of its calls is kept.
@@ -40,13 +41,13 @@ type Call struct {
 	held bool // Size is reserved
 }
 
-// SentTo reports whether the call's sender sent it to that home. The home may have forwarded the
-// call since, and got it back.
+// SentTo reports whether the call's sender sent the call to that home. The home may have forwarded
+// the call since, and got it back.
 func (c *Call) SentTo(home transport.Address) bool {
 	return c.Via.IsZero() || c.Via == home && c.Straight
 }
 
-// A Chain has the turns that wait for a call.
+// A Chain is the chain of nested calls that led to a call: the turns that wait for its answer.
 type Chain interface {
 	// HoldsShard reports whether one of the turns is in that shard.
 	HoldsShard(placement.ShardID) bool
@@ -68,7 +69,7 @@ func (q *queue) len() int {
 	return int(q.n)
 }
 
-// size returns the sum of the calls' sizes.
+// size returns the sum of the sizes of the queued calls.
 func (q *queue) size() int {
 	if q == nil {
 		return 0
@@ -76,7 +77,8 @@ func (q *queue) size() int {
 	return int(q.bytes)
 }
 
-// all yields the calls from the first to the last. None may be added or removed meanwhile.
+// all yields the calls from the first to the last. The caller must not add or remove calls
+// meanwhile.
 func (q *queue) all() iter.Seq[*Call] {
 	return func(yield func(*Call) bool) {
 		if q.len() == 0 {
@@ -128,8 +130,8 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower sets the epoch of each call to to, if it is higher and is returns true for the call. It
-// reports whether it changed any call.
+// lower sets the epoch of calls to to, for each call that has a higher epoch and for which is
+// returns true. It reports whether it changed any call.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {
 		if c.Epoch > to && is(c) {
@@ -171,7 +173,7 @@ const (
 	Circular                  // its chain holds the entity's turn: it would wait for itself
 )
 
-// String names the verdict.
+// String returns the name of the verdict.
 func (v Verdict) String() string {
 	switch v {
 	case Run:

@@ -6,14 +6,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Start is a turn begun for a call that waited.
+// A Start is a turn that has begun for a call that waited.
 type Start struct {
 	Entity *Entity
 	Call   *Call
 }
 
-// Effects are the driver's duties, in this order, before it releases the shard's lock. They only
-// append to queues and wake goroutines.
+// Effects are what the driver must do, in the order of the fields, before it releases the shard's
+// lock. These actions only append to queues and wake goroutines.
 type Effects struct {
 	Lead    *Entity // a turn of the driver's own has begun: activate the entity
 	Start   []Start // run these turns
@@ -33,7 +33,6 @@ func (fx Effects) With(more Effects) Effects {
 	return fx
 }
 
-// add appends more to fx.
 func (fx *Effects) add(more Effects) {
 	if more.Lead != nil {
 		fx.Lead = more.Lead
@@ -52,7 +51,7 @@ func (fx *Effects) add(more Effects) {
 // Waiting returns the number of calls that wait for the shard to open, or at barriers.
 func (s *Shard) Waiting() int { return s.waiting.len() + s.barriers.held() }
 
-// Deliver brings a call to the shard. now is the driver's coarse clock; at is the time from which
+// Deliver passes a call to the shard. now is the driver's coarse clock; at is the time from which
 // the call's waiting counts.
 func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	defer s.check()
@@ -69,9 +68,9 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	return s.bring(c, now)
 }
 
-// BeginTerm records the term of the table that shows the shard's placement. Call it after Place. If
-// the shard stayed open here, calls that waited for the table of a higher epoch of an earlier term
-// run: this table was lost with its coordinator.
+// BeginTerm records the term of the table that has the shard's placement. Call it after Place. If
+// the shard stayed open here, calls that waited for a table with a higher epoch of an earlier term
+// now run, because that table was lost with its coordinator.
 func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	defer s.check()
 	s.term = max(s.term, term)
@@ -81,8 +80,8 @@ func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	return fx
 }
 
-// admit decides about a call that comes for the first time, perhaps under an old epoch. It returns
-// Run if the call is accepted.
+// admit decides about a call that arrives for the first time, perhaps under an old epoch. It
+// returns Run if the shard accepts the call.
 func (s *Shard) admit(c *Call) Verdict {
 	direct := c.Via.IsZero()
 	d, went := s.departures.beyond(c.Epoch)
@@ -101,7 +100,7 @@ func (s *Shard) admit(c *Call) Verdict {
 	return Run
 }
 
-// bring takes an accepted call to where it runs or waits.
+// bring begins the turn of an accepted call, or queues the call.
 func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 	if len(s.barriers.closed) > 0 {
 		if t := s.barriers.before(c); t != nil {
@@ -138,7 +137,7 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 
 func (s *Shard) hold(c *Call) Verdict { return s.wait(&s.waiting, c) }
 
-// Cancel removes a waiting call and reports whether it still waited.
+// Cancel removes a waiting call, and reports whether the call still waited.
 func (s *Shard) Cancel(c *Call) bool {
 	is := func(o *Call) bool { return o == c }
 	if e := s.entities.get(c.Entity); e != nil && len(s.sift(e.mailbox(), is)) > 0 {
@@ -152,8 +151,8 @@ func (s *Shard) Cancel(c *Call) bool {
 	return len(s.sift(&s.waiting, is)) > 0
 }
 
-// Find returns the first call for the entity for which match is true, or nil, and reports whether
-// the call's turn is under way.
+// Find returns the first call for an entity for which match returns true, or nil. running reports
+// that the call's turn is under way.
 func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bool) {
 	look := func(q *queue) *Call {
 		for c := range q.all() {
@@ -177,8 +176,8 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 	return s.barriers.find(look), false
 }
 
-// Expire removes and returns the calls that have waited for the shard since before t. It removes
-// none while the shard is about to move away, because younger calls of their senders wait behind
+// Expire removes and returns the calls that have waited for the shard since before t. While the
+// shard is about to move away it removes none, because younger calls of their senders wait behind
 // them.
 func (s *Shard) Expire(t time.Time) []*Call {
 	if s.leaves() {
@@ -195,8 +194,8 @@ func (s *Shard) redeliverAll(now uint32) Effects {
 	return s.redeliver(&waiting, now)
 }
 
-// redeliver delivers again calls that the shard accepted before. Their senders do not have them any
-// more, so they are not refused for being late.
+// redeliver delivers calls again that the shard accepted before. They are never refused as late,
+// because their senders have forgotten them.
 func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	for c := q.pop(); c != nil; c = q.pop() {
 		var e *Entity
@@ -223,10 +222,10 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	return fx
 }
 
-// Return takes back a call forwarded to a home that then departed and certainly did not handle it.
-// The call has its epoch from before the forwarding. died is false if the home left in order. If it
-// died, a call sent to another home than this one is refused: that other home may be gone too, and
-// then younger calls of the sender may have come directly.
+// Return takes back a call that this node forwarded to a home that then departed and certainly did
+// not handle the call. The call has its epoch from before the forwarding. died is false if the home
+// left in order. If the home died, a call that its sender sent to another home than this node is
+// refused: that home may be gone too, and then younger calls of the sender may have come directly.
 func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	c.at = at
@@ -245,8 +244,8 @@ func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// Dismiss refuses everything that waits here when the node ends: neither the shard nor the name of
-// its home will come any more.
+// Dismiss refuses all calls and flushes that wait here, when the node ends: it will not learn the
+// shard's home any more.
 func (s *Shard) Dismiss() Effects {
 	defer s.check()
 	for _, t := range s.barriers.closed {
@@ -257,7 +256,7 @@ func (s *Shard) Dismiss() Effects {
 	return Effects{Refuse: s.sift(&s.waiting, func(*Call) bool { return true })}
 }
 
-// refuseOld refuses the waiting calls that no newer table can help.
+// refuseOld refuses the waiting calls for which no newer table can name a home.
 func (s *Shard) refuseOld() Effects {
 	return Effects{Refuse: s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch })}
 }

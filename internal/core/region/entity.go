@@ -23,12 +23,11 @@ type Entity struct {
 }
 
 // entityCold is the part of an entity needed only while the entity is inactive, while a call waits
-// for it, or while a turn runs that began under the lock. state, why and data belong to the
-// goroutine that holds the turn; turn and mailbox are guarded by the shard's lock. The holder of
-// the turn and the holder of the lock may add the part at any time, by a compare-and-swap.
-// Shard.trim takes the part away, to reuse it for another entity. It does so under the lock, and
-// only for the holder of the turn or when no turn can be under way, so that nobody uses a field of
-// the part then.
+// for it, or during a turn that began under the lock. state, why and data belong to the goroutine
+// that holds the turn; the shard's lock guards turn and mailbox. The holder of the turn and the
+// holder of the lock may add the part at any time, by a compare-and-swap. Shard.trim removes the
+// part, to reuse it for another entity. It does so under the lock, and only for the holder of the
+// turn or when no turn can be under way, so nobody uses the part then.
 type entityCold struct {
 	state   []byte
 	why     codegen.Activation
@@ -49,13 +48,13 @@ const (
 	usedAt  = 32     // by how much the time of the last use is shifted
 )
 
-// TellBytes is the most bytes that the arguments of a tell may have for it to join a turn. Each
-// such tell that waits counts with as many against Limits.MailboxBytes.
+// TellBytes is the maximum size of a tell's arguments, in bytes, for the tell to join a turn. Each
+// waiting tell that has joined counts with this size against Limits.MailboxBytes.
 const TellBytes = 1 << 10
 
-// EntityData is the first field of the struct in which a driver keeps its data about an entity.
-// Driver is a pointer to that struct. So the entity refers to the data by one word; an interface
-// would take two.
+// EntityData is the first field of the struct in which a driver keeps its data about an entity;
+// Driver is a pointer to that struct. The entity thus refers to the data by one word, where an
+// interface would take two.
 type EntityData struct{ Driver any }
 
 // SetData sets the driver's data about the entity; nil means none. Like Value, the data belongs to
@@ -100,13 +99,13 @@ func (e *Entity) SetState(state []byte, why codegen.Activation) {
 	}
 }
 
-// Clear drops the value and the state: the next activation makes the entity fresh.
+// Clear drops the value and the state, so the next activation makes the entity fresh.
 func (e *Entity) Clear() {
 	e.Value = nil
 	e.SetState(nil, codegen.Fresh)
 }
 
-// more returns the cold part, and adds one if there is none.
+// more returns the entity's cold part, and adds one if there is none.
 func (e *Entity) more() *entityCold {
 	if p := e.cold.Load(); p != nil {
 		return p
@@ -115,7 +114,7 @@ func (e *Entity) more() *entityCold {
 	return e.cold.Load()
 }
 
-// mailbox returns the calls that wait for the entity; nil is an empty queue.
+// mailbox returns the calls that wait for the entity; nil means that none wait.
 func (e *Entity) mailbox() *queue {
 	if p := e.cold.Load(); p != nil {
 		return &p.mailbox
@@ -125,7 +124,7 @@ func (e *Entity) mailbox() *queue {
 
 func newEntity(s *Shard, id string) *Entity { return &Entity{ID: id, shard: s} }
 
-// Shard returns the shard of the entity. It stays the same after that shard has left the process.
+// Shard returns the entity's shard, even after the shard has left the process.
 func (e *Entity) Shard() *Shard { return e.shard }
 
 // Busy reports whether a turn is under way.
@@ -159,7 +158,7 @@ func waitingTells(word uint64) int { return max(tells(word)-1, 0) }
 
 func (e *Entity) has(flag uint64) bool { return e.word.Load()&flag != 0 }
 
-// change replaces the flags by f of the former flags, and returns the former ones.
+// change replaces the flags by f of the former flags, and returns the former flags.
 func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 	for {
 		w := e.word.Load()
@@ -171,7 +170,7 @@ func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 }
 
 // take begins a turn that ends under the lock, if the entity is idle, and reports whether it did.
-// If not, it makes the present turn end under the lock.
+// If a turn is under way, take makes that turn end under the lock.
 func (e *Entity) take(now uint32) bool {
 	for {
 		w := e.word.Load()
@@ -192,14 +191,14 @@ func (e *Entity) takeIdle(t uint32) bool {
 	return w&(busy|live) == live && lastUsed(w) < t && e.word.CompareAndSwap(w, w|busy|wanted)
 }
 
-// want makes the present turn end under the lock or, if there is none, the next turn begin under
-// it. It reports whether a turn is under way.
+// want makes the present turn end under the lock or, if no turn is under way, the next turn begin
+// under the lock. It reports whether a turn is under way.
 func (e *Entity) want() bool {
 	return e.change(func(was uint64) uint64 { return was | wanted })&busy != 0
 }
 
 // abandon marks an entity that leaves the index with its shard. If a turn is under way, it is the
-// last. abandon returns the flag busy or live that the entity had, or 0.
+// entity's last. abandon returns the flag that the entity had: busy, live or 0.
 func (e *Entity) abandon() uint64 {
 	was := e.change(func(was uint64) uint64 {
 		if was&busy == 0 {
@@ -213,8 +212,8 @@ func (e *Entity) abandon() uint64 {
 	return was & live
 }
 
-// rest ends a turn whose holder has the lock. From then on others may begin a turn without the
-// lock, if flag is live.
+// rest ends a turn whose holder has the lock. If flag is live, other goroutines may from then on
+// begin turns without the lock.
 func (e *Entity) rest(flag uint64, now uint32) { e.word.Store(uint64(now)<<usedAt | flag) }
 
 func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
@@ -252,7 +251,8 @@ func (e *Entity) Enter() Entry {
 	return e.entered(w)
 }
 
-// entered is the second half of Enter. w is the word before the turn began.
+// entered is the second half of Enter, after the turn has begun. w is the entity's word from
+// before.
 func (e *Entity) entered(w uint64) Entry {
 	if !e.shard.barred.Load() {
 		return Entered
@@ -309,8 +309,8 @@ func (e *Entity) joined() Entry {
 	return e.Unjoin()
 }
 
-// Unjoin takes back a tell that has joined a turn and will not run. It returns Refused, or
-// Withdrawn if the driver must call End.
+// Unjoin takes back a tell that has joined a turn and will not run. If it returns Withdrawn instead
+// of Refused, the driver must call End.
 func (e *Entity) Unjoin() Entry {
 	for {
 		w := e.word.Load()
@@ -331,9 +331,9 @@ func (e *Entity) Unjoin() Entry {
 	}
 }
 
-// Leave ends a turn without the shard's lock. If left is false, it could not, and the driver calls
-// End. The holder of the turn may call it, however the turn began. If other tells have joined the
-// turn, only one tell is over: more is true, and the turn goes on.
+// Leave ends a turn without the shard's lock. If left is false, it could not, and the driver must
+// call End. The holder of the turn may call it, however the turn began. If more tells have joined
+// the turn, only one tell is over: more is true, and the turn goes on.
 func (e *Entity) Leave(now uint32) (left, more bool) {
 	w := e.word.Load()
 	if w&told == 0 {

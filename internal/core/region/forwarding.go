@@ -15,8 +15,8 @@ type departure struct {
 	epoch placement.Epoch
 }
 
-// maxForwardings bounds how many of a shard's departures a node remembers. Only a message from
-// before all of them could be forwarded wrongly.
+// maxForwardings bounds how many of a shard's departures a node remembers. Only a message older
+// than all remembered departures could be forwarded wrongly.
 const maxForwardings = 8
 
 // departures are a shard's departures from this node, oldest first. Each message names an epoch:
@@ -25,7 +25,7 @@ const maxForwardings = 8
 // to hop, so no message goes in circles, although a shard may.
 type departures []departure
 
-// beyond returns the departure for calls of that epoch.
+// beyond returns the first departure after epoch e, which a call of that epoch takes.
 func (t departures) beyond(e placement.Epoch) (d departure, ok bool) {
 	for _, d := range t {
 		if d.epoch > e {
@@ -43,7 +43,7 @@ func (t *departures) add(to transport.Address, e placement.Epoch) {
 }
 
 // forget drops the departures to nodes that are gone. Calls of older epochs then take the next
-// departure, because no older call is left on the dropped one.
+// departure, because no older call is still on its way by the dropped one.
 func (t *departures) forget(gone func(transport.Address) bool) {
 	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
 }
@@ -51,33 +51,34 @@ func (t *departures) forget(gone func(transport.Address) bool) {
 // last returns the latest departure; there must be one.
 func (t departures) last() *departure { return &t[len(t)-1] }
 
-// owed has the senders whose Flush is still to come, with the time of their last calls.
+// owed has the senders that must still send a Flush, with the time of each sender's last call.
 type owed map[transport.Address]time.Time
 
-// ahead reports whether a call knows of a newer placement than this node: the table with it is
-// still on its way.
+// ahead reports whether a call names a newer placement than this node knows: the table with that
+// placement is still on its way.
 func (s *Shard) ahead(c *Call) bool {
 	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared
 }
 
-// past reports whether the shard is open here, and a call names a placement that no table will
-// show, because a later term has begun.
+// past reports whether the shard is open here and a call names a placement of an earlier term,
+// which no table will have any more.
 func (s *Shard) past(c *Call) bool { return s.state == Open && c.Epoch.Term() < s.term }
 
-// owedFor is how long after a sender's last call Settle waits for its Flush.
+// owedFor is how long after a sender's last call Settle waits for the sender's Flush.
 const owedFor = 10 * time.Second
 
-// maxOwed bounds the senders in owed.
+// maxOwed bounds how many senders are remembered as owing a Flush.
 const maxOwed = 1024
 
 // leavingFor is how long after a sender's last call a leaving node waits for the sender's Flush.
 const leavingFor = time.Second
 
 // strays reports whether the shard was forwarded to a home that has departed, and its present home
-// is unknown: calls wait for the table.
+// is unknown. Calls then wait for the table.
 func (s *Shard) strays() bool { return s.state == Forwarding && s.departures.last().to.IsZero() }
 
-// Successor returns where to forward a call, and under which epoch; zero if the call has arrived.
+// Successor returns the node to which to forward a call, and the epoch for that; zero if the call
+// has arrived.
 func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	if c.along != nil {
 		return c.along.to, c.along.epoch
@@ -89,7 +90,8 @@ func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	return d.to, d.epoch
 }
 
-// FlushTo returns where to send a Flush of Effects, and its Hop for that; zero means nowhere.
+// FlushTo returns the node to which to send a Flush of Effects, and the Hop to send with it; zero
+// means nowhere.
 func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	switch d, went := s.departures.beyond(f.Hop); {
 	case went && !d.to.IsZero():
@@ -113,8 +115,8 @@ func (s *Shard) onward(c *Call) Verdict {
 	return Forward
 }
 
-// owe records that the call's sender owes a Flush. Calls of this process find their own way, and
-// the Flush of an older home follows calls that come by way of it.
+// owe records that the call's sender must send a Flush. It ignores calls of this process, and calls
+// through an older home, because they are followed by the Flush through that home.
 func (s *Shard) owe(c *Call) {
 	if s.state != Forwarding || !c.Via.IsZero() || c.Local {
 		return
@@ -122,7 +124,7 @@ func (s *Shard) owe(c *Call) {
 	s.oweTo(c.Sender.Address, c.at)
 }
 
-// oweTo records that a sender, last heard at a time, owes a Flush.
+// oweTo records that a sender, last heard at the given time, must send a Flush.
 func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.settled = false
 	if _, known := s.owed[sender]; !known && len(s.owed) >= maxOwed {
@@ -134,10 +136,10 @@ func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.owed[sender] = at
 }
 
-// repay records that a sender's Flush leaves here the way of the sender's calls. If the Flush's To
-// is gone, the sender still owes one: it will turn to another home and flush again. Its calls may
-// have come back from the departed home to a home unknown to the sender; the sender's next home
-// then learns through this node to wait for them.
+// repay records that a sender's Flush leaves here by the route of the sender's calls. If the
+// Flush's To is gone, the sender must flush again, because it will turn to another home. The
+// sender's calls may have come back from the departed home to a home that the sender does not know;
+// the Flush through this node then makes the sender's next home wait for them.
 func (s *Shard) repay(f Flush, at time.Time) {
 	switch {
 	case f.Via.Address != s.self:
@@ -148,9 +150,9 @@ func (s *Shard) repay(f Flush, at time.Time) {
 	}
 }
 
-// Owes reports whether a sender owes a Flush whose last call was forwarded less than 1 s ago. A
-// leaving node waits for the Flush: the home to which it forwarded may hold the sender's calls
-// back, and only the Flush makes the sender's next home wait for them.
+// Owes reports whether a sender must still send a Flush and its last call was forwarded less than 1
+// s ago. A leaving node waits for such a Flush: the home to which it forwarded may hold calls of
+// the sender, and only the Flush makes the sender's next home wait for them.
 func (s *Shard) Owes(at time.Time) bool {
 	for _, last := range s.owed { //arch:order-free any of them
 		if at.Sub(last) < leavingFor {
@@ -160,16 +162,16 @@ func (s *Shard) Owes(at time.Time) bool {
 	return false
 }
 
-// Unsettled reports whether Settle is to be called again after a while. The shard does not settle
-// before the table shows where it went, or while its present home is unknown.
+// Unsettled reports whether the driver must call Settle again later. The shard cannot settle before
+// the table shows where it went, or while its present home is unknown.
 func (s *Shard) Unsettled() bool {
 	return s.state == Forwarding && !s.settled && !s.strays() && s.shown >= s.departures.last().epoch
 }
 
-// Settled reports whether the shard has moved away, and no calls are expected here any more.
+// Settled reports whether the shard has moved away, and no more calls are expected here.
 func (s *Shard) Settled() bool { return s.state == Forwarding && s.settled && !s.strays() }
 
-// Settle ends forwarding if nothing waits here, and every sender whose calls were forwarded has
+// Settle ends forwarding if no calls wait here and each sender whose calls were forwarded has
 // flushed, is gone, or was silent for 10 s.
 func (s *Shard) Settle(at time.Time) {
 	defer s.check()

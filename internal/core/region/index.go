@@ -55,7 +55,7 @@ func (t *table) tag(i uint64) uint8 {
 	return uint8(t.tags[i/tagsInWord].Load() >> (i % tagsInWord * tagBits))
 }
 
-// set fills a slot; a nil entity empties it. A search that sees a new tag also sees its entity.
+// set fills slot i; a nil entity empties it. A search that sees a new tag also sees its entity.
 func (t *table) set(i uint64, e *Entity, tag uint8) {
 	if e != nil {
 		t.slots[i].Store(e)
@@ -71,7 +71,7 @@ func (t *table) set(i uint64, e *Entity, tag uint8) {
 // that spreads badly would make every call slow.
 func Hash(id string) uint64 { return xxhash.Sum64String(id) }
 
-// look is [Shard.Look].
+// look finds an entity by its id and hash: see [Shard.Look].
 func (x *index) look(hash uint64, id string) *Entity {
 	t := x.table.Load()
 	if t == nil {
@@ -90,7 +90,7 @@ func (x *index) look(hash uint64, id string) *Entity {
 	}
 }
 
-// get is look for an id whose hash is not known.
+// get is look for an id whose hash the caller has not computed.
 func (x *index) get(id string) *Entity { return x.look(Hash(id), id) }
 
 // put adds an entity that is not in the index.
@@ -112,7 +112,6 @@ func (t *table) insert(e *Entity) {
 	t.set(i, e, max(uint8(hash>>tagAt), 1))
 }
 
-// remove removes an entity, if it is in the index.
 func (x *index) remove(e *Entity) {
 	slots := x.slots()
 	if len(slots) == 0 {
@@ -154,7 +153,6 @@ func (x *index) resize(n int) *table {
 	return next
 }
 
-// clear removes all entities.
 func (x *index) clear() {
 	x.table.Store(nil)
 	x.n = 0
@@ -186,11 +184,10 @@ func (x *index) sorted() []*Entity {
 	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// actives lists the active entities of a shard, so that passivation need not look at others. The
-// list runs through the entities themselves, and begins with those that were looked at longest ago.
-// An entity enters the list at the end of a turn that leaves it active. After it becomes inactive,
-// it stays until it is looked at next. The list is guarded by the shard's lock. The zero value is
-// empty.
+// actives lists the active entities of a shard, so that passivation need not examine inactive ones.
+// The list is linked through the entities, and begins with the entity examined longest ago. An
+// entity enters the list at the end of a turn that leaves it active. After becoming inactive it
+// stays until it is next examined. The shard's lock guards the list. The zero value is empty.
 type actives struct {
 	head, tail *Entity
 	n          int
@@ -198,7 +195,7 @@ type actives struct {
 	live       int // the number of entities in the index with the flag live
 }
 
-// minDead is how many entities that have left the index the list may keep.
+// minDead is how many entities that have left the index the list may keep in any case.
 const minDead = 64
 
 func (a *actives) push(e *Entity) {
@@ -222,8 +219,8 @@ func (a *actives) pop() *Entity {
 	return e
 }
 
-// ended records that a turn of an entity in the index has ended. was and is report whether the
-// entity was live before the turn and is live now.
+// ended records that a turn of an entity in the index has ended. was and is say whether the entity
+// was live before the turn and is live now.
 func (a *actives) ended(e *Entity, was, is bool) {
 	if is && !e.listed() {
 		a.push(e)
@@ -236,7 +233,7 @@ func (a *actives) ended(e *Entity, was, is bool) {
 }
 
 // left records that an entity without a value has left the index. When more than half of the list
-// is such entities, it removes them, so that they can be collected.
+// consists of such entities, left removes them, so that they can be garbage-collected.
 func (a *actives) left(e *Entity) {
 	if !e.listed() {
 		return
@@ -252,8 +249,7 @@ func (a *actives) left(e *Entity) {
 	a.dead = 0
 }
 
-// clear empties the list. It also unlinks the entities from each other, because callers may keep
-// some of them.
+// clear empties the list. It also unlinks the entities, because callers may keep some of them.
 func (a *actives) clear() {
 	for a.head != nil {
 		a.pop()

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Handoff is how a shard moves. Both homes must have the same one. With the zero value the
-// shard's state moves with it, and each sender's calls run in the order in which they were made.
+// A Handoff configures how a shard moves. Both homes must have the same one. With the zero value
+// the shard's state moves too, and each sender's calls run in the order in which they were made.
 // Numbers in parentheses are the options of the Akka Cluster specification (graceful handoff); the
 // zero value is its 2b, 3b and 4a.
 type Handoff struct {
@@ -45,8 +45,8 @@ func (h Handoff) CheckState() error {
 	return fmt.Errorf("the type has state: %s", strings.Join(bad, ", and "))
 }
 
-// String joins the names of the set fields with "+": "ordered" if none is set. With DropState it is
-// "drop-state" alone, which implies others.
+// String joins the names of the set fields with "+", or returns "ordered" if none is set. With
+// DropState it returns only "drop-state", which implies others.
 func (h Handoff) String() string {
 	if h.DropState {
 		return "drop-state"
@@ -66,19 +66,19 @@ func (h Handoff) String() string {
 	return strings.Join(words, "+")
 }
 
-// A move is a new home and the epoch under which it has the shard.
+// A move is a new home, and the epoch under which that home gets the shard.
 type move struct {
 	to    transport.Address
 	epoch placement.Epoch
 }
 
-// MayBackOff reports whether an entity may keep its turn while it does not run. It may not while
-// the shard waits for its turns to end.
+// MayBackOff reports whether an entity may keep its turn while it waits before a restart. It may
+// not while the shard is to move, because the move waits for turns to end.
 func (s *Shard) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
-// BeginMove starts to move the shard away, under the epoch that its new home will have. A repeated
-// or late order changes nothing. While a barrier is closed the move waits, because the barrier's
-// calls would have to pass through two homes.
+// BeginMove starts to move the shard away, under the epoch that the new home will have. It ignores
+// a repeated or late order. While a barrier is closed the move waits; otherwise the barrier's calls
+// would have to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.state != Open || epoch <= s.epoch || epoch <= s.off || s.offered != nil && epoch <= s.offered.epoch {
@@ -97,8 +97,9 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	return s.drain()
 }
 
-// Underway returns the move of a shard that is still open, because the move waits for barriers or
-// the shard is on offer. A new coordinator must be told of that move, because it goes on by itself.
+// Underway returns the move of a shard that is still open: the move waits for barriers, or the
+// shard is on offer. A new coordinator must learn of such a move, because the move continues by
+// itself.
 func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool) {
 	switch {
 	case s.state != Open:
@@ -110,8 +111,9 @@ func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool
 	return transport.Address{}, 0, false
 }
 
-// Ready handles the new home's answer that it has the shard's state. Waiting calls are forwarded to
-// the new home, Open follows them, and from now on it is the home.
+// Ready handles the new home's answer that it has the shard's state. This node then forwards the
+// waiting calls to the new home and sends Open, which makes that node the home. If the shard was on
+// offer, this node first drains it.
 func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.peer != from || s.moveE != epoch || epoch <= s.off {
@@ -130,7 +132,7 @@ func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	return fx
 }
 
-// drain lets no more calls begin turns, because the shard moves.
+// drain stops calls from beginning turns, because the shard moves.
 func (s *Shard) drain() (fx Effects) {
 	s.become(Draining)
 	s.offered = nil
@@ -151,9 +153,9 @@ func (s *Shard) drain() (fx Effects) {
 	return fx
 }
 
-// Stopped ends the stop hooks of the move to that epoch. The entities' States are encoded. If sent
-// is true, the driver sends Init now. Otherwise the move is cancelled, a call came in between, or
-// the new home was ready before.
+// Stopped ends the stop hooks of the move to that epoch, after the entities' states were encoded.
+// If sent is true, the driver must send Init now. It is false if the move was cancelled, if a call
+// has begun a turn meanwhile, or if the new home is already ready.
 func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
 	defer s.check()
 	fx.add(s.endStops(now, nil))
@@ -172,7 +174,7 @@ func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent boo
 	return fx, false
 }
 
-// follow makes the new home of the move the shard's home, and forwards the waiting calls.
+// follow makes the new home of the move the shard's home, and forwards the waiting calls to it.
 func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
@@ -205,10 +207,10 @@ type Encoded struct {
 	State []byte
 }
 
-// Stop begins a turn of each active entity for the stop hooks, and returns those entities, by id.
-// The driver calls MayPassivate before it runs the hook of each, in that order, and at the end
-// States and Stopped. ok is false if the shard is not drained, the move is cancelled, or the hooks
-// of a move run already.
+// Stop begins a turn of each active entity for its stop hook, and returns these entities, by id.
+// The driver calls MayPassivate before it runs each hook, in that order, and finally States and
+// Stopped. ok is false if the shard is not drained, the move is cancelled, or stop hooks already
+// run.
 func (s *Shard) Stop() (entities []*Entity, ok bool) {
 	defer s.check()
 	if s.state != Draining || s.running > 0 || s.stops || s.moveE <= s.off {
@@ -224,10 +226,9 @@ func (s *Shard) Stop() (entities []*Entity, ok bool) {
 	return slices.Clone(s.stopping), true
 }
 
-// MayPassivate reports whether the driver may run the entity's stop hook, because the move is still
-// on. If not, the driver calls Stopped at once: the move was given up, and the entities may have
-// turns again. Until Stopped, the driver owns only the entity for which MayPassivate returned true
-// last.
+// MayPassivate reports whether the driver may run the entity's stop hook. false means that the move
+// was given up: entities may have turns again, and the driver must call Stopped at once. Until
+// Stopped, the driver owns only the last entity for which MayPassivate returned true.
 func (s *Shard) MayPassivate(e *Entity) bool {
 	if !s.leaving() {
 		return false
@@ -236,14 +237,14 @@ func (s *Shard) MayPassivate(e *Entity) bool {
 	return true
 }
 
-// leaving reports whether the move is on for which the stop hooks run: no call has begun a turn
-// since Stop.
+// leaving reports whether the move for which the stop hooks run is still on: no call has begun a
+// turn since Stop.
 func (s *Shard) leaving() bool {
 	return s.stops && s.state == Draining && s.moveE == s.stopE && s.moveE > s.off
 }
 
 // States returns the encoded states of all entities that have one, by id. The driver sends them if
-// Stopped says so.
+// Stopped returns sent.
 func (s *Shard) States() (all []Encoded) {
 	if !s.leaving() {
 		return nil
@@ -256,7 +257,7 @@ func (s *Shard) States() (all []Encoded) {
 	return all
 }
 
-// endStops ends the turns begun by Stop, except the turn of the entity but.
+// endStops ends the turns that Stop has begun, except the turn of entity but.
 func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	stopping := s.stopping
 	s.stopping = nil
@@ -272,7 +273,7 @@ func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	return fx
 }
 
-// orphan gives up the turns under way and their entities, and drops the calls that wait for them.
+// orphan gives up the entities and their present turns, and drops the calls that wait for them.
 func (s *Shard) orphan() (fx Effects) {
 	for _, e := range s.entities.sorted() {
 		if e.abandon() == busy {
@@ -297,8 +298,9 @@ func (s *Shard) dismiss() {
 	s.entities.clear()
 }
 
-// empty clears an entity that leaves the index, because callers may keep the entity. While the
-// driver encodes the shard's entities, it owns their contents, and empty does nothing.
+// empty clears an entity that leaves the index, because callers may still refer to it. It does
+// nothing while the driver encodes the shard's entities, because the driver then owns their
+// contents.
 func (s *Shard) empty(e *Entity) {
 	if !s.stops {
 		e.Clear()

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Prepare adds a part of the shard's state that the old home sent. ready is true for the last part,
-// which the driver answers with Ready; refused is true if this node does not accept the move.
+// Prepare adds a part of the shard's state that the old home has sent. ready is true after the last
+// part; the driver then answers with Ready. refused is true if this node does not accept the move.
 func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states map[string][]byte, last bool) (ready, refused bool) {
 	defer s.check()
 	switch {
@@ -42,7 +42,7 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 	return last, false
 }
 
-// OpenAt handles the old home's Open: all calls that waited there have come.
+// OpenAt handles the Open of the old home, which is sent after all calls that waited there.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
@@ -75,7 +75,8 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	return Effects{}, true
 }
 
-// unprepare drops the prepared shard. If the node had the shard before, it goes on forwarding.
+// unprepare drops the prepared shard. If this node had the shard before, it forwards calls as
+// before.
 func (s *Shard) unprepare() Effects {
 	if len(s.departures) == 0 {
 		return s.close()
@@ -148,8 +149,8 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	return s.open(epoch, min(since, epoch), now)
 }
 
-// open lets turns run, under a new epoch. since is the epoch from which on this node is the home
-// without a break.
+// open lets turns run under a new epoch. Since epoch since, this node has been the home without a
+// break.
 func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	strayed := s.strayed()
 	if s.since != since { // it was elsewhere meanwhile
@@ -167,11 +168,11 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	return fx
 }
 
-// strayed removes and returns calls to be refused when the shard comes back by a move, while calls
-// waited here to learn where it had gone. Other nodes had the shard meanwhile. A call that its
-// sender sent to this node may run, even if it was forwarded and came back: the sender's Flush by
-// way of this node has not passed, so the sender's younger calls wait at a barrier. Calls by way of
-// another home are removed, because that home may be gone and younger calls may have run.
+// strayed removes and returns calls that must be refused when the shard comes back by a move, after
+// calls have waited here to learn where it had gone. A call that its sender sent to this node may
+// run, even if it was forwarded and came back: the sender's Flush through this node has not passed,
+// so younger calls of the sender wait at a barrier. Calls through another home are removed, because
+// that home may be gone and younger calls may have run.
 func (s *Shard) strayed() []*Call {
 	if s.state != Prepared || len(s.departures) == 0 || !s.departures.last().to.IsZero() {
 		return nil
@@ -198,7 +199,8 @@ func (s *Shard) close() Effects {
 	return fx
 }
 
-// Forget stops forwarding to nodes that are gone. Late calls go on to the home in the table.
+// Forget stops forwarding to nodes that are gone. Late calls then go to the home that the table
+// names.
 func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
 	defer s.check()
 	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })
@@ -216,7 +218,7 @@ func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effect
 	return fx
 }
 
-// findWay forwards straying calls to the home, if the table names one newer than the departure.
+// findWay forwards calls whose home was unknown, if the table now names a newer home.
 func (s *Shard) findWay(now uint32) Effects {
 	last := s.departures.last()
 	if s.home.IsZero() || s.epoch <= last.epoch {

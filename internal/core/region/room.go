@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A Bound names the limit that left no room for a waiting call.
+// A Bound names the limit that left no room for a call to wait.
 type Bound uint8
 
 // The bounds.
@@ -19,7 +19,7 @@ const (
 )
 
 // A Budget bounds the bytes of the calls that wait in several shards together. A nil Budget has no
-// bound. It is safe for concurrent use.
+// limit. It is safe for concurrent use.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
@@ -28,13 +28,14 @@ type Budget struct {
 	clients map[payer]int64 // bytes of the calls of clients and of gateways' callers
 }
 
-// A payer is a name granted by the broker to processes outside the cluster.
+// A payer is a name that the broker has granted to processes outside the cluster. Their calls are
+// counted together.
 type payer struct {
 	name    string
 	gateway bool // the process calls by way of gateways, which are members
 }
 
-// payer returns who is charged for the call; the zero payer stands for a member.
+// payer returns the payer to which the call is charged; the zero payer means a member.
 func (c *Call) payer() payer {
 	switch {
 	case c.Gateway != "":
@@ -45,18 +46,19 @@ func (c *Call) payer() payer {
 	return payer{}
 }
 
-// clientShare divides a Budget: the calls of all clients of one name, or of one caller of gateways,
-// may take at most this part of it, so that nobody takes all the room.
+// clientShare divides a Budget. The calls of all clients of one name, or of one caller of gateways,
+// may take at most 1/clientShare of the bytes, so that none of them takes all the room.
 const clientShare = 2
 
 // NewBudget returns a budget of that many bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
 
-// ClientLimit returns the most bytes that the calls of all clients of one name, or of one caller of
-// gateways, may take of a Budget of limit bytes.
+// ClientLimit returns how many bytes of a Budget the calls of all clients of one name, or of one
+// caller of gateways, may take. limit is the Budget's size in bytes.
 func ClientLimit(limit int) int { return limit / clientShare }
 
-// takeFor takes the bytes of a call. If they are not available, it returns false and the bound.
+// takeFor reserves the bytes of a call. If they are not available, it returns false and the bound
+// that was met.
 func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
 	switch {
 	case b == nil:
@@ -70,7 +72,6 @@ func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
 	return 0, true
 }
 
-// giveFor gives back the bytes of a call.
 func (b *Budget) giveFor(c *Call) {
 	if b != nil {
 		b.giveClient(c)
@@ -107,7 +108,7 @@ func (b *Budget) giveClient(c *Call) {
 	}
 }
 
-// Take takes n bytes, if they are available, and reports whether they were.
+// Take reserves n bytes if they are available, and reports whether they were.
 func (b *Budget) Take(n int) bool {
 	if b == nil || b.used.Add(int64(n)) <= b.limit {
 		return true
@@ -116,20 +117,20 @@ func (b *Budget) Take(n int) bool {
 	return false
 }
 
-// Force takes n bytes even if they are not available, for calls that were accepted before.
+// Force reserves n bytes even if they are not available, for calls that were accepted before.
 func (b *Budget) Force(n int) {
 	if b != nil {
 		b.used.Add(int64(n))
 	}
 }
 
-// Give gives n bytes back.
+// Give releases n bytes.
 func (b *Budget) Give(n int) { b.Force(-n) }
 
-// Used returns how many bytes are taken.
+// Used returns the number of reserved bytes.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// above reports whether size more exceeds a limit; a limit of 0 means none.
+// above reports whether used and size together exceed limit; a limit of 0 means none.
 func above(limit, used, size int) bool { return limit > 0 && used+size > limit }
 
 // Limits bound the calls that wait in one shard.
@@ -148,8 +149,8 @@ type Limits struct {
 	Handoff Handoff
 }
 
-// reserve takes the room that a call needs to wait in the shard, unless the call has it already. It
-// returns false if there is no room.
+// reserve reserves the room that a call needs to wait in the shard, unless the call already has it.
+// It returns false if there is no room.
 func (s *Shard) reserve(c *Call) bool {
 	switch {
 	case c.held:
@@ -167,7 +168,7 @@ func (s *Shard) reserve(c *Call) bool {
 	return true
 }
 
-// release gives back the bytes of a call that no longer waits.
+// release releases the bytes of a call that does not wait any more.
 func (s *Shard) release(c *Call) {
 	if c.held {
 		c.held = false
@@ -186,7 +187,7 @@ func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
 	return out
 }
 
-// wait puts a call into a queue of the shard, or of one of its barriers.
+// wait puts a call into a queue of the shard or of one of its barriers, if there is room.
 func (s *Shard) wait(q *queue, c *Call) Verdict {
 	if q.len() >= s.limits.Waiting {
 		c.Full = ShardCalls
@@ -199,7 +200,7 @@ func (s *Shard) wait(q *queue, c *Call) Verdict {
 	return Queued
 }
 
-// post puts a call into the mailbox of an entity that has a turn.
+// post puts a call into the mailbox of an entity that has a turn, if there is room.
 func (s *Shard) post(e *Entity, c *Call) Verdict {
 	joined, mailbox := waitingTells(e.word.Load()), e.mailbox()
 	switch {

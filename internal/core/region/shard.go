@@ -24,7 +24,7 @@ const (
 	Forwarding              // moved away: calls that still arrive are sent on
 )
 
-// String names the state.
+// String returns the name of the state.
 func (s State) String() string {
 	switch s {
 	case Closed:
@@ -45,7 +45,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// legal is the table of legal moves between states.
+// legal maps each state to the states that may follow it.
 var legal = map[State][]State{
 	Closed:     {Preparing, Open},
 	Preparing:  {Prepared, Open, Closed, Forwarding},
@@ -132,14 +132,14 @@ type Shard struct {
 	passivating *Entity         // the entity in stopping whose hook the driver runs; nil means none yet
 }
 
-// New returns a shard that is Closed.
+// New returns a shard that is Closed at this node, self.
 func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
 	s := &Shard{id: id, self: self, limits: l}
 	s.rebar()
 	return s
 }
 
-// become changes the state, by the table of legal moves. It also resets which senders owe a Flush.
+// become changes the state, which must be a legal move. It also forgets which senders owe a Flush.
 func (s *Shard) become(to State) {
 	if !slices.Contains(legal[s.state], to) {
 		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
@@ -159,17 +159,18 @@ func (s *Shard) Epoch() placement.Epoch { return s.epoch }
 // Home returns the home in the latest placement that this node knows; zero means none.
 func (s *Shard) Home() transport.Address { return s.home }
 
-// Peer returns the other home of the latest move.
+// Peer returns the other node of the latest move.
 func (s *Shard) Peer() transport.Address { return s.peer }
 
-// MoveEpoch returns the epoch to which the latest move leads.
+// MoveEpoch returns the epoch of the latest move, which the new home gets.
 func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
 
-// LastEpoch returns the last epoch under which this node was the home of the now Forwarding shard.
+// LastEpoch returns the last epoch under which this node was the home of a shard that is now
+// Forwarding.
 func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 
-// begins returns the epoch from which on this node is or was the shard's home or, while the shard
-// arrives, will be.
+// begins returns the first epoch of this node's present or last time as the shard's home or, while
+// the shard arrives, of its next.
 func (s *Shard) begins() placement.Epoch {
 	if s.state == Preparing || s.state == Prepared {
 		return s.moveE
@@ -195,52 +196,52 @@ func (s *Shard) Check() error {
 		w := e.word.Load()
 		has := w & flags
 		if of := has&told != 0; of != (tells(w) > 0) || of && has&busy == 0 {
-			return fmt.Errorf("shard %v: invariant 15: %q has flags %b and %d tells", s.id, e.ID, has, tells(w))
+			return fmt.Errorf("shard %v: invariant 15: entity %q has flags %b but counts %d tells", s.id, e.ID, has, tells(w))
 		}
 		if has&live != 0 {
 			alive++
 		}
 		if has&live != 0 && !e.listed() {
-			return fmt.Errorf("shard %v: invariant 11: %q is live and not in the list", s.id, e.ID)
+			return fmt.Errorf("shard %v: invariant 11: entity %q is live but not in the list of active entities", s.id, e.ID)
 		}
 		if has&busy != 0 {
 			running++
 		}
 		if e.mailbox().len() > 0 && has&(busy|wanted) != busy|wanted {
-			return fmt.Errorf("shard %v: invariant 3: %q has flags %b and %d calls wait for it", s.id, e.ID, has, e.mailbox().len())
+			return fmt.Errorf("shard %v: invariant 3: entity %q has flags %b although %d calls wait for it", s.id, e.ID, has, e.mailbox().len())
 		}
 		if e.Turn() != nil && has&(busy|wanted) != busy|wanted {
-			return fmt.Errorf("shard %v: invariant 16: %q has flags %b and the turn of a call", s.id, e.ID, has)
+			return fmt.Errorf("shard %v: invariant 16: entity %q has flags %b although its turn has a call", s.id, e.ID, has)
 		}
 		if s.state != Open && has&(busy|live) != 0 && has&wanted == 0 {
-			return fmt.Errorf("shard %v: invariant 9: %q has flags %b in a shard that is %v", s.id, e.ID, has, s.state)
+			return fmt.Errorf("shard %v: invariant 9: entity %q has flags %b although the shard is %v", s.id, e.ID, has, s.state)
 		}
 		if s.state != Open && has&busy == 0 && (has&live != 0) != (e.Value != nil) {
-			return fmt.Errorf("shard %v: invariant 9: %q has flags %b and its value is %v", s.id, e.ID, has, e.Value)
+			return fmt.Errorf("shard %v: invariant 9: entity %q has flags %b although its value is %v", s.id, e.ID, has, e.Value)
 		}
 	}
 	if alive != s.Live() {
-		return fmt.Errorf("shard %v: invariant 11: %d entities are live, counted %d", s.id, alive, s.Live())
+		return fmt.Errorf("shard %v: invariant 11: %d entities are live, but the count is %d", s.id, alive, s.Live())
 	}
 	if !s.barred.Load() && (len(s.barriers.closed) > 0 || !s.direct) {
-		return fmt.Errorf("shard %v: invariant 10: it is not barred, with %d barriers", s.id, len(s.barriers.closed))
+		return fmt.Errorf("shard %v: invariant 10: barred is not set although %d barriers are closed, or calls are not direct", s.id, len(s.barriers.closed))
 	}
 	if forwarding := len(s.departures) > 0; s.state == Forwarding && !forwarding || s.state == Closed && forwarding {
-		return fmt.Errorf("shard %v: invariant 5: %v, forwarding %v", s.id, s.state, s.departures)
+		return fmt.Errorf("shard %v: invariant 5: the state is %v with departures %v", s.id, s.state, s.departures)
 	}
 	if ran := s.state == Open || s.state == Forwarding || s.leaves(); ran && (s.since == 0 || s.since > s.epoch) {
-		return fmt.Errorf("shard %v: invariant 6: %v since %v, now %v", s.id, s.state, s.since, s.epoch)
+		return fmt.Errorf("shard %v: invariant 6: the state is %v since epoch %v, but the epoch is %v", s.id, s.state, s.since, s.epoch)
 	}
 	if s.state == Sent && s.active() {
-		return fmt.Errorf("shard %v: invariant 7: sent, and an entity is active", s.id)
+		return fmt.Errorf("shard %v: invariant 7: the state is sent, but an entity is active", s.id)
 	}
 	if running > 0 && s.state != Open && s.state != Draining {
-		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, running, s.state)
+		return fmt.Errorf("shard %v: invariant 1: %d turns are under way while the state is %v", s.id, running, s.state)
 	}
 	if s.state == Open || s.state == Forwarding && !s.strays() || s.state == Closed {
 		for c := range s.waiting.all() {
 			if c.Epoch <= s.epoch {
-				return fmt.Errorf("shard %v: invariant 4: %v and a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)
+				return fmt.Errorf("shard %v: invariant 4: the state is %v, but a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)
 			}
 		}
 	}
@@ -251,13 +252,13 @@ func (s *Shard) Check() error {
 		return err
 	}
 	if n := s.entities.n; n > 0 && (s.state == Closed || s.state == Forwarding) {
-		return fmt.Errorf("shard %v: invariant 14: %v with %d entities", s.id, s.state, n)
+		return fmt.Errorf("shard %v: invariant 14: the state is %v, but there are %d entities", s.id, s.state, n)
 	}
 	if s.offered != nil && (s.state != Open || !s.limits.Handoff.Serving) {
-		return fmt.Errorf("shard %v: invariant 8: %v and on offer", s.id, s.state)
+		return fmt.Errorf("shard %v: invariant 8: the state is %v, but the shard is on offer", s.id, s.state)
 	}
 	if s.state == Draining && running != s.running {
-		return fmt.Errorf("shard %v: invariant 2: %d busy, counted %d", s.id, running, s.running)
+		return fmt.Errorf("shard %v: invariant 2: %d entities are busy, but the count is %d", s.id, running, s.running)
 	}
 	return nil
 }
@@ -265,7 +266,7 @@ func (s *Shard) Check() error {
 // checkSettled checks invariant 13.
 func (s *Shard) checkSettled() error {
 	if away := s.state == Forwarding; s.settled && !away || len(s.owed) > 0 && (!away || s.settled) {
-		return fmt.Errorf("shard %v: invariant 13: %v, settled %v, and %d senders have yet to flush", s.id, s.state, s.settled, len(s.owed))
+		return fmt.Errorf("shard %v: invariant 13: the state is %v and settled is %v, but %d senders owe a Flush", s.id, s.state, s.settled, len(s.owed))
 	}
 	return nil
 }
@@ -289,7 +290,7 @@ func (s *Shard) checkRoom() error {
 		return nil // calls that barriers held are on their way
 	}
 	if sum != s.bytes || lost {
-		return fmt.Errorf("shard %v: invariant 12: calls of %d bytes wait, %d are reserved", s.id, sum, s.bytes)
+		return fmt.Errorf("shard %v: invariant 12: calls of %d bytes wait, but %d bytes are reserved", s.id, sum, s.bytes)
 	}
 	return nil
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Look finds an entity without the shard's lock. It returns nil if there is no such entity, and
-// perhaps while the index changes. hash is [Hash] of id. It may be called at any time, from any
-// goroutine, and its result may be kept for later calls.
+// Look finds an entity without the shard's lock. It returns nil if there is no such entity; while
+// the index changes, it may miss one. hash is [Hash] of id. It may be called at any time from any
+// goroutine, and callers may keep the result for later calls.
 func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.look(hash, id) }
 
 // Entities returns the number of entities, active or passivated.
@@ -17,7 +17,7 @@ func (s *Shard) Entities() int { return s.entities.n }
 // Live returns the number of entities that had a value when their last turn ended.
 func (s *Shard) Live() int { return s.entities.actives.live }
 
-// entity returns the entity with that id, and makes it if there is none.
+// entity returns the entity with that id, and adds one if there is none.
 func (s *Shard) entity(id string) *Entity {
 	e := s.entities.get(id)
 	if e == nil {
@@ -27,8 +27,8 @@ func (s *Shard) entity(id string) *Entity {
 	return e
 }
 
-// Detach lets the driver go on with the entity's turn after the turn's call has ended: Find does
-// not find that call any more.
+// Detach separates the entity's turn from its call, after the call has ended but while the turn
+// goes on: Find does not find the call any more.
 func (s *Shard) Detach(e *Entity) {
 	if p := e.cold.Load(); p != nil {
 		p.turn = nil
@@ -39,7 +39,7 @@ func (s *Shard) Detach(e *Entity) {
 // lock need one, and few are under way at a time.
 const maxSpare = 8
 
-// name records the call whose turn it is.
+// name records c as the call of the entity's present turn.
 func (s *Shard) name(e *Entity, c *Call) {
 	if last := len(s.spare) - 1; last >= 0 && e.cold.CompareAndSwap(nil, s.spare[last]) {
 		s.spare[last], s.spare = nil, s.spare[:last]
@@ -47,8 +47,8 @@ func (s *Shard) name(e *Entity, c *Call) {
 	e.more().turn = c
 }
 
-// trim takes the cold part from the entity, if the part is empty. The caller has the lock, and
-// either the turn, or the certainty that no turn is under way or can begin.
+// trim removes the entity's cold part if the part is empty. The caller holds the lock. It also
+// holds the turn, or knows that no turn is under way or can begin.
 func (s *Shard) trim(e *Entity) {
 	p := e.cold.Load()
 	if p == nil || p.state != nil || p.data != nil || p.turn != nil || p.mailbox.n > 0 {
@@ -61,13 +61,13 @@ func (s *Shard) trim(e *Entity) {
 	}
 }
 
-// Listed returns how many entities Survey has to look at to see every active one.
+// Listed returns the number of entities in the list of possibly active ones, which Survey examines.
 func (s *Shard) Listed() int { return s.entities.actives.n }
 
-// Survey looks at n possibly active entities, or at all if they are fewer, beginning with those not
-// looked at for longest. It calls f for each that has a value and no turn, with the time of its
-// last use by the driver's coarse clock. The driver looks at few at a time, to hold the lock only
-// for a short time.
+// Survey examines n possibly active entities, or all if they are fewer, beginning with those
+// examined longest ago. It calls f for each that has a value and no turn, with the time of its last
+// use by the driver's coarse clock. The driver examines few at a time, to hold the lock only
+// briefly.
 func (s *Shard) Survey(n int, f func(e *Entity, used uint32)) {
 	a := &s.entities.actives
 	for range min(n, a.n) {
@@ -84,7 +84,7 @@ func (s *Shard) Survey(n int, f func(e *Entity, used uint32)) {
 	}
 }
 
-// Active returns the number of entities that have a value or a turn. It looks at each.
+// Active returns the number of entities that have a value or a turn. It examines every entity.
 func (s *Shard) Active() (n int) {
 	for e := range s.entities.all() {
 		if e.has(busy | live) {
@@ -94,7 +94,7 @@ func (s *Shard) Active() (n int) {
 	return n
 }
 
-// Queued returns the number of calls that wait for turns of their entities. It looks at each
+// Queued returns the number of calls that wait for turns of their entities. It examines every
 // entity.
 func (s *Shard) Queued() (n int) {
 	for e := range s.entities.all() {
@@ -103,8 +103,8 @@ func (s *Shard) Queued() (n int) {
 	return n
 }
 
-// UnderWay returns the entities that have a turn. It looks at each. A turn that began without the
-// lock may end meanwhile.
+// UnderWay yields the entities that have a turn. It examines every entity. A turn that began
+// without the lock may end meanwhile.
 func (s *Shard) UnderWay() iter.Seq[*Entity] {
 	return func(yield func(*Entity) bool) {
 		for e := range s.entities.all() {
@@ -121,11 +121,11 @@ func (s *Shard) Lives(id string) bool {
 	return e != nil && e.has(busy|live)
 }
 
-// Orphans returns the entities whose turns are under way although the shard was lost meanwhile.
-// They are not in the index; their turns end by End.
+// Orphans returns entities whose turns are still under way although the shard was lost. They are
+// not in the index; their turns end by End.
 func (s *Shard) Orphans() []*Entity { return s.orphans }
 
-// WatchRunning returns the number of turns under way. It looks at each entity. From then on those
+// WatchRunning returns the number of turns under way. It examines every entity. From then on these
 // turns end by End, not by Entity.Leave, and each idle entity's next turn begins under the lock.
 func (s *Shard) WatchRunning() (n int) {
 	for e := range s.entities.all() {
@@ -160,9 +160,9 @@ func (s *Shard) begin(c *Call, now uint32) (*Entity, Verdict) {
 	return e, Run
 }
 
-// End ends the entity's turn. If a call waited for the entity, its turn begins: End returns it as
-// next, and the driver runs it. drained reports that the move waited for the end of this turn, and
-// the driver must go on with the move.
+// End ends the entity's turn. If a call waits for the entity, the call's turn begins: End returns
+// the call as next, and the driver runs it. drained reports that a move waited for this turn, and
+// that the driver must continue the move.
 func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
 	if e.has(orphan) {
 		s.orphans = slices.DeleteFunc(s.orphans, func(o *Entity) bool { return o == e })
@@ -198,9 +198,9 @@ func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
 	return nil, s.state == Draining && s.running == 0
 }
 
-// Begin begins a turn of the entity for a local caller, if the shard is open, no barrier is closed,
-// and the entity is idle. It is called after Enter has refused. If it returns nil, the caller makes
-// a Call and delivers it.
+// Begin begins a turn of the entity for a local caller, after Enter has refused. It returns nil if
+// the shard is not open, a barrier is closed, or the entity is busy; the caller then makes a Call
+// and delivers it.
 func (s *Shard) Begin(id string, now uint32) *Entity {
 	if len(s.barriers.closed) > 0 {
 		return nil
@@ -208,8 +208,8 @@ func (s *Shard) Begin(id string, now uint32) *Entity {
 	return s.Take(id, now)
 }
 
-// Take begins a turn of the driver's own, if the shard is open and the entity is idle; otherwise it
-// returns nil. Barriers do not matter, because the turn has no call.
+// Take begins a turn for the driver itself. It returns nil if the shard is not open or the entity
+// is busy. Barriers do not matter, because the turn has no call.
 func (s *Shard) Take(id string, now uint32) *Entity {
 	if s.state != Open {
 		return nil
@@ -220,7 +220,7 @@ func (s *Shard) Take(id string, now uint32) *Entity {
 	return nil
 }
 
-// lead begins the driver's turn of the entity Limits.Lead, unless that entity has a value or a
+// lead begins a turn of the entity Limits.Lead for the driver, unless that entity has a value or a
 // turn.
 func (s *Shard) lead(now uint32) *Entity {
 	id := s.limits.Lead
@@ -230,16 +230,16 @@ func (s *Shard) lead(now uint32) *Entity {
 	return s.Take(id, now)
 }
 
-// BeginPassivation begins a turn to passivate an entity that Survey has shown. It returns false if
-// the shard is not open, or the entity is not active any more, has a turn, or was used at t or
-// later. The driver passivates the entity and calls End.
+// BeginPassivation begins a turn to passivate an entity from Survey; the driver then passivates the
+// entity and calls End. It returns false if the shard is not open, or if the entity is inactive,
+// has a turn, or was used at t or later.
 func (s *Shard) BeginPassivation(e *Entity, t uint32) bool {
 	return s.state == Open && e.takeIdle(t)
 }
 
 // Idle begins a turn to passivate each active entity that was last used before t by the driver's
-// coarse clock: at most limit of them, the longest unused first. The driver passivates them and
-// calls End.
+// coarse clock: at most limit entities, those unused for longest first. The driver passivates them
+// and calls End.
 func (s *Shard) Idle(t uint32, limit int) []*Entity {
 	if s.state != Open {
 		return nil

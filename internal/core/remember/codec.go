@@ -12,11 +12,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding, which every message names. Adding fields does not change
+// format is the version of the encoding, which every message carries. Adding fields does not change
 // it.
 const format = 1
 
-// MaxIDBytes is the longest id of an entity.
+// MaxIDBytes is the maximum length of an entity's id, in bytes.
 const MaxIDBytes = 1024
 
 // Encode encodes a message as defined in internal/wire/remember.proto.
@@ -66,8 +66,8 @@ func setsToWire(seq uint64, parts []Part) *wire.RememberSets {
 	return w
 }
 
-// Decode reads the output of Encode. For other bytes, and for impossible messages, it returns an
-// error and never panics.
+// Decode decodes the output of Encode. For other bytes, and for messages with impossible values, it
+// returns an error and never panics.
 func Decode(b []byte) (Message, error) {
 	var w wire.RememberMessage
 	if err := proto.Unmarshal(b, &w); err != nil {
@@ -104,7 +104,7 @@ func fromWire(w *wire.RememberMessage) (Message, error) {
 		parts, err := partsFromWire(b.Recalled)
 		return Recalled{b.Recalled.GetSeq(), parts}, err
 	}
-	return nil, errors.New("it has no body")
+	return nil, errors.New("the message has no body")
 }
 
 func partsFromWire(w *wire.RememberSets) ([]Part, error) {
@@ -119,11 +119,11 @@ func partsFromWire(w *wire.RememberSets) ([]Part, error) {
 			return nil, err
 		}
 		if n := len(s.GetGone()); n != 0 && n != len(s.GetIds()) {
-			return nil, fmt.Errorf("%v: %d ids, but %d marks of removed ones", p.ShardID, len(s.GetIds()), n)
+			return nil, fmt.Errorf("shard %v has %d ids, but %d marks that say which are removed", p.ShardID, len(s.GetIds()), n)
 		}
 		for i, id := range s.GetIds() {
 			if len(id) == 0 || len(id) > MaxIDBytes {
-				return nil, fmt.Errorf("%v: id of %d bytes: want 1 to %d", p.ShardID, len(id), MaxIDBytes)
+				return nil, fmt.Errorf("shard %v has an id of %d bytes: want 1 to %d", p.ShardID, len(id), MaxIDBytes)
 			}
 			p.Changes = append(p.Changes, Change{string(id), len(s.GetGone()) > 0 && s.GetGone()[i]})
 		}
@@ -139,26 +139,27 @@ func checkShard(id placement.ShardID) error {
 	return transport.CheckName("type", id.Kind)
 }
 
-// A Message is one of the messages among members: [Keep], [Kept], [Recall] or [Recalled].
+// A Message is one of the messages between members about remembered ids: [Keep], [Kept], [Recall]
+// or [Recalled].
 type Message interface{ message() }
 
-// Keep carries changes of ids from a home to a replica. Seq counts the messages between the two,
-// from 1.
+// Keep carries changes of ids from a shard's home to a replica. Seq is the number of the message,
+// counted from 1 for each pair of sender and receiver.
 type Keep struct {
 	Seq   uint64
 	Parts []Part
 }
 
-// Kept acknowledges the Keep of that number.
+// Kept acknowledges the Keep with that number.
 type Kept struct{ Seq uint64 }
 
-// Recall asks for the ids of shards whose home was lost.
+// Recall asks a member for the ids of shards whose home was lost.
 type Recall struct {
 	Seq   uint64
 	Wants []Want
 }
 
-// Recalled answers the Recall of that number: its first want at least.
+// Recalled answers the Recall with that number, completely or only for the first of its wants.
 type Recalled struct {
 	Seq   uint64
 	Parts []Part
@@ -169,13 +170,13 @@ func (Kept) message()     {}
 func (Recall) message()   {}
 func (Recalled) message() {}
 
-// A Want asks for the ids of a shard that sort after the id After.
+// A Want asks for those ids of a shard that sort after the id After.
 type Want struct {
 	placement.ShardID
 	After string
 }
 
-// A Part is some changes of one shard's ids, in order, or some of the shard's ids.
+// A Part has changes of one shard's ids, in order, or in a Recalled some of the shard's ids.
 type Part struct {
 	placement.ShardID
 	// Epoch is the epoch of the home that has or had the shard. In a Recalled it is 0 if the member
@@ -196,7 +197,7 @@ type Change struct {
 	Gone bool
 }
 
-// Upper bounds for the bytes on the wire of a part, and of an id beside its own bytes.
+// Upper bounds for the encoded size of a part without its ids, and of an id without its own bytes.
 const (
 	partOverhead = 96
 	idOverhead   = 8

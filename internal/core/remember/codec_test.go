@@ -50,7 +50,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		{"no format", &wire.RememberMessage{}, "format 0"},
 		{"a later format", &wire.RememberMessage{Format: 2}, "format 2"},
-		{"nothing", &wire.RememberMessage{Format: 1}, "it has no body"},
+		{"nothing", &wire.RememberMessage{Format: 1}, "the message has no body"},
 		{"no kind", keep(&wire.RememberSet{Shard: 1}), "type name is empty"},
 		{"no shard", keep(&wire.RememberSet{Kind: "Cart"}), "shard 0"},
 		{"no such shard", keep(&wire.RememberSet{Kind: "Cart", Shard: 1 << 31}), "want 1 to"},

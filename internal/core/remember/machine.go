@@ -47,7 +47,7 @@ func New(c Config) *Machine {
 	}
 }
 
-// Step takes one input and returns the resulting actions. Time never goes back.
+// Step handles one input and returns the resulting actions. now must not go back.
 func (m *Machine) Step(now time.Time, in Input) Output {
 	m.now, m.out = now, Output{}
 	switch in := in.(type) {
@@ -175,8 +175,8 @@ func (m *Machine) Has(id placement.ShardID, entity string) (has bool) {
 	return has
 }
 
-// IDs returns the ids of a shard that runs here, sorted. known is false while they are being
-// recalled: there may be more.
+// IDs returns the sorted ids of a shard that runs here. known is false during a recall, when ids
+// may be missing.
 func (m *Machine) IDs(id placement.ShardID) (ids []string, known bool) {
 	h := m.homes[id]
 	if h == nil {
@@ -185,27 +185,27 @@ func (m *Machine) IDs(id placement.ShardID) (ids []string, known bool) {
 	return h.sorted(), h.recall == nil
 }
 
-// Check returns the first broken invariant.
+// Check returns an error for the first broken invariant.
 func (m *Machine) Check() error {
 	for a, b := range m.outboxes { //arch:order-free any violation will do
 		for id, q := range b.queues { //arch:order-free any violation will do
 			h := m.homes[id]
 			switch {
 			case h == nil || !slices.Contains(h.replicas, a):
-				return fmt.Errorf("remember %v: invariant 1: a queue to %v, which does not keep it", id, a)
+				return fmt.Errorf("remember %v: invariant 1: there is a queue to %v, which is no replica", id, a)
 			case q.acked > h.seq:
-				return fmt.Errorf("remember %v: invariant 4: %v has %d changes of %d", id, a, q.acked, h.seq)
+				return fmt.Errorf("remember %v: invariant 4: replica %v has acknowledged %d changes, but the home has %d", id, a, q.acked, h.seq)
 			}
 		}
 	}
 	for id, h := range m.homes { //arch:order-free any violation will do
 		switch {
 		case h.recall != nil && len(h.replicas) > 0:
-			return fmt.Errorf("remember %v: invariant 2: recalled, and kept by %v", id, h.replicas)
+			return fmt.Errorf("remember %v: invariant 2: the shard is being recalled, but has replicas %v", id, h.replicas)
 		case len(h.ids) > h.kind.Max && len(h.ids) > h.came:
-			return fmt.Errorf("remember %v: invariant 3: %d ids, at most %d", id, len(h.ids), h.kind.Max)
+			return fmt.Errorf("remember %v: invariant 3: the shard has %d ids, want at most %d", id, len(h.ids), h.kind.Max)
 		case h.recall == nil && len(h.waits) > 0 && h.waits[0].seq <= m.safe(h):
-			return fmt.Errorf("remember %v: invariant 5: somebody waits for change %d, and %d are safe", id, h.waits[0].seq, m.safe(h))
+			return fmt.Errorf("remember %v: invariant 5: an Add waits for change %d, but changes up to %d are safe", id, h.waits[0].seq, m.safe(h))
 		}
 	}
 	return nil
@@ -237,8 +237,8 @@ func (m *Machine) open(in Open) {
 	m.assign(h)
 }
 
-// close handles that a shard leaves this node. Its ids are kept until the next home says that it
-// has them.
+// close handles a shard's departure from this node. The node keeps the shard's ids until the next
+// home says that it has them.
 func (m *Machine) close(id placement.ShardID) {
 	h := m.homes[id]
 	if h == nil {
@@ -257,26 +257,26 @@ func (m *Machine) close(id placement.ShardID) {
 	}
 }
 
-// send puts a message to a member into the output.
+// send adds a message to a member to the output.
 func (m *Machine) send(to transport.Address, msg Message) {
 	m.out.Send = append(m.out.Send, Envelope{to, msg})
 }
 
-// done answers an Add, if the driver waits for the answer.
+// done adds the answer to an Add to the output, if the driver waits for one.
 func (m *Machine) done(t Ticket, added bool, err error) {
 	if t != 0 {
 		m.out.Done = append(m.out.Done, Done{t, added, err})
 	}
 }
 
-// activate has the driver activate entities of a shard.
+// activate adds a request to the output that the driver activate entities of a shard.
 func (m *Machine) activate(h *home, ids []string) {
 	if len(ids) > 0 {
 		m.out.Activate = append(m.out.Activate, Activate{h.id, ids})
 	}
 }
 
-// outbox returns the outbox of a member, and makes one if there is none.
+// outbox returns the outbox for a member, and adds one if there is none.
 func (m *Machine) outbox(to transport.Address) *outbox {
 	b := m.outboxes[to]
 	if b == nil {

@@ -56,11 +56,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A Ticket identifies an Add whose answer the driver awaits. With 0 there is no answer.
+// A Ticket identifies an Add whose answer the driver awaits. Ticket 0 means that it awaits none.
 type Ticket uint64
 
-// An Input of a [Machine] is one of [View], [Open], [Close], [Add], [Remove], [Receive] or
-// [Tick]. A [StoreMachine] has others.
+// An Input of a [Machine] is one of [View], [Open], [Close], [Add], [Remove], [Receive] and [Tick].
+// A [StoreMachine] has other inputs, too.
 type Input interface{ input() }
 
 // View lists the other members that are not down and host some type. It replaces the previous View.
@@ -73,8 +73,8 @@ type Member struct {
 	Kinds   []string // the types that it hosts
 }
 
-// Open reports that a shard runs here, under an epoch. With Known, its ids came with it, or no ids
-// were lost; otherwise they are recalled.
+// Open reports that a shard runs here, under an epoch. Known says that all remembered ids are in
+// IDs; otherwise the machine recalls them from other members.
 type Open struct {
 	placement.ShardID
 	Epoch placement.Epoch
@@ -85,26 +85,26 @@ type Open struct {
 // Close reports that a shard does not run here any more.
 type Close struct{ placement.ShardID }
 
-// Add remembers an entity. Done answers it at once, or when the id is safe.
+// Add remembers an entity. The answer is a Done, at once or when the id is safe.
 type Add struct {
 	placement.ShardID
 	ID     string
 	Ticket Ticket
 }
 
-// Remove forgets an entity. It has no answer.
+// Remove forgets an entity. There is no answer.
 type Remove struct {
 	placement.ShardID
 	ID string
 }
 
-// Receive is a message that arrived.
+// Receive is a message from another member.
 type Receive struct {
 	From    transport.Address
 	Message Message
 }
 
-// Tick means that WakeAt has been reached, or merely some time has passed.
+// Tick means that the time WakeAt has come, or that some time has passed.
 type Tick struct{}
 
 func (View) input()    {}
@@ -115,7 +115,7 @@ func (Remove) input()  {}
 func (Receive) input() {}
 func (Tick) input()    {}
 
-// Output has the driver's work after a step.
+// Output has the driver's work after a step of a [Machine].
 type Output struct {
 	Send     []Envelope
 	Activate []Activate
@@ -139,14 +139,14 @@ type Activate struct {
 	IDs []string
 }
 
-// Done answers the Add with that Ticket.
+// Done answers the Add with the same Ticket.
 type Done struct {
 	Ticket Ticket
 	New    bool  // the entity was not remembered before
 	Err    error // why the entity is not remembered: ErrFull, or an error of the store
 }
 
-// A Recollection is the result of a recall: Found ids.
+// A Recollection is the result of a recall, which has found Found ids.
 type Recollection struct {
 	placement.ShardID
 	Found  int

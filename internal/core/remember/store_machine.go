@@ -16,12 +16,12 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Buckets is the number of a store's records over which a shard's ids are spread, by their hash: a
-// change writes an eighth of the ids.
+// Buckets is the number of store records over which a shard's ids are spread, by hash. A change of
+// an id thus rewrites only about an eighth of the shard's ids.
 const Buckets = 8
 
-// storeRetry is the pause before a failed write or find of a record is repeated. An Add to the
-// record ends the pause. A shard that could not be read always waits for the full pause.
+// storeRetry is the pause before a failed write or find of a record is repeated. A new Add to the
+// record ends the pause. A failed read of a shard always waits for the full pause.
 const storeRetry = time.Second
 
 // A StoreMachine remembers the entities of one type's shards at one node in a store. Its
@@ -53,14 +53,14 @@ type StoreOutput struct {
 	WakeAt time.Time
 }
 
-// Load asks for all records of a shard. Gen distinguishes the shard's stays here, so that an answer
-// from an earlier stay is ignored.
+// Load asks for all records of a shard. Gen is the number of the shard's present stay at this node,
+// so that answers from an earlier stay are ignored.
 type Load struct {
 	placement.ShardID
 	Gen uint64
 }
 
-// Write asks to put a record, which must have the revision Expect.
+// Write asks the store to put a record if the record has revision Expect.
 type Write struct {
 	Load
 	Bucket int
@@ -90,14 +90,14 @@ type Written struct {
 	Err      error
 }
 
-// Found answers a find. Its Revision is None if there is no record.
+// Found answers a find. Its Revision is None if the store has no such record.
 type Found Written
 
 func (Loaded) input()  {}
 func (Written) input() {}
 func (Found) input()   {}
 
-// shardSet has the ids of a shard that runs here.
+// shardSet has the ids of a shard that runs here, and the state of the shard's records.
 type shardSet struct {
 	id      placement.ShardID
 	gen     uint64
@@ -109,7 +109,7 @@ type shardSet struct {
 	buckets [Buckets]bucket
 }
 
-// bucket is the state of one record.
+// bucket is the state of one record of a shard.
 type bucket struct {
 	revision store.Revision
 	dirty    bool
@@ -124,7 +124,7 @@ func NewStoreMachine(k Kind) *StoreMachine {
 	return &StoreMachine{kind: k.withDefaults(), shards: map[placement.ShardID]*shardSet{}}
 }
 
-// Step takes one input and returns the resulting actions. Time never goes back.
+// Step handles one input and returns the resulting actions. now must not go back.
 func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
 	b.now, b.out = now, StoreOutput{}
 	switch in := in.(type) {
@@ -156,7 +156,7 @@ func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
 	return b.out
 }
 
-// answered returns the set to which an answer belongs; nil if its shard has left.
+// answered returns the shard that an answer is for; nil if the shard has left this node.
 func (b *StoreMachine) answered(l Load) *shardSet {
 	if p := b.shards[l.ShardID]; p != nil && p.gen == l.Gen {
 		return p
@@ -200,7 +200,7 @@ func (b *StoreMachine) close(id placement.ShardID) {
 	}
 }
 
-// answerAll answers all Adds that wait for a record; err may be nil.
+// answerAll answers all Adds that wait for a record. err is the reason of failure, or nil.
 func (b *StoreMachine) answerAll(k *bucket, err error) {
 	for _, w := range slices.Concat(k.flight, k.waits) {
 		b.done(w, err)
@@ -258,8 +258,8 @@ func (b *StoreMachine) remove(in Remove) {
 	}
 }
 
-// loaded adds the ids that the store has of a shard. It ignores them if the ids came with the
-// shard.
+// loaded adds the ids that the store has for a shard. It ignores them if the ids came with the
+// shard from its former home.
 func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	var stored []string
 	err := in.Err
@@ -303,7 +303,7 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	}
 }
 
-// bucket returns the ids that belong to the i-th record, sorted.
+// bucket returns the ids that belong to record i, sorted.
 func (p *shardSet) bucket(i int) (ids []string) {
 	for id := range p.ids { //arch:order-free sorted below
 		if bucketOf(id) == i {
@@ -330,7 +330,8 @@ func (b *StoreMachine) written(p *shardSet, in Written) {
 	}
 }
 
-// found has the record written again, over the value that caused the conflict.
+// found handles the answer to a find after a conflict: the record is written again, over the value
+// found.
 func (b *StoreMachine) found(p *shardSet, in Found) {
 	k := &p.buckets[in.Bucket]
 	if in.Err != nil {
@@ -403,7 +404,7 @@ func sortedShards(shards map[placement.ShardID]*shardSet) []placement.ShardID {
 	return ids
 }
 
-// Idle reports whether all changes have been written of the shards that were read.
+// Idle reports whether all changes have been written, for the shards that were read from the store.
 func (b *StoreMachine) Idle() bool {
 	for _, p := range b.shards { //arch:order-free any will do
 		for i := range p.buckets {
@@ -423,8 +424,8 @@ func (b *StoreMachine) Has(id placement.ShardID, entity string) (has bool) {
 	return has
 }
 
-// IDs returns the ids of a shard that runs here, sorted. known is false while they are being read:
-// there may be more.
+// IDs returns the sorted ids of a shard that runs here. known is false until the shard was read
+// from the store, when ids may be missing.
 func (b *StoreMachine) IDs(id placement.ShardID) (ids []string, known bool) {
 	p := b.shards[id]
 	if p == nil {
@@ -442,19 +443,19 @@ func encodeBucket(id placement.ShardID, ids []string) ([]byte, error) {
 	return proto.Marshal(w)
 }
 
-// decodeBucket decodes a record of the shard, made by encodeBucket.
+// decodeBucket decodes a record of the shard that encodeBucket has made.
 func decodeBucket(id placement.ShardID, b []byte) ([]string, error) {
 	var w wire.RememberSet
 	if err := proto.Unmarshal(b, &w); err != nil {
-		return nil, fmt.Errorf("read remembered ids of %v: %w (the record is not shardgen's)", id, err)
+		return nil, fmt.Errorf("read remembered ids of %v: %w (did another program write the record?)", id, err)
 	}
 	if w.GetKind() != id.Kind || w.GetShard() != id.Shard {
-		return nil, fmt.Errorf("read remembered ids of %v: the record is of %.20q, shard %d", id, w.GetKind(), w.GetShard())
+		return nil, fmt.Errorf("read remembered ids of %v: the record belongs to type %.20q, shard %d", id, w.GetKind(), w.GetShard())
 	}
 	ids := make([]string, 0, len(w.GetIds()))
 	for _, e := range w.GetIds() {
 		if len(e) == 0 || len(e) > MaxIDBytes {
-			return nil, fmt.Errorf("read remembered ids of %v: an id of %d bytes", id, len(e))
+			return nil, fmt.Errorf("read remembered ids of %v: the record has an invalid id of %d bytes", id, len(e))
 		}
 		ids = append(ids, string(e))
 	}
@@ -468,9 +469,9 @@ type Stored struct {
 	Value  []byte
 }
 
-// Reshard moves each id to the shard that locate returns. It returns the new records of the type,
-// in the order of shards and buckets and each id once, the number of ids, and the ids for which
-// locate fails.
+// Reshard moves each id to the shard that locate returns. It returns the type's new records in the
+// order of shards and buckets, with each id once; the number of ids; and the ids for which locate
+// fails.
 func Reshard(records []Stored, locate func(id string) (shard uint32, err error)) (moved []Stored, ids int, homeless []string, err error) {
 	type place struct {
 		placement.ShardID

@@ -10,11 +10,11 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// FrameBytes is the size at which a frame is full, because larger frames gain nothing. Only a frame
-// of one envelope may be larger.
+// FrameBytes is the size in bytes at which a frame is full; larger frames gain nothing. Only a
+// frame with one envelope may be larger.
 const FrameBytes = 64 << 10
 
-// frame has the encoded envelopes of one NATS message, behind room for the header.
+// frame has the encoded envelopes of one NATS message, behind free room for the header.
 type frame struct {
 	first   uint64
 	refuses uint64 // the lowest sequence that a refusal in the frame names; 0 means none
@@ -30,21 +30,22 @@ func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
 
 func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 
-// neverArrived reports whether the frame was never sent, or every sending of it bounced.
+// neverArrived reports whether the frame was never sent, or whether each sending of it bounced.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 
 // awaitsBounce reports whether each sending of the frame except the latest has bounced. If the
-// latest bounces too, the frame never arrived.
+// latest bounces too, the frame certainly never arrived.
 func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced < f.sends }
 
 // sendBits is the number of bits of a token that count the sendings of one frame. The count
 // overflows after 65,535 sendings, which take hours; bounces are ignored from then on.
 const sendBits = 16
 
-// token returns the token of the frame's latest sending, which is not 0.
+// token returns the token of the frame's latest sending. It is never 0.
 func (f *frame) token() uint64 { return f.first<<sendBits | uint64(f.sends)&(1<<sendBits-1) }
 
-// sendingOf returns the frame and the sending that a token names.
+// sendingOf returns the first sequence of the frame, and the number of the sending, that a token
+// names.
 func sendingOf(token uint64) (first uint64, sending uint32) {
 	return token >> sendBits, uint32(token & (1<<sendBits - 1))
 }
@@ -78,11 +79,11 @@ type frames struct {
 // Next returns the sequence of the next appended envelope.
 func (q *frames) Next() uint64 { return q.next }
 
-// Acked returns the highest acknowledged sequence: the peer has acknowledged every envelope up to
+// Acked returns the highest acknowledged sequence. The peer has acknowledged every envelope up to
 // it.
 func (q *frames) Acked() uint64 { return q.acked }
 
-// noteRefusal records in the frame a refusal that is added to it.
+// noteRefusal records that refusal e was added to frame f.
 func (q *frames) noteRefusal(f *frame, e *wire.Envelope) {
 	if e.Seq == 0 {
 		return
@@ -128,11 +129,11 @@ func (q *frames) compact() {
 // Full reports whether at least one frame is closed and waits to be published.
 func (q *frames) Full() bool { return len(q.list)-q.sendAt > 1 }
 
-// Unpublished reports whether appended envelopes have not been handed out.
+// Unpublished reports whether there are appended envelopes that Take has not returned.
 func (q *frames) Unpublished() bool { return q.sendAt < len(q.list) }
 
-// empty returns a frame without envelopes. Its sequence is that of the next unpublished frame, so
-// the peer misses nothing.
+// empty returns a frame without envelopes. It has the sequence of the next unpublished frame, so
+// that the peer sees no gap.
 func (q *frames) empty() *frame {
 	f := &frame{first: q.next, buf: make([]byte, wire.MaxFrameHeader)}
 	if q.sendAt < len(q.list) {
@@ -142,8 +143,8 @@ func (q *frames) empty() *frame {
 }
 
 // safeAck returns ack, lowered so that no frame behind f has a refusal of an envelope at or below
-// it. When a sender receives an acknowledgement, it forgets the envelope, and sends later ones to
-// another home.
+// it. A sender that gets an acknowledgement forgets the envelope, and sends later ones to the next
+// home; the refusal must therefore reach it before.
 func (q *frames) safeAck(f *frame, ack uint64) uint64 {
 	if q.refusals == 0 {
 		return ack
@@ -162,7 +163,8 @@ func (q *frames) rewindTo(i int) {
 	q.sendAt = min(q.sendAt, i)
 }
 
-// release skips handled frames and drops acknowledged ones, even those about to be sent again.
+// release passes over handled frames and drops acknowledged frames, even those about to be sent
+// again.
 func (q *frames) release() {
 	for q.handled < len(q.list) && q.list[q.handled].last() <= q.handledTo {
 		if f := &q.list[q.handled]; q.handled < q.sendAt {
@@ -204,9 +206,8 @@ type Unacknowledged struct {
 }
 
 // TakeUnacknowledged removes and returns all unacknowledged envelopes, in order. If bye is set, the
-// peer has said goodbye, so it never handles envelopes that it had not handled yet: they are
-// certainly not executed. Otherwise this is certain only of envelopes that were never published, or
-// bounced each time.
+// peer has said goodbye, so envelopes that it had not handled are certainly not executed. Otherwise
+// only envelopes that were never published, or bounced each time, are certainly not executed.
 func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	var out []Unacknowledged
 	for i := q.head; i < len(q.list); i++ {
@@ -223,7 +224,7 @@ func (q *frames) TakeUnacknowledged(bye bool) []Unacknowledged {
 	return out
 }
 
-// AwaitsBounce reports whether a bounce may be under way and prove that the peer never received
+// AwaitsBounce reports whether a bounce may still come that proves that the peer never received
 // some envelopes.
 func (q *frames) AwaitsBounce() bool {
 	return slices.ContainsFunc(q.list[q.handled:], func(f frame) bool { return f.awaitsBounce() })
@@ -247,8 +248,8 @@ func (q *frames) Find(seq uint64) (e wire.Envelope, ok bool) {
 	return e, false
 }
 
-// Void replaces the envelope with that sequence by an empty one, if it certainly never reached the
-// peer. It reports whether it did.
+// Void replaces the envelope with that sequence by an empty one, if the envelope certainly never
+// reached the peer. It returns true if it has replaced it.
 func (q *frames) Void(seq uint64) bool {
 	for i := q.head; i < len(q.list); i++ {
 		f := &q.list[i]
@@ -286,7 +287,7 @@ func (q *frames) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope)
 	}
 }
 
-// clone copies an envelope with all its slices, because the frame's buffer will be reused.
+// clone copies an envelope with all its slices, because the frame's buffer is reused.
 func clone(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Kind = append([]byte(nil), e.Kind...)
@@ -300,7 +301,7 @@ func clone(e *wire.Envelope) wire.Envelope {
 	return c
 }
 
-// broken returns the first invariant that does not hold.
+// broken returns an error for the first broken invariant.
 func (q *frames) broken() error {
 	seq, unacked, held, refusals := q.acked+1, 0, 0, 0
 	for i := q.head; i < len(q.list); i++ {
@@ -309,7 +310,7 @@ func (q *frames) broken() error {
 			seq = min(seq, f.first)
 		}
 		if f.first != seq {
-			return fmt.Errorf("invariant 1: frame begins at %d, want %d", f.first, seq)
+			return fmt.Errorf("invariant 1: a frame begins at sequence %d, want %d", f.first, seq)
 		}
 		seq += uint64(f.count)
 		held += len(f.body())
@@ -319,21 +320,21 @@ func (q *frames) broken() error {
 		if i >= q.handled && i < q.sendAt {
 			unacked += len(f.body())
 			if f.sends == 0 || !f.closed {
-				return fmt.Errorf("invariant 2: frame %d counts as sent and was not", f.first)
+				return fmt.Errorf("invariant 2: the frame at sequence %d counts as sent, but was never sent", f.first)
 			}
 		}
 	}
 	if q.head > q.handled || q.handled > q.sendAt || q.sendAt > len(q.list) {
-		return fmt.Errorf("invariant 2: head %d, handled %d, sendAt %d of %d frames", q.head, q.handled, q.sendAt, len(q.list))
+		return fmt.Errorf("invariant 2: head %d, handled %d and sendAt %d are out of order or beyond %d frames", q.head, q.handled, q.sendAt, len(q.list))
 	}
 	if q.head < len(q.list) && seq != q.next {
-		return fmt.Errorf("invariant 1: frames end at %d, next is %d", seq, q.next)
+		return fmt.Errorf("invariant 1: frames end before sequence %d, but next is %d", seq, q.next)
 	}
 	if unacked != q.unacked || held != q.held {
-		return fmt.Errorf("invariant 3: unacked %d, held %d, counted %d, %d", unacked, held, q.unacked, q.held)
+		return fmt.Errorf("invariant 3: the frames have %d unacked and %d held bytes, but the counts are %d and %d", unacked, held, q.unacked, q.held)
 	}
 	if refusals != q.refusals {
-		return fmt.Errorf("invariant 4: %d frames with refusals, counted %d", refusals, q.refusals)
+		return fmt.Errorf("invariant 4: %d frames have refusals, but the count is %d", refusals, q.refusals)
 	}
 	return nil
 }
@@ -346,8 +347,7 @@ var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, FrameBytes}
 // buffers has the unused buffers, by size. Each is stored as a pointer to its first byte.
 var buffers [len(bufferSizes)]sync.Pool
 
-// newBuffer returns a buffer with room for a header, of a size that likely suffices for likely
-// bytes.
+// newBuffer returns a buffer with room for a header and, probably, for likely bytes.
 func newBuffer(likely int) []byte {
 	return buffer(max(wire.MaxFrameHeader, min(likely, FrameBytes)))[:wire.MaxFrameHeader]
 }
@@ -376,7 +376,7 @@ func reserve(b []byte, size int) []byte {
 	return larger
 }
 
-// recycle gives back a buffer that is no longer read.
+// recycle returns a buffer that is not read any more to the pool.
 func recycle(b []byte) {
 	for i, size := range bufferSizes {
 		if cap(b) == size {
@@ -401,11 +401,11 @@ type Account struct {
 	held  atomic.Int64
 }
 
-// NewAccount returns an account of that many bytes. They also count in up; nil means in no other
-// account.
+// NewAccount returns an account with a bound of limit bytes. Its bytes also count in up, unless up
+// is nil.
 func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
 
-// An Excess is a step by which an account is above its bound.
+// An Excess says how far an account is above its bound.
 type Excess uint8
 
 // The steps of an Excess.
@@ -422,7 +422,7 @@ func (a *Account) add(n int) {
 	}
 }
 
-// Excess returns how far the account, or one above it, is above its bound.
+// Excess returns the greatest excess of the account and the accounts above it.
 func (a *Account) Excess() (most Excess) {
 	for ; a != nil; a = a.up {
 		if held := a.held.Load(); held > a.limit {
@@ -432,8 +432,8 @@ func (a *Account) Excess() (most Excess) {
 	return most
 }
 
-// Held returns the bytes in an account and the account's bound. The account is the topmost one that
-// is above its bound or, if none is, a itself.
+// Held returns the bytes and the bound of an account: the topmost account that is above its bound
+// among a and the accounts above a, or a itself if none is.
 func (a *Account) Held() (bytes, limit int64) {
 	for at := a; at != nil; at = at.up {
 		if held := at.held.Load(); at == a || held > at.limit {
@@ -444,11 +444,11 @@ func (a *Account) Held() (bytes, limit int64) {
 }
 
 // fairBytes is how many bytes a session must hold before its frames are ignored because its
-// account, or one above it, is crowded. So other processes of the same name that acknowledge still
-// get their refusals.
+// account, or one above it, is crowded. Thus other processes of the same name that do acknowledge
+// still get their refusals.
 const fairBytes = 64 << 10
 
-// Excuse returns the envelope to keep instead of e, as the account's Excess requires; nil means
+// Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means
 // none.
 func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
 	switch excess := a.Excess(); {

@@ -20,7 +20,7 @@ import (
 // side then begins a new session. Smaller numbers belong to dropped sessions and are ignored.
 // Members do not drop each other while they are members, and have no numbers.
 
-// handshake has the numbers of a session between a member and a client.
+// handshake has the numbers by which a member and a client identify their session.
 type handshake struct {
 	number  uint64    // the member's; 0 means it has not said it yet
 	hello   uint64    // the client's; 0 means it has not asked yet
@@ -41,7 +41,7 @@ func newHandshake(cfg Config, peer transport.Peer) handshake {
 }
 
 // question handles a client's question for the number of this session. It reports whether the
-// client must be answered now.
+// member must answer now.
 func (s *handshake) question(hello uint64) bool {
 	switch {
 	case hello < s.hello || hello == 0: // no number, or that of a session that the client has dropped
@@ -54,9 +54,9 @@ func (s *handshake) question(hello uint64) bool {
 	return false
 }
 
-// answer handles a member's frame with another number than this client's session, whose number may
-// still be unknown. It reports whether the frame belongs to the session, and whether the client
-// must ask for the number.
+// answer handles a member's frame whose session number differs from this client's, which may be
+// unknown still. belongs says that the frame belongs to the session, and ask that the client must
+// ask for the number.
 func (s *handshake) answer(h *wire.FrameHeader) (belongs, ask bool) {
 	switch {
 	case h.Session == 0: // foreign

@@ -23,7 +23,7 @@ const (
 	Stopped
 )
 
-// String names the state.
+// String returns the name of the state.
 func (s RouteState) String() string {
 	switch s {
 	case Unknown:
@@ -36,8 +36,8 @@ func (s RouteState) String() string {
 	return fmt.Sprintf("RouteState(%d)", uint8(s))
 }
 
-// An Outgoing is an ask or a tell that waits at its sender. Driver is a value of the driver, with
-// which it completes the call.
+// An Outgoing is an ask or a tell that waits at its sender. Driver is the driver's value for
+// completing the call.
 type Outgoing struct {
 	Envelope wire.Envelope
 	Driver   any
@@ -87,15 +87,15 @@ type Step struct {
 	Ask     bool
 }
 
-// Hold keeps a call until the route is Known, and must not be called when it is. It returns true if
-// the driver must find out the shard's home.
+// Hold keeps a call until the route is Known; it must not be called while the route is Known. It
+// returns true if the driver must find out the shard's home.
 func (r *Route) Hold(o Outgoing) (ask bool) {
 	r.held = append(r.held, o)
 	return r.State == Unknown
 }
 
 // HoldWithin is Hold, but keeps at most limit waiting calls. It drops and returns the calls that
-// have waited longest; with a limit of 0, o itself.
+// have waited longest. With a limit of 0 it returns o itself.
 func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	r.held = append(r.held, o)
 	for r.Held() > limit {
@@ -111,26 +111,26 @@ func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 }
 
 // BeginAnew forgets every placement, because the cluster was founded again and counts epochs from
-// the beginning: later placements cannot be compared with earlier ones. Waiting calls remain, in
-// order. No earlier call of this sender is on its way to their new home.
+// the beginning, so later placements cannot be compared with earlier ones. Waiting calls are kept,
+// in order. No earlier call of this sender can be on its way to their new home.
 func (r *Route) BeginAnew() Step {
 	*r = Route{held: append(r.refused, r.held...)}
 	return Step{Ask: true}
 }
 
-// Next returns the home to which a Stopped route goes after the old home has acknowledged all
-// envelopes; zero if not known.
+// Next returns the home to which a Stopped route goes when the old home has acknowledged all
+// envelopes; zero if unknown.
 func (r *Route) Next() transport.Address { return r.next }
 
-// Held returns the number of calls that wait here.
+// Held returns the number of calls that wait in the route.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
 
-// Holds reports whether such returns true for one of the calls that wait here.
+// Holds reports whether such returns true for one of the waiting calls.
 func (r *Route) Holds(such func(Outgoing) bool) bool {
 	return slices.ContainsFunc(r.refused, such) || slices.ContainsFunc(r.held, such)
 }
 
-// Drop removes and returns the held calls for which gone returns true.
+// Drop removes and returns the waiting calls for which gone returns true.
 func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 	keep := func(list []Outgoing) []Outgoing {
 		kept := list[:0]
@@ -148,9 +148,9 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 	return out
 }
 
-// Learn handles a newer placement, from the table or from a Moved. acked is the highest sequence
-// that the old home has acknowledged on the shard's lane. local means that the old home is this
-// process: its own queue keeps the order.
+// Learn handles a newer placement, from the table or from a Moved answer. acked is the highest
+// sequence that the old home has acknowledged on the shard's lane. local means that the old home is
+// this process, whose own queue keeps the order.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	known := r.Epoch // in Unknown, its home refused, or has departed
 	if r.State == Stopped {
@@ -162,8 +162,8 @@ func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint6
 	return r.Supersede(home, epoch, acked, local)
 }
 
-// Supersede is Learn without its comparison of epochs. It replaces a placement of an ended term by
-// one of a later term's table, even if the replaced placement has the higher epoch.
+// Supersede is Learn, but accepts any epoch. It replaces a placement of an ended term by one from a
+// later term's table, even if the replaced placement has the higher epoch.
 func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	switch r.State {
 	case Unknown:
@@ -195,8 +195,8 @@ func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked u
 	}
 }
 
-// Refused takes back an envelope that its receiver did not execute. home and epoch are those that
-// the receiver named; zero if it knows none.
+// Refused takes back an envelope that its receiver did not execute. home and epoch are the shard's
+// home and epoch as the receiver knows them; zero if it knows none.
 func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Address, epoch placement.Epoch) {
 	if r.State == Known && r.Home == from {
 		r.State = Stopped
@@ -220,9 +220,9 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // as in Learn
 }
 
-// leave returns the Flush that follows the envelopes sent to the home; no Flush while no new home
-// is known. The Flush also goes to a home that lost the shard and got it back, because envelopes
-// forwarded in between may still be under way.
+// leave returns a step with the Flush that follows the envelopes sent to the old home; no Flush if
+// no new home is known. The Flush also goes to a home that lost the shard and got it back, because
+// envelopes forwarded in between may still be under way.
 func (r *Route) leave() (s Step) {
 	if !r.next.IsZero() {
 		s.FlushTo, s.Home, s.Epoch, s.Left = r.Home, r.next, r.nextAt, r.Epoch
@@ -230,8 +230,8 @@ func (r *Route) leave() (s Step) {
 	return s
 }
 
-// HomeDeparted handles that a home has left or was removed. unacknowledged are the envelopes for
-// this shard that the home certainly did not execute, in order.
+// HomeDeparted handles the departure of a home that has left or was removed. unacknowledged are the
+// envelopes for this shard that the home certainly did not execute, in order.
 func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoing) Step {
 	if r.State == Unknown || r.Home != departed {
 		if r.via == departed {
@@ -255,8 +255,8 @@ func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoi
 	return r.resolve(s, via, left, lost)
 }
 
-// sendHeld delivers the calls that wait although the route is Known: they came back from a home of
-// the cluster before it was founded again. Nothing else would send them.
+// sendHeld delivers calls that wait although the route is Known. They came back from a home of the
+// cluster before it was founded again, and nothing else would send them.
 func (r *Route) sendHeld() Step {
 	if r.State != Known || r.Held() == 0 {
 		return Step{}
@@ -279,8 +279,8 @@ func (r *Route) before(departed transport.Address) (via transport.Address, left 
 	return departed, 0, transport.Address{}
 }
 
-// resolve leaves the old home for the next one, if that is known. Envelopes sent to via under the
-// epoch left may still be on their way from there; a zero via means none. lost is a home after via
+// resolve changes the route from the old home to the next one, if that is known. Envelopes sent to
+// via under epoch left may still come from there; a zero via means none. lost is a home after via
 // that has departed.
 func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
 	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost

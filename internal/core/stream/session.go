@@ -20,8 +20,8 @@ var (
 	ErrFull = errors.New("too many bytes unacknowledged")
 )
 
-// FullError is ErrFull with the number of bytes that the session holds. Its text is made only when
-// it is read, because a refused caller may retry very often.
+// FullError is ErrFull with the number of bytes that the session holds. Its text is formatted only
+// when it is read, because a refused caller may retry very often.
 type FullError struct {
 	Bytes int // held by the session when it refused the envelope
 	Peer  transport.Address
@@ -35,8 +35,8 @@ func (e *FullError) Error() string {
 // Unwrap returns ErrFull.
 func (e *FullError) Unwrap() error { return ErrFull }
 
-// Times of a session. They are far above a round trip on a network and far below the time that a
-// caller waits.
+// Times of a session. They are far above the round-trip time of a network and far below the time
+// that a caller waits.
 const (
 	// RetryAfter is how long a session waits for progress before it sends unacknowledged
 	// frames again, and between tries to reach an absent peer.
@@ -99,13 +99,13 @@ func NewSession(cfg Config, peer transport.Peer) *Session {
 	}
 }
 
-// Peer returns the process at the other end.
+// Peer returns the process at the other end of the session.
 func (p *Session) Peer() transport.Peer { return p.peer }
 
 // Append adds an envelope to the stream and returns its sequence. Above MaxBuffered it refuses
-// calls and tells with ErrFull. It accepts answers and control messages: those for members are
-// bounded by the members' calls, and those for clients by the Account, whose Excess the driver
-// checks before it runs a call.
+// calls and tells with ErrFull. It never refuses answers and control messages for that reason. For
+// members, their own calls bound the answers; for clients, the Account does, whose Excess the
+// driver checks before it runs a call.
 func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	size := e.SizeBound()
 	if size+wire.MaxFrameHeader > p.maxPayload {
@@ -128,11 +128,11 @@ func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	return seq, nil
 }
 
-// Take returns the next frame to publish. ack is the sequence up to which everything from the peer
-// was handled. The token names this sending of the frame, for Bounced; it is 0 for a frame without
-// envelopes. ok is false if there is nothing to send, the peer's window is full, or the session
-// waits before it tries again. The payload is valid until the next Take or Unsent, so only one
-// goroutine at a time may be publishing.
+// Take returns the next frame to publish. ack is the sequence up to which this side has handled
+// everything from the peer. The token names this sending of the frame, for Bounced; it is 0 for a
+// frame without envelopes. ok is false if there is nothing to send, the peer's window is full, or
+// the session waits before a retry. The payload is valid until the next Take or Unsent, so only one
+// goroutine at a time may publish.
 func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	defer p.check()
 	p.lent = 0
@@ -158,7 +158,7 @@ func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64,
 	return p.TakeAck(now, ack)
 }
 
-// TakeAck is Take, but sends only acknowledgements.
+// TakeAck is Take for acknowledgements alone: it returns a frame without envelopes if one is due.
 func (p *Session) TakeAck(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if p.ackNow || !p.ackDueAt.IsZero() && !now.Before(p.ackDueAt) {
 		return p.seal(p.empty(), ack), 0, true
@@ -166,18 +166,18 @@ func (p *Session) TakeAck(now time.Time, ack uint64) (payload []byte, token uint
 	return nil, 0, false
 }
 
-// Bye returns the last frame to the peer. It says that this side has handled everything up to ack,
-// and will handle nothing beyond.
+// Bye returns the last frame to the peer. It says that this side has handled all envelopes up to
+// ack, and will handle none beyond.
 func (p *Session) Bye(ack uint64) []byte {
 	p.bye = true
 	return p.seal(p.empty(), ack)
 }
 
-// LiftWindow makes Take hand out all remaining frames, even beyond the peer's window,
-// because no more acknowledgements will arrive.
+// LiftWindow makes Take return all remaining frames, even beyond the peer's window, because no more
+// acknowledgements will arrive.
 func (p *Session) LiftWindow() { p.window, p.probing = math.MaxInt, false }
 
-// seal writes the frame's header into the room before its body, and returns both.
+// seal writes the frame's header into the room before its body, and returns header and body.
 func (p *Session) seal(f *frame, ack uint64) []byte {
 	var scratch [wire.MaxFrameHeader]byte
 	h := wire.FrameHeader{
@@ -201,7 +201,7 @@ func (p *Session) seal(f *frame, ack uint64) []byte {
 	return f.buf[start:]
 }
 
-// Unsent takes back a Take whose frame the broker's client library did not accept.
+// Unsent undoes a Take whose frame the broker's client library did not accept.
 func (p *Session) Unsent(token uint64, now time.Time) {
 	defer p.check()
 	p.lent, p.owedAt = 0, time.Time{}
@@ -221,9 +221,9 @@ func (p *Session) Unsent(token uint64, now time.Time) {
 	}
 }
 
-// Bounced records that nobody listened when a frame was published, and waits before the next try.
-// Envelopes of a frame that bounced every time were certainly not executed. A bounce that is
-// reported again, or after a later bounce of the frame, changes nothing.
+// Bounced records the broker's report that nobody listened when a frame was published. The session
+// then waits before it tries again. Envelopes of a frame whose every sending bounced were certainly
+// not executed. A bounce reported twice, or after a later bounce of the frame, is ignored.
 func (p *Session) Bounced(token uint64, now time.Time) {
 	defer p.check()
 	first, sending := sendingOf(token)
@@ -240,7 +240,7 @@ func (p *Session) Bounced(token uint64, now time.Time) {
 }
 
 // Rewind makes Take return all unhandled frames again at once. It is called when a lost connection
-// is back.
+// to the broker is restored.
 func (p *Session) Rewind() {
 	defer p.check()
 	p.owedAt = time.Time{}
@@ -254,9 +254,9 @@ func (p *Session) again() {
 	p.retryAt, p.handshake.helloAt = time.Time{}, time.Time{}
 }
 
-// Ack handles the acknowledgement and the window in a frame that Receive accepted. It is called
-// after the frame's envelopes were handled. It reports whether more may be sent than before: the
-// peer has handled more, or has sent the session's number.
+// Ack handles the acknowledgement and the window in a frame that Receive accepted. The driver calls
+// it after it has handled the frame's envelopes. It returns true if more may be sent than before:
+// the peer has handled more, or has sent the session's number.
 func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 	defer p.check()
 	if h.Window > 0 {
@@ -288,8 +288,8 @@ func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 	return more
 }
 
-// Tick sends frames again if that is due, and returns when to call it next. Zero means only after
-// another call.
+// Tick makes Take return frames again if they are due, and returns when to call Tick next. Zero
+// means after the next call of another method.
 func (p *Session) Tick(now time.Time) (wake time.Time) {
 	defer p.check()
 	if p.sendAt > p.handled && !p.retryAt.IsZero() && !now.Before(p.retryAt) {
@@ -310,11 +310,11 @@ func (p *Session) Tick(now time.Time) (wake time.Time) {
 	return wake
 }
 
-// Retries returns how often Tick has sent frames again because the peer had acknowledged nothing
-// for RetryAfter.
+// Retries returns how often Tick has repeated frames because the peer had acknowledged nothing for
+// RetryAfter.
 func (p *Session) Retries() uint64 { return p.retries }
 
-// Check returns the first broken invariant.
+// Check returns an error for the first broken invariant.
 func (p *Session) Check() error {
 	if err := p.broken(); err != nil {
 		return fmt.Errorf("session to %s: %w", p.peer.Address, err)
@@ -381,8 +381,8 @@ func (p *Session) Stalled(now time.Time) time.Duration {
 	return now.Sub(p.owedAt)
 }
 
-// Unreached reports whether the peer never heard of the session: the peer sent nothing, and every
-// frame that was published to it bounced.
+// Unreached reports whether the peer never noticed the session: the peer sent nothing, and every
+// frame published to the peer bounced.
 func (p *Session) Unreached() bool {
 	if p.received > 0 || p.handledTo > 0 {
 		return false
@@ -395,12 +395,12 @@ func (p *Session) Unreached() bool {
 	return true
 }
 
-// awaitsNumber reports whether this client does not know the session's number yet. It may then send
-// only an empty frame that asks for the number.
+// awaitsNumber reports whether this process is a client that does not know the session's number
+// yet. It may then send only an empty frame that asks for the number.
 func (p *Session) awaitsNumber() bool { return p.cfg.Self.Client && p.handshake.number == 0 }
 
-// hello returns the frame that asks for the session's number. ok is false before the next try is
-// due, and while nothing waits to be sent and the member has sent nothing.
+// hello returns the frame that asks for the session's number. ok is false if the next try is not
+// due, or if nothing waits to be sent and the member has sent nothing.
 func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if !p.Unpublished() && !p.ackNow || now.Before(p.handshake.helloAt) {
 		return nil, 0, false
@@ -409,7 +409,7 @@ func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64
 	return p.seal(p.empty(), ack), 0, true
 }
 
-// belongs reports whether a frame belongs to this session, rather than to one that either side has
+// belongs reports whether a frame belongs to this session and not to one that either side has
 // dropped.
 func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
 	switch {
@@ -433,18 +433,18 @@ func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
 // session. This side must then begin a new session with that frame.
 func (p *Session) Dropped() bool { return p.handshake.dropped }
 
-// Goodbye reports whether a frame is the goodbye of a client that never used this session, and so
-// never learnt its number.
+// Goodbye reports whether a frame is the goodbye of a client that never used this session, and
+// therefore never learnt the session's number.
 func (p *Session) Goodbye(h *wire.FrameHeader) bool {
 	return p.peer.Client && h.Session == 0 && h.Flags&wire.FlagBye != 0 && h.Hello >= p.handshake.hello && p.received == 0
 }
 
-// Shrink takes back a Take whose frame is larger than limit, the broker's present bound in bytes.
-// It divides frames still to be sent, or sent again, so that they fit. Sequences stay the same, so
-// a peer skips the envelopes that it has received. Envelopes that do not fit alone are removed and
+// Shrink undoes a Take whose frame exceeds limit, the broker's present payload limit in bytes. It
+// divides the frames that are still to be sent so that they fit. Sequences stay the same, so the
+// peer skips envelopes that it has received. Envelopes that do not fit alone are removed and
 // returned: a result is replaced by the answer "too large", any other envelope by an empty one. If
-// a part of a shard's state is removed, so are all other waiting parts, including the last: the new
-// home must not take an incomplete state for the whole.
+// a part of a shard's state is removed, so are all other waiting parts, including the last, so that
+// the new home does not take an incomplete state for the whole.
 func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	defer p.check()
 	p.lent = 0
@@ -487,12 +487,12 @@ type acks struct {
 	ackNow   bool
 }
 
-// Received returns the highest sequence received without a gap.
+// Received returns the highest sequence that was received without a gap.
 func (a *acks) Received() uint64 { return a.received }
 
-// AckOwed records that a frame of so many bytes was handled, everything up to ack with it. If the
+// AckOwed records that a frame of the given size, and everything up to ack, was handled. If the
 // frames since the last acknowledgement fill a quarter of the window, AckOwed makes the next Take
-// send one, and returns true: otherwise the peer may soon have to wait.
+// send an acknowledgement, and returns true: otherwise the peer may soon have to wait.
 func (a *acks) AckOwed(ack uint64, bytes int) bool {
 	if a.unsaid += bytes; a.unsaid >= a.granted/4 && ack > a.ackSent {
 		a.ackNow = true

@@ -6,8 +6,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// An Oversize is an envelope that was appended while the broker took larger messages than it does
-// now. The peer gets a small envelope in its place, unless the peer has received it already.
+// An Oversize is an envelope that was appended while the broker accepted larger messages than now.
+// The peer gets a small envelope in its place, unless the peer has received the original already.
 type Oversize struct {
 	Envelope wire.Envelope // its slices point into a frame that does not change any more
 	// NotExecuted reports that the envelope certainly never reached the peer. Otherwise that is
@@ -16,12 +16,13 @@ type Oversize struct {
 	Size, Limit int // in bytes
 }
 
-// Error returns a text like that of Append's ErrTooLarge, with both sizes.
+// Error returns the text of ErrTooLarge with the envelope's size and the limit.
 func (o *Oversize) Error() string {
 	return fmt.Sprintf("%v: %d bytes, at most %d", ErrTooLarge, o.Size, o.Limit)
 }
 
-// divide splits a frame into frames that fit, and returns envelopes too large to fit alone.
+// divide splits a frame into frames that fit. It returns them, and the envelopes that are too large
+// to fit alone.
 func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	before := q.held
 	defer func() { q.account.add(q.held - before) }()
@@ -60,7 +61,7 @@ func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	return parts, out
 }
 
-// instead returns the envelope that replaces an oversize one.
+// instead returns the small envelope that replaces an oversize one.
 func (o *Oversize) instead() wire.Envelope {
 	e := &o.Envelope
 	switch {
@@ -74,7 +75,7 @@ func (o *Oversize) instead() wire.Envelope {
 	return wire.Envelope{Type: e.Type, ID: e.ID, Code: e.Code, Text: e.Text[:min(len(e.Text), o.Limit/2)]}
 }
 
-// voidState empties the unsent parts of the shard's state to which init belongs.
+// voidState empties the unsent parts of the shard's state that init is a part of.
 func (q *frames) voidState(init *wire.Envelope) {
 	for i := q.sendAt; i < len(q.list); i++ {
 		rest := q.list[i].body()

@@ -5,11 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// A Coalescer counts the running calls, and those among them that were answered while their callers
-// have not run yet. Such a caller will probably make its next call at once. A goroutine with a
-// frame to publish therefore leaves publishing to the last of these callers, so that all their
-// calls share one frame. It is safe for concurrent use. Without it, the p99 of 256 remote callers
-// is 1.3 times as long (What each trick buys in bench/README.md).
+// A Coalescer decides when envelopes of calls are published, so that calls made together share a
+// frame. It counts the running calls, and among them the answered ones whose callers have not run
+// yet: such a caller will probably make its next call at once. A goroutine with a frame to publish
+// therefore leaves that to the last of these callers. It is safe for concurrent use. Without it,
+// the p99 latency of 256 remote callers is 1.3 times as long (What each trick buys in
+// bench/README.md).
 type Coalescer struct {
 	calls atomic.Int64 // running <<32 | answered, but the caller has not run yet
 
@@ -26,14 +27,14 @@ type Delayed interface {
 
 const oneUnderWay = 1 << 32
 
-// UnderWay returns the number of calls that were opened, and neither given up nor resumed.
+// UnderWay returns the number of running calls: opened, and neither given up nor resumed.
 func (f *Coalescer) UnderWay() int64 { return f.calls.Load() >> 32 }
 
-// Woken returns how many callers have been woken and have not run yet.
+// Woken returns the number of callers that were woken and have not run yet.
 func (f *Coalescer) Woken() int32 { return int32(f.calls.Load()) }
 
-// Wake records that n callers are about to be woken. It first publishes the sessions delayed until
-// now, so that a steady stream of answers does not delay them for long.
+// Wake records that n callers are about to be woken. It first publishes the delayed sessions, so
+// that a steady stream of answers does not delay them for long.
 func (f *Coalescer) Wake(n int) {
 	if f.any.Load() {
 		f.release()
@@ -51,8 +52,8 @@ func (f *Coalescer) Resumed() {
 // GaveUp records that a caller stopped waiting without an answer.
 func (f *Coalescer) GaveUp() { f.calls.Add(-oneUnderWay) }
 
-// Delay leaves publishing the session to the last woken caller. If no woken caller is left to run,
-// it publishes at once.
+// Delay leaves the publishing of session p to the last woken caller, or publishes at once if none
+// is left.
 func (f *Coalescer) Delay(p Delayed) {
 	f.mu.Lock()
 	f.delayed = append(f.delayed, p)

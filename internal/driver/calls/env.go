@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// AllLanes stands for every lane of a process.
+// AllLanes, as a lane number, means every lane of a process.
 const AllLanes = -1
 
 // A Session is the session with another process on one lane.
@@ -34,7 +34,7 @@ type Session interface {
 	Dropped() bool
 }
 
-// A Shard is a shard that the process hosts. The methods of shardhost.Shard document it.
+// A Shard is a shard that the process hosts. shardhost.Shard documents the methods.
 type Shard interface {
 	Cancel(from transport.Address, entity string, id uint64) (waited bool)
 	Dismiss()
@@ -52,7 +52,7 @@ type Shard interface {
 	Needed() bool
 }
 
-// Left is what a closed session leaves behind.
+// Left is what a closed session leaves behind: its unacknowledged envelopes.
 type Left struct {
 	Session        Session
 	Lane           int
@@ -60,7 +60,7 @@ type Left struct {
 	Stopped        []*routing.Route // routes that waited for the peer's acknowledgements
 }
 
-// An Env is the process of a Plane. Its methods must not block.
+// An Env is what a Plane needs from its process. The methods must not block.
 type Env interface {
 	Self() transport.Peer
 	// Calls returns the calls that wait for their answers.
@@ -116,7 +116,7 @@ type Env interface {
 	Renewed(left *Left, lost int)
 }
 
-// A Counter is one of the counters of a process. [Env.Count] adds one to it.
+// A Counter names a counter of the process. [Env.Count] adds one to it.
 type Counter uint8
 
 // The counters.

@@ -7,10 +7,10 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// An Outcome says whether a call that has ended ran.
+// An Outcome says whether a call that has ended was executed.
 type Outcome uint8
 
-// The outcomes.
+// The outcomes of a call.
 const (
 	Unknown     Outcome = iota // it may have run, at most once
 	NotExecuted                // it did not run and will not
@@ -20,7 +20,7 @@ const (
 // String returns the name of the outcome.
 func (o Outcome) String() string { return [...]string{"unknown", "not executed", "executed"}[o] }
 
-// Codes for use inside the caller's process. They are never sent.
+// Codes that end an attempt inside the caller's process. They are never sent.
 const (
 	Unsent       wire.Code = Lost + 1 + iota // it could not be appended to a session
 	Unrepeatable                             // it was sent, and is too large to be sent again
@@ -30,10 +30,10 @@ const (
 	TurnedAway                               // its home keeps no session with this process
 )
 
-// A Step is what a caller does after an attempt.
+// A Step is what a caller does after an attempt of a call.
 type Step uint8
 
-// The steps.
+// The steps after an attempt.
 const (
 	Return    Step = iota // return the Outcome to the caller
 	SendAgain             // send the call again after Pause; if its time does not last that long, it was NotExecuted
@@ -41,13 +41,13 @@ const (
 )
 
 // A Command records, at the caller, the attempts of a call to a durable entity. The entity applies
-// the command at most once, however often it is sent.
+// the command at most once, however often the caller sends it.
 type Command struct {
 	Unsure bool // an earlier attempt may have run
 }
 
-// NextStep returns what to do after an attempt that was answered with the code. c is the call's
-// command; nil for an entity that is not durable.
+// NextStep returns what to do after an attempt that ended with the code. c is the call's command,
+// or nil if the entity is not durable.
 func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	switch code {
 	case Expired, Closed:
@@ -76,8 +76,8 @@ func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	return Return, Unknown // Unrepeatable, Denied, TurnedAway, and codes of later releases
 }
 
-// Pause returns the pause between attempt number try, from 0, and the next one. It grows from 1 ms
-// to 50 ms.
+// Pause returns how long to wait after attempt number try, counted from 0. It grows from 1 ms to 50
+// ms.
 func Pause(try int) time.Duration {
 	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
 }
@@ -85,7 +85,7 @@ func Pause(try int) time.Duration {
 // A Withdrawal says how far a call had come when its caller gave up.
 type Withdrawal uint8
 
-// The Withdrawals.
+// The stages of a call at which its caller can give up.
 const (
 	WithdrawnUnsent      Withdrawal = iota // it waited for a home
 	WithdrawnQueued                        // it waited for its turn at this process
@@ -94,7 +94,7 @@ const (
 	WithdrawnDelivered                     // it was sent, and may have arrived
 )
 
-// Withdrawn returns the outcome of a call that was withdrawn.
+// Withdrawn returns the outcome of a call that was withdrawn at that stage.
 func Withdrawn(how Withdrawal) Outcome {
 	if how >= WithdrawnBegun {
 		return Unknown
@@ -102,9 +102,9 @@ func Withdrawn(how Withdrawal) Outcome {
 	return NotExecuted
 }
 
-// Final returns the outcome of a call, given the outcome of its last attempt. If an earlier attempt
-// may have run, the call's outcome is unknown although the last attempt did not run, unless
-// settled: then the last refusal proves that no attempt was applied.
+// Final returns the outcome of a command, given the outcome of its last attempt. If an earlier
+// attempt may have run, the outcome is Unknown even though the last attempt was NotExecuted. If
+// settled, the last refusal proves that no attempt was applied, and the outcome stays NotExecuted.
 func (c *Command) Final(last Outcome, settled bool) Outcome {
 	if c.Unsure && last == NotExecuted && !settled {
 		return Unknown
@@ -112,10 +112,10 @@ func (c *Command) Final(last Outcome, settled bool) Outcome {
 	return last
 }
 
-// A Local is what a caller does next if the entity's shard is at its process.
+// A Local is what a caller does next if the entity's shard is at the caller's process.
 type Local uint8
 
-// The ways to go on.
+// The steps of a local caller.
 const (
 	Run    Local = iota // run the method on the caller's goroutine: the turn has begun
 	Wait                // wait for the turn
@@ -123,7 +123,7 @@ const (
 	Refuse              // fail the call, which was NotExecuted
 )
 
-// NextLocally returns what a local caller does after the shard's verdict.
+// NextLocally returns what a local caller does after the shard has decided about its call.
 func NextLocally(v region.Verdict) Local {
 	switch v {
 	case region.Run:

@@ -13,27 +13,27 @@ import (
 )
 
 // ByeGrace is how long a member that left gracefully may still send goodbyes on its lanes. After
-// that its unacknowledged envelopes count as lost.
+// that, envelopes that it has not acknowledged count as lost.
 const ByeGrace = 3 * time.Second
 
-// DismissAfter is how long a process, after leaving, waits for next homes of the shards whose late
-// calls it holds.
+// DismissAfter is how long a process that has left waits for a shard table with the next homes of
+// shards whose late calls it holds.
 const DismissAfter = time.Second
 
 // dismissEvery is how often a process that has left checks whether it still holds late calls.
 const dismissEvery = 5 * time.Millisecond
 
-// WhyDropped explains the unknown outcome of calls on a session dropped by the peer.
+// WhyDropped explains the unknown outcome of calls on a session that the peer has dropped.
 const WhyDropped = "dropped its state of this connection, which was away for too long"
 
-// A Plane handles the messages of other processes, and the calls that departed processes leave
-// behind.
+// A Plane handles envelopes from other processes, except calls and answers, and the calls that were
+// under way to departed processes.
 type Plane struct{ env Env }
 
 // Init sets the process. It is called once, before any other method.
 func (p *Plane) Init(env Env) { p.env = env }
 
-// Receive handles an envelope from another process, other than asks, tells and answers.
+// Receive handles an envelope from another process that is not an ask, a tell or an answer.
 func (p *Plane) Receive(from Session, lane int, e *wire.Envelope) {
 	switch e.Type {
 	case 0: // a call that was withdrawn
@@ -69,8 +69,8 @@ func (p *Plane) refused(from Session, e *wire.Envelope) {
 	}
 }
 
-// flush passes a sender's Flush on to the shard's new home, after all calls that were forwarded
-// there.
+// flush passes a sender's Flush to the shard, which forwards it to the new home behind the sender's
+// forwarded calls.
 func (p *Plane) flush(from Session, lane int, e *wire.Envelope) {
 	from.AckSoon()
 	f := region.Flush{
@@ -103,9 +103,9 @@ func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 	}
 }
 
-// Refuse counts an ask or a tell that was refused. seq is the number of its envelope. It returns
-// the answer, and the session to send it on; nil if there is none. The caller must append the
-// answer before it acknowledges the envelope, so that the sender still has the envelope.
+// Refuse counts the refusal of an ask or a tell, whose envelope has number seq. It returns the
+// answer and the session to send it on, or nil if there is no answer. The caller must append the
+// answer before it acknowledges the envelope: until then the sender keeps the envelope.
 func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r shardhost.Refusal) (to Session, answer *wire.Envelope) {
 	p.env.Refused(r.Code)
 	answer, direct, ok := r.Answer(e, seq)
@@ -123,7 +123,7 @@ func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r s
 	return to, answer
 }
 
-// Learn passes the home that an answer names, if it names one, to the shard's route.
+// Learn updates the shard's route if an answer names the shard's new home.
 func (p *Plane) Learn(answer *wire.Envelope) {
 	if answer.Code != wire.CodeMoved || answer.Epoch == 0 {
 		return
@@ -139,9 +139,9 @@ func (p *Plane) Answer(e *wire.Envelope) bool {
 	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
-// Withdraw withdraws a call whose caller has given up, if still possible. on is the session on
-// which the call was sent. If the call's turn may be running, it is cancelled, also at a home to
-// which the call was forwarded.
+// Withdraw withdraws a call whose caller has given up, if that is still possible. on is the session
+// on which the call was sent. If the call's turn may be running, Withdraw cancels it, also at a
+// home to which the call was forwarded.
 func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {
 		return WithdrawnUnsent, nil
@@ -164,8 +164,8 @@ func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (h
 	return WithdrawnDelivered, on
 }
 
-// cancelAtHome sends the cancellation of a call to the current home of the shard. The former home
-// may have forwarded the call there, and then does not know it.
+// cancelAtHome sends the cancellation of a call to the shard's current home, because the former
+// home may have forwarded the call there.
 func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelope) {
 	t := r.Target()
 	if t == nil {
@@ -179,8 +179,8 @@ func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelo
 	}
 }
 
-// Follow applies a newer shard table to a type's shards and routes. It skips unchanged entries,
-// because a table arrives with every move, but not if the route has no target.
+// Follow applies a newer shard table to a type's shards and routes. A table arrives with every
+// move, so Follow skips entries that have not changed, unless the route has no target.
 func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	was, name, term := old.Type(kind), []byte(kind), t.Version().Term
 	sameTerm := old.Version().Term == term
@@ -196,9 +196,9 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	}
 }
 
-// PeerGone closes all sessions with a removed process (AllLanes), or the session on one lane after
-// a goodbye. Calls that the process certainly did not run are sent to their shards' next homes.
-// Calls that may have run fail with the code Lost.
+// PeerGone closes all sessions with a removed process if lane is AllLanes, or the session on one
+// lane after the peer's goodbye. Calls that the process certainly did not run are sent to their
+// shards' next homes. Calls that may have run fail with the code Lost.
 func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	left, ok := p.env.Close(a, lane, bye)
 	if !ok {
@@ -222,10 +222,10 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	}, Result{Code: Lost, Lost: a})
 }
 
-// Replace begins a new session with a peer that has dropped its side of s, and returns it; nil if
-// the peer has departed. Unanswered calls on s fail with the code Lost if the peer is a member and
-// they may have reached it. All others are sent again to their shards' homes. Sessions on other
-// lanes are replaced separately.
+// Replace begins a new session with a peer that has dropped its side of session s, and returns the
+// new session; nil if the peer has departed. Unanswered calls on s fail with the code Lost if the
+// peer is a member and may have received them. The others are sent again to their shards' homes.
+// Sessions on other lanes are replaced separately.
 func (p *Plane) Replace(s Session) Session {
 	next, left := p.env.Renew(s)
 	if left == nil {
@@ -254,7 +254,7 @@ func (p *Plane) Replace(s Session) Session {
 	return next
 }
 
-// giveBack sorts the unacknowledged envelopes of a closed session.
+// giveBack ends or sends again the calls in the unacknowledged envelopes of a closed session.
 func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
@@ -283,8 +283,8 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 }
 
-// Homes returns the other processes that routes lead to, each once. It leaves out processes that
-// have left or were removed.
+// Homes returns the other processes that routes lead to, each once, without those that have left or
+// were removed.
 func (p *Plane) Homes() (all []transport.Address) {
 	self := p.env.Self().Address
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
@@ -302,17 +302,17 @@ func (p *Plane) Needs() (needs bool) {
 	return needs
 }
 
-// PeerLeft ends the sessions with a member that left gracefully. It does so after ByeGrace, in
+// PeerLeft ends the sessions with a member that left gracefully. It waits for ByeGrace first, in
 // which the member may send goodbyes.
 func (p *Plane) PeerLeft(a transport.Address) {
 	p.env.MarkLeft(a)
 	p.env.After(ByeGrace, func() { p.PeerGone(a, AllLanes, false) })
 }
 
-// Depart is the last step of a process that has left and receives nothing more. It forwards held
-// late calls as soon as a shard table has a newer home of their shard, or refuses them after
-// DismissAfter. Then it calls done. The lanes may close only then, because a peer takes a closed
-// lane to mean that every received call was answered or forwarded.
+// Depart is the last step of a process that has left and receives nothing more. When a shard table
+// names a newer home of a shard, Depart forwards the late calls that the process still holds for
+// it. After DismissAfter it refuses the calls that remain. Then it calls done. Only then may the
+// lanes close: to a peer, a closed lane means that every received call was answered or forwarded.
 func (p *Plane) Depart(done func()) { p.depart(0, done) }
 
 func (p *Plane) depart(waited time.Duration, done func()) {
@@ -324,7 +324,7 @@ func (p *Plane) depart(waited time.Duration, done func()) {
 	done()
 }
 
-// mustWait reports whether the process, which has waited for waited, goes on waiting for a shard
+// mustWait reports whether the process, having waited for waited, should wait longer for a shard
 // table.
 func (p *Plane) mustWait(waited time.Duration) (wait bool) {
 	if waited >= DismissAfter {

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// remains sorts the unacknowledged envelopes of a closed session. It is the routing.Sender of a
+// remains handles the unacknowledged envelopes of a closed session, as the routing.Sender of a
 // Plane.
 type remains struct {
 	env  Env
@@ -18,10 +18,10 @@ var _ routing.Sender = remains{}
 // RouteOf returns the route of an envelope.
 func (r remains) RouteOf(e *wire.Envelope) *routing.Route { return r.env.Route(e.Kind, e.Shard) }
 
-// Waits reports whether a caller still waits for the answer to the call with that number.
+// Waits reports whether a caller still waits for the answer to call id.
 func (r remains) Waits(id uint64) bool { return r.env.Calls().Waits(id) }
 
-// Lost counts a call or tell that may have run, and answers the call with the code Lost.
+// Lost counts a call or tell that may have run, and ends the caller's wait with the code Lost.
 func (r remains) Lost(e *wire.Envelope) {
 	r.env.Lost(e, LostUnacknowledged)
 	lost := Result{Code: Lost, Lost: r.left.Session.Peer().Address}
@@ -37,9 +37,9 @@ func (r remains) Again(e *wire.Envelope) {
 	r.env.Count(Retried)
 }
 
-// Returned takes back a call that the shard forwarded to a peer and forgot; the peer has since
-// departed. If certain, the peer did not handle the call. Otherwise the call may have run, and its
-// sender waits until its deadline.
+// Returned takes back an envelope that a shard here had forwarded to a peer, which has since
+// departed. certain says that the peer did not handle it; the call is then given to the shard
+// again. Otherwise the call may have run, and its sender waits until its deadline.
 func (r remains) Returned(e *wire.Envelope, certain bool) {
 	s, ok := r.env.Shard(e.Kind, e.Shard)
 	switch {

@@ -34,13 +34,14 @@ type Result struct {
 	Lost    transport.Address // with Lost: the node that the call was sent to
 }
 
-// Codes that are never sent. Codes above Lost belong to the Table's user.
+// Codes that end a call inside the caller's process, and are never sent. Codes above Lost belong to
+// the Table's user.
 const (
 	Expired wire.Code = 1<<16 + iota // the call's time is over
 	Lost                             // the process that the call was sent to is gone; it may have run
 )
 
-// A Caller waits in a slot of the table: for one call, later for another.
+// A Caller waits for the call in its slot of the Table. The slot is later reused for other calls.
 type Caller interface {
 	// Wake wakes the caller. It is called once for each call that Complete or a similar method has
 	// ended. It must not block or call the table.
@@ -68,14 +69,15 @@ type Call struct {
 	seq     uint64
 }
 
-// Result returns the result of the call. The caller reads it after it was woken.
+// Result returns the result of the call. The caller reads it after being woken.
 func (c *Call) Result() *Result { return &c.res }
 
-// Answer sets the result of a call that Remove has returned. The goroutine that sets it must then
-// wake the caller.
+// Answer sets the result of a call that Remove has returned. The same goroutine must then wake the
+// caller.
 func (c *Call) Answer(r Result) { c.res = r }
 
-// Over returns when the call's time ends: as given to Open, or as Sweep has computed it.
+// Over returns when the call's time ends, on Sweep's clock: as given to Open, or as computed by
+// Sweep.
 func (c *Call) Over() int64 { return c.over.Load() }
 
 // SentOn returns the session on which the call was last sent to a peer, and its sequence number;
@@ -92,8 +94,8 @@ func (c *Call) SentOn() (Carrier, uint64) {
 // index returns the number of the slot in its table. Only the owner of the slot may call it.
 func (c *Call) index() int { return int(c.last % MaxCalls) }
 
-// A Table holds the pending calls, and finds the caller of an answer: a call's number leads to its
-// slot without a search, and callers share no lock. It is safe for concurrent use.
+// A Table holds the pending calls. A call's number leads to its slot without a search, and callers
+// do not share a lock. It is safe for concurrent use.
 type Table struct {
 	Coalescer Coalescer
 	_         [64]byte                // keeps fields that every call writes out of the cache line of those that it reads
@@ -112,14 +114,14 @@ type Table struct {
 	}
 }
 
-// Init sets the function that makes the caller of a new slot. It is called once, before any other
+// Init sets the function that makes the Caller of a new slot. It is called once, before any other
 // method.
 func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 
-// Open adds a call to the table. over is the call's deadline on Sweep's clock. 0 means no deadline:
-// the caller watches the time. A negative over gives the call -over from the next Sweep on. hint
-// chooses the lock, so callers with different hints seldom wait for each other. Open returns nil if
-// the table has MaxCalls calls or is closed.
+// Open adds a call to the table, and returns its slot and number. over is the call's deadline on
+// Sweep's clock. 0 means that the caller itself watches the time; a negative over means -over from
+// the next Sweep on. hint selects the lock, so callers with different hints rarely wait for each
+// other. Open returns nil if the table is closed or has MaxCalls calls.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	c = t.slot(hint % parts)
 	if c == nil {
@@ -136,14 +138,15 @@ func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	return c, c.last
 }
 
-// Close answers every call with r and lets no further call in. It returns the number of answered
-// calls.
+// Close answers every call with r and makes Open fail from now on. It returns the number of
+// answered calls.
 func (t *Table) Close(r Result) (n int) {
 	t.closed.Store(true) // first, so that a call that it does not see is not entered
 	return t.completeIf(func(*Call, uint64) bool { return true }, r)
 }
 
-// slot returns a free slot: one of that part, else a new one, else one of another part.
+// slot returns a free slot of the given part; if none is free there, a new slot; and if the table
+// is full, a free slot of another part.
 func (t *Table) slot(part uint64) *Call {
 	c := t.take(part)
 	if c == nil {
@@ -188,8 +191,8 @@ func (t *Table) add() *Call {
 	return c
 }
 
-// Free makes a slot free again. hint is that of Open. The slot's call must be out of the table, and
-// no goroutine may be about to wake its caller.
+// Free makes a slot available to later calls. hint is that of Open. The slot's call must be out of
+// the table, and no goroutine may be about to wake its caller.
 func (t *Table) Free(c *Call, hint uint64) {
 	c.res = Result{}
 	if t.limit.Load() != 0 && t.letGo(c) {
@@ -201,8 +204,8 @@ func (t *Table) Free(c *Call, hint uint64) {
 	s.mu.Unlock()
 }
 
-// At returns the slot that a call's number names; nil if there is none. The slot may already belong
-// to another call.
+// At returns the slot that a call's number names; nil if there is none. The slot may already hold
+// another call.
 func (t *Table) At(id uint64) *Call {
 	slots := t.slots.Load()
 	if i := id % MaxCalls; id != 0 && slots != nil && i < uint64(len(*slots)) {
@@ -211,7 +214,8 @@ func (t *Table) At(id uint64) *Call {
 	return nil
 }
 
-// Sent records the session on which call id was sent, and the sequence number; nil means not sent.
+// Sent records the session on which call id was sent, and the envelope's sequence number there. A
+// nil session means that the call was not sent.
 func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c := t.At(id)
 	if c == nil {
@@ -224,9 +228,9 @@ func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c.mu.Unlock()
 }
 
-// Remove takes a call out of the table. It returns nil if another goroutine has removed the call,
-// and has woken its caller or will. Otherwise the goroutine that removed the call must set its
-// answer, count the caller with Coalescer.Wake, and wake the caller.
+// Remove takes call id out of the table. It returns nil if another goroutine has removed the call,
+// and wakes its caller. If it returns the call, the goroutine must set the answer, count the caller
+// with Coalescer.Wake, and wake it.
 func (t *Table) Remove(id uint64) *Call {
 	c := t.At(id)
 	if c == nil || !c.id.CompareAndSwap(id, 0) {
@@ -235,13 +239,13 @@ func (t *Table) Remove(id uint64) *Call {
 	return c
 }
 
-// Waits reports whether a caller waits for the answer to the call with that number.
+// Waits reports whether a caller waits for the answer to call id.
 func (t *Table) Waits(id uint64) bool {
 	c := t.At(id)
 	return c != nil && c.id.Load() == id
 }
 
-// Complete answers the call with that number, and reports whether a caller waited for it.
+// Complete answers call id with r, and reports whether a caller waited for the answer.
 func (t *Table) Complete(id uint64, r Result) bool {
 	c := t.Remove(id)
 	if c == nil {
@@ -253,8 +257,9 @@ func (t *Table) Complete(id uint64, r Result) bool {
 	return true
 }
 
-// Sweep ends the calls whose time is over at now. It keeps the sessions of these calls, to let
-// their callers withdraw calls that have not arrived. Only one goroutine at a time may call it.
+// Sweep ends the calls whose time is over at now. It keeps the sessions of these calls, so that
+// their callers can withdraw calls that have not arrived. Only one goroutine at a time may call
+// Sweep.
 func (t *Table) Sweep(now int64) {
 	slots := t.slots.Load()
 	if slots == nil {
@@ -276,7 +281,7 @@ func (t *Table) Sweep(now int64) {
 	}
 }
 
-// CompleteSent answers with r each call whose last session lost matches, and returns their number.
+// CompleteSent answers with r each call whose last session satisfies lost, and returns how many.
 // lost must not call the table.
 func (t *Table) CompleteSent(lost func(Carrier) bool, r Result) (n int) {
 	return t.completeIf(func(c *Call, id uint64) bool { return c.sent == id && c.session != nil && lost(c.session) }, r)

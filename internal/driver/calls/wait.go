@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A goroutine is a Caller that blocks until its call in the table of pending calls has ended.
+// A goroutine is a Caller that blocks until its call ends.
 type goroutine chan struct{}
 
 // NewCaller returns the Caller for a new slot of a Table.
@@ -14,9 +14,9 @@ func NewCaller() Caller { return make(goroutine, 1) }
 // Wake wakes the waiting goroutine.
 func (c goroutine) Wake() { c <- struct{}{} }
 
-// Await waits until the call is answered, limit has passed or ctx has ended, and reports whether it
-// was answered. If not, the call is out of the table, and the caller of Await must inform the
-// table's Coalescer when it knows the result of the call.
+// Await waits until the call is answered, limit has passed or ctx has ended, and reports whether
+// the call was answered. If not, the call is out of the table, and the caller of Await must inform
+// the table's Coalescer when it knows the result.
 func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (answered bool) {
 	done := c.Caller.(goroutine)
 	if ctx.Done() == nil && limit.timer == nil {
@@ -44,7 +44,7 @@ func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) 
 	return false
 }
 
-// Abandon ends an unsent call opened with the given hint.
+// Abandon ends a call that was opened with the given hint and never sent.
 func Abandon(t *Table, c *Call, id, hint uint64) {
 	if t.Remove(id) == nil {
 		<-c.Caller.(goroutine)
@@ -56,8 +56,8 @@ func Abandon(t *Table, c *Call, id, hint uint64) {
 }
 
 // A Deadline is the end of a call's time: the deadline of its context, or its own timeout if that
-// is earlier. Timeouts end by the sweep of the pending calls, which costs a call nothing, not even
-// reading the clock. Where the sweep is too coarse, a timer ends them.
+// is earlier. The sweep of the pending calls ends timeouts, at no cost for each call, not even
+// reading the clock. Timeouts too short for the sweep's interval use a timer.
 type Deadline struct {
 	ctx     context.Context
 	at      time.Time     // zero: timeout after the sweep that first sees the call
@@ -69,9 +69,9 @@ type Deadline struct {
 // SweepInterval is the interval between two sweeps. A sweep ends calls whose time is over.
 const SweepInterval = 50 * time.Millisecond
 
-// NewDeadline returns the deadline of a call in ctx. option is the call's own timeout, 0 for none.
-// def is the timeout of a call that has no timeout of its own and no deadline in ctx. sweeping
-// reports whether the process sweeps its pending calls.
+// NewDeadline returns the deadline of a call in ctx. option is the call's own timeout; 0 means
+// none. def is the timeout of a call without its own timeout and without a deadline in ctx.
+// sweeping says that the process sweeps its pending calls.
 func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
 	at, ok := ctx.Deadline()
 	timeout := option
@@ -95,7 +95,7 @@ func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) 
 	return d
 }
 
-// Swept returns when the sweep ends the call, in the form of Table.Open; 0 if a timer or the
+// Swept returns when the sweep ends the call, as Open's parameter over; 0 means that a timer or the
 // context ends it.
 func (d *Deadline) Swept(base time.Time) int64 {
 	switch {
@@ -107,8 +107,8 @@ func (d *Deadline) Swept(base time.Time) int64 {
 	return int64(d.at.Sub(base))
 }
 
-// Seen is called between two attempts. It records when the sweep would have ended the last attempt,
-// so that all attempts together get no more time than the first had.
+// Seen is called between two attempts of a call. It records when the sweep would have ended the
+// last attempt, so that all attempts together get no more time than the first.
 func (d *Deadline) Seen(over int64, base time.Time) {
 	switch {
 	case !d.at.IsZero():
@@ -119,8 +119,8 @@ func (d *Deadline) Seen(over int64, base time.Time) {
 	}
 }
 
-// over returns a channel that receives when a short timeout has passed, or nil if the sweep or the
-// context ends the call.
+// over returns a channel that receives when the timer of a short timeout ends; nil if the sweep or
+// the context ends the call.
 func (d *Deadline) over() <-chan time.Time {
 	if d.timer == nil {
 		return nil
@@ -135,7 +135,7 @@ func (d *Deadline) Stop() {
 	}
 }
 
-// Micros returns the remaining time in microseconds, at least 1, as it is sent with the call.
+// Micros returns the remaining time in microseconds, at least 1, to be sent with the call.
 func (d *Deadline) Micros() uint64 {
 	d.left = d.timeout
 	if !d.at.IsZero() {
@@ -147,7 +147,7 @@ func (d *Deadline) Micros() uint64 {
 // Passed reports whether no time remained when Micros was last called.
 func (d *Deadline) Passed() bool { return !d.at.IsZero() && d.left <= 0 }
 
-// Sleep sleeps for t, and reports whether there is time left afterwards.
+// Sleep sleeps for t and returns true. It returns false if the call's time ends before t is over.
 func (d *Deadline) Sleep(t time.Duration) bool {
 	if time.Until(d.at) <= t {
 		return false

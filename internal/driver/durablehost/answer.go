@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An Answer is the answer to a command, in its form in the log for callers that ask again.
+// An Answer is a command's answer in the form in which the shard's log keeps it, for callers that
+// send the command again.
 type Answer struct {
 	Code    uint32 // a code of package wire; 0 means results
 	Text    string // text of an error
@@ -23,9 +24,9 @@ const (
 	answerPayload = 3
 )
 
-var errAnswer = errors.New("a kept answer cannot be read (was it written by a newer program? run that version, or a later one, here too)")
+var errAnswer = errors.New("a command's answer kept in the log cannot be read (was it written by a newer program? run that version, or a later one, here too)")
 
-// Append appends the encoded answer.
+// Append appends the encoded answer to b.
 func (r Answer) Append(b []byte) []byte {
 	b = slices.Grow(b, r.size())
 	if r.Code != 0 {
@@ -43,8 +44,8 @@ func (r Answer) Append(b []byte) []byte {
 	return b
 }
 
-// size returns how many bytes Append appends. It avoids spare memory, because most answers are
-// small and shards keep thousands of them.
+// size returns how many bytes Append appends. Answers are allocated at this exact size, because
+// shards keep thousands of them and most are small.
 func (r Answer) size() (n int) {
 	if r.Code != 0 {
 		n += protowire.SizeTag(answerCode) + protowire.SizeVarint(uint64(r.Code))
@@ -58,8 +59,8 @@ func (r Answer) size() (n int) {
 	return n
 }
 
-// ReadAnswer decodes an answer. It refuses unknown fields, because without them the caller would
-// get only a part of the answer.
+// ReadAnswer decodes an answer. It refuses unknown fields, because the caller would otherwise get
+// only a part of the answer.
 func ReadAnswer(b []byte) (r Answer, err error) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -89,23 +90,24 @@ func ReadAnswer(b []byte) (r Answer, err error) {
 	return r, nil
 }
 
-// A Body is the call that a tell makes, in its form in the log. The log outlives programs.
+// A Body is the call that a tell makes, in the form in which the log keeps it. The log outlives
+// programs, so the encoding must not change.
 type Body struct {
 	Method string
 	Args   []byte
 	Info   []byte // what the caller tells about the call, encoded as in an envelope; nil means nothing
 }
 
-// Fields of an encoded Body.
+// Field numbers of an encoded Body.
 const (
 	bodyMethod = 1
 	bodyArgs   = 2
 	bodyInfo   = 3
 )
 
-var errBody = errors.New("a kept tell cannot be read (was it written by a newer program? run that version, or a later one, here too)")
+var errBody = errors.New("a tell kept in the log cannot be read (was it written by a newer program? run that version, or a later one, here too)")
 
-// Append appends the encoded body.
+// Append appends the encoded body to b.
 func (d Body) Append(b []byte) []byte {
 	b = protowire.AppendTag(b, bodyMethod, protowire.BytesType)
 	b = protowire.AppendString(b, d.Method)

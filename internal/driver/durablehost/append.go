@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A beginner is a store that can send an append without waiting for its answer. The goroutine of a
-// turn then sends the append, and the goroutine that reads the connection ends the waiting turns,
-// so no other goroutine is woken.
+// A beginner is a store that can send an append without waiting for the store's answer. A turn's
+// goroutine then sends the append, and the goroutine that reads the connection ends the waiting
+// turns; no other goroutine needs to be woken.
 type beginner interface {
 	// BeginAppend sends an append, and reports whether it was sent. If so, done is called once, and
 	// must not block. If rest is nil, the append is in the log at position p. Otherwise rest returns
@@ -52,18 +52,17 @@ type Appends struct {
 	Measured
 }
 
-// maxTails bounds the bytes of all logs' tails of a process, because other processes must read the
-// tails if this one dies. Beyond it, the larger tails are written to records.
+// maxTails bounds the bytes of all log tails of a process, because other processes must read these
+// tails if this process dies. Beyond the bound, the larger tails are written to records.
 const maxTails = 64 << 20
 
-// maxHeld is how many bytes the process appends to all logs before each shard must advance its
-// since. In a log that several shards share, the store can only remove what comes before the lowest
-// since.
+// maxHeld is how many bytes the process may append to all logs before each shard must advance its
+// since. The store can trim a log that several shards share only up to their lowest since.
 const maxHeld = 64 << 20
 
-// tailOf updates the count of a tenure's tail; the caller has the tenure's lock. It reports whether
-// the tail must be written to records, because all tails exceed maxTails and this tail is at least
-// half of an equal share.
+// tailOf updates the recorded size of a tenure's tail; the caller holds the tenure's lock. It
+// returns true if the tail must be written to records: all tails together exceed maxTails, and this
+// tail is at least half of an equal share.
 func (a *Appends) tailOf(t *Tenure) bool {
 	size := int64(t.core.TailBytes())
 	if t.core.State() == durable.Dropped {
@@ -85,7 +84,7 @@ func (a *Appends) tailOf(t *Tenure) bool {
 const fewAppends = 3
 
 // late reports whether a tenure's append must wait for other turns that can run now. If so, the
-// tenure is queued and appends soon.
+// tenure is queued, and run soon makes it append.
 func (a *Appends) late(t *Tenure) bool {
 	if t.queued.Load() {
 		return true // run takes its lock after it has taken the tenure out of the queue
@@ -104,7 +103,7 @@ func (a *Appends) late(t *Tenure) bool {
 	return true
 }
 
-// wakeLocked makes run look at the queue.
+// wakeLocked wakes run to check the queue; the caller holds mu.
 func (a *Appends) wakeLocked() {
 	select {
 	case a.wake <- struct{}{}:
@@ -112,7 +111,8 @@ func (a *Appends) wakeLocked() {
 	}
 }
 
-// startLocked starts run, if it was not started. It reports false if run has ended.
+// startLocked starts the goroutine of run, if it was not started. It returns false if run has
+// ended.
 func (a *Appends) startLocked(h Host) bool {
 	if !a.running {
 		a.running, a.wake = true, make(chan struct{}, 1)
@@ -121,7 +121,7 @@ func (a *Appends) startLocked(h Host) bool {
 	return !a.ended
 }
 
-// run makes queued tenures append, until the process ends.
+// run lets queued tenures append, until ctx ends with the process.
 func (a *Appends) run(ctx context.Context) {
 	var due []*Tenure
 	held, holds := time.NewTimer(longestHold), true
@@ -166,9 +166,9 @@ func (a *Appends) end() {
 	a.queue = nil
 }
 
-// due removes from the queue the tenures that append now, using room's memory. rest reports whether
-// others still wait. overdue means that the queue has waited for longestHold, so running appends no
-// longer count.
+// due removes from the queue the tenures that may append now, and returns them in room's memory.
+// rest reports whether tenures are still queued. overdue says that the queue has waited for
+// longestHold: running appends then count no longer.
 func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,9 +187,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter begins to handle the answer to an append of that spell. A process that ends waits until
-// leave is called. took is how long the append took; 0 means that the outcome is unknown. enter
-// reports false if the process has already ended.
+// enter begins to handle the answer to an append that sent has counted under spell. took is how
+// long the append took; 0 means that its outcome is unknown. enter returns false if the process has
+// ended. Otherwise the caller must call leave, and the end of the process waits for that.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -206,8 +206,8 @@ func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bo
 	return true
 }
 
-// leave ends the handling of an answer. It sends waiting appends only now, so that the callers
-// woken by the answer run first.
+// leave ends the handling of an answer. Only now it wakes run to send waiting appends, so that the
+// callers woken by the answer run first.
 func (a *Appends) leave() {
 	a.mu.Lock()
 	if a.limiter.room(a.under, len(a.queue)) > 0 {
@@ -217,8 +217,8 @@ func (a *Appends) leave() {
 	a.active.Done()
 }
 
-// sent counts an append that is about to be sent. It counts until enter is called with the returned
-// spell.
+// sent counts an append that is about to be sent. The append counts as running until enter is
+// called with the returned spell.
 func (a *Appends) sent() (spell int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -240,7 +240,7 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 	}
 }
 
-// answered handles the answer to an append that began at began.
+// answered handles the answer to an append that was sent at began.
 func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p store.Position, rest Rest) {
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
 	now, took := time.Now(), time.Duration(0)
@@ -265,7 +265,7 @@ func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p stor
 	t.done(r, durable.Response{ID: r.ID, Position: p})
 }
 
-// done passes the answer to an append to the core, and begins the next append.
+// done passes the store's answer to an append to the core, and begins the next append.
 func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	t.mu.Lock()
 	if t.over {
@@ -368,8 +368,8 @@ type Measured struct {
 	by atomic.Pointer[func(Appended)]
 }
 
-// By makes Measured call f at the end of each append; nil stops that. f must not block. Several
-// goroutines call it at once.
+// By sets the function that is called at the end of each append; nil removes it. f must not block.
+// Several goroutines call f at once.
 func (m *Measured) By(f func(Appended)) {
 	if f == nil {
 		m.by.Store(nil)
@@ -378,8 +378,7 @@ func (m *Measured) By(f func(Appended)) {
 	m.by.Store(&f)
 }
 
-// begun returns the time if appends are measured. Otherwise it returns the zero time, and does not
-// read the clock.
+// begun returns the present time if appends are measured, and otherwise the zero time.
 func (m *Measured) begun() (at time.Time) {
 	if m.by.Load() != nil {
 		at = time.Now()

@@ -19,7 +19,7 @@ type Claims struct {
 	others []*Tenure // all tenures; some are also in wanted, and the claims of some have already begun or ended
 }
 
-// Bounds of the claims that run.
+// Bounds of the claims that run at a time.
 const (
 	maxClaims     = 8 // of all claims
 	maxIdleClaims = 4 // beyond it, only claims that calls wait for begin
@@ -28,7 +28,7 @@ const (
 	slowClaim = 250 * time.Millisecond
 )
 
-// A tenureClaim is the state of a tenure's claim. It is guarded by Claims.mu.
+// A tenureClaim is the state of a tenure's claim. Claims.mu guards it.
 type tenureClaim struct {
 	state  claimState
 	wanted bool   // calls wait for it
@@ -45,7 +45,8 @@ const (
 	claimPast  // it does not count: it is slow or has ended
 )
 
-// ask begins the claim of a tenure with send, now or later. The caller has the tenure's lock.
+// ask begins the claim of a tenure by calling send, now or when fewer claims run. The caller holds
+// the tenure's lock.
 func (c *Claims) ask(t *Tenure, send func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +82,7 @@ func (c *Claims) over(t *Tenure) {
 	t.claim.state, t.claim.send = claimPast, nil
 }
 
-// nextLocked begins as many claims as the bounds allow.
+// nextLocked begins as many queued claims as the bounds allow. The caller holds mu.
 func (c *Claims) nextLocked() {
 	for {
 		var t *Tenure
@@ -102,8 +103,8 @@ func (c *Claims) nextLocked() {
 	}
 }
 
-// nextClaim removes tenures from a queue up to the first one whose claim has not begun, and returns
-// this one; nil means there is none.
+// nextClaim removes tenures from a queue up to the first whose claim has not begun, and returns
+// that tenure; nil means that there is none.
 func nextClaim(queue *[]*Tenure) *Tenure {
 	for len(*queue) > 0 {
 		t := (*queue)[0]

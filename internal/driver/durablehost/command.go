@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// An ID is a command's id, in the form in which it travels with a call. The zero ID means no
-// command.
+// An ID is a command's id in the form in which it travels with a call. The zero ID means that the
+// call is no command.
 type ID struct {
 	Source uint64 // incarnation of the process that made the command; 0 means the sender of the call
 	Number uint64 // number among the source's commands, from 1 on
@@ -32,7 +32,7 @@ type ID struct {
 	Log, To durable.Target
 }
 
-// Fields of an encoded ID. ReadID skips others.
+// Field numbers of an encoded ID. ReadID skips unknown fields.
 const (
 	idSource  = 1
 	idNumber  = 2
@@ -47,13 +47,13 @@ const (
 	idStuck   = 11
 )
 
-// idBytes is usually enough for an encoded ID without its texts.
+// idBytes is usually enough for an encoded ID, not counting its texts.
 const idBytes = 40
 
 // IsZero reports whether the ID means no command.
 func (id *ID) IsZero() bool { return id.Number == 0 && id.Key == "" }
 
-// Append appends the encoded ID.
+// Append appends the encoded ID to b.
 func (id ID) Append(b []byte) []byte {
 	b = slices.Grow(b, idBytes+len(id.Path)+len(id.Key)+len(id.Log.Log)+len(id.To.Log)+len(id.Stuck))
 	number := func(field protowire.Number, v uint64) {
@@ -156,11 +156,11 @@ func (id *ID) text(field protowire.Number, v string) {
 	}
 }
 
-// keySource is the incarnation of every source that is derived from a user's key. A process has
-// this incarnation only by a chance of 1 in 2^64; and its Log is empty.
+// keySource is the incarnation of every source that is derived from a user's key. The chance that a
+// process has this incarnation is 1 in 2^64; such a process's Log is empty, and a key's is not.
 const keySource = 1
 
-// Command sets c, which is zero, to the command with this ID. sender is the incarnation of the
+// Command sets c, which must be zero, to the command with this ID. sender is the incarnation of the
 // process that sent the call.
 func (id *ID) Command(c *durable.Command, sender uint64, entity, method string, args []byte) {
 	c.Hash = hashOf(entity, method, args)
@@ -179,7 +179,7 @@ func (id *ID) Command(c *durable.Command, sender uint64, entity, method string, 
 	}
 }
 
-// keyed sets the source of a command whose id is a key.
+// keyed sets the source of a command whose ID is an idempotency key.
 func (id *ID) keyed(c *durable.Command, entity string) {
 	sum := keySum(entity, id.Key)
 	c.Source = durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}
@@ -195,7 +195,8 @@ func keySum(entity, key string) [sha256.Size]byte {
 	return sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(entity))), entity+key...))
 }
 
-// Nested returns the ID of a call that the turn of command c makes. at is the shard of that turn.
+// Nested returns the ID of a call that the turn of command c makes. at is the shard where that turn
+// runs.
 func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, entity, method string) ID {
 	path := calls.Path(c.Path, kind+"/"+entity, method)
 	id := ID{Number: c.Number, Floor: c.Floor, Path: path}
@@ -213,7 +214,7 @@ func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, en
 	return id
 }
 
-// hashOf returns the hash of a call. The texts are hashed with their lengths, before the arguments.
+// hashOf returns the hash of a call: of its texts, each with its length, and then its arguments.
 func hashOf(entity, method string, args []byte) uint64 {
 	var room [128]byte // enough for most calls
 	b := append(binary.AppendUvarint(room[:0], uint64(len(entity))), entity...)
@@ -232,13 +233,14 @@ func hashOfMany(head, rest []byte) uint64 {
 	return d.Sum64()
 }
 
-// maxLag is how many finished commands a shard may have to remember because an older one is not
+// maxLag is how many finished commands a shard may have to remember because an older command is not
 // finished. Beyond it, the older command is set aside as stuck.
 const maxLag = 4096
 
-// A Source numbers the commands of one process, and records which are not finished. It sets up to
+// A Source numbers the commands of one process, and records which are unfinished. It sets up to
 // [durable.MaxStuck] long-running commands aside as stuck, so that shards need not remember all
-// finished commands above them. The zero value is ready for use. It is safe for concurrent use.
+// finished commands with higher numbers. The zero value is ready for use. It is safe for concurrent
+// use.
 //
 // Invariants:
 //  1. A number up to floor is finished, unless it is stuck.
@@ -262,7 +264,7 @@ func (s *Source) Begin(id *ID) {
 	s.update(id)
 }
 
-// Update updates Floor, Past and Stuck of an ID: these tell which commands are finished.
+// Update updates Floor, Past and Stuck of an ID, which say which commands are finished.
 func (s *Source) Update(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +278,7 @@ func (s *Source) update(id *ID) {
 	}
 }
 
-// End records that nobody waits for a command any more, so it is finished.
+// End records that a command is finished, because its caller does not wait for it any more.
 func (s *Source) End(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,8 +313,8 @@ func (s *Source) advance() {
 	s.compact()
 }
 
-// compact drops finished numbers when they are more than half of done, so that each is moved once
-// on average.
+// compact drops the finished numbers at the beginning of done when they are more than half of it,
+// so that each number is moved once on average.
 func (s *Source) compact() {
 	if s.first > len(s.done)/2 {
 		s.done = append(s.done[:0], s.done[s.first:]...)

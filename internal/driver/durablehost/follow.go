@@ -29,11 +29,11 @@ func NewFollower(s store.Shards, kind string, shards int) Follower {
 	return Follower{Store: s, Type: kind, Places: make([]durable.Place, shards), lost: make([]time.Time, shards)}
 }
 
-// lostAfter is how long a journal must seem not to continue at a follower's place before that
-// counts as true. A stale answer of a lagging replica looks the same: it has fewer events than the
-// follower has read, or lacks a chunk. Therefore these reads must be as new as the leader's
-// records: see latest. During a Put, too, a journal may lack a chunk. Therefore all of the about 12
-// reads in this time must agree; one without an answer starts the time again.
+// lostAfter is how long a journal must seem not to continue at a follower's place before the
+// follower gets an error. A stale read from a lagging replica looks the same, so each of these
+// reads must be as new as the leader's records: see latest. A journal may also lack a chunk during
+// a Put. Therefore all of the about 12 reads in this time must agree; a read without an answer
+// starts the time again.
 const lostAfter = 3 * time.Second
 
 // Number returns the number of the shard whose place is Places[i]. The numbers of a type's shards
@@ -49,8 +49,8 @@ const (
 )
 
 // Poll returns each shard's events after the follower's place, in order. It does not move places
-// past events: see Read. It returns no events until all shards have answered once, because only
-// then is it known where to begin in each.
+// past events: see Read. It returns no events until every shard has answered once, because only
+// then is every place known.
 func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	all := make([][]durable.Recorded, len(f.Places))
 	errs := make([]error, len(f.Places))
@@ -73,7 +73,7 @@ func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 // Begun reports whether every shard's place is known.
 func (f *Follower) Begun() bool { return !slices.Contains(f.Places, durable.Place{}) }
 
-// poll reads one shard's events.
+// poll reads the events of shard i.
 func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) {
 	shard, since := store.Shard{Type: f.Type, Number: f.Number(i)}, f.lost[i]
 	f.lost[i] = time.Time{}
@@ -102,14 +102,13 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 	return nil, wrap(shard, err)
 }
 
-// A leading store knows the latest revision of a shard's records.
+// A leading store can return the latest revision of a shard's records.
 type leading interface {
 	Latest(ctx context.Context, s store.Shard) (store.Revision, error)
 }
 
-// latest returns a revision that a read must have to be no staler than now. If the store knows only
-// the head's revision, which may be older than the journal, the read may be staler by the
-// difference.
+// latest returns the revision that a read must have to be no older than now. If the store knows
+// only the revision of the head, reads may miss journal writes made after the head was written.
 func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
@@ -120,7 +119,8 @@ func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revisio
 	return head.Revision, err
 }
 
-// read reads one shard's events, from answers that are at least as new as the revision atLeast.
+// read reads events of shard i, from answers of the store that are at least as new as revision
+// atLeast.
 func (f *Follower) read(ctx context.Context, shard store.Shard, i int, atLeast store.Revision) ([]durable.Recorded, error) {
 	events, after, err := f.Places[i].Look(func(keys ...string) ([]store.Record, error) {
 		ctx, cancel := context.WithTimeout(ctx, readWithin)
@@ -146,7 +146,7 @@ func wrap(shard store.Shard, err error) error {
 	return fmt.Errorf("shard %v: %w", shard, err)
 }
 
-// Read moves the place of shard i past an event.
+// Read moves the place of shard i past event e.
 func (f *Follower) Read(i int, e durable.Recorded) { f.Places[i] = e.Place }
 
 // Followed is the stored record of how far a named follower has read.
@@ -181,12 +181,12 @@ func readFollowed(r store.Record) (f Followed, err error) {
 		return f, fmt.Errorf("record %q of the store is damaged: %w (restore it from a backup)", r.Key, err)
 	}
 	if f.Format > followedFormat {
-		return f, fmt.Errorf("record %q of the store has format %d, this program reads %d (run the newer program here too)", r.Key, f.Format, followedFormat)
+		return f, fmt.Errorf("record %q of the store has format %d, but this program reads format %d (run the newer program here too)", r.Key, f.Format, followedFormat)
 	}
 	return f, nil
 }
 
-// SaveFollowed writes a named follower's record.
+// SaveFollowed writes a named follower's record, if the record's revision in the store is expect.
 func SaveFollowed(ctx context.Context, s store.Store, kind, name string, f Followed, expect store.Revision) (store.Revision, error) {
 	f.Format = followedFormat
 	value, err := json.Marshal(f)
@@ -229,7 +229,8 @@ func DropFollower(ctx context.Context, s store.Store, kind, name string) error {
 	return s.Delete(ctx, r.Key, r.Revision)
 }
 
-// RestoreFollowers writes those of the given records of named followers that do not exist.
+// RestoreFollowers writes the given records of named followers, by name, and skips those that the
+// store already has.
 func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		if _, err := s.Put(ctx, followers(kind)+name, by[name], store.None); err != nil && !errors.Is(err, store.ErrConflict) {
@@ -239,8 +240,8 @@ func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[st
 	return nil
 }
 
-// LostFollowers returns, by name, the errors of a type's named followers whose places do not fit a
-// shard's journal, because the shard was put back to an older state.
+// LostFollowers returns an error for each named follower whose place does not fit the shard's
+// journal, because the shard was put back to an older state. The key is the follower's name.
 func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map[string]error, error) {
 	all, err := s.List(ctx, followers(shard.Type))
 	if err != nil || len(all) == 0 {
@@ -275,14 +276,14 @@ func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map
 const followersPeriod = 10 * time.Second
 
 // A followerLook checks how far named followers have read the journal of a tenure's shard. The
-// tenure's lock guards asked and under. fits belongs to the running check.
+// tenure's lock guards asked and under; the goroutine of the running check owns fits.
 type followerLook struct {
 	asked time.Time                // when the last check began
 	under bool                     // a check is running
 	fits  map[string]durable.Place // by the followers' keys, places whose last read event is in the journal
 }
 
-// next begins a check if one is due. The caller has the tenure's lock.
+// next begins a check if one is due. The caller holds the tenure's lock.
 func (l *followerLook) next(t *Tenure, now time.Time) {
 	c := &t.shard.cfg
 	if !c.Journal.Followers || c.Records == nil || l.under || now.Sub(l.asked) < followersPeriod {
@@ -338,9 +339,9 @@ func (l *followerLook) slowest(ctx context.Context, c *Config) (uint64, error) {
 	return number, nil
 }
 
-// fit reports whether the journal has the event that a follower has read last. A journal put back
-// to an older state may have another event with the same number; the follower has then not read the
-// events before it either.
+// fit reports whether the journal still has the event that a follower has read last. If the journal
+// was put back to an older state, it may have another event with the same number. The follower has
+// then not read the events before that one either.
 func fit(ctx context.Context, c *Config, place durable.Place) (bool, error) {
 	ok, err := place.Fits(func(keys ...string) ([]store.Record, error) {
 		_, records, err := c.Store.Get(ctx, c.Shard, keys, store.None)

@@ -16,7 +16,8 @@ const (
 	idlePeriod = 10 * time.Minute
 )
 
-// An idle is the state of a tenure's work that no call causes. The tenure's lock guards it.
+// An idle is the state of a tenure's periodic work, which no call causes. The tenure's lock guards
+// it.
 type idle struct {
 	changed time.Time // when the last commit was made
 	moved   time.Time // when since was last advanced for the sake of other shards
@@ -34,14 +35,14 @@ func (i *idle) checkpointed(c *Config, now time.Time) {
 	i.saved, i.mark = now, c.Appends.written.Load()
 }
 
-// look does the work that is due.
+// look does the periodic work that is due.
 func (i *idle) look(t *Tenure, now time.Time) {
 	i.moveSince(t, now)
 	i.verify(t.core, &t.shard.cfg, now)
 }
 
-// moveSince advances the shard's since if that may keep the store from trimming the log for other
-// shards.
+// moveSince advances the shard's since if the present one may keep the store from trimming a log
+// that other shards share.
 func (i *idle) moveSince(t *Tenure, now time.Time) {
 	idle := now.Sub(i.changed) >= idleAfter && !i.changed.Before(i.moved)
 	late := now.Sub(i.saved) >= idlePeriod || t.shard.cfg.Appends.written.Load()-i.mark >= maxHeld
@@ -51,7 +52,8 @@ func (i *idle) moveSince(t *Tenure, now time.Time) {
 	}
 }
 
-// verify makes the core check, after an outage of the store, whether the log still has everything.
+// verify makes the core check, after each outage of the store, that the log still has all
+// acknowledged appends.
 func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 	if n := outages(c); n != i.outages {
 		i.outages = n
@@ -62,9 +64,9 @@ func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 // An interrupted store counts how often its connection was lost and came back.
 type interrupted interface{ Outages() uint64 }
 
-// outages returns a number that grows when the store has come back after an outage, and may have
-// lost acknowledged appends. It does not grow during the outage of the store or of one stream,
-// because appending again would then be useless, and would repeat for the other streams.
+// outages returns a number that grows when the store comes back after an outage, in which it may
+// have lost acknowledged appends. The number does not grow while the outage of the store or of one
+// stream lasts, because the checks that it causes would then be useless.
 func outages(c *Config) uint64 { return c.Appends.outages.Load() + Outages(c.Store) }
 
 // Outages returns how often the connection of a store was lost and came back; 0 if the store does
@@ -77,9 +79,9 @@ func Outages(s store.Shards) uint64 {
 }
 
 // Sweep configures how a shard deletes the records of expired or ended entities whose commands'
-// keys are too old to matter. Such entities are usually not called again. Each shard reads through
-// its records, a page of about [store.ListBytes] at a time. A process reads one page at a time for
-// all its shards.
+// keys are too old to matter. These records would otherwise remain, because such entities are
+// rarely called again. Each shard reads its records in pages of about [store.ListBytes]; a process
+// reads one page at a time.
 type Sweep struct {
 	On bool
 	// First is how long a shard is open before its first sweep. Default 1 min.
@@ -109,7 +111,7 @@ type sweeps struct {
 	next time.Time // when the next page may be read
 }
 
-// begin reports whether a page may be read now. If so, end must follow.
+// begin reports whether a page may be read now. If so, the caller must call end afterwards.
 func (s *sweeps) begin(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +158,7 @@ func (w *walk) next(t *Tenure, now time.Time) {
 	})
 }
 
-// done makes the core delete the records of a page that seem to be left over.
+// done has the core delete those records of a page that are expired: see durable.Expired.
 func (w *walk) done(t *Tenure, now time.Time, page []store.Record, err error) {
 	c := &t.shard.cfg
 	w.under = false

@@ -14,8 +14,8 @@ type loads struct {
 	under int               // number of running reads
 }
 
-// Bounds of reading records: the number of running reads of a shard, and of records in each. A
-// record may have 512 KiB.
+// Bounds of reading records: how many reads of a shard run at a time, and how many records each
+// has. A record may have 512 KiB.
 const (
 	maxReads    = 4
 	maxTogether = 32
@@ -50,7 +50,8 @@ func (l *loads) end() {
 	l.waits, l.queue = nil, nil
 }
 
-// next removes the requests that are to be read together from the queue; nil means none.
+// next removes from the queue the requests that are to be read together; nil means that none is
+// queued.
 func (l *loads) next() (together []durable.Request) {
 	if l.under == maxReads || len(l.queue) == 0 {
 		return nil

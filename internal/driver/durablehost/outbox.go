@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxTells bounds the tells of one shard that are being sent.
+// maxTells bounds how many tells of one shard are being sent at a time.
 const maxTells = 1024
 
-// outbox sends the tells that the core says are due. It sends one tell of an entity at a time,
-// because the core gives out no more.
+// outbox sends the tells that the core returns as due. At most one tell to an entity is under way,
+// because the core returns no more.
 type outbox struct {
 	queue []durable.Tell
 	under map[tellKey]bool // tells that are queued or being sent
@@ -50,7 +50,7 @@ func (o *outbox) done(tell durable.Tell) {
 	o.busy--
 }
 
-// tellLocked sends queued tells, up to maxTells at a time.
+// tellLocked sends queued tells, up to maxTells at a time. The caller holds the tenure's lock.
 func (t *Tenure) tellLocked() {
 	for {
 		tell, ok := t.outbox.next()
@@ -70,7 +70,7 @@ func (t *Tenure) tellLocked() {
 	}
 }
 
-// TellID returns the command ID of a tell that a shard's log stores.
+// TellID returns the command ID with which shard from sends a tell of its log.
 func TellID(from store.Shard, tell durable.Tell) ID {
 	return ID{
 		Log: durable.Target{Log: from.Type, Shard: uint32(from.Number)}, Number: tell.Number, Floor: tell.Floor,

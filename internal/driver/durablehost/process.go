@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Process is the usual [Host]. It logs the events that operators should see. It also reads and
-// writes the store's records of the coordinator's terms and of durable types.
+// A Process is the usual [Host]: it logs the events that operators should see, and accesses the
+// store's records of the coordinator's terms and of durable types.
 type Process struct {
 	Cluster string
 	Store   store.Backend
@@ -37,7 +37,7 @@ func (p *Process) Context() context.Context { return p.Ctx }
 // Go runs f unless the process has ended.
 func (p *Process) Go(f func()) { p.Spawn(f) }
 
-// Tell sends a tell.
+// Tell sends a tell of shard from, and reports whether the tell has arrived at its receiver.
 func (p *Process) Tell(ctx context.Context, from store.Shard, tell durable.Tell) bool {
 	return p.Send(ctx, from, tell)
 }
@@ -67,17 +67,17 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 	}
 }
 
-// Requests of the control plane to the store: each may take try, and pause follows a failed one.
-// One failure in logEach is logged.
+// Bounds of requests for the records of terms and types: each may take try, and pause follows a
+// failure. Of logEach failures, one is logged.
 const (
 	try     = 5 * time.Second
 	pause   = 250 * time.Millisecond
 	logEach = 40
 )
 
-// Above raises the stored record of the coordinator's terms to at least term, so that the
-// coordinator finds a term above its own. It tries until the process ends, and returns the record's
-// term.
+// Above raises the stored record of the coordinator's terms to at least term, so that the next
+// coordinator begins with a higher term. It retries until the process ends, and returns the
+// record's term.
 func (p *Process) Above(term uint32) (last uint32) {
 	for n := 0; p.Ctx.Err() == nil; n++ {
 		ctx, cancel := context.WithTimeout(p.Ctx, try)
@@ -97,8 +97,8 @@ func (p *Process) Above(term uint32) (last uint32) {
 	return term
 }
 
-// LastTerm returns the highest term in the store. It returns 0 if the store does not answer; the
-// caller asks again later.
+// LastTerm returns the highest term in the store's record. It returns 0 if the store does not
+// answer; the caller then asks again later.
 func (p *Process) LastTerm() uint32 {
 	ctx, cancel := context.WithTimeout(p.Ctx, try)
 	defer cancel()
@@ -109,8 +109,8 @@ func (p *Process) LastTerm() uint32 {
 	return term
 }
 
-// TakeTerm returns the term of a coordinator that begins, and the term before: see NextTerm. It
-// tries until the process ends.
+// TakeTerm returns the term of a coordinator that begins, and the term recorded before: see
+// NextTerm. It retries until the process ends.
 func (p *Process) TakeTerm(atLeast uint32) (term, before uint32, err error) {
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithTimeout(p.Ctx, try)

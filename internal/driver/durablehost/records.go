@@ -13,12 +13,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// IdentityKey returns the key of the record that tells a cluster's store from others.
+// IdentityKey returns the key of the record that identifies a cluster's store.
 func IdentityKey(cluster string) string { return "cluster/" + cluster }
 
-// Identity returns the stored identity of the store: a random number, and the node that began to
-// use the store for the cluster. The first node that asks writes it by compare-and-set, with its
-// own name and number. Identity retries until ctx ends.
+// Identity returns the stored identity of the store: a random number, and the name of the node that
+// first used the store for the cluster. The first node to ask writes both by compare-and-set, from
+// its number and name. Identity retries until ctx ends.
 func Identity(ctx context.Context, s store.Store, cluster, node string, number uint64) (string, error) {
 	key, own := IdentityKey(cluster), strconv.FormatUint(number, 16)+" of "+node
 	for {
@@ -54,10 +54,10 @@ func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string)
 	return nil
 }
 
-// ErrOtherStore is the error of a connection that leads to another store than before.
+// ErrOtherStore is returned when a connection leads to another store than before.
 var ErrOtherStore = errors.New("another store answers")
 
-// rest waits for d. It reports false if ctx ended before.
+// rest waits for d. It returns false if ctx ended first.
 func rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -72,9 +72,9 @@ func rest(ctx context.Context, d time.Duration) bool {
 // TermsKey returns the key of the record of a cluster's coordinator terms.
 func TermsKey(cluster string) string { return "terms/" + cluster }
 
-// NextTerm returns the term of a coordinator that takes over: higher than every earlier term, also
-// across full restarts, and at least atLeast. before is the record's term until then; 0 means that
-// there was no record. It tries once.
+// NextTerm records and returns the term of a coordinator that takes over: at least atLeast, and
+// higher than every earlier term, also across full restarts. before is the term recorded until
+// then; 0 means that there was no record. It makes one attempt.
 func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (next, before uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -110,8 +110,8 @@ func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error
 	return uint32(term), err
 }
 
-// RaiseTerm raises the record to the term met, unless it is already as high, so that later terms
-// are higher. It returns the record's term.
+// RaiseTerm raises the recorded term to met if it is lower, so that later coordinators have higher
+// terms. It returns the recorded term.
 func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (last uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -125,7 +125,7 @@ func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (
 	return met, err
 }
 
-// FoundingKey returns the key of the record of a cluster's founder.
+// FoundingKey returns the key of the record that names a cluster's founder.
 func FoundingKey(cluster string) string { return "founding/" + cluster }
 
 // A foundingRecord is the stored form of membership.Founding.
@@ -142,7 +142,7 @@ type origin struct {
 	Incarnation uint64 `json:"incarnation,string"`
 }
 
-// Founding reads or writes the record of a cluster's founder. It tries once.
+// Founding reads or writes the record of a cluster's founder, as r requests. It makes one attempt.
 func Founding(ctx context.Context, s store.Store, cluster string, r membership.FoundingRequest) membership.FoundingAnswer {
 	a := membership.FoundingAnswer{Number: r.Number}
 	var err error
@@ -194,8 +194,8 @@ func writeFounding(ctx context.Context, s store.Store, cluster string, r members
 	return uint64(next), err
 }
 
-// A Type has the properties of a durable type that must not change, because its entities could then
-// not be found.
+// A Type has the properties of a durable type that must not change, because the type's stored
+// entities could then not be found.
 type Type struct {
 	Format  int    `json:"format"` // 1
 	Cluster string `json:"cluster"`
@@ -208,7 +208,7 @@ const typeFormat = 1
 // TypeKey returns the key of a durable type's record.
 func TypeKey(kind string) string { return "types/" + kind }
 
-// ErrType is the error of a type that differs from its record in the store; test with errors.Is.
+// ErrType is the error for a type that differs from its record in the store; test with errors.Is.
 var ErrType = errors.New("the store has the type in another form")
 
 // CheckType records the type in the store at its first use. Later it returns an error if the type
@@ -237,8 +237,8 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 	return have.differs(kind, want)
 }
 
-// CheckVolatile returns an error if the store has the type as a durable one of that cluster,
-// because hosting it as a volatile type would hide all acknowledged changes.
+// CheckVolatile returns an error if the store has the type as a durable type of that cluster.
+// Hosting it as a volatile type would hide all acknowledged changes.
 func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) error {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
@@ -257,8 +257,8 @@ func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) err
 		"(write durable in its directive, or give it another name=; shardctl store delete %s -force deletes them)", kind, ErrType, kind)
 }
 
-// differs returns an error that names a difference between the type in the store, t, and want; nil
-// means none.
+// differs returns an error that names a difference between the stored type t and want, the type in
+// this program; nil means that they are equal.
 func (t Type) differs(kind string, want Type) error {
 	switch {
 	case t.Format > typeFormat:

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Host is the process that a shard is at.
+// A Host is the process that hosts a shard.
 type Host interface {
 	// Context ends when the process ends.
 	Context() context.Context
@@ -55,9 +55,9 @@ type Config struct {
 	Alone *Alone
 }
 
-// Alone is for a shard whose epochs in the store do not derive from those of its placements,
-// because the latter start again after a full restart. Each claim takes an epoch above that of the
-// head found.
+// Alone configures a shard that claims epochs by itself: each claim takes an epoch above that of
+// the head in the store. Epochs of the shard's placements cannot be used, because they start again
+// after a full restart.
 type Alone struct {
 	// May reports whether this process may have the shard now. A process that has lost the shard to
 	// another home claims it again after staleAfter if May allows it.
@@ -69,15 +69,15 @@ type Alone struct {
 // Causes of a refused turn, or of a turn with an unknown outcome; test with errors.Is.
 var (
 	// ErrNotHere means that the shard is not placed at this process.
-	ErrNotHere = errors.New("the shard is not here")
+	ErrNotHere = errors.New("the shard is not at this process")
 	// ErrInDoubt means that the tenure ended before it was known whether the log has the commit. The
 	// next tenure knows: send it the same command again.
-	ErrInDoubt = errors.New("the shard was given up before its log had confirmed the commit")
+	ErrInDoubt = errors.New("the shard was given up before the store had acknowledged the commit (send the same command again)")
 	// ErrBroken means that the shard could not be claimed or recovered. That is tried again.
-	ErrBroken = errors.New("the shard cannot be opened")
+	ErrBroken = errors.New("the shard cannot be opened now (it is tried again)")
 )
 
-// A Shard is one shard at one process. It is safe for concurrent use.
+// A Shard is one durable shard at one process, placed there or not. It is safe for concurrent use.
 type Shard struct {
 	cfg Config
 
@@ -99,7 +99,7 @@ type Shard struct {
 	again   *time.Timer            // begins the next attempt; nil means that none is due
 }
 
-// New returns a shard that is not here.
+// New returns a shard that is not placed at this process.
 func New(c Config) *Shard {
 	if c.Patience <= 0 {
 		c.Patience = 5 * time.Second
@@ -114,7 +114,8 @@ func New(c Config) *Shard {
 	return &Shard{cfg: c, changed: make(chan struct{})}
 }
 
-// The lowest bits of an epoch in the store number the attempts of one home under one placement.
+// The lowest attemptBits of an epoch in the store number the attempts of one home under one
+// placement.
 const (
 	attemptBits = 10
 	maxAttempt  = 1<<attemptBits - 1
@@ -123,10 +124,10 @@ const (
 	counterBits = 32
 )
 
-// StoreEpoch returns the epoch in the store for a placement's epoch and a home's attempt. It keeps
-// the term, and makes room for the attempt by shifting the counter. It fails after four million
-// placements of one shard in one term, or after 1,023 attempts; the coordinator must then begin a
-// new term.
+// StoreEpoch returns the epoch in the store for an attempt to claim the shard under a placement's
+// epoch. It keeps the term, and shifts the counter to make room for the attempt. It fails after
+// four million placements of one shard in one term, or after 1,023 attempts; the coordinator must
+// then begin a new term.
 func StoreEpoch(placed, attempt uint64) (uint64, error) {
 	term, counter := placed>>counterBits, placed&(1<<counterBits-1)
 	if counter >= 1<<(counterBits-attemptBits) || attempt > maxAttempt {
@@ -138,8 +139,8 @@ func StoreEpoch(placed, attempt uint64) (uint64, error) {
 // Term returns the coordinator's term in an epoch of the store.
 func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
 
-// Open claims the shard, because it is placed here under that epoch. A lower or already open epoch
-// changes nothing. It may be called with a lock held.
+// Open claims the shard, after the coordinator has placed it here under the given epoch. It does
+// nothing if the epoch is lower than an earlier one, or already open. The caller may hold a lock.
 func (s *Shard) Open(epoch uint64) {
 	s.mu.Lock()
 	if epoch < s.epoch || epoch == s.epoch && s.here {
@@ -208,8 +209,8 @@ func (s *Shard) end() (old *Tenure) {
 	return old
 }
 
-// Close gives the shard up at once. Calls that wait for the log get ErrInDoubt. It may be called
-// with a lock held.
+// Close gives the shard up at once. Calls that wait for a commit get ErrInDoubt. The caller may
+// hold a lock.
 func (s *Shard) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,9 +219,9 @@ func (s *Shard) Close() {
 }
 
 // Leave gives the shard up gracefully: it first writes committed changes to the log and to records,
-// so that the next home recovers quickly. It gives the shard up in any case, at the latest when ctx
-// ends; its error says what was not written. It does nothing if the shard is placed here under
-// another epoch.
+// so that the next home recovers quickly. When ctx ends, it gives the shard up anyway, and its
+// error says what was not written. It does nothing if the shard was placed here under another
+// epoch.
 func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 	s.mu.Lock()
 	t, now := s.tenure, s.epoch
@@ -239,7 +240,7 @@ func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 }
 
 // Outgrown reports whether the shard cannot open under its placement's epoch, because the store has
-// seen a later term of the coordinator. The coordinator must place the shard again.
+// recorded a later term. The coordinator must then place the shard again.
 func (s *Shard) Outgrown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,14 +248,14 @@ func (s *Shard) Outgrown() bool {
 }
 
 // staleAfter is how long a shard stays placed here after another home was found to have a higher
-// epoch of the same term. A stale placement would have been corrected by then, so the term was
-// probably assigned twice because its record was lost.
+// epoch of the same term. By then the coordinator would have corrected a stale placement. If it has
+// not, two coordinators probably had the same term, because the record of terms was lost.
 const staleAfter = 5 * time.Second
 
-// beyond handles the epoch met with which a tenure of epoch own has ended. If met has a later term,
-// the coordinator is behind. If met is own, another process uses the same epoch because a term was
-// assigned twice, or the tenure gave up because its log lacks a part; the next claim, under a
-// higher epoch, shows whether another home has the shard. The caller holds mu.
+// beyond handles the end of a tenure of epoch own that has met epoch met in the store. If met has a
+// later term, the shard needs a placement of at least that term. If met equals own, the next claim,
+// under a higher epoch, shows whether another home has the shard: either two coordinators had one
+// term, or the log lacked a part. The caller holds mu.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
@@ -285,7 +286,7 @@ func (s *Shard) beyond(own, met uint64) {
 	}
 }
 
-// claimLater claims the shard again after staleAfter, if Config.Alone.May allows it then. The
+// claimLater claims the shard again after staleAfter, if Config.Alone.May then allows it. The
 // caller holds mu.
 func (s *Shard) claimLater() {
 	placed := s.epoch
@@ -304,12 +305,12 @@ func (s *Shard) claimLater() {
 }
 
 // unplacedAfter is how long a shard that needs a later term waits to be placed again. A coordinator
-// that took a later term before the shard needed one has left the shard under its old epoch, and
-// must begin again under a still later term.
+// that took its term before the shard needed a later one has kept the old placement, and must begin
+// again under a still later term.
 const unplacedAfter = 15 * time.Second
 
-// goAbove makes the coordinator place the shard again under a later term, at least term. The caller
-// holds mu.
+// goAbove makes the coordinator place the shard again, under term or a later one. The caller holds
+// mu.
 func (s *Shard) goAbove(term uint32) {
 	s.outgrow = true
 	placed := s.epoch
@@ -344,9 +345,9 @@ func (s *Shard) Current() *Tenure {
 // Has reports whether t is the shard's current tenure, open or not.
 func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
 
-// Tenure waits until the tenure is open and returns it. It fails with ErrNotHere; with ErrBroken
-// and the cause if the shard cannot be opened for now; or with ctx's error and the store's last
-// fault.
+// Tenure waits until the shard's tenure is open, and returns it. It fails with ErrNotHere if the
+// shard is not placed here. It fails with ErrBroken and the cause if the shard cannot be opened for
+// now. If ctx ends, it returns ctx's error with the store's last error.
 func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()
@@ -377,7 +378,8 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	}
 }
 
-// Stuck reports whether the shard is placed here and has not opened for stuckAfter, and why.
+// Stuck returns why the shard is placed here but not open, and true if that has lasted for
+// stuckAfter.
 func (s *Shard) Stuck(now time.Time) (st Stuck, ok bool) {
 	s.mu.Lock()
 	t, why, outgrow := s.tenure, s.shut, s.outgrow
@@ -398,13 +400,13 @@ func (s *Shard) Stuck(now time.Time) (st Stuck, ok bool) {
 // patientTries is how many tenures may fail in a row before waiting callers get the cause.
 const patientTries = 2
 
-// The first and the longest pause before a failed shard is opened again.
+// The first and the longest pause before a shard that could not be opened is tried again.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 30 * time.Second
 )
 
-// ended handles the end of a tenure that has ended by itself.
+// ended handles a tenure that has ended by itself.
 func (s *Shard) ended(t *Tenure, e durable.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -468,8 +470,8 @@ func (s *Shard) opened(t *Tenure) {
 }
 
 // stuckAfter is how long a shard may be placed here without being open before operators are told.
-// It exceeds staleAfter: a shard that has met another home's epoch needs so long even if nothing is
-// wrong.
+// It exceeds staleAfter, the time that a shard may need after meeting another home's epoch even if
+// nothing is wrong.
 const stuckAfter = 2 * staleAfter
 
 // A Stuck describes a shard that is placed at this process and has not opened for stuckAfter.
@@ -478,8 +480,8 @@ type Stuck struct {
 	Why string        // cause and remedy, for people
 }
 
-// A shut records since when a shard is placed here without being open, and how its last tenure
-// ended.
+// A shut records since when a shard has been placed here without being open, and how its last
+// tenure ended.
 type shut struct {
 	since time.Time // zero: the shard is open, or not here
 	epoch uint64    // epoch of the last tenure that has ended
@@ -487,15 +489,15 @@ type shut struct {
 	err   error     // the fault that ended that tenure; nil means none
 }
 
-// begin records that the shard is here and not open.
+// begin records that the shard is placed here and not open.
 func (s *shut) begin() {
 	if s.since.IsZero() {
 		s.since = time.Now()
 	}
 }
 
-// stuck returns why a shard with a claim under that epoch is stuck. trouble is the store's last
-// fault.
+// stuck describes why a shard that is claimed under the given epoch is not open. trouble is the
+// store's last error.
 func (s *shut) stuck(shard store.Shard, epoch uint64, outgrow bool, trouble string) string {
 	repair := fmt.Sprintf("shardctl store repair %s -shard %d: -from restores an export, -drop accepts the loss", shard.Type, shard.Number)
 	under := "its claim under epoch " + durable.EpochText(epoch)

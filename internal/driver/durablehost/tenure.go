@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Tenure is the time for which a process has a shard, from its claim on. It is safe for
+// A Tenure is the time during which a process holds a shard, from the claim on. It is safe for
 // concurrent use, but an entity must have only one turn at a time.
 type Tenure struct {
 	shard *Shard
@@ -48,14 +48,14 @@ type Tenure struct {
 	walk      walk // the sweep through the shard's records
 }
 
-// A Waiter waits until everything up to a ticket is in the log.
+// A Waiter is notified when the log has everything up to a ticket, or when that remains unknown.
 type Waiter interface {
 	// Logged is called once. err is nil if everything is in the log; otherwise it says why that is
 	// unknown: see [Tenure.Then] and [Tenure.Answer].
 	Logged(err error)
 }
 
-// A WaiterFunc is a Waiter that is a function.
+// A WaiterFunc makes a function a Waiter.
 type WaiterFunc func(err error)
 
 // Logged calls the function.
@@ -68,7 +68,7 @@ type wait struct {
 	Waiter
 }
 
-// newTenure returns a tenure that begins its claim. The caller has the shard's lock.
+// newTenure returns a tenure that begins its claim. The caller holds the shard's lock.
 func newTenure(s *Shard, epoch uint64) *Tenure {
 	now := time.Now()
 	t := &Tenure{shard: s, opened: make(chan struct{}), idle: newIdle(&s.cfg, now)}
@@ -90,8 +90,8 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 // higher epochs.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fix fixes the tenure's epoch and returns what the next tenure must know: this highest epoch, the
-// last head, and a number above those of the tells.
+// fix fixes the tenure's epoch and returns what the next tenure needs: this epoch, the last head
+// that was written, and a number above those of all tells.
 func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +109,8 @@ func (t *Tenure) Ended() bool {
 	return t.over
 }
 
-// do applies f to the core and carries out the effects. It does nothing if the tenure has ended.
+// do calls f, which uses the core, and then carries out the core's effects. It does nothing if the
+// tenure has ended.
 func (t *Tenure) do(f func(now time.Time)) {
 	t.mu.Lock()
 	if t.over {
@@ -122,7 +123,8 @@ func (t *Tenure) do(f func(now time.Time)) {
 	after.run(t)
 }
 
-// look applies f, which causes no effects, to the core. It does nothing if the tenure has ended.
+// look calls f, which uses the core without causing effects. It does nothing if the tenure has
+// ended.
 func (t *Tenure) look(f func(now time.Time)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +134,7 @@ func (t *Tenure) look(f func(now time.Time)) {
 }
 
 // takeLocked carries out the core's effects, and returns those that must be carried out without the
-// lock.
+// tenure's lock.
 func (t *Tenure) takeLocked() deferredEffects { return t.effectsLocked(t.core.Take()) }
 
 func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
@@ -212,7 +214,7 @@ func (t *Tenure) releaseLocked() (due []wait) {
 	return due
 }
 
-// endLocked ends all waits and requests, because the tenure has ended.
+// endLocked ends all waits and requests, because the tenure has ended with event e.
 func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	t.over = true
 	t.backLocked(0)
@@ -233,7 +235,7 @@ func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	after.add(func() { t.shard.ended(t, e) })
 }
 
-// inDoubt returns the error for callers that still wait when the tenure ends.
+// inDoubt returns the error for callers whose commit was not acknowledged when the tenure ended.
 func (t *Tenure) inDoubt(e durable.Event) error {
 	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
 	if e.Err != nil {
@@ -277,7 +279,7 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 }
 
-// trouble returns ": " and the store's last fault, or "".
+// trouble returns the store's last error behind ": ", or "" if there is none.
 func (t *Tenure) trouble() string {
 	if t == nil {
 		return ""
@@ -293,7 +295,7 @@ func (t *Tenure) trouble() string {
 // shortestNap is the shortest duration of the timer.
 const shortestNap = time.Millisecond
 
-// armLocked sets the timer to the core's next wake.
+// armLocked sets the timer to the time at which the core must be woken next.
 func (t *Tenure) armLocked() {
 	at := t.core.Wake()
 	if t.timer != nil && !at.Before(t.wake) {
@@ -308,7 +310,7 @@ func (t *Tenure) armLocked() {
 	}
 }
 
-// tick is called by the timer. It passes the time to the core, and does the tenure's other work
+// tick runs when the timer ends. It passes the time to the core, and does the tenure's other work
 // that is due.
 func (t *Tenure) tick() {
 	if t.ctx.Err() != nil { // the process has ended
@@ -328,7 +330,7 @@ func (t *Tenure) tick() {
 // asker returns the asker for this tenure.
 func (t *Tenure) asker() asker { return asker{&t.shard.cfg, t.ctx} }
 
-// sendLocked sends a request to the store, now or in its turn.
+// sendLocked sends a request to the store, or queues it.
 func (t *Tenure) sendLocked(r durable.Request) {
 	if r.Op == durable.OpGet && len(r.IDs) == 1 && t.core.State() == durable.Open {
 		t.loads.queue = append(t.loads.queue, r)
@@ -349,7 +351,7 @@ func (t *Tenure) sendLocked(r durable.Request) {
 	t.goAsk(r)
 }
 
-// goAsk is ask on a new goroutine.
+// goAsk calls ask on a new goroutine.
 func (t *Tenure) goAsk(r durable.Request) { t.shard.cfg.Host.Go(func() { t.ask(r) }) }
 
 // ask sends a request to the store and passes the response to the core.
@@ -361,7 +363,7 @@ func (t *Tenure) ask(r durable.Request) {
 	t.do(func(now time.Time) { t.doneLocked(now, &r, a) })
 }
 
-// doneLocked passes a response of the store to the core.
+// doneLocked passes the store's response to a request on to the core.
 func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
 	if stream := streamOf(r.Op); stream >= 0 && !errors.Is(a.Err, store.ErrBusy) {
@@ -384,8 +386,8 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 	}
 }
 
-// streamOf returns the stream that an operation writes: 0 for the log's, 1 for the records', -1 for
-// none.
+// streamOf returns the number of the stream that an operation writes: 0 for the log's, 1 for the
+// records', -1 for none.
 func streamOf(op durable.Op) int {
 	switch op {
 	case durable.OpAppend:
@@ -397,8 +399,7 @@ func streamOf(op durable.Op) int {
 	}
 }
 
-// backLocked counts an outage of a stream: when it has ended, or when the tenure ends during the
-// outage.
+// backLocked counts an outage of a stream, when the outage ends or the tenure ends during it.
 func (t *Tenure) backLocked(stream int) {
 	if t.away[stream] {
 		t.away[stream] = false
@@ -406,8 +407,8 @@ func (t *Tenure) backLocked(stream int) {
 	}
 }
 
-// append sends appends until there is none. The core has one append running at a time, so one
-// goroutine sends them all, and its stack need not grow each time.
+// append sends the core's appends until there is none. The core has one append running at a time,
+// so one goroutine sends them all, and its stack need not grow for each.
 func (t *Tenure) append() {
 	for {
 		t.mu.Lock()
@@ -422,7 +423,7 @@ func (t *Tenure) append() {
 	}
 }
 
-// loadLocked sends waiting reads, up to maxReads at a time.
+// loadLocked sends waiting reads of records, up to maxReads at a time.
 func (t *Tenure) loadLocked() {
 	for {
 		together := t.loads.next()
@@ -443,8 +444,8 @@ func (t *Tenure) loadLocked() {
 	}
 }
 
-// note records the store's last fault, for callers that wait too long. A conflict does not count as
-// a fault.
+// note records the store's last error, for callers that wait too long. A conflict does not count as
+// an error.
 func (t *Tenure) note(r *durable.Request, a durable.Response) {
 	switch {
 	case r.Op == durable.OpTrim:
@@ -459,14 +460,14 @@ func (t *Tenure) note(r *durable.Request, a durable.Response) {
 	}
 }
 
-// Admit decides whether a command is to run.
+// Admit decides whether a command is run, answered again or refused.
 func (t *Tenure) Admit(c *durable.Command) (a durable.Admission) {
 	a.Verdict = durable.Closed
 	t.look(func(now time.Time) { a = t.core.Admit(now, c) })
 	return a
 }
 
-// Keyed decides whether a command with a key is to run. Its entity must be loaded: see
+// Keyed is Admit for a command with an idempotency key. The entity must be loaded: see
 // [durable.Shard.Keyed].
 func (t *Tenure) Keyed(entity string, c *durable.Command) (a durable.Admission) {
 	a.Verdict = durable.Closed
@@ -480,7 +481,7 @@ func (t *Tenure) Discard(c *durable.Command) {
 }
 
 // Commit commits a turn that has changed something. It fails with durable.ErrNotOpen, or with
-// durable.ErrTooLarge; in the latter case the entity must be loaded again.
+// durable.ErrTooLarge; after the latter, the caller must load the entity again.
 func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
 	var after deferredEffects
 	t.mu.Lock()
@@ -510,16 +511,16 @@ func (t *Tenure) Seen(entity string) (ticket durable.Ticket) {
 	return ticket
 }
 
-// Then calls do with nil when everything up to the ticket is in the log, or with ErrInDoubt if the
-// tenure ends before. It may call do before it returns. Ticket 0 is always in the log of a tenure
-// that has not ended.
+// Then calls do with nil when the log has everything up to the ticket, or with ErrInDoubt if the
+// tenure ends first. It may call do before it returns. Ticket 0 counts as in the log until the
+// tenure ends.
 func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 	t.then(wait{ticket, false, WaiterFunc(do)})
 }
 
-// Answer is Then for a caller that asks again with the same command. If the store has failed for
-// doubtAfter, w gets the store's last fault, so that the caller can name it when its time is over.
-// The commit is then still running.
+// Answer is Then for a caller that will ask again with the same command. After the store has failed
+// for doubtAfter, w is called with the store's last error, so that the caller can name it when its
+// own time is over. The commit goes on.
 func (t *Tenure) Answer(ticket durable.Ticket, w Waiter) { t.then(wait{ticket, true, w}) }
 
 func (t *Tenure) then(w wait) {
@@ -537,13 +538,13 @@ func (t *Tenure) then(w wait) {
 	}
 }
 
-// Reached reports whether the tenure is open and everything up to the ticket is in the log.
+// Reached reports whether the tenure is open and the log has everything up to the ticket.
 func (t *Tenure) Reached(ticket durable.Ticket) bool {
 	return ticket <= durable.Ticket(t.reached.Load()) && t.open.Load()
 }
 
-// Wait waits until everything up to the ticket is in the log. It fails as Then does, and when ctx
-// ends.
+// Wait waits until the log has everything up to the ticket. It fails with ErrInDoubt if the tenure
+// ends first, and with ctx's error.
 func (t *Tenure) Wait(ctx context.Context, ticket durable.Ticket) error {
 	done := make(chan error, 1)
 	t.Then(ticket, func(err error) { done <- err })
@@ -590,7 +591,7 @@ func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error
 	}
 }
 
-// Passivated undoes Load, because the entity is not active any more.
+// Passivated undoes Load, after the entity was removed from memory.
 func (t *Tenure) Passivated(entity string) {
 	t.do(func(time.Time) { t.core.Passivated(entity) })
 }
@@ -629,12 +630,12 @@ func (a *deferredEffects) run(t *Tenure) {
 // doubtAfter is how long the store must have failed before callers that ask again are told.
 const doubtAfter = time.Second
 
-// errUnconfirmed is the error for callers that ask again while the store fails and the tenure goes
-// on.
+// errUnconfirmed is the error for callers that ask again, while the store fails but the tenure has
+// not ended.
 var errUnconfirmed = errors.New("commit not acknowledged by the store")
 
-// askAgain splits waits by whether their callers ask again after a fault of the store. It does not
-// modify all, because released waits share its memory.
+// askAgain splits waits by whether their callers ask again after a store error: due has those, kept
+// the others. It does not modify all, because released waits share its memory.
 func askAgain(all []wait) (due, kept []wait) {
 	for _, w := range all {
 		if w.again {

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Base has the data that the parts of a machine share, of gossip or of a table: its settings, the
-// time of the step, the connection, the view, and the output of the step.
+// A Base has the data that all parts of a membership machine share, whether it works by gossip or
+// by a table: settings, the time of the step, the connection, the view, and the output of the step.
 type Base struct {
 	Config Config
 	Random *rand.Rand
@@ -31,9 +31,9 @@ func NewBase(config Config) Base {
 	}
 }
 
-// Show shows a view, and emits the events that lead to it from the one before. ended returns the
-// last status of a member that is not in it any more: Exiting, Down, or NoStatus if that is not
-// known.
+// Show replaces the shown view by next, and emits the events that lead from the old view to next.
+// ended returns the last status of a member that next does not have: Exiting, Down, or NoStatus if
+// unknown.
 func (n *Base) Show(next *View, ended func(transport.Address) gossip.Status) {
 	old := n.Shown
 	n.Shown, n.Out.Changed = next, true
@@ -46,7 +46,8 @@ func (n *Base) Show(next *View, ended func(transport.Address) gossip.Status) {
 	}
 }
 
-// emitMembers emits the changes of members, and then the removals.
+// emitMembers emits the events for members that are new or have changed, and then those for removed
+// members.
 func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.Address) gossip.Status) {
 	if len(old) == len(next) && (len(next) == 0 || &old[0] == &next[0]) {
 		return // no member has changed
@@ -71,8 +72,8 @@ func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.A
 	}
 }
 
-// emitRemoved emits the removal of a member. The steps before it may have been missed, because one
-// message can bring them all.
+// emitRemoved emits the removal of a member. It first emits the steps that must have come before,
+// because one message can bring them all.
 func (n *Base) emitRemoved(was gossip.MemberView, ended gossip.Status) {
 	if was.Status != gossip.Down && ended != gossip.NoStatus {
 		was.Status = ended
@@ -143,8 +144,8 @@ func (n *Base) End() {
 	n.Shown, n.Out.Changed = &v, true
 }
 
-// Mismatch compares r with others that are not Down, and returns the first difference found by
-// Config.Differ; "" if there is none.
+// Mismatch returns the first difference found by Config.Differ between r and a member in others
+// that is not Down; "" if there is none.
 func (n *Base) Mismatch(r gossip.Member, others ...[]gossip.Member) string {
 	if n.Config.Differ == nil {
 		return ""
@@ -162,8 +163,8 @@ func (n *Base) Mismatch(r gossip.Member, others ...[]gossip.Member) string {
 	return ""
 }
 
-// Send sends a message to a node. It does nothing without a connection, because the
-// broker would refuse the message.
+// Send sends a message to a node. It does nothing without a connection, because the broker would
+// refuse the message.
 func (n *Base) Send(to transport.Address, msg message.Message) {
 	if n.Conn.Connected {
 		n.Out.Send = append(n.Out.Send, Envelope{To: to, Message: msg})
@@ -178,15 +179,15 @@ func (n *Base) Broadcast(msg message.Message) {
 
 func (n *Base) Emit(e Event) { n.Out.Events = append(n.Out.Events, e) }
 
-// WakeAt asks the driver for a step at t or before.
+// WakeAt requests a step at t or earlier from the driver.
 func (n *Base) WakeAt(t time.Time) {
 	if n.Out.WakeAt.IsZero() || t.Before(n.Out.WakeAt) {
 		n.Out.WakeAt = t
 	}
 }
 
-// Due reports whether the timer has expired, and if so restarts it with the interval. It asks for a
-// step when the timer expires next. A zero timer has expired.
+// Due reports whether the timer has expired, and if so restarts it with the interval. It also
+// requests a step for the timer's next expiry. A zero timer has expired.
 func (n *Base) Due(timer *time.Time, interval time.Duration) bool {
 	ran := !n.Now.Before(*timer)
 	if ran {

@@ -12,7 +12,7 @@ import (
 )
 
 // Config holds the settings of a membership machine. A zero value means the default;
-// [Config.Validate] refuses negative ones.
+// [Config.Validate] refuses negative values.
 type Config struct {
 	// Self is the address of this node. Its incarnation must be new at each start.
 	Self transport.Address
@@ -164,7 +164,7 @@ type Config struct {
 	Table Table
 }
 
-// A RoleMinimum asks for a number of members with a role.
+// A RoleMinimum is the number of members with a role that the cluster needs.
 type RoleMinimum struct {
 	Role    string // of the members that are counted
 	Members int    // how many there must be
@@ -228,11 +228,11 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// kindKey is the key of Compat by which members refuse a node of the other kind of membership, or
-// with a table whose settings differ.
+// kindKey is the key of Compat for the kind of membership and the table's settings. Members refuse
+// a joiner with another value.
 const kindKey = "membership"
 
-// withKind returns Compat with the kind of membership.
+// withKind returns Compat with the entry of kindKey added.
 func (c Config) withKind() []gossip.KeyValue {
 	kind := gossip.KeyValue{Key: kindKey, Value: "gossip"}
 	if c.Table.Enabled {
@@ -244,7 +244,7 @@ func (c Config) withKind() []gossip.KeyValue {
 	return append(slices.Clip(c.Compat), kind)
 }
 
-// Validate returns an error for invalid settings. Call it on the result of WithDefaults.
+// Validate returns an error that names an invalid setting. Call it on the result of WithDefaults.
 func (c Config) Validate() error {
 	if err := transport.CheckName("node", c.Self.Name); err != nil {
 		return fmt.Errorf("configure membership: %w", err)
@@ -280,7 +280,7 @@ func (c Config) Validate() error {
 
 func (c Config) validateTimes() error {
 	if c.Founding && !c.ProbeVacancy {
-		return fmt.Errorf("configure membership: Founding is set without ProbeVacancy (set both)")
+		return fmt.Errorf("configure membership: Founding is set without ProbeVacancy (set both or none)")
 	}
 	for _, d := range []time.Duration{
 		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,

@@ -8,15 +8,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Event is a change of the view or of this node. Events come in the order in which this node saw
-// the changes. A new subscriber starts with the current [View]. String is for logs and transcripts.
+// An Event is a change of the view or of this node's own state. Events come in the order in which
+// this node saw the changes. A new subscriber starts with the current [View]. String is for logs
+// and transcripts.
 type Event interface {
 	event()
 	String() string
 }
 
-// Events about members. If this node did not receive the version in which a member had a status,
-// the event of this status is skipped.
+// Events about members. If this node did not receive the version of the state in which a member had
+// a status, the event of that status is skipped.
 type (
 	// MemberJoined means that a node was admitted.
 	MemberJoined struct{ Member gossip.Member }

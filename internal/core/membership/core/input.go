@@ -7,17 +7,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Input is what the driver gives to a step of the machine. Its types follow.
+// An Input is what the driver passes to a step of the machine: one of the types below.
 type Input interface{ input() }
 
-// Start begins joining. The driver gives it once, after the first ConnState.
+// Start begins joining. The driver passes it once, after the first ConnState.
 type Start struct{}
 
-// Tick means that Output.WakeAt has been reached, or some time has passed.
+// Tick means that the time Output.WakeAt has come, or that some time has passed.
 type Tick struct{}
 
-// Receive is a message that arrived for this node, including its own echoes and
-// broadcasts.
+// Receive is a message that arrived for this node. Its own echoes and broadcasts arrive too.
 type Receive struct {
 	From    transport.Address // the sender, this node itself included
 	Message message.Message   // the message
@@ -28,13 +27,14 @@ type Receive struct {
 	Waited time.Duration
 }
 
-// Unreachable is the broker's answer to a message of this machine to Peer: nobody listens there.
+// Unreachable is the broker's answer to a message of this machine to Peer: nobody has subscribed
+// there.
 type Unreachable struct {
 	Peer   transport.Address // the node that does not listen
 	Server string            // the broker instance that answered; an answer of any but the present one is ignored
 }
 
-// Vacant is the broker's answer to an [Output.Probe]: no Up member of a cluster listens.
+// Vacant is the broker's answer to an [Output.Probe]: no Up member of a cluster has subscribed.
 type Vacant struct{}
 
 // Claimed answers an [Output.Claim]: the broker now directs probes to this node.
@@ -81,7 +81,8 @@ type ExitReady struct{}
 type DownNode struct{ Node transport.Address }
 
 // Undeliverable means that a required message could not be delivered to a member: the driver has
-// repeated it up to its limit without an answer. The member is quarantined: see Member.Quarantined.
+// repeated the message up to its limit without an answer. The member is then quarantined: see
+// Member.Quarantined.
 type Undeliverable struct{ Peer transport.Address }
 
 // Shutdown abandons the cluster. The machine sends nothing from then on.
@@ -99,9 +100,9 @@ type LeaseAnswer struct {
 	Reason string // why it was not taken
 }
 
-// MessageLimit is the largest encoded message, in bytes, that the present connection
-// accepts. It is the driver's first input, and is repeated whenever the limit changes.
-// 0, as before the first one, means no limit.
+// MessageLimit is the size of the largest encoded message that the present connection accepts, in
+// bytes. It is the driver's first input, and is repeated when the limit changes. Bytes 0, and no
+// MessageLimit yet, mean no limit.
 type MessageLimit struct{ Bytes int }
 
 func (Start) input()          {}

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node has the data that the parts of one node's machine of gossip share: what all machines
-// share, the gossiped state, and the conclusions from it.
+// A Node has the data that the parts of a machine of gossip share: the Base, the gossiped state,
+// and the conclusions from that state.
 type Node struct {
 	Base
 	Strategy splitbrain.Strategy
@@ -32,8 +32,8 @@ func NewNode(config Config) *Node {
 	}
 }
 
-// Bound reports whether all members watch each other, with heartbeats so frequent that leases can
-// rest on the answers to them. See package detector.
+// Bound reports whether all members watch each other, by heartbeats so frequent that a lease can
+// rest on the answers alone. See package detector.
 func (n *Node) Bound() bool {
 	return n.Small() && len(n.Gossip.Members) <= n.Config.MonitoredBy+1 &&
 		beatsInLease*n.HeartbeatInterval() <= n.Config.QuorumTimeout
@@ -67,7 +67,7 @@ func (n *Node) BecomeMember() {
 	n.MemberSince = n.Now
 }
 
-// Local returns the conclusions of this node from the gossiped state.
+// Local returns this node's conclusions from the gossiped state.
 func (n *Node) Local() *gossip.Local {
 	if n.conclusions.State != n.Gossip {
 		n.conclusions = gossip.NewLocal(n.Gossip, n.Rule(), n.Config.Self, n.conclusions)
@@ -79,19 +79,20 @@ func (n *Node) Rule() gossip.Rule {
 	return gossip.Rule{Detection: n.Config.Detection, MonitoredBy: n.Config.MonitoredBy}
 }
 
-// EvidenceAgainst returns the strongest evidence against a member; NoEvidence if it is reachable or
-// no member.
+// EvidenceAgainst returns the strongest evidence against a node; NoEvidence if the node is
+// reachable or no member.
 func (n *Node) EvidenceAgainst(node transport.Address) gossip.Evidence {
 	return n.Local().EvidenceAgainst(node)
 }
 
 func (n *Node) Leads() bool { return n.Local().Leader == n.Config.Self }
 
-// Small reports whether the cluster is small: all members push their changes to all.
+// Small reports whether the cluster is small. In a small cluster all members send their changes to
+// all others.
 func (n *Node) Small() bool { return len(n.Gossip.Members) <= n.Config.SmallCluster }
 
 // EndRemoved ends this node after others have removed it. If this node was not leaving, it counts
-// as downed whatever left says, because its driver does not wait for it to leave in order.
+// as downed even if left is true: its driver has not prepared for leaving.
 func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	if r, ok := n.Gossip.Member(n.Config.Self); left && (!ok || r.Status != gossip.Leaving && r.Status != gossip.Exiting) {
 		left, reason = false, by.Name+" says that this node left, but it did not"
@@ -103,8 +104,8 @@ func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	n.EndMember(true, reason)
 }
 
-// EndDowned ends this node after others have downed it. If a differing setting is the cause, the
-// reason names it: see Config.Differ.
+// EndDowned ends this node after others have downed it. If a setting that differs from other
+// members is the cause, the reason names the setting: see Config.Differ.
 func (n *Node) EndDowned(reason string) {
 	if mine, ok := n.Gossip.Member(n.Config.Self); ok && mine.UpNumber == 0 {
 		if why := n.Mismatch(mine, n.Gossip.Members); why != "" {
@@ -114,7 +115,8 @@ func (n *Node) EndDowned(reason string) {
 	n.EndMember(false, reason)
 }
 
-// EndMember ends this node's membership: it left in order, or was downed for the given reason.
+// EndMember ends this node's membership. left says that the node left in order; otherwise it was
+// downed for the given reason.
 func (n *Node) EndMember(left bool, reason string) {
 	n.Publish() // emit earlier events first
 	if left {
@@ -125,7 +127,7 @@ func (n *Node) EndMember(left bool, reason string) {
 	n.End()
 }
 
-// Change makes a new version of the gossiped state by applying change.
+// Change applies change to the gossiped state, which gives a new version.
 func (n *Node) Change(change func(*gossip.State)) {
 	n.Gossip = n.Gossip.ChangedBy(n.Config.Self, change)
 	n.Own = true
@@ -140,8 +142,8 @@ func (n *Node) Self() gossip.Member {
 	return n.Gossip.Members[i]
 }
 
-// Publish makes a new view if the state has changed, and emits the events that lead from the old
-// view to it.
+// Publish shows a new view if the state has changed, and emits the events that lead from the old
+// view to the new one.
 func (n *Node) Publish() {
 	if n.Gossip == n.Published || n.Phase == Ended {
 		return
@@ -150,7 +152,7 @@ func (n *Node) Publish() {
 	n.Show(n.NewView(), n.ended)
 }
 
-// ended returns the last status of a removed member, which its tombstone has.
+// ended returns the last status of a removed member, as its tombstone says.
 func (n *Node) ended(node transport.Address) gossip.Status {
 	switch t, ok := n.Gossip.Tombstone(node); {
 	case !ok:
@@ -176,7 +178,7 @@ func (n *Node) NewView() *View {
 }
 
 // PushToAll sends the state to all nodes that have not seen it. In a large cluster it broadcasts
-// the state.
+// the state instead.
 func (n *Node) PushToAll() {
 	if !n.Small() {
 		n.Broadcast(message.Gossip{State: n.Gossip})
@@ -201,8 +203,8 @@ func (n *Node) Status(target uint32) message.Status {
 	return s
 }
 
-// Audience returns the other nodes that this node can reach. They include Down members not fenced
-// yet: these have to learn that they are Down.
+// Audience returns the other nodes that this node can reach. They include Down members that are not
+// fenced yet, because these must learn that they are Down.
 func (n *Node) Audience() []transport.Address {
 	nodes := make([]transport.Address, 0, len(n.Gossip.Members))
 	held := n.Gossip.Records(n.Config.Self)

@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A LeaseRequest asks the driver to take the lease that decides splits, and to
-// answer with [LeaseAnswer]. The lease is named after the cluster and its
-// Founder, its holder is this node, and it is never renewed.
+// A LeaseRequest asks the driver to take the lease that decides splits, and to answer with
+// [LeaseAnswer]. The lease is named after the cluster and its Founder. This node becomes the
+// holder, and never renews the lease.
 type LeaseRequest struct {
 	Seq     uint64            // of this machine's requests
 	Founder transport.Address // of the cluster that splits

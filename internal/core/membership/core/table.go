@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Table has the settings of membership by a table. Zero values mean the defaults, which are
-// those of the Orleans paper where it names one. All members should have the same.
+// A Table has the settings of membership by a table. Zero values mean the defaults, which are those
+// of the Orleans paper where it names one. All members should have the same settings.
 type Table struct {
 	// Enabled chooses the table; otherwise the members agree by gossip.
 	Enabled bool
@@ -50,7 +50,6 @@ type Table struct {
 	Within time.Duration
 }
 
-// withDefaults returns t with its defaults.
 func (t Table) withDefaults() Table {
 	for _, d := range []struct {
 		value   *time.Duration
@@ -81,7 +80,7 @@ func (t Table) withDefaults() Table {
 	return t
 }
 
-// kind returns the settings that must be equal at all members.
+// kind returns a text of the settings that must be equal at all members.
 func (t Table) kind() string {
 	return fmt.Sprintf("table with Successors %d, ProbeInterval %v, Missed %d, Votes %d, VoteWindow %v, AliveInterval %v, AliveLimit %d, Outage %v",
 		t.Successors, t.ProbeInterval, t.Missed, t.Votes, t.VoteWindow, t.AliveInterval, t.AliveLimit, t.Outage)
@@ -110,15 +109,15 @@ func (t Table) validate(c Config) error {
 	return nil
 }
 
-// A TableRead asks the driver to read all rows and the version, and to answer with [TableRows]. The
-// table may be an earlier one, even earlier than that of the read before.
+// A TableRead asks the driver to read all rows and the version of the table, and to answer with
+// [TableRows]. A read may return an earlier state of the table, even earlier than the read before.
 type TableRead struct {
 	Number uint64        // of this machine's requests to the table
 	Within time.Duration // bounds the driver's attempt
 }
 
-// A TableWrite asks the driver to write one row, or to delete rows, and to raise the version, in one
-// atomic step, if the version is as expected, and to answer with [TableWritten].
+// A TableWrite asks the driver to write or delete rows and to raise the table's version in one
+// atomic step, if the version is still Version. The answer is [TableWritten].
 type TableWrite struct {
 	Number  uint64
 	Row     rows.Row
@@ -127,8 +126,8 @@ type TableWrite struct {
 	Within  time.Duration
 }
 
-// A TableAlive asks the driver to write that this member is alive into its row, if there is one. The
-// version stays. The answer is [TableWritten].
+// A TableAlive asks the driver to record in this member's row, if there is one, that the member is
+// alive. The table's version does not change. The answer is [TableWritten].
 type TableAlive struct {
 	Number uint64
 	At     time.Time
@@ -143,7 +142,7 @@ type TableRows struct {
 }
 
 // TableWritten answers a [TableWrite] or a [TableAlive]. If neither Done nor Conflict is set, the
-// outcome is unknown, and the write may still be done later.
+// outcome is unknown, and the write may still be carried out later.
 type TableWritten struct {
 	Number   uint64
 	Done     bool

@@ -29,7 +29,7 @@ type View struct {
 	Health int
 }
 
-// Member returns the member of that address.
+// Member returns the member with that address.
 func (v *View) Member(a transport.Address) (gossip.MemberView, bool) {
 	i, ok := slices.BinarySearchFunc(v.ByAddress, a, func(m gossip.MemberView, a transport.Address) int { return m.Compare(a) })
 	if !ok {
@@ -38,7 +38,7 @@ func (v *View) Member(a transport.Address) (gossip.MemberView, bool) {
 	return v.ByAddress[i], true
 }
 
-// Oldest returns the oldest member that was ever Up and has one of the statuses.
+// Oldest returns the oldest of the members that were ever Up and have one of the statuses.
 func (v *View) Oldest(statuses ...gossip.Status) (gossip.MemberView, bool) {
 	return v.OldestWithRole("", statuses...)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 )
 
-// An Echo sends messages from this node to itself through the broker. Only a node whose own
-// messages return may take the silence of others for their failure.
+// An Echo sends messages from this node to itself through the broker. Only while they return may
+// this node take the silence of another member as that member's failure.
 type Echo struct {
 	*core.Base
 	At      time.Time // when the next echo is due
@@ -31,7 +31,7 @@ type sentEcho struct {
 // maxEchoes bounds the awaited echoes. It is more than a node sends within SelfHeartbeatTimeout.
 const maxEchoes = 64
 
-// ResetEcho forgets the echoes of the former connection, and makes the next one due.
+// ResetEcho forgets the echoes sent through the former connection, and makes the next echo due.
 func (e *Echo) ResetEcho() {
 	e.Good, e.pending = false, nil
 	e.At = e.Now
@@ -56,7 +56,7 @@ func (e *Echo) AwaitsEcho(seq uint64) bool {
 	return slices.ContainsFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
 }
 
-// NoteMuffled records in Muffled that echoes return after they were missing.
+// NoteMuffled records in Muffled the time at which echoes return again after a gap.
 func (e *Echo) NoteMuffled() {
 	if last := e.Sent; !last.IsZero() && e.Now.Sub(last) > e.Config.SelfHeartbeatTimeout {
 		e.Muffled = e.Now

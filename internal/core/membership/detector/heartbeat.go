@@ -45,11 +45,11 @@ type subject struct {
 	accused bool // an observer has evidence against it
 }
 
-// firstAck is the time after which the answer to a first heartbeat counts as expected. Without it,
-// a peer that never answers would never be suspected.
+// firstAck is the time within which a peer must answer a first heartbeat. Without it, a peer that
+// never answers would never be suspected.
 const firstAck = time.Second
 
-// beat sends a heartbeat. The answer to a peer's first one is expected within firstAck.
+// beat sends a heartbeat to a peer. The answer to the first heartbeat is expected within firstAck.
 func (h *Heartbeats) beat(node transport.Address, p *Peer) {
 	if !p.beaten {
 		p.beaten, h.Stale = true, true
@@ -101,9 +101,10 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 	}
 }
 
-// lookAround computes watched, the neighbours on the ring, and interest, the possible receivers of
-// heartbeats. These are the neighbours; members accused by any observer, because members on the
-// right server can confirm or refute that; suspected members; and Down members, to inform them.
+// lookAround computes the members that this node watches, its neighbours on the ring, and the
+// further members to which it may send heartbeats. These are members accused by any observer,
+// because members at the right server can confirm or refute the accusation; suspected members; and
+// Down members, which must learn that they are Down.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {
@@ -145,7 +146,7 @@ func (h *Heartbeats) lookAround() {
 	}
 }
 
-// placesOf returns the places 0 to n-1.
+// placesOf returns the numbers 0 to n-1.
 func placesOf(n int) []int {
 	places := make([]int, n)
 	for i := range places {
@@ -154,7 +155,7 @@ func placesOf(n int) []int {
 	return places
 }
 
-// runBeats sends the heartbeats that are due. Suspected members get one every ProbeInterval.
+// runBeats sends the heartbeats that are due. A suspected member gets one every ProbeInterval.
 func (h *Heartbeats) runBeats() {
 	h.lookAround()
 	own := h.Gossip.Records(h.Config.Self)
@@ -186,10 +187,10 @@ func (h *Heartbeats) runBeats() {
 	}
 }
 
-// beats reports whether this node sends heartbeats to an unsuspected member: a neighbour, any
-// member while this node's lease is in doubt, or one accused by others. In a large cluster an
-// accused member gets heartbeats only from nodes that can find it gone and from its accusers,
-// because only the accuser can withdraw its record.
+// beats reports whether this node sends heartbeats to member p, which it does not suspect: p is a
+// neighbour, is accused by others, or this node's lease is in doubt. In a large cluster an accused
+// member gets heartbeats only from nodes that can find it gone, and from its accusers, because only
+// the accuser can withdraw its record.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
 	case status == gossip.Down:
@@ -204,8 +205,8 @@ func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status)
 	return p.accused && h.Local().Evidence[p.place] != gossip.EvidenceGone && h.Peers.SameServer(p.Peer)
 }
 
-// tellsDown reports whether this node has to inform a member that it is Down. In a large cluster
-// only the leader and the members that missed it do so.
+// tellsDown reports whether this node must inform a Down member that it is Down. In a large cluster
+// only the leader and the members that have missed the Down member inform it.
 func (h *Heartbeats) tellsDown(own []gossip.Record, node transport.Address) bool {
 	return h.Small() || h.Leads() || gossip.HasRecord(own, node)
 }
@@ -217,7 +218,7 @@ func (h *Heartbeats) Watches(node transport.Address) bool {
 // probeLong is how long a suspected member is probed at ProbeInterval, in multiples of GoneAfter.
 const probeLong = 5
 
-// suspected reports whether the peer is to be probed at ProbeInterval.
+// suspected reports whether the peer must be probed at ProbeInterval.
 func (h *Heartbeats) suspected(p *Peer) bool {
 	long := probeLong * h.Config.GoneAfter
 	if !p.Absent.IsZero() && h.Now.Sub(p.Absent) < long {
@@ -227,12 +228,12 @@ func (h *Heartbeats) suspected(p *Peer) bool {
 	return p.beaten && !h.Now.Before(at) && h.Now.Sub(at) < long
 }
 
-// suspectAt returns when the peer's silence becomes suspicious.
+// suspectAt returns the time from which the peer's silence is suspicious.
 func (h *Heartbeats) suspectAt(p *Peer) time.Time {
 	return p.phi.SuspectAt(h.Threshold, h.Config.PauseAllowance)
 }
 
-// Suspect sends a heartbeat to a member at once, even if only others watch it.
+// Suspect sends a heartbeat to a member at once, even if this node does not watch the member.
 func (h *Heartbeats) Suspect(node transport.Address) {
 	p := h.Peers.Peer(node)
 	p.Beat = h.Now.Add(h.Config.ProbeInterval)
@@ -240,8 +241,8 @@ func (h *Heartbeats) Suspect(node transport.Address) {
 	h.Stale = true
 }
 
-// NotListening records the broker's report that the peer has no subscription. One such report means
-// little, because the peer may be reconnecting; it only starts the probing of the peer.
+// NotListening records the broker's report that the peer has no subscription. One report proves
+// little, because the peer may be reconnecting; it only makes this node probe the peer.
 func (h *Heartbeats) NotListening(node transport.Address) {
 	r, ok := h.Gossip.Member(node)
 	if !ok || r.Fenced || node == h.Config.Self {

@@ -38,7 +38,7 @@ type Peers struct {
 	alone bool
 }
 
-// Peer returns this node's observations of a node, which it adds if there are none.
+// Peer returns this node's observations of a node, and adds an empty entry if there is none.
 func (ps *Peers) Peer(node transport.Address) *Peer {
 	p := ps.Known[node]
 	if p == nil {
@@ -48,8 +48,8 @@ func (ps *Peers) Peer(node transport.Address) *Peer {
 	return p
 }
 
-// Heard records a sign of life, refuting the broker's earlier reports that nobody listens for the
-// node.
+// Heard records a sign of life, which refutes earlier reports of the broker that the node has no
+// subscription.
 func (ps *Peers) Heard(node transport.Address) {
 	if p := ps.Known[node]; p != nil {
 		p.heard = ps.Now
@@ -57,8 +57,8 @@ func (ps *Peers) Heard(node transport.Address) {
 	}
 }
 
-// NamedServer records the broker instance named by a member, and as via the instance through which
-// this node got the message; "" stands for the present one.
+// NamedServer records the broker instance that member from names as its own, and the instance via
+// through which the message came here; "" stands for this node's present instance.
 func (ps *Peers) NamedServer(from transport.Address, via string, server message.ServerMark) {
 	if _, ok := ps.Gossip.Index(from); !ok {
 		return
@@ -70,10 +70,10 @@ func (ps *Peers) NamedServer(from transport.Address, via string, server message.
 	}
 }
 
-// SameServer reports whether the peer is connected to the broker instance of this node, and was
-// heard through it. Knowledge from before this connection counts only after another member has
-// vouched for this node over it: until then the peer may have found this node gone, and both would
-// find each other gone.
+// SameServer reports whether the peer is connected to this node's broker instance, and was heard
+// through it. Knowledge from before the present connection counts only after another member has
+// vouched for this node through the present one. Until then the peer may have found this node gone;
+// otherwise both could find each other gone.
 func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
 }
@@ -89,7 +89,7 @@ func (ps *Peers) vouchedSince(then time.Time) bool {
 	return false
 }
 
-// answeredBeat handles a message that is bound to this node's heartbeat seq.
+// answeredBeat handles a message of a member that answers this node's heartbeat seq.
 func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(from); !ok {
 		return
@@ -103,8 +103,8 @@ func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	p.asked = slices.Delete(p.asked, 0, i) // the same one may be named again
 }
 
-// vouchFor records that this node is about to answer heartbeat seq of a member, and thereby vouches
-// for it.
+// vouchFor records that this node is about to answer a member's heartbeat seq. The answer vouches
+// for the member.
 func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(to); ok {
 		p := ps.Peer(to)
@@ -112,8 +112,8 @@ func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	}
 }
 
-// Vouched handles a loose message. The member would not have sent it to a node that it knows as
-// Down or removed.
+// Vouched handles a loose message, one that answers no heartbeat. It vouches for this node, because
+// a member sends none to a node that it knows as Down or removed.
 //
 // The message may have waited long for a paused process. It certainly left the broker after the
 // last returned echo arrived there: both use one connection, which keeps their order.
@@ -125,7 +125,7 @@ func (ps *Peers) Vouched(node transport.Address) {
 }
 
 // KeptCompany records that a member counts on this node, even if its message prolongs no lease. The
-// recorded time is the one from which a loose message would count.
+// recorded time is the one from which a loose message would vouch.
 func (ps *Peers) KeptCompany(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)
@@ -145,8 +145,8 @@ func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 	return time.Time{}
 }
 
-// ReturnGrace is how long members have to come back to a restarted broker. An unheard member counts
-// as gone only after it.
+// ReturnGrace is how long members have to reconnect to a restarted broker. A member counts as gone
+// only if it is not heard within this time.
 const ReturnGrace = 4 * time.Second
 
 // DropEvidence forgets what this node's connection has shown about other members, and their
@@ -205,7 +205,7 @@ type Peer struct {
 	marked             time.Time // when this node last made a record against it
 }
 
-// ask records a heartbeat that the peer may answer.
+// ask records the sending of a heartbeat that the peer may answer.
 func (p *Peer) ask(seq uint64, now time.Time) {
 	if len(p.asked) == maxSentBeats {
 		p.asked = slices.Delete(p.asked, 0, 1)

@@ -37,8 +37,8 @@ func NewPhiDetector(first time.Time, interval time.Duration) phiDetector {
 	return d
 }
 
-// Heartbeat records an arrival. It ignores an interval longer than longest, which was an outage and
-// says nothing about the next interval.
+// Heartbeat records the arrival of a heartbeat. It ignores an interval longer than longest: that
+// was an outage, and says nothing about the next interval.
 func (d *phiDetector) Heartbeat(now time.Time, longest time.Duration) {
 	interval := now.Sub(d.last)
 	d.last = now
@@ -69,8 +69,8 @@ func (d *phiDetector) estimate() {
 	d.Deviation = max(math.Sqrt(squares/float64(len(d.Intervals))), MinDeviation)
 }
 
-// SuspectAt returns when phi reaches the threshold whose y is given: see PhiInverse. pause is the
-// silence allowed in addition.
+// SuspectAt returns the time at which phi reaches the threshold, given as y: see PhiInverse. pause
+// is silence that is allowed in addition.
 func (d *phiDetector) SuspectAt(y float64, pause time.Duration) time.Time {
 	return d.last.Add(pause + time.Duration((d.Mean+y*d.Deviation)*float64(time.Second)))
 }

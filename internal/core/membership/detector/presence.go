@@ -8,11 +8,11 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 )
 
-// AliveEarly is how long after joining a member broadcasts Alive every second: two clusters that
-// were formed at the same time should meet soon.
+// AliveEarly is how long after joining a member broadcasts Alive every second, so that two clusters
+// that were formed at the same time meet soon.
 const AliveEarly = 10 * time.Second
 
-// A Presence broadcasts that this node is alive, and listens for other clusters.
+// A Presence broadcasts that this node is alive, and detects other clusters of the same name.
 type Presence struct {
 	*core.Node
 	Peers *Peers
@@ -34,7 +34,7 @@ func (a *Presence) aliveInterval() time.Duration {
 	return 5 * time.Second
 }
 
-// RunAlive broadcasts Alive when that is due. In a large cluster only the leader does.
+// RunAlive broadcasts Alive when the broadcast is due. In a large cluster only the leader does so.
 func (a *Presence) RunAlive() {
 	if a.Due(&a.At, a.aliveInterval()) && (a.Small() || a.Leads()) {
 		a.Broadcast(a.alive())
@@ -49,8 +49,9 @@ func (a *Presence) alive() message.Alive {
 	return message.Alive{Founder: a.Gossip.Founder, Size: uint32(f.Fulls), Barred: f.Barred, Server: a.Mark, Bound: a.Bound()}
 }
 
-// OnAlive handles a sign of life from a member, or from another cluster of the same name. Of two
-// such clusters the smaller one gives way; of two equal ones, the one with the later founder.
+// OnAlive handles Alive from a member, or from another cluster of the same name. Of two such
+// clusters the smaller gives way; of two equally large clusters, the one that has the later
+// founder.
 func (a *Presence) OnAlive(in core.Receive, msg message.Alive) {
 	if msg.Founder == a.Gossip.Founder {
 		if msg.Barred == a.Local().Barred { // this node is not

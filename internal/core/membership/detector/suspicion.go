@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Suspicion weighs the evidence of heartbeats, and writes this node's records into the
-// gossiped state.
+// A Suspicion weighs the evidence of heartbeats, and writes this node's records about silent
+// members into the gossiped state.
 type Suspicion struct {
 	*core.Node
 	Echo  *Echo
@@ -17,8 +17,8 @@ type Suspicion struct {
 	Beats *Heartbeats
 }
 
-// RunDetection sends the heartbeats that are due, and writes records according to the evidence. It
-// writes none while this node's echoes do not return.
+// RunDetection sends the heartbeats that are due, and updates this node's records by the evidence.
+// It adds no records while this node's echoes do not return.
 func (s *Suspicion) RunDetection() {
 	s.Beats.runBeats()
 	if !s.Echo.EchoAlive() {
@@ -73,8 +73,8 @@ const probeFirst = 2 * time.Second
 // member counts as cut or gone.
 const absentProbes = 3
 
-// weigh returns the present evidence against a peer, and how long the peer has been silent. most is
-// the result of mostQuiet.
+// weigh returns the present evidence against a peer, and how long the peer has been silent. most
+// says that most watched members are silent: see mostQuiet.
 func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
 	if !p.Absent.IsZero() {
 		at := core.Later(p.Absent, p.returns).Add(s.Config.GoneAfter)
@@ -114,9 +114,8 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 const mostPeers = 4
 
 // mostQuiet reports whether most watched members fell silent together, which indicates a fault of
-// this node. It counts a member before suspicion does; otherwise the first suspected member would
-// be marked before the others are counted. Members without a subscription at the broker do not
-// count.
+// this node. It counts a member as silent before suspicion does; otherwise the first member would
+// be marked before the others count. Members without a subscription at the broker do not count.
 func (s *Suspicion) mostQuiet() bool {
 	watched, quiet := 0, 0
 	for _, p := range s.Beats.interest {

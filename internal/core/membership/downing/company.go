@@ -23,9 +23,9 @@ type Company struct {
 	at        time.Time // when to look again
 }
 
-// runCompany ends this node if it hears only a minority although its own echoes return. It is for
-// nodes whose neighbours all fell silent at once: such a node suspects itself and records no
-// evidence.
+// runCompany ends this node if it hears only a minority of the voters although its own echoes
+// return. It is for a node whose neighbours all fell silent at once: such a node suspects itself
+// and records no evidence.
 func (c *Company) runCompany() {
 	if !c.Due(&c.at, companyInterval) {
 		return
@@ -56,5 +56,6 @@ func (c *Company) runCompany() {
 	c.Execution.stopAsMinority(fmt.Sprintf("nothing was heard from a majority for %v", c.Config.SilentAfter))
 }
 
-// companyInterval is the time between two checks. It is short compared with QuorumTimeout.
+// companyInterval is the time between two checks of runCompany. It is short compared with
+// QuorumTimeout.
 const companyInterval = 200 * time.Millisecond

@@ -33,8 +33,8 @@ type Execution struct {
 	judgeAt time.Time // when to judge again in a large cluster
 }
 
-// downTogether downs the victims. In a large cluster it adds them to the batch; when the batch is
-// complete, victims that have recovered meanwhile are left out.
+// downTogether downs the victims. In a large cluster it adds them to the batch instead. When the
+// batch is complete, members that have recovered are left out.
 func (x *Execution) downTogether(victims []gossip.Member) {
 	if x.Small() {
 		x.DownMembers(victims, Sentence{})
@@ -152,8 +152,8 @@ func (x *Execution) acts(side []transport.Address) bool {
 	return x.Leads()
 }
 
-// firstOf returns the member that acts for a side: its first Up or Leaving member or, without one,
-// its first member; zero if the side is empty.
+// firstOf returns the member that acts for a side: its first Up or Leaving member by address, or
+// else its first member; zero if the side is empty.
 func (x *Execution) firstOf(side []transport.Address) transport.Address {
 	for _, node := range side {
 		if r, _ := x.Gossip.Member(node); r.Status == gossip.Up || r.Status == gossip.Leaving {

@@ -18,7 +18,7 @@ import (
 // older gone, the older because it wins a tie. So a node that may have been found gone wins no tie
 // until another voter counts on it again.
 
-// exposure is what this node knows of members that may have found it gone.
+// exposure is what this node knows about members that may have found it gone.
 type exposure struct {
 	server string    // the server to which this node was connected last
 	since  time.Time // when it came back to a server that may have lost it
@@ -36,9 +36,9 @@ type Exposure struct {
 }
 
 // NoteExposed records which voters may have found this node gone. It is called when a connection to
-// a server has opened, before the evidence from the former connection is dropped. Nobody can find
-// this node gone within GoneAfter of its last echo, and only members at the server that lost its
-// connection can.
+// a server has opened, before the evidence from the former connection is dropped. Only members at
+// the server that lost this node's connection can have found it gone, and only after GoneAfter
+// since its last echo.
 func (e *Exposure) NoteExposed(server string) {
 	x := &e.known
 	same, last := server == x.server, e.Echo.Sent
@@ -54,7 +54,7 @@ func (e *Exposure) NoteExposed(server string) {
 	}
 }
 
-// mayBeDowned reports whether a member may have found this node gone, and no voter has counted on
+// mayBeDowned reports whether a member may have found this node gone, and no voter has vouched for
 // this node since.
 func (e *Exposure) mayBeDowned() bool {
 	x := &e.known

@@ -130,8 +130,8 @@ func (f *Fence) surelyGone(node transport.Address) bool {
 	})
 }
 
-// foundOut reports whether a condition holds or has held for a node, and keeps in when the time at
-// which this node first found it so.
+// foundOut reports whether a condition holds for a node, or has held before. It records in when the
+// time at which this node first found that.
 func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
 	if _, ok := when[node]; ok {
 		return true
@@ -143,12 +143,12 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 	return true
 }
 
-// broken reports whether so many voters know the member to be Down that the others are no quorum
-// for it.
+// broken reports whether so many voters know the member to be Down that the other voters are no
+// quorum for it.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
-// quorumBroken reports whether the voters without the lost ones are neither a quorum for r, nor a
-// side that may win with r.
+// quorumBroken reports whether some voters do not suffice for r to run turns. The voters are all
+// except those that lost selects. They suffice if they are a quorum, or a side that may win with r.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := f.Voters.Voters()
 	if f.Config.Downing == splitbrain.DowningAuto {
@@ -168,9 +168,9 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
 }
 
-// mayWin reports whether the voters selected by with, r among them, may be a side that goes on
+// mayWin reports whether the voters selected by with, including r, may be a side that goes on
 // without a quorum for a lease: half of the voters, with the oldest. Such a side downs the other
-// half, and runs turns once that half is fenced. A member that is surely gone wins nothing.
+// half, and runs turns once that half is fenced. A member that is surely gone cannot win.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
 	if d := f.Config.Downing; d == splitbrain.DowningManual || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
 		return false
@@ -206,9 +206,9 @@ func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]tim
 	return vouches
 }
 
-// vouchesOver returns when other members last vouched for a Down member. known is true only if all
-// members that are not Down have reported the time, and no quorum for r is left without them. Then
-// nobody vouches for r again.
+// vouchesOver returns when other members last vouched for r, which is Down. known is true only if
+// each member that is not Down has reported when it last vouched, and the remaining voters are no
+// quorum for r. Then nobody vouches for r again.
 func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
 	vouches := f.noteVouches(r.Address)
 	if len(vouches) == 0 {

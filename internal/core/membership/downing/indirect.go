@@ -12,8 +12,8 @@ import (
 )
 
 // An Indirect finds this node's side when some members are connected only indirectly, and decides
-// whether the side may be acted on yet. It downs nobody: Majority and Splits do, through Execution.
-// Majority also resets since and picks.
+// when the side may be acted on. Majority and Splits down members, through Execution; Indirect
+// downs none. Majority also resets since and picks.
 type Indirect struct {
 	*core.Node
 	Peers *detector.Peers
@@ -26,12 +26,12 @@ type Indirect struct {
 }
 
 // survivors returns this node's side, by address, and whether it was picked. After a clean
-// partition the side is the reachable members, and nothing is picked. But if paths between some
-// members are broken, and other members reach both ends, each end would down the other, and both
-// decisions would be carried out. This case shows in an unreachable member still heard, accusing
-// others in turn, or not accused by all its observers. Then all members with the same accusations
-// pick the same side: they repeatedly leave out the member with the most broken paths, of equal
-// ones the youngest, until all remaining members are reachable.
+// partition the side is the reachable members, and nothing is picked. But if only the paths between
+// some members are broken, the members at both ends of a path would down each other. Three signs
+// show this: an unreachable member is still heard, accuses others in turn, or is not accused by all
+// its observers. Then all members with the same accusations pick the same side: they repeatedly
+// leave out the member with the most broken paths, or the youngest of several, until all remaining
+// members are reachable.
 //
 // In a large cluster only the leader downs members, so only the leader picks.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {
@@ -65,7 +65,8 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 // accusations may remove healthy members.
 const pickWait = 2 * time.Second
 
-// waitsForOthers reports whether this node, which would have to stop, still waits for pickWait.
+// waitsForOthers reports whether this node, which would have to stop, still waits for others'
+// evidence: see pickWait.
 func (i *Indirect) waitsForOthers(picked bool) bool {
 	if !picked {
 		return false
@@ -86,8 +87,8 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 // hundred milliseconds, and sides that are picked meanwhile lack healthy members.
 const sideSettles = time.Second
 
-// unsettled reports whether a picked side must not be acted on yet. If sides keep changing, the
-// present one is acted on lease.MaxUnsettled after the first was picked.
+// unsettled reports whether a picked side must not be acted on yet. If the picked sides keep
+// changing, the present one is acted on lease.MaxUnsettled after the first was picked.
 func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	i.note(side)
 	if !picked {
@@ -105,8 +106,8 @@ func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	return false
 }
 
-// watch notes the side while no unreachable member is due to be judged yet, so that the side may
-// have settled when one is. It is for small clusters.
+// watch records the side before any unreachable member is due to be judged. The side may then have
+// settled when one is due. watch is for small clusters.
 func (i *Indirect) watch() {
 	if i.Small() && i.noted != i.Local().Summary {
 		side, _ := i.survivors()
@@ -122,7 +123,7 @@ func (i *Indirect) note(side []transport.Address) {
 	}
 }
 
-// forget drops the side, because there is nothing to judge.
+// forget drops the recorded side, because no member is to be judged.
 func (i *Indirect) forget() {
 	i.side, i.noted, i.since, i.changed, i.picks = nil, nil, time.Time{}, time.Time{}, time.Time{}
 }
@@ -158,9 +159,9 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 	return false
 }
 
-// mostBroken returns the member with the most broken paths among those not in out, or -1 if all of
-// these are reachable. With DetectionManyEdges it is one of the unreachable members, because others
-// may have broken paths that do not matter.
+// mostBroken returns the member with the most broken paths among the members not in out, or -1 if
+// all of these are reachable. With DetectionManyEdges it considers only unreachable members,
+// because a broken path between reachable members may not matter.
 func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
 	g := i.Gossip
 	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }
@@ -201,10 +202,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless adds an accused member to out if all its accusers are reachable, and no observer
-// heard by this node hears it. After a partition of a large cluster these are all members of the
-// other side, hundreds. If they stayed, mostBroken would leave out members of this side, because
-// these report more broken paths than the members of the other side can.
+// dropHopeless adds an accused member to out if all its accusers are reachable and no observer
+// heard by this node hears it. After a partition of a large cluster this removes the members of the
+// other side, perhaps hundreds. If they stayed, mostBroken would choose members of this side,
+// because these report more broken paths.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

@@ -26,8 +26,8 @@ type Majority struct {
 	Unreachable *Unreachables
 }
 
-// downGone downs the members that are gone. In a small cluster the observer itself does so; the
-// leader does so too, because the observer may have died.
+// downGone downs the members that are gone. In a small cluster the observer that found this downs
+// them; the leader does too, because the observer may have died.
 func (d *Majority) downGone() {
 	var victims []gossip.Member
 	leads := d.Leads()
@@ -42,8 +42,8 @@ func (d *Majority) downGone() {
 	d.Execution.downTogether(victims)
 }
 
-// downAt returns when the unreachable member at place is due to be judged. The silence before its
-// observer's report counts.
+// downAt returns when the unreachable member at index place is due to be judged. The silence before
+// its observer's report counts.
 //
 // Before SilentAfter a member is judged only by a node whose own echoes have come back without a
 // gap for as long. Where packets are lost, connections sometimes stand still for longer than
@@ -71,9 +71,10 @@ func (d *Majority) downAt(place int) time.Time {
 }
 
 // downByMajority judges the members that have been unreachable for long enough: the winning side
-// downs them, the losing side stops. This side has lost only if it would also lose together with
-// all unreachable members that are not due yet, including this node: when connections have just
-// opened, accusations of the other side against members of this side are visible here for a moment.
+// downs them, the losing side stops. This side has lost only if it would lose even together with
+// the unreachable members that are not due yet, of which this node may be one. When connections
+// have just opened, the other side's accusations against members of this side are visible here for
+// a moment, and must not count.
 func (d *Majority) downByMajority() {
 	var due []gossip.Member
 	var pending []transport.Address
@@ -127,9 +128,10 @@ func (d *Majority) downByMajority() {
 	d.Execution.downTogether(append(due, picked...))
 }
 
-// wins reports whether a side holds the majority of the voters, or half of them with the oldest. If
+// wins reports whether a side has the majority of the voters, or half of them with the oldest. If
 // no voter is left, the remaining members are leaving, and every side may go on. If there are two
-// voters, a side with one of them does not win by age if the other may have downed this node.
+// voters, a side with the older one alone does not win while the other voter may have downed this
+// node.
 func (d *Majority) wins(side []transport.Address) bool {
 	s := d.Voters.Split(side)
 	if len(s.Voters) == 2 && s.Votes() == 1 && d.Exposure.mayBeDowned() {
@@ -147,7 +149,8 @@ func (d *Majority) lostBecause() string {
 }
 
 // pickedFor returns the reachable members that a side leaves out because their paths are broken. In
-// a small cluster it returns none: these members find that out by themselves, and stop.
+// a small cluster it returns none, because each of these members concludes by itself that it must
+// stop.
 func (d *Majority) pickedFor(side []transport.Address) []gossip.Member {
 	if d.Small() {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Resolver decides about unreachable members, by the configured strategy.
+// A Resolver decides about unreachable members by the configured strategy.
 type Resolver struct {
 	*core.Node
 	Echo        *detector.Echo
@@ -75,7 +75,7 @@ func (d *Resolver) autoDown() {
 	d.Execution.downTogether(victims)
 }
 
-// ForgetRemoved drops what is kept about nodes that have been removed from the state.
+// ForgetRemoved drops the data kept about nodes that are no longer in the state.
 func (d *Resolver) ForgetRemoved() {
 	gone := func(node transport.Address) bool {
 		_, ok := d.Gossip.Index(node)
@@ -87,9 +87,9 @@ func (d *Resolver) ForgetRemoved() {
 	maps.DeleteFunc(d.Fence.vouches, func(node transport.Address, _ map[transport.Address]time.Time) bool { return gone(node) })
 }
 
-// ResetDowning forgets since when members are unreachable, known to be Down, or vouched for, and
-// the claim under way. It is called after this node's connection was renewed or silent: these times
-// count only while the node hears others and is heard.
+// ResetDowning forgets since when members are unreachable, known to be Down, or vouched for, and an
+// unfinished claim. It is called after this node's connection was renewed or silent, because these
+// times count only while the node hears others and is heard.
 func (d *Resolver) ResetDowning() {
 	d.Unreachable.since, d.Unreachable.absent = make(map[transport.Address]time.Time), make(map[transport.Address]time.Time)
 	d.Unreachable.noted = nil

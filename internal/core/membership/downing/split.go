@@ -130,8 +130,8 @@ func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 	s.Execution.DownMembers(victims, by)
 }
 
-// claimLease asks for the lease for this side, after MinorityDelay if later is true, and acts on
-// the answer.
+// claimLease requests the lease for this side, after MinorityDelay if later is true. OnLeaseAnswer
+// acts on the answer.
 func (s *Splits) claimLease(later bool, side []transport.Address) {
 	c := &s.claim
 	if c.due.IsZero() {
@@ -167,8 +167,8 @@ func (s *Splits) claimLease(later bool, side []transport.Address) {
 	}
 }
 
-// loseClaim downs all members of this side, including this node, because they wait for its
-// decision.
+// loseClaim downs all members of this side, including this node, because the side has lost and its
+// members wait for this node's decision.
 func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	s.Execution.DownMembers(slices.DeleteFunc(slices.Clone(s.Gossip.Members), func(r gossip.Member) bool {
 		return !gossip.HasAddress(side, r.Address)

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Unreachables keeps since when members are unreachable.
+// Unreachables records since when each member has been unreachable.
 type Unreachables struct {
 	*core.Node
 	Agreement *Agreement
@@ -30,8 +30,8 @@ func (u *Unreachables) noteUnreachable() {
 	u.note(u.absent, gossip.EvidenceCut)
 }
 
-// note keeps in times since when each member that is not Down has had at least this evidence
-// against it.
+// note records in times since when each member that is not Down has had evidence of at least this
+// strength against it.
 func (u *Unreachables) note(times map[transport.Address]time.Time, least gossip.Evidence) {
 	f := u.Local()
 	maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool {

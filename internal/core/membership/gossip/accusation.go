@@ -2,8 +2,8 @@ package gossip
 
 import "slices"
 
-// A Detection is the rule for how many observers make a silent or cut member unreachable. One
-// observer suffices for a gone member, because Gone is proof.
+// A Detection is the rule for how many observers make a silent or cut member unreachable. For a
+// gone member one observer suffices, because Gone is proof.
 type Detection uint8
 
 // The kinds of detection.
@@ -19,7 +19,7 @@ const (
 	DetectionSingleObserver
 )
 
-// String names the kind of detection.
+// String returns the name of the kind of detection.
 func (d Detection) String() string {
 	switch d {
 	case DetectionManyEdges:
@@ -30,8 +30,8 @@ func (d Detection) String() string {
 	return "unknown"
 }
 
-// A Rule decides which members the records of observers make unreachable. It should be the same at
-// all members.
+// A Rule decides which members become unreachable by the records of observers. It should be the
+// same at all members.
 type Rule struct {
 	Detection   Detection
 	MonitoredBy int // the number of neighbours that a member watches
@@ -70,7 +70,7 @@ func newAccusations(g *State, rule Rule, ring Ring) *Accusations {
 	return a
 }
 
-// List returns all accusations, by subject.
+// List returns all accusations, ordered by subject.
 func (a *Accusations) List() []Accusation { return a.list }
 
 // EachSubject calls f with the accusations against each subject.
@@ -91,13 +91,13 @@ func (a *Accusations) subjects() (accused []int) {
 	return accused
 }
 
-// ByObserver reports whether one of the accusations is by the observer.
+// ByObserver reports whether the list has an accusation by the observer.
 func ByObserver(list []Accusation, observer int) bool {
 	return slices.ContainsFunc(list, func(a Accusation) bool { return a.Observer == observer })
 }
 
 // Weigh returns the evidence that stands against each member, in the order of Members. Accusations
-// by members that are out do not count, nor do those against them; out may be nil.
+// by or against members that are out do not count; out may be nil.
 func (a *Accusations) Weigh(out []bool) []Evidence {
 	g := a.state
 	evidence := make([]Evidence, len(g.Members))
@@ -144,11 +144,11 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 	return evidence
 }
 
-// UnheardBy adds to the evidence what the member self must conclude for itself: an accused member
-// is unreachable if self hears an accuser, directly or through heard members, but not the accused.
-// So both sides of a partition detect it, even a small side whose observers are mostly on the other
-// side. A member that hears nobody but is heard by all harms only itself. UnheardBy returns nil if
-// there is nothing to add.
+// UnheardBy returns the evidence with a further rule applied for the member self: an accused member
+// is unreachable if self hears an accuser, directly or through heard members, but not the accused
+// member. By this rule both sides of a partition detect it, even a small side whose observers are
+// mostly on the other side. A member that hears nobody but is heard by all harms only itself.
+// UnheardBy returns nil if the rule adds nothing.
 func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evidence {
 	if a.rule.Detection != DetectionManyEdges || len(a.list) == 0 || self < 0 {
 		return nil
@@ -174,8 +174,8 @@ func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evi
 }
 
 // HeardBy returns which members self hears, directly or through other heard members. A member hears
-// those that it watches and holds nothing against. late reports for a member whether also those
-// observers count that watch it only because others before them are unreachable.
+// the members that it watches and does not accuse. Some observers watch a member only because
+// nearer observers are unreachable; late says for which members these observers count too.
 func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late func(int) bool) []bool {
 	g := a.state
 	against := make(map[int][]Accusation)
@@ -199,10 +199,10 @@ func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late fu
 	return heard
 }
 
-// outvoted reports whether more observers accuse the subject than hold nothing against it. Its
-// observers are the next members before it on the ring. Mute observers are not replaced by members
-// further away: these began to watch the subject only then and have not had the time to miss it, so
-// they would speak for every member on the other side of a partition.
+// outvoted reports whether more observers accuse the subject than watch it without accusing it. The
+// observers are the nearest members before the subject on the ring. Mute observers are not replaced
+// by members further away. A replacement has only begun to watch and has had no time to miss the
+// subject, so it would speak for every member on the other side of a partition.
 func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) bool {
 	accusing := 0
 	for _, x := range against {

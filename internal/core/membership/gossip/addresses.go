@@ -13,7 +13,7 @@ func HasAddress(list []transport.Address, a transport.Address) bool {
 	return ok
 }
 
-// WithAddress returns the sorted list with the address added, if it lacks it.
+// WithAddress returns the sorted list with the address added if it is missing.
 func WithAddress(list []transport.Address, a transport.Address) []transport.Address {
 	i, ok := slices.BinarySearchFunc(list, a, transport.Address.Compare)
 	if ok {
@@ -39,7 +39,7 @@ func AddressesOf(members []Member) []transport.Address {
 	return nodes
 }
 
-// Names returns the names of nodes for people: "a b c".
+// Names returns the names of nodes, separated by spaces, for people.
 func Names(list []transport.Address) string {
 	words := make([]string, len(list))
 	for i, a := range list {

@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Counters above these limits are forged: no cluster admits a billion members, or makes 2^60
-// changes. States with such counters are refused, because the counters could be brought to
-// overflow.
+// Limits of counters. No cluster admits a billion members or makes 2^60 changes, so a counter above
+// its limit is forged. States with such counters are refused; otherwise a forged counter could make
+// later ones overflow.
 const (
 	maxCount32 = 1 << 30
 	maxCount64 = 1 << 60
@@ -17,7 +17,7 @@ const (
 
 func checkSeen(g *State) error {
 	if !g.Seen.Fits(len(g.Members)) {
-		return fmt.Errorf("gossip 1: Seen has %d words, which do not fit %d members", len(g.Seen), len(g.Members))
+		return fmt.Errorf("gossip 1: Seen has %d words, which is wrong for %d members", len(g.Seen), len(g.Members))
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func checkAllButSeen(g *State) error {
 	}
 	for _, t := range g.Tombstones {
 		if t.Number > g.RemovalCounter || t.Number+MaxTombstones <= g.RemovalCounter {
-			return fmt.Errorf("gossip 4: number %d of the tombstone of %v does not fit RemovalCounter %d", t.Number, t.Node, g.RemovalCounter)
+			return fmt.Errorf("gossip 4: number %d of the tombstone of %v is inconsistent with RemovalCounter %d", t.Number, t.Node, g.RemovalCounter)
 		}
 		if _, isMember := g.Member(t.Node); isMember {
 			return fmt.Errorf("gossip 2: %v has a tombstone and is still a member", t.Node)
@@ -48,7 +48,7 @@ func checkAllButSeen(g *State) error {
 	}
 	for _, e := range g.Version {
 		if g.Forgotten(e.Node) || e.Count == 0 || e.Count > maxCount64 {
-			return fmt.Errorf("gossip 2: the version counts %d for %v, which is forgotten, or the count is not 1 to 2^60", e.Count, e.Node)
+			return fmt.Errorf("gossip 2: the version has count %d of node %v: the node is forgotten, or the count is not 1 to 2^60", e.Count, e.Node)
 		}
 	}
 	for _, m := range g.Members {

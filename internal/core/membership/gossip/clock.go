@@ -19,7 +19,7 @@ const (
 	Concurrent
 )
 
-// String names the ordering.
+// String returns the name of the ordering.
 func (o Ordering) String() string {
 	switch o {
 	case Same:
@@ -104,7 +104,8 @@ func (v VectorClock) Compare(w VectorClock) Ordering {
 	return Same
 }
 
-// compareAt orders the next node of v, at i, and that of w, at j; a clock at its end comes last.
+// compareAt compares the address of entry i of v with that of entry j of w; a clock without a
+// further entry comes last.
 func compareAt(v, w VectorClock, i, j int) int {
 	switch {
 	case i == len(v):
@@ -115,7 +116,7 @@ func compareAt(v, w VectorClock, i, j int) int {
 	return v[i].Node.Compare(w[j].Node)
 }
 
-// Merge returns the higher of the two counts of each node.
+// Merge returns the clock with the higher of the two counts of each node.
 func (v VectorClock) Merge(w VectorClock) VectorClock {
 	merged := make(VectorClock, 0, max(len(v), len(w)))
 	for i, j := 0, 0; i < len(v) || j < len(w); {
@@ -135,7 +136,7 @@ func (v VectorClock) Merge(w VectorClock) VectorClock {
 	return merged
 }
 
-// String is the counts by name: "a:3 b:1".
+// String returns the counts by name: "a:3 b:1".
 func (v VectorClock) String() string {
 	words := make([]string, len(v))
 	for i, e := range v {
@@ -147,8 +148,8 @@ func (v VectorClock) String() string {
 // A Digest is a fingerprint of a version: 16 bytes that identify a clock.
 type Digest [2]uint64
 
-// digest returns a fingerprint of the clock and its cluster, and the sum of the counts. Of two
-// different versions, the one with the lower sum does not cover the other.
+// digest returns the fingerprint of the clock and its cluster, and the sum of its counts. Of two
+// different versions, the one with the lower sum cannot cover the other.
 func (v VectorClock) digest(founder uint64) (d Digest, changes uint64) {
 	d[0], d[1] = founder, mix(founder)
 	for _, e := range v {

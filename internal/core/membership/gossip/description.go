@@ -21,7 +21,7 @@ const (
 	MaxDescription = 64 << 10
 )
 
-// DescriptionSize returns the number of bytes in a member's description of itself.
+// DescriptionSize returns the number of bytes in a member's roles and key-value lists.
 func DescriptionSize(roles []string, lists ...[]KeyValue) int {
 	n := 0
 	for _, role := range roles {
@@ -59,8 +59,8 @@ func LookupKey(list []KeyValue, key string) (value string, ok bool) {
 	return list[i].Value, true
 }
 
-// Incompatible returns a text with both values of the first key of two Compat lists that a joiner
-// and a member have different values of, or "".
+// Incompatible compares the Compat lists of a joiner and a member. It returns a text with both
+// values of the first key that has different values, or "".
 func Incompatible(joiner string, theirs []KeyValue, member string, mine []KeyValue) string {
 	for _, kv := range theirs {
 		if value, ok := LookupKey(mine, kv.Key); ok && value != kv.Value {

@@ -20,7 +20,7 @@ const (
 	EvidenceGone
 )
 
-// String names the evidence.
+// String returns the name of the evidence.
 func (e Evidence) String() string {
 	switch e {
 	case NoEvidence:

@@ -2,8 +2,8 @@ package gossip
 
 import "github.com/shardgen/shardgen/transport"
 
-// A Local holds the conclusions from a state at one node. Every step uses it, and it is computed
-// once for a state.
+// A Local holds one node's conclusions from a state. It is computed once for a state, because every
+// step uses it.
 type Local struct {
 	*Summary                   // as this node has to see it
 	State    *State            // the state that it is about
@@ -14,8 +14,8 @@ type Local struct {
 	common *Summary // as all nodes see it
 }
 
-// NewLocal computes what node concludes from the state g. Where the earlier conclusions, before,
-// still hold, they are reused.
+// NewLocal computes what node concludes from state g. It reuses conclusions in before that still
+// hold.
 func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
 	l := Local{State: g, common: g.Summary(rule)}
 	if l.common == before.common {
@@ -47,11 +47,11 @@ func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
 	return l.Evidence[i]
 }
 
-// Speaker returns the member that sends a version merged of concurrent ones to all others: the
-// leader, unless a member holds this node unreachable. Then it is the leader in the view of the
-// others or, without one, the first member in the order of leaders. This node's own view does not
-// decide in that case, because an unreachable node may lead there, and after a split all nodes are
-// unreachable.
+// Speaker returns the member that sends a version, merged from concurrent versions, to all others.
+// It is the leader, unless a member reports this node as unreachable. Then it is the leader in the
+// view of the other members or, without one, the first member in the order of leaders. This node's
+// own view does not count in that case: an unreachable node may lead there, and after a split all
+// nodes are unreachable to each other.
 func (l *Local) Speaker() transport.Address {
 	if l.Self < 0 || l.Evidence[l.Self] == NoEvidence {
 		return l.Leader

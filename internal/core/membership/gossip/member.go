@@ -34,7 +34,7 @@ const (
 	Removed
 )
 
-// String names the status.
+// String returns the name of the status.
 func (s Status) String() string {
 	switch s {
 	case NoStatus:
@@ -105,8 +105,7 @@ func (m Member) HasRole(role string) bool {
 }
 
 // MayRun reports whether the member may still run turns: it is not Down, or is not fenced yet.
-// Others may get its shards and singletons only after its lease has ended, or after it has been
-// removed.
+// While it may, its shards and singletons must not be given to others.
 func (m Member) MayRun() bool { return m.Status != Down || !m.Fenced }
 
 // MetaValue returns the value of a key of Meta, or "".
@@ -115,7 +114,7 @@ func (m Member) MetaValue(key string) string {
 	return value
 }
 
-// String is the address, the status and the age: "a#0000000000000001 up 3".
+// String returns the address, the status and the age: "a#0000000000000001 up 3".
 func (m Member) String() string {
 	if m.UpNumber == 0 {
 		return fmt.Sprintf("%v %v", m.Address, m.Status)
@@ -133,7 +132,8 @@ func (m Member) CompareAge(o Member) int {
 	return m.Compare(o.Address)
 }
 
-// check returns an error if no member can have this record. upCounter is that of the state.
+// check returns an error if no member can have this record. upCounter is the UpCounter of the
+// state.
 func (m Member) check(upCounter uint32) error {
 	switch {
 	case transport.CheckName("node", m.Name) != nil:
@@ -143,14 +143,14 @@ func (m Member) check(upCounter uint32) error {
 	case m.UpNumber > upCounter || m.Status == Up && m.UpNumber == 0:
 		return fmt.Errorf("gossip 3: %v has UpNumber %d, UpCounter is %d", m.Address, m.UpNumber, upCounter)
 	case !KeysAscend(m.Meta):
-		return fmt.Errorf("gossip: Meta of %v is not sorted", m.Address)
+		return fmt.Errorf("gossip: Meta of %v is not sorted by key without duplicates", m.Address)
 	case m.Fenced && m.Status != Down:
-		return fmt.Errorf("gossip: %v is fenced but %v", m.Address, m.Status)
+		return fmt.Errorf("gossip: %v is fenced, but its status is %v and not Down", m.Address, m.Status)
 	}
 	return nil
 }
 
-// mergeMembers joins two lists that are sorted by address.
+// mergeMembers merges two lists of members that are sorted by address.
 func mergeMembers(a, b []Member) []Member {
 	merged := make([]Member, 0, max(len(a), len(b)))
 	for i, j := 0, 0; i < len(a) || j < len(b); {
@@ -170,8 +170,8 @@ func mergeMembers(a, b []Member) []Member {
 	return merged
 }
 
-// mergeMember joins two records of one member, which have the same Roles and Meta. Of two ages the
-// older one stands: both were given out, and the member may have acted on the older.
+// mergeMember merges two records of one member, which have the same Roles and Meta. Of two ages the
+// older stands: both were assigned, and the member may have acted on the older.
 func mergeMember(a, b Member) Member {
 	a.Status = max(a.Status, b.Status)
 	a.ExitReady = a.ExitReady || b.ExitReady

@@ -6,8 +6,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// JoinInFull is State.Join without its shortcuts for states that are not concurrent. The results of
-// both must be the same.
+// JoinInFull is State.Join without the shortcuts for states that are not concurrent. Both must give
+// the same results.
 func JoinInFull(g, o *State) (*State, Ordering) {
 	m := &State{
 		Founder:        g.Founder,
@@ -43,7 +43,7 @@ type Ruling struct {
 	Token  uint64            // the store's token for it; later holdings have higher ones
 }
 
-// mergeRuling returns the later ruling.
+// mergeRuling returns the ruling with the higher token.
 func mergeRuling(a, b Ruling) Ruling {
 	if b.Token > a.Token || b.Token == a.Token && b.Holder.Compare(a.Holder) > 0 {
 		return b

@@ -6,10 +6,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RingPlace returns a node's place on the ring, where each member watches the next ones. The place
-// is the same at all nodes and independent of the order of names, so that machines of one rack,
-// named in a row, do not all watch each other. It is FNV-1a over the address as text, written out
-// because it is called often.
+// RingPlace returns a node's place on the ring, where each member watches the next members. All
+// nodes compute the same place, by FNV-1a over the address as text, written out because it is
+// called often. The place is independent of the order of names: otherwise machines of one rack,
+// which have consecutive names, would all watch each other.
 func RingPlace(a transport.Address) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -61,8 +61,8 @@ func NewRing(members []Member) Ring {
 	return r
 }
 
-// After calls more with the index of each member that follows place on the ring, in order, until
-// more returns false. The member at the place itself comes last.
+// After calls more with the index of each member behind place on the ring, in order, until more
+// returns false. A member at the place itself comes last.
 func (r Ring) After(place uint64, more func(member int) bool) {
 	r.walk(place, 1, more)
 }
@@ -93,8 +93,8 @@ func (r Ring) walk(place uint64, step int, more func(member int) bool) {
 	}
 }
 
-// Neighbours returns the members that self watches: the next n reachable ones on the ring, and, to
-// notice their return, the unreachable ones between them.
+// Neighbours returns the members that self watches: the next n reachable members on the ring, and
+// the unreachable ones between them, to notice their return.
 func (r Ring) Neighbours(members []Member, self transport.Address, n int, evidence []Evidence) []transport.Address {
 	var nodes []transport.Address
 	counted := 0

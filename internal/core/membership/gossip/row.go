@@ -32,7 +32,7 @@ type Record struct {
 	Vouched time.Duration
 }
 
-// String is the row's content: "a v3: b silent, c gone".
+// String returns the row's content: "a v3: b silent, c gone".
 func (r ObserverRow) String() string {
 	words := make([]string, len(r.Records))
 	for i, rec := range r.Records {
@@ -59,8 +59,8 @@ func HasRecord(records []Record, subject transport.Address) bool {
 	return ok
 }
 
-// WithRecord returns the rows with the observer's record about rec.Subject replaced by rec;
-// NoEvidence removes it.
+// WithRecord returns rows in which rec replaces the observer's record about rec.Subject. A rec with
+// NoEvidence removes that record.
 func WithRecord(rows []ObserverRow, observer transport.Address, rec Record) []ObserverRow {
 	rows = slices.Clone(rows)
 	i, ok := slices.BinarySearchFunc(rows, observer, compareRow)
@@ -99,8 +99,8 @@ func mergeRows(a, b []ObserverRow, removed func(transport.Address) bool) []Obser
 	return pruneRows(merged, removed)
 }
 
-// pruneRows drops removed observers and subjects. It changes rows, but not the records that rows
-// share with others.
+// pruneRows drops the rows of removed observers and the records about removed subjects. It changes
+// rows, but not records, which other slices share.
 func pruneRows(rows []ObserverRow, removed func(transport.Address) bool) []ObserverRow {
 	rows = slices.DeleteFunc(rows, func(r ObserverRow) bool { return removed(r.Observer) })
 	for i, row := range rows {

@@ -77,7 +77,7 @@ func (s SeenSet) Common(o SeenSet) int {
 	return n
 }
 
-// Fits reports whether s is a set for that number of members.
+// Fits reports whether s is a valid set for that number of members.
 func (s SeenSet) Fits(members int) bool {
 	if len(s) != (members+63)/64 {
 		return false
@@ -85,8 +85,8 @@ func (s SeenSet) Fits(members int) bool {
 	return members%64 == 0 || s[len(s)-1]>>(members%64) == 0
 }
 
-// movedTo returns s for another list of members: the members of s, a set of from, that are also in
-// to.
+// movedTo returns s, a set of the list from, as a set of the list to. Members missing in to are
+// dropped.
 func (s SeenSet) movedTo(from, to []Member) SeenSet {
 	moved := NewSeenSet(len(to))
 	for i, j := 0, 0; i < len(from) && j < len(to); {

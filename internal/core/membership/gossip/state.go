@@ -36,7 +36,7 @@ func New(founder Member) *State {
 	return g.ChangedBy(founder.Address, func(g *State) { g.SetMember(founder) })
 }
 
-// Member returns the member of that address.
+// Member returns the member with that address.
 func (g *State) Member(a transport.Address) (Member, bool) {
 	i, ok := g.Index(a)
 	if !ok {
@@ -79,7 +79,7 @@ func (g *State) Addresses(indexes []int) []transport.Address {
 	return nodes
 }
 
-// Tombstone returns the tombstone of a node that was removed lately.
+// Tombstone returns the tombstone of a recently removed node.
 func (g *State) Tombstone(a transport.Address) (Tombstone, bool) {
 	i, ok := slices.BinarySearchFunc(g.Tombstones, a, compareTombstone)
 	if !ok {
@@ -88,7 +88,7 @@ func (g *State) Tombstone(a transport.Address) (Tombstone, bool) {
 	return g.Tombstones[i], true
 }
 
-// Removed reports whether a node was removed lately.
+// Removed reports whether the state has a tombstone of the node.
 func (g *State) Removed(a transport.Address) bool {
 	_, ok := g.Tombstone(a)
 	return ok
@@ -126,7 +126,8 @@ func (g *State) Record(observer, subject transport.Address) (Record, bool) {
 	return RecordOf(g.Records(observer), subject)
 }
 
-// observer returns the first member, not Down, with a record about subject; zero if there is none.
+// observer returns the first member that is not Down and has a record about subject; zero if there
+// is none.
 func (g *State) observer(subject transport.Address) transport.Address {
 	for _, row := range g.Rows {
 		if m, ok := g.Member(row.Observer); !ok || m.Status == Down {
@@ -139,8 +140,9 @@ func (g *State) observer(subject transport.Address) transport.Address {
 	return transport.Address{}
 }
 
-// Electorate returns the members with a vote: the Up and Leaving ones, and Down members that a side
-// with the lease downed, until they are fenced. That side may have been the smaller one.
+// Electorate returns the members with a vote: the Up and Leaving members, and until they are
+// fenced, the Down members that a side with the lease has downed. That side may have been the
+// smaller one.
 func (g *State) Electorate() []transport.Address {
 	var nodes []transport.Address
 	for _, r := range g.Members {
@@ -169,8 +171,8 @@ func (g *State) Clone() *State {
 	return &next
 }
 
-// ChangedBy returns a copy of g modified by change: a new version, seen by self alone. change may
-// replace slices, but never write to their elements, which are shared.
+// ChangedBy returns a copy of g modified by change: a new version, seen only by self. change may
+// replace slices, but must not write to their elements, which are shared.
 func (g *State) ChangedBy(self transport.Address, change func(*State)) *State {
 	next := *g
 	next.summary = &summaryOnce{}
@@ -184,7 +186,7 @@ func (g *State) ChangedBy(self transport.Address, change func(*State)) *State {
 	return &next
 }
 
-// SetMember replaces a member's record, or adds it. Only within ChangedBy.
+// SetMember replaces or adds a member's record. Use it only within ChangedBy.
 func (g *State) SetMember(m Member) {
 	i, ok := g.Index(m.Address)
 	if !g.ownMembers {
@@ -197,7 +199,8 @@ func (g *State) SetMember(m Member) {
 	g.Members = slices.Insert(g.Members, i, m)
 }
 
-// SetStatus moves a member to another status, which must be a legal move. Only within ChangedBy.
+// SetStatus moves a member to another status, which must be a legal move. Use it only within
+// ChangedBy.
 func (g *State) SetStatus(r Member, to Status) {
 	if !r.Status.CanBecome(to) {
 		invariant.Failf("member %v → %v", r, to)
@@ -206,8 +209,8 @@ func (g *State) SetStatus(r Member, to Status) {
 	g.SetMember(r)
 }
 
-// Remove turns a member into a tombstone; left reports whether it left in order. Only within
-// ChangedBy.
+// Remove replaces a member by a tombstone; left says that the member left in order. Use it only
+// within ChangedBy.
 func (g *State) Remove(a transport.Address, left bool) {
 	g.RemovalCounter++
 	i, _ := slices.BinarySearchFunc(g.Tombstones, a, compareTombstone)
@@ -215,8 +218,8 @@ func (g *State) Remove(a transport.Address, left bool) {
 	g.bury()
 }
 
-// bury drops tombstones that are too old, and everything else about tombstoned nodes. It copies
-// before it changes.
+// bury drops tombstones that are too old, and all other data of tombstoned nodes. It copies slices
+// before changing them.
 func (g *State) bury() {
 	g.Tombstones = slices.DeleteFunc(slices.Clone(g.Tombstones), func(t Tombstone) bool {
 		return t.Number+MaxTombstones <= g.RemovalCounter
@@ -247,16 +250,16 @@ func (g *State) WithAllSeen(s SeenSet) *State {
 	return &next
 }
 
-// Merge joins two states of one cluster. Of a member in both states the higher status stands; a
-// member in one state is kept unless the other has its tombstone. The counts of forgotten nodes are
-// dropped before the versions are compared: otherwise such a count would make versions differ
-// forever. Seen is kept only if the versions allow that, because it belongs to one version.
+// Merge joins two states of one cluster. Of a member in both states the higher status stands. A
+// member in one state is kept unless the other state has its tombstone. The counts of forgotten
+// nodes are dropped before the versions are compared; otherwise such a count would make versions
+// differ forever. Seen belongs to one version, and is kept only if the result has that version.
 func (g *State) Merge(o *State) *State {
 	m, _ := g.Join(o)
 	return m
 }
 
-// Join is Merge, and returns the relation of the version of g to that of o.
+// Join is Merge, and also returns the relation of g's version to o's.
 //
 // If a version covers another, its state contains all of the other's state, and no two states have
 // the same version: for that, clocks keep the counts of removed nodes as long as their tombstones.
@@ -286,7 +289,7 @@ func (g *State) Summary(rule Rule) *Summary {
 	return g.summary.made
 }
 
-// CheckUnder is Check, but computes the result once for all states that differ only in Seen.
+// CheckUnder is Check, but keeps the result for all states that differ only in Seen.
 func (g *State) CheckUnder(rule Rule) error {
 	if g == nil {
 		return fmt.Errorf("gossip: no state")
@@ -297,7 +300,7 @@ func (g *State) CheckUnder(rule Rule) error {
 	return checkSeen(g)
 }
 
-// Check tests the invariants of a State, which may have been received.
+// Check returns an error if the state violates an invariant, as a received state may.
 func (g *State) Check() error {
 	if g == nil {
 		return fmt.Errorf("gossip: no state")
@@ -308,13 +311,13 @@ func (g *State) Check() error {
 	return checkSeen(g)
 }
 
-// Received prepares a state for use that was decoded from a message, and checks it.
+// Received prepares a state that was decoded from a message for use, and checks it.
 func (g *State) Received() error {
 	g.summary = &summaryOnce{}
 	return g.Check()
 }
 
-// String is the members, the version and the members that have seen it.
+// String returns the members, the version, and the members that have seen the version.
 func (g *State) String() string {
 	if g == nil {
 		return "nothing"

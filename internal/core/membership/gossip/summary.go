@@ -84,8 +84,8 @@ func newSummary(g *State, rule Rule) *Summary {
 	return s
 }
 
-// Accusations returns the records of the state that count, to be weighed with some members left
-// out.
+// Accusations returns the records of the state that count. The caller can weigh them with some
+// members left out.
 func (s *Summary) Accusations(g *State) *Accusations { return newAccusations(g, s.rule, s.Ring) }
 
 // conclude sets the fields that follow from Evidence.
@@ -100,7 +100,7 @@ func (s *Summary) conclude(g *State) {
 	s.makeViews(g)
 }
 
-// seenBy returns the summary from the view of one member, which rarely differs from the common one.
+// seenBy returns the summary as one member sees it, which rarely differs from the common summary.
 func (s *Summary) seenBy(g *State, self int) *Summary {
 	if s.malformed != nil || len(s.Accused) == 0 {
 		return s
@@ -115,7 +115,7 @@ func (s *Summary) seenBy(g *State, self int) *Summary {
 	return &own
 }
 
-// makeViews sets the lists of members for the views.
+// makeViews fills the lists of members for views.
 func (s *Summary) makeViews(g *State) {
 	s.ByAddress = make([]MemberView, len(g.Members))
 	for i, r := range g.Members {
@@ -146,10 +146,10 @@ func (s *Summary) convergence(g *State) string {
 	return ""
 }
 
-// leaderIndex returns the index of the leader in the view of the member at self, or -1: the first
-// reachable Up or Leaving member by address. Without one it is the founder, alone in knowing the
-// first admitted members, or else the first joining member, or else the first exiting one, so that
-// the last members can leave. Down members never lead.
+// leaderIndex returns the index of the leader as the member at index self sees it, or -1. The
+// leader is the first reachable Up or Leaving member by address. Without one it is the founder,
+// which alone knows the first admitted members; or else the first joining member; or else the first
+// exiting one, so that the last members can leave. Down members never lead.
 func leaderIndex(g *State, evidence []Evidence, self int) int {
 	joining, exiting := -1, -1
 	for i, m := range g.Members {
@@ -171,8 +171,8 @@ func leaderIndex(g *State, evidence []Evidence, self int) int {
 	return joining
 }
 
-// quietTimes returns, for each member, the longest Quiet of the records against it with at least
-// that evidence.
+// quietTimes returns, for each member, the longest Quiet of the records against it with evidence of
+// at least that strength.
 func quietTimes(g *State, least Evidence) []time.Duration {
 	quiet := make([]time.Duration, len(g.Members))
 	for _, row := range g.Rows {

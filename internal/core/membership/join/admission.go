@@ -24,7 +24,8 @@ type Admission struct {
 	group     admission
 }
 
-// admission is the group of joiners that this member admits next, all in one version.
+// admission is the group of joiners that this member will admit next, all in one version of the
+// state.
 type admission struct {
 	waiting []gossip.Member
 	next    time.Time // not before that
@@ -41,12 +42,12 @@ func (a admission) voters(c core.Config) int {
 	return n
 }
 
-// welcomedAlone is the largest number of nodes, admitted at once, that each get the state in a
-// message of their own. More nodes get it from the leader's broadcast.
+// welcomedAlone is the largest number of nodes, admitted together, that each get the state in a
+// message of their own. A larger group gets it by the leader's broadcast.
 const welcomedAlone = 3
 
-// admit admits a joiner. A small cluster that stays small does so at once; otherwise the joiners of
-// a short time are admitted together, in one version.
+// admit admits a joiner. A small cluster that remains small admits it at once; otherwise the
+// joiners of a short time are admitted together, in one version of the state.
 func (a *Admission) admit(joiner gossip.Member) {
 	if !slices.ContainsFunc(a.group.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
 		a.group.waiting = append(a.group.waiting, joiner)
@@ -94,8 +95,7 @@ func (a *Admission) admitWaiting() {
 }
 
 // OnHello handles the hello of a joiner that looks for members. If all members are leaving, they
-// all answer: otherwise the joiner would form a second cluster, which would run what they still
-// run.
+// all answer: otherwise the joiner would form a second cluster while they still run their shards.
 func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	if a.Phase != core.Joined || from == a.Config.Self || a.Self().Status == gossip.Down {
 		return
@@ -108,7 +108,7 @@ func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	}
 }
 
-// stays reports whether the member at an index can be reached and was not asked to leave.
+// stays reports whether the member at index i is reachable and was not asked to leave.
 func (a *Admission) stays(i int) bool {
 	return a.Gossip.Members[i].Status <= gossip.Up && a.Local().Evidence[i] == gossip.NoEvidence
 }
@@ -122,8 +122,8 @@ func (a *Admission) anyStays() bool {
 	return false
 }
 
-// headless reports whether there were full members and none of them can be reached. This node,
-// which never was one, will then stop, or become a full member without them.
+// headless reports whether there were full members and none of them is reachable. This node, which
+// never was a full member, will then stop or become a full member without them.
 func (a *Admission) headless() bool {
 	if a.Gossip.UpCounter == 0 || a.Self().UpNumber != 0 {
 		return false
@@ -137,10 +137,11 @@ func (a *Admission) headless() bool {
 	return true
 }
 
-// answersFirst reports whether this node has to answer a joiner: it is one of the joiner's seeds
-// or, if the joiner has none, one of the few staying members after the joiner on the ring. In a
-// large cluster the leader answers first, so that many simultaneous joiners get into one version;
-// the few answer if the leader does not. After more attempts every member answers.
+// answersFirst reports whether this node must answer a joiner: it is one of the joiner's seeds or,
+// for a joiner without seeds, one of the fewAnswer staying members after the joiner on the ring. In
+// a large cluster the leader answers first, so that many simultaneous joiners get into one version
+// of the state; the fewAnswer members answer if the leader does not. After more attempts of the
+// joiner every member answers.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
 	switch {
@@ -204,9 +205,9 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible returns the first setting in which a joiner must not differ but does; "" if there is
-// none. It compares settings of the cluster with this member's, and settings of members with those
-// of all members and waiting joiners.
+// incompatible returns the first setting in which a joiner differs although it must not; "" if
+// there is none. It compares settings of the cluster with this member's, and settings of a member
+// with those of all members and waiting joiners.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
@@ -221,7 +222,7 @@ func (a *Admission) incompatible(from transport.Address, msg message.Join) strin
 	return a.Mismatch(gossip.Member{Address: from, Meta: msg.Meta}, a.Gossip.Members, a.group.waiting)
 }
 
-// sameName returns a member with the joiner's name that is another incarnation.
+// sameName returns a member with the joiner's name and another incarnation.
 func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
 	for _, r := range a.Gossip.Named(joiner.Name) {
 		if r.Address != joiner {
@@ -231,9 +232,9 @@ func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
 	return gossip.Member{}, false
 }
 
-// replace removes the old incarnation of a node that was started again under the same name: at once
-// if the old one is known to be gone. Otherwise it probes the old one now, and the joiner asks
-// again.
+// replace removes the old incarnation of a node that was restarted under the same name: at once if
+// the old one is known to be gone. Otherwise it probes the old incarnation now, and the joiner asks
+// again later.
 func (a *Admission) replace(old gossip.Member) {
 	if old.Address == a.Config.Self || old.Status == gossip.Down || old.Status == gossip.Exiting {
 		return // it is alive, or the leader is about to remove it
@@ -245,10 +246,10 @@ func (a *Admission) replace(old gossip.Member) {
 	a.Beats.Suspect(old.Address)
 }
 
-// patientAttempt is the number of the hello from which more members answer, because the regular
-// ones did not: every member of a small cluster, and fewAnswer members beside the leader of a large
-// one. So a cluster that has lost its seeds admits them after their restart, and they form no
-// second cluster.
+// patientAttempt is the number of the joiner's hello from which more members answer, because the
+// members that should answer first did not: every member of a small cluster, and in a large cluster
+// fewAnswer members besides the leader. Thus a cluster whose seeds were all restarted admits them
+// again, and they do not form a second cluster.
 const patientAttempt = 4
 
 // allAnswerAttempt is the number of the hello from which all members of a large cluster

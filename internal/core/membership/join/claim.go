@@ -61,7 +61,7 @@ func (j *Joiner) withdraw() (had bool) {
 	return had
 }
 
-// OnClaimed notes that the broker directs probes to this node.
+// OnClaimed records that the broker now directs probes to this node.
 func (j *Joiner) OnClaimed(in core.Claimed) {
 	if c := &j.Progress.claim; c.on() && in.Number == c.number && !c.stands {
 		c.stands = true
@@ -72,20 +72,21 @@ func (j *Joiner) OnClaimed(in core.Claimed) {
 	}
 }
 
-// noteSaid counts a broadcast of the claim.
+// noteSaid counts a hello of this node that says that it claims to form the cluster.
 func (c *claim) noteSaid(attempt uint32) {
 	if c.said++; c.said == 2 {
 		c.fence = attempt
 	}
 }
 
-// noteReturned handles the return of this node's own hello.
+// noteReturned handles the return of this node's hello with that number. The claim is proved when
+// the second hello that made it has returned.
 func (c *claim) noteReturned(attempt uint32) {
 	c.proved = c.proved || c.said >= 2 && attempt >= c.fence
 }
 
-// runClaim forms the cluster if the claim is proved, no rival claims, and the store's record names
-// this node. It reports whether it has formed the cluster.
+// runClaim forms the cluster if this node's claim is proved, no other joiner claims, and the
+// store's record names this node. It reports whether it has formed the cluster.
 func (j *Joiner) runClaim() (formed bool) {
 	c := &j.Progress.claim
 	until := c.began.Add(claimLife)
@@ -109,7 +110,7 @@ func (j *Joiner) runClaim() (formed bool) {
 	return found
 }
 
-// noteClaim notes whether another joiner claims to form the cluster.
+// noteClaim records whether another joiner claims to form the cluster.
 func (j *Joiner) noteClaim(from transport.Address, claims bool) {
 	i, known := slices.BinarySearchFunc(j.Progress.rivals, from, func(c candidate, a transport.Address) int { return c.Compare(a) })
 	switch until := j.Now.Add(rivalLife); {
@@ -139,17 +140,16 @@ func (j *Joiner) rivalled() bool {
 	return len(j.Progress.rivals) > 0
 }
 
-// pokeRivals sends a hello to each rival. A rival that has formed the cluster answers the hello; a
-// gone one is reported by the broker.
+// pokeRivals sends a hello to each rival. A rival that has formed the cluster answers; of a rival
+// that is gone, the broker reports that.
 func (j *Joiner) pokeRivals(hello message.Hello) {
 	for _, c := range j.Progress.rivals {
 		j.Send(c.Address, hello)
 	}
 }
 
-// OnGone handles the broker's report that nobody listens at the address of another joiner, or of
-// the member asked by this node. About a joiner, only the report of the present broker instance
-// counts.
+// OnGone handles the broker's report that a node has no subscription: another joiner, or the member
+// that this node has asked. About a joiner, only a report of the present broker instance counts.
 func (j *Joiner) OnGone(node transport.Address, present bool) {
 	if j.Phase == core.Asking {
 		j.askedIsGone(node)

@@ -44,8 +44,8 @@ const (
 	foundingPause = 250 * time.Millisecond
 )
 
-// Free reports whether this joiner may write the record. vacant says that the broker knows no
-// serving member.
+// Free reports whether this joiner may write the founding record. vacant says that the broker knows
+// no serving member.
 func (f *Foundings) Free(vacant bool) bool {
 	if !f.Config.Founding {
 		return true
@@ -69,12 +69,12 @@ func (f *Foundings) Free(vacant bool) bool {
 	return false
 }
 
-// Begin resets what an earlier claim has left. Call it when a claim begins, after Free has returned
-// true.
+// Begin resets the data of an earlier claim. It is called when a claim begins, after Free has
+// returned true.
 func (f *Foundings) Begin() { f.found, f.told = false, transport.Address{} }
 
-// Found reports whether the record names this joiner as the founder. If not, it writes the record.
-// It reports lost if another node's write came between, or the outcome of the write is unknown.
+// Found reports whether the record names this joiner as the founder; if not, it writes the record.
+// lost says that another node has written first, or that the outcome of the write is unknown.
 func (f *Foundings) Found() (found, lost bool) {
 	if !f.Config.Founding || f.found {
 		return true, false
@@ -86,7 +86,7 @@ func (f *Foundings) Found() (found, lost bool) {
 	return false, false
 }
 
-// RunFounding rewrites the record every foundingEvery, at the leader.
+// RunFounding rewrites the record every foundingEvery if this node is the leader.
 func (f *Foundings) RunFounding() {
 	if !f.Config.Founding || !f.Leads() {
 		return
@@ -111,7 +111,7 @@ func (f *Foundings) write(founder transport.Address) {
 	})
 }
 
-// ask sends a request, unless one is under way. Its answer causes the next step.
+// ask sends a request, unless one is under way. The machine continues when the answer arrives.
 func (f *Foundings) ask(r core.FoundingRequest) {
 	switch {
 	case f.waits:
@@ -129,7 +129,7 @@ func (f *Foundings) ask(r core.FoundingRequest) {
 	f.Out.Founding = &r
 }
 
-// OnFounding handles the answer to a request.
+// OnFounding handles the store's answer to a request.
 func (f *Foundings) OnFounding(in core.FoundingAnswer) {
 	if in.Number != f.number || !f.waits {
 		return
@@ -153,8 +153,8 @@ func (f *Foundings) OnFounding(in core.FoundingAnswer) {
 	}
 }
 
-// meet makes a member's next write due at once, and emits FoundedElsewhere if the record names
-// another cluster, once for each.
+// meet makes a member's next write of the record due at once. If the record names another cluster,
+// it emits FoundedElsewhere, once for each cluster.
 func (f *Foundings) meet() {
 	if f.Phase != core.Joined {
 		return

@@ -18,7 +18,7 @@ type Joiner struct {
 	Progress  joining
 }
 
-// joining is the state of a node until it becomes a member.
+// joining is a node's progress until it becomes a member.
 type joining struct {
 	started time.Time
 	helloAt time.Time // when the next hello is due
@@ -92,7 +92,7 @@ func (j *Joiner) search(after time.Duration) {
 	j.Progress.Vacant = false
 }
 
-// ForgetJoining drops the state that was needed until the node became a member.
+// ForgetJoining drops the progress of joining, once the node is a member.
 func (j *Joiner) ForgetJoining() { j.Progress = joining{} }
 
 // HelloAgain makes the next hello due at once, after the connection to the broker was replaced.
@@ -105,7 +105,7 @@ func (j *Joiner) HelloAgain() {
 	j.Progress.helloAt, j.Progress.heardSelf, j.Progress.before = j.Now, time.Time{}, j.Progress.attempt
 }
 
-// askedIsGone begins a new round if the node is the member that this node has asked.
+// askedIsGone begins a new round if node is the member that this node has asked for admission.
 func (j *Joiner) askedIsGone(node transport.Address) {
 	if node == j.Progress.asked {
 		j.Progress.trouble = node.String() + " offered to admit this node and then was gone (start it again, or raise Config.Membership.JoinTimeout)"
@@ -113,8 +113,8 @@ func (j *Joiner) askedIsGone(node transport.Address) {
 	}
 }
 
-// RunJoining sends hellos and the Join, gives up on a member that does not answer, forms the
-// cluster if this node has to, and ends the machine at JoinTimeout.
+// RunJoining sends hellos and the Join message, gives up on a member that does not answer, forms
+// the cluster if this node should, and ends the machine at JoinTimeout.
 func (j *Joiner) RunJoining() {
 	timeout := j.Progress.started.Add(j.Config.JoinTimeout)
 	if !j.Now.Before(timeout) {
@@ -162,7 +162,7 @@ func (j *Joiner) RunJoining() {
 	}
 }
 
-// sayHello broadcasts a hello, which says whether this node claims to form the cluster.
+// sayHello broadcasts a hello. It says whether this node claims to form the cluster.
 func (j *Joiner) sayHello() {
 	j.Progress.attempt++
 	hello := message.Hello{
@@ -175,8 +175,8 @@ func (j *Joiner) sayHello() {
 	j.pokeRivals(hello)
 }
 
-// forms reports whether this node may form the cluster at all: it is the first seed, or there are
-// no seeds.
+// forms reports whether this node can ever form the cluster: it is the first seed, or there are no
+// seeds.
 func (j *Joiner) forms() bool {
 	return len(j.Config.Seeds) == 0 || j.Config.Seeds[0] == j.Config.Self.Name
 }
@@ -214,8 +214,8 @@ func (j *Joiner) joinError() error {
 	return fmt.Errorf("join cluster %q: node %v: %s within %v (%s)", j.Config.Cluster, j.Config.Self, cause, j.Config.JoinTimeout, remedy)
 }
 
-// mayForm reports whether this node has to form the cluster now: no member answered in time, and it
-// is the first seed, or without seeds the joiner of the lowest incarnation.
+// mayForm reports whether this node should form the cluster now: no member answered in time, and
+// this node is the first seed or, without seeds, the joiner with the lowest incarnation.
 func (j *Joiner) mayForm() bool {
 	if j.Progress.heardSelf.IsZero() || !j.Conn.Connected || !j.forms() {
 		return false
@@ -255,8 +255,8 @@ func (j *Joiner) precededBy() bool {
 }
 
 // form makes this node the first member. As the only member it is the leader, and makes itself Up
-// at once. It answers the known joiners, so that they need not wait for their next hello, unless
-// they are more than fewCandidates.
+// at once. If the known joiners are at most fewCandidates, it answers them now, so that they need
+// not wait for their next hello.
 func (j *Joiner) form() {
 	heard := j.Progress.candidates
 	g := &gossip.State{Founder: j.Config.Self}
@@ -289,7 +289,8 @@ func (j *Joiner) OnHelloAck(from transport.Address, msg message.HelloAck) {
 	j.ask(from)
 }
 
-// ask asks a member for admission: at once, or at its turn if many nodes are joining.
+// ask asks a member for admission: at once or, if many nodes are joining, after a pause that
+// spreads their requests.
 func (j *Joiner) ask(from transport.Address) {
 	j.withdraw()
 	j.Phase = core.Asking
@@ -301,9 +302,9 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner records that a cluster exists, so this node forms none beside it: a member may
-// have missed the hellos behind a partition, or while standing still. When many nodes join, hellos
-// are rare, and the broadcast counts as an offer to join.
+// OnAliveAsJoiner records that a cluster exists, so that this node does not form another: its
+// members may have missed the hellos, behind a partition or while they stood still. When many nodes
+// join, hellos are rare, and the Alive broadcast counts as an offer to join.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {
@@ -321,7 +322,8 @@ func (j *Joiner) OnBroadcastWelcome(msg message.Gossip) {
 	}
 }
 
-// OnWelcome makes this node a member. A late answer of the member that was asked last counts, too.
+// OnWelcome makes this node a member. It also accepts a late answer of the member that was asked
+// before.
 func (j *Joiner) OnWelcome(from transport.Address, msg message.Welcome) {
 	if msg.Target != message.TargetOf(j.Config.Self) {
 		j.Refuse(core.RefusedTarget)

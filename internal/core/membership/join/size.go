@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 )
 
-// Bytes that the state may need later for an admitted member, besides the member's description:
-// entries in clocks and tombstones, and records of observers against it.
+// Bytes that the state may later need for an admitted member, besides its description: entries in
+// clocks, tombstones, and observers' records about it.
 const (
 	memberRoom = 24
 	recordRoom = 12
@@ -45,8 +45,8 @@ func (s *Size) tooLarge(joiners []gossip.Member) string {
 		len(b), room, len(g.Members), s.limit)
 }
 
-// atMost returns an upper bound for the size of the state with these joiners. It is faster than
-// encoding the state.
+// atMost returns an upper bound for the size of the encoded state with these joiners, without
+// encoding it.
 func (s *Size) atMost(joiners []gossip.Member) int {
 	size := stateRoom
 	for _, list := range [][]gossip.Member{s.Gossip.Members, joiners} {

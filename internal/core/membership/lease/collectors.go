@@ -32,7 +32,7 @@ const (
 	VoteInterval = 3 * time.Second
 )
 
-// A collector is a member that may collect votes, and what this node knows of it.
+// A collector is a member that may collect this node's votes, with what this node knows of it.
 type collector struct {
 	node transport.Address
 	due  time.Time // when to vote there; zero means never yet
@@ -52,7 +52,7 @@ type Collectors struct {
 	chosen *gossip.Summary
 }
 
-// walk updates list for a new view, and keeps what is known of earlier candidates.
+// walk updates list for a new view, and keeps what is known of members that were in it before.
 func (cs *Collectors) walk() {
 	g, f := cs.Gossip, cs.Local()
 	if cs.chosen == f.Summary {
@@ -76,8 +76,9 @@ func (cs *Collectors) walk() {
 	})
 }
 
-// mute reports whether a collector is to be skipped and, if not, when it will be. No collector is
-// skipped while this node's echoes do not return, because no answer could arrive.
+// mute reports whether a collector must be skipped because it does not answer and, if not, when it
+// will count as mute. None is skipped while this node's echoes do not return, because no answer
+// could arrive.
 func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	if c.asked.IsZero() || !cs.Echo.EchoAlive() {
 		return false, time.Time{}
@@ -89,8 +90,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the collectors to which this node sends votes: the first three answering ones, and
-// the mute ones before them, because the latter may answer again.
+// inUse returns the collectors to which this node sends votes: the first three that answer, and the
+// mute ones before these, which may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {
@@ -115,8 +116,8 @@ func (cs *Collectors) Forgive() {
 	}
 }
 
-// Hub returns the first collector that answers this node, or zero. Members on one side of a
-// partition mostly get the same hub.
+// Hub returns the first collector that answers this node; zero if there is none. Members on one
+// side of a partition mostly get the same hub.
 func (cs *Collectors) Hub() transport.Address {
 	for i := range cs.list {
 		c := &cs.list[i]

@@ -39,8 +39,8 @@ type Lease struct {
 	Met map[transport.Address]time.Time
 }
 
-// leaseNow returns the lease that follows from when a quorum last vouched for this node and when
-// its last returned echo was sent.
+// leaseNow returns the lease that follows from two times: when a quorum last vouched for this node,
+// and when its last returned echo was sent.
 func (l *Lease) leaseNow() time.Time {
 	over := l.Until
 	if over.IsZero() || over.After(l.Now) {
@@ -86,7 +86,7 @@ func (l *Lease) leaseNow() time.Time {
 	return lease
 }
 
-// enoughAlone reports whether this node is a quorum by itself if no other member counts.
+// enoughAlone reports whether this node alone is a quorum if no other member counts.
 func (l *Lease) enoughAlone() bool {
 	var voters []transport.Address
 	if l.Config.Votes(l.Self()) {
@@ -107,20 +107,20 @@ type leaseBench struct {
 	others       []leaseVoter
 }
 
-// A bench is a set of voters, of which a quorum has to vouch.
+// A bench is a set of voters; a quorum of them must vouch.
 type bench struct {
 	quorum splitbrain.Quorum
 	voters []*detector.Peer // in the order of quorum.voters; nil means this node
 	times  []time.Time
 }
 
-// A leaseVoter is a member that is not Down, other than this node.
+// A leaseVoter is another member that is not Down.
 type leaseVoter struct {
 	*detector.Peer
 	reachable bool
 }
 
-// bench returns the members that now count for the lease.
+// bench returns the members whose vouching now counts for the lease.
 func (l *Lease) bench() *leaseBench {
 	f, b := l.Local(), &l.kept
 	if b.of == f.Summary && b.elected == l.Voters.Elected {
@@ -143,7 +143,6 @@ func (l *Lease) bench() *leaseBench {
 	return b
 }
 
-// benchOf returns the bench of the given voters.
 func (l *Lease) benchOf(voters []transport.Address) bench {
 	b := bench{l.Strategy.Quorum(l.Voters.Electorate(voters)), make([]*detector.Peer, len(voters)), make([]time.Time, len(voters))}
 	for i, node := range voters {
@@ -185,8 +184,8 @@ func (l *Lease) countVouched() (all bool) {
 	return all
 }
 
-// Doubt puts the lease in doubt, also if it is in doubt already, and sends heartbeats to all
-// members at once.
+// Doubt puts the lease in doubt, and sends heartbeats to all members at once. It may be called
+// again while the lease is in doubt.
 func (l *Lease) Doubt() {
 	l.Beats.AskAll, l.since = true, l.Now
 	l.Echo.At, l.Beats.Stale = l.Now, true
@@ -200,19 +199,19 @@ func (l *Lease) Doubt() {
 	l.WakeAt(l.Now)
 }
 
-// LeaseHold bounds how long a side may go on without the lease, counted from when a voter of
-// another side last counted on it: the time to find that voter unreachable, to decide, and to take
-// the lease. After it nobody on a side without the lease runs turns, so the side with the lease may
-// give away the shards there. The lease is kept for twice as long, so no side takes it later in
-// good faith.
+// LeaseHold bounds how long a side without the lease can go on, counted from when a voter of
+// another side last vouched for it: the time to find that voter unreachable, to decide, and to take
+// the lease. After LeaseHold nobody on a side without the lease runs turns, so the side with the
+// lease may give that side's shards away. The lease is kept for twice as long, so that no other
+// side takes it later.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
 	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.QuorumTimeout
 }
 
 // Unheard returns a voter, not Down, from which no counting message has arrived for longer than
-// LeaseHold. That voter's side may have taken the lease and given away this node's shards, so this
-// node then runs no turns and claims no lease.
+// LeaseHold. That voter's side may have taken the lease and given away this node's shards. This
+// node then runs no turns and does not claim the lease.
 func (l *Lease) Unheard() (gossip.Member, bool) {
 	if l.Config.Downing != splitbrain.DowningLeaseMajority {
 		return gossip.Member{}, false

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Voters determines the members whose vote decides.
+// Voters determines the members with a deciding vote.
 type Voters struct {
 	*core.Node
 	Converged []transport.Address // the Up and Leaving members of the last converged view
@@ -19,7 +19,7 @@ type Voters struct {
 	joined []transport.Address
 }
 
-// Note keeps the voters of the present view if the view has converged, or if this node is still
+// Note records the voters of the present view if the view has converged, or if this node is still
 // joining.
 func (v *Voters) Note() {
 	f := v.Local()
@@ -31,12 +31,13 @@ func (v *Voters) Note() {
 	}
 }
 
-// Voters returns the members whose vote decides: those of the last converged view, except members
-// gone, left, fenced, or downed by an operator. A Down member counts until it is fenced: otherwise
-// members that stood still through several decisions could wake up as a majority of their old view.
+// Voters returns the members with a deciding vote: those of the last converged view, except members
+// that are gone, left, fenced, or downed by an operator. A Down member counts until it is fenced.
+// Otherwise members that stood still through several decisions could wake up as a majority of their
+// old view.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
-// voteless reports whether a member has no vote, or has lost it.
+// voteless reports whether a node has no vote now.
 func (v *Voters) voteless(node transport.Address) bool {
 	r, ok := v.Gossip.Member(node)
 	return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
@@ -52,9 +53,10 @@ func (v *Voters) Newcomers() []transport.Address {
 }
 
 // Split returns one side of a partition for a strategy to judge. Newcomers on this side have no
-// vote, because the other side may not know them. Newcomers on the other side have one, because the
-// other side may know that the view with them has converged. The same holds for Exiting members:
-// the other side may still know them as Leaving. So two sides never both win (ADR 0008).
+// vote, because the other side may not know them. Newcomers on the other side have a vote, because
+// the other side may know that the view with them has converged. The same holds for Exiting
+// members, which the other side may still know as Leaving. By these rules two sides never both win
+// (ADR 0008).
 func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	voters := v.Voters()
 	for _, node := range append(v.Newcomers(), v.exiting()...) {
@@ -95,14 +97,14 @@ func (v *Voters) settled() []transport.Address {
 	return nodes
 }
 
-// settledOf returns those of the nodes that settled also returns.
+// settledOf returns those of the nodes that settled returns.
 func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
 	settled := v.settled()
 	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })
 }
 
-// Electorate returns the voters together with the oldest members to ask: the oldest of the last
-// converged view, and the oldest of the voters.
+// Electorate returns an electorate of the given voters, with the oldest member of the last
+// converged view and the oldest of the voters as its oldest.
 func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	e := splitbrain.Electorate{Voters: voters}
 	settled := slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
@@ -117,7 +119,7 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	return e
 }
 
-// counted reports whether a member, other than this node, counts for this node's lease.
+// counted reports whether another member counts for this node's lease.
 func (v *Voters) counted(r gossip.Member) bool {
 	if r.Address == v.Config.Self || v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(r.Address) == gossip.EvidenceGone {
 		return false

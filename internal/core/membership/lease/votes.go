@@ -60,13 +60,13 @@ type sentVote struct {
 // QuorumTimeout.
 const maxSentVotes = 2 * maxCollectors
 
-// A ballot is the last vote that a collector got from a member.
+// A ballot is the last vote that this collector got from a member.
 type ballot struct {
 	barred uint64
 	at     time.Time // the latest time at which the vote certainly stood
 }
 
-// A tally is a collector's count of votes, for all voters with the fingerprint barred.
+// A tally is a collector's count of the votes for all voters that have the same fingerprint barred.
 type tally struct {
 	of     *gossip.Summary
 	barred uint64
@@ -80,7 +80,7 @@ type tally struct {
 	oldest, every time.Time
 }
 
-// tallyLife is how long a tally is reused. That makes leases shorter by up to this time.
+// tallyLife is how long a tally is reused. Reuse makes leases shorter by up to this time.
 const tallyLife = 50 * time.Millisecond
 
 // RunVotes sends the votes that are due. Each collector in use has a time of its own.
@@ -110,7 +110,7 @@ func (v *Votes) ForgetBallots() {
 
 // nextVote returns when the i-th collector gets its next vote. The times of three consecutive
 // collectors are evenly spaced: if two answers came together, the lease could lapse before the next
-// one. The times of different members are random, even if they began together.
+// answer. Times of different members are random, even if the members began together.
 func (v *Votes) nextVote(i int) time.Time {
 	if v.first.IsZero() {
 		v.first = v.Now.Add(time.Duration(v.Random.Int64N(int64(VoteInterval))))
@@ -124,7 +124,6 @@ func (v *Votes) nextVote(i int) time.Time {
 	return next.Add(rounds * VoteInterval)
 }
 
-// vote sends a vote to a collector.
 func (v *Votes) vote(c *collector) {
 	v.Beats.Loose = v.Now
 	v.seq++
@@ -150,8 +149,8 @@ func (v *Votes) vote(c *collector) {
 	v.Send(c.node, vote)
 }
 
-// otherVoters returns the number of other members that count for this node's lease, with or without
-// a vote.
+// otherVoters returns the number of other members that count for this node's lease, whether or not
+// they have a vote.
 func (v *Votes) otherVoters() int {
 	v.countVoters()
 	return v.others
@@ -175,7 +174,7 @@ func (v *Votes) countVoters() {
 	}
 }
 
-// OnVote records a vote and answers it.
+// OnVote records a member's vote and answers it.
 func (v *Votes) OnVote(in core.Receive, msg message.Vote) {
 	if _, ok := v.Gossip.Index(in.From); !ok || msg.Target != message.TargetOf(v.Config.Self) {
 		return
@@ -195,7 +194,6 @@ func (v *Votes) OnVote(in core.Receive, msg message.Vote) {
 	v.Send(in.From, v.answer(in.From, msg))
 }
 
-// answer returns this collector's answer to a vote.
 func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAck {
 	t := v.tallied(msg.Barred)
 	enough := t.enough
@@ -219,7 +217,8 @@ func (v *Votes) ageOf(at time.Time) time.Duration {
 	return max(v.Now.Sub(at), time.Millisecond)
 }
 
-// tallied counts the votes with the fingerprint barred, and this node's own vote as of now.
+// tallied returns the tally of the votes with the fingerprint barred, and of this node's own vote
+// as of now.
 func (v *Votes) tallied(barred uint64) *tally {
 	f := v.Local()
 	if v.tally.of == f.Summary && v.tally.barred == barred && v.Now.Sub(v.tally.made) <= tallyLife {

@@ -124,7 +124,7 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_Touch{Touch: &wire.MembershipTouch{}}
 	default:
-		err = errors.New("unknown type")
+		err = errors.New("unknown message type")
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	case *wire.MembershipMessage_Alive:
 		founder, err := fromWire(b.Alive.Founder)
 		if err == nil && founder.IsZero() {
-			err = errors.New("alive has no founder")
+			err = errors.New("the Alive message has no founder")
 		}
 		return Alive{founder, b.Alive.Size, b.Alive.Barred, ServerMark(b.Alive.Server), b.Alive.Bound}, err
 	case *wire.MembershipMessage_Echo:
@@ -224,7 +224,7 @@ func age(d time.Duration) uint64 {
 	return uint64((min(d, maxQuiet) + time.Millisecond - 1).Milliseconds())
 }
 
-// milliseconds converts a received duration; longer ones than maxQuiet count as maxQuiet.
+// milliseconds converts a received number of milliseconds; more than maxQuiet counts as maxQuiet.
 func milliseconds(n uint64) time.Duration {
 	return time.Duration(min(n, uint64(maxQuiet.Milliseconds()))) * time.Millisecond
 }

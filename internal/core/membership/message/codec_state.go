@@ -52,7 +52,7 @@ func (t *addressTable) placeClock(v gossip.VectorClock) (nodes []uint32, counts 
 }
 
 // addresses holds the addresses of a received message. The first index outside the list sets err,
-// which is checked once at the end.
+// which the caller checks once at the end.
 type addresses struct {
 	list []transport.Address
 	err  error
@@ -72,7 +72,7 @@ func readAddresses(list []*wire.MembershipAddress) (*addresses, error) {
 
 func (t *addresses) at(place uint32) transport.Address {
 	if int64(place) >= int64(len(t.list)) {
-		t.err = fmt.Errorf("address %d of %d", place, len(t.list))
+		t.err = fmt.Errorf("address index %d, but the message has %d addresses", place, len(t.list))
 		return transport.Address{}
 	}
 	return t.list[place]
@@ -80,7 +80,7 @@ func (t *addresses) at(place uint32) transport.Address {
 
 func (t *addresses) clock(nodes []uint32, counts []uint64) gossip.VectorClock {
 	if len(nodes) != len(counts) {
-		t.err = fmt.Errorf("version has %d nodes but %d counts", len(nodes), len(counts))
+		t.err = fmt.Errorf("the version has %d nodes but %d counts", len(nodes), len(counts))
 		return nil
 	}
 	var v gossip.VectorClock
@@ -92,14 +92,14 @@ func (t *addresses) clock(nodes []uint32, counts []uint64) gossip.VectorClock {
 
 func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 	if g == nil {
-		return nil, errors.New("no state")
+		return nil, errors.New("the message has no state")
 	}
 	plain, err := proto.Marshal(gossipToWire(g))
 	if err != nil {
 		return nil, err
 	}
 	if len(plain) > maxGossipBytes {
-		return nil, fmt.Errorf("state has %d bytes: want at most %d (less Config.Meta?)", len(plain), maxGossipBytes)
+		return nil, fmt.Errorf("the state has %d bytes: want at most %d (shorten Config.Meta?)", len(plain), maxGossipBytes)
 	}
 	if len(plain) >= compressFrom {
 		packed, err := deflate(plain)
@@ -112,7 +112,7 @@ func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 	}
 	// A state whose compressed form receivers would refuse, as too small for it, is sent as it is.
 	if err := checkState(plain, len(plain)); err != nil {
-		return nil, fmt.Errorf("state has %w (less Config.Meta?)", err)
+		return nil, fmt.Errorf("the state has %w (shorten Config.Meta?)", err)
 	}
 	return &wire.MembershipState{Gossip: plain}, nil
 }

@@ -19,14 +19,14 @@ func seenToWire(s gossip.SeenSet, members int) []byte {
 
 func seenFromWire(b []byte, members int) (gossip.SeenSet, error) {
 	if len(b) != (members+7)/8 {
-		return nil, fmt.Errorf("seen set of %d bytes for %d members", len(b), members)
+		return nil, fmt.Errorf("the seen set has %d bytes for %d members", len(b), members)
 	}
 	s := gossip.NewSeenSet(members)
 	for i, x := range b {
 		s[i/8] |= uint64(x) << (i % 8 * 8)
 	}
 	if !s.Fits(members) {
-		return nil, fmt.Errorf("seen set names more than %d members", members)
+		return nil, fmt.Errorf("the seen set names more than the %d members", members)
 	}
 	return s, nil
 }
@@ -59,7 +59,7 @@ func statusFromWire(w *wire.MembershipStatus) (Status, error) {
 		return s, nil
 	}
 	if s.Members > maxMembers {
-		return s, fmt.Errorf("status claims %d members, too many", s.Members)
+		return s, fmt.Errorf("the status claims %d members, which is too many", s.Members)
 	}
 	if len(w.Seen) > 0 || len(w.Few) == 0 {
 		var err error
@@ -69,7 +69,7 @@ func statusFromWire(w *wire.MembershipStatus) (Status, error) {
 	s.Seen = gossip.NewSeenSet(s.Members)
 	for _, i := range w.Few {
 		if int64(i) >= int64(s.Members) {
-			return s, fmt.Errorf("status names member %d of %d", i, s.Members)
+			return s, fmt.Errorf("the status names member %d of only %d", i, s.Members)
 		}
 		s.Seen.Add(int(i))
 	}

@@ -32,7 +32,7 @@ const (
 func tableToWire(m Snapshot) (*wire.MembershipState, error) {
 	t := m.Table
 	if t == nil {
-		return nil, errors.New("no table")
+		return nil, errors.New("the message has no table")
 	}
 	addresses := newAddressTable()
 	w := &wire.MembershipTable{Version: t.Version, Base: m.Base}
@@ -48,7 +48,7 @@ func tableToWire(m Snapshot) (*wire.MembershipState, error) {
 		return nil, err
 	}
 	if len(plain) > maxGossipBytes {
-		return nil, fmt.Errorf("table has %d bytes: want at most %d (less Config.Meta?)", len(plain), maxGossipBytes)
+		return nil, fmt.Errorf("the table has %d bytes: want at most %d (shorten Config.Meta?)", len(plain), maxGossipBytes)
 	}
 	if len(plain) >= compressFrom {
 		packed, err := deflate(plain)
@@ -60,7 +60,7 @@ func tableToWire(m Snapshot) (*wire.MembershipState, error) {
 		}
 	}
 	if err := checkTable(plain, len(plain)); err != nil {
-		return nil, fmt.Errorf("table has %w (less Config.Meta?)", err)
+		return nil, fmt.Errorf("the table has %w (shorten Config.Meta?)", err)
 	}
 	return &wire.MembershipState{Gossip: plain}, nil
 }
@@ -131,7 +131,7 @@ func rowFromWire(t *addresses, w *wire.MembershipTableRow) (rows.Row, error) {
 	return r, nil
 }
 
-// timeToWire is 0 for the zero time.
+// timeToWire encodes a time; the zero time gives 0.
 func timeToWire(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -146,7 +146,7 @@ func timeFromWire(n int64) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// known is the age, rounded up; 0, as for never, if it is too old to matter.
+// known encodes an age, rounded up; 0, which means never, if the age is too old to matter.
 func known(d time.Duration) uint64 {
 	if d >= maxQuiet {
 		return 0
@@ -184,8 +184,8 @@ func standFromWire(target uint32, w *wire.MembershipStand) (Stand, error) {
 	return m, nil
 }
 
-// checkTable reports an error if an encoded table has more of anything than its size or the bounds
-// allow, as checkState does for a state.
+// checkTable is checkState for an encoded table: it returns an error if a list is longer than the
+// table's size or the bounds allow.
 func checkTable(plain []byte, sent int) error {
 	sent = min(sent, maxGossipBytes)
 	c := census{
@@ -210,12 +210,12 @@ func checkTable(plain []byte, sent int) error {
 		return atMost("addresses, rows or deleted rows", max(c.addresses, c.members, c.tombstones), c.maxAddresses)
 	})
 	if err == nil && c.members > c.addresses {
-		err = fmt.Errorf("%d rows for %d addresses", c.members, c.addresses)
+		err = fmt.Errorf("the table has %d rows but %d addresses", c.members, c.addresses)
 	}
 	return err
 }
 
-// countMember counts the lists of the member in an encoded row.
+// countMember counts the lists in an encoded row's member.
 func (c *census) countMember(f wire.Field) error {
 	if f.Number != tableRowMember || f.Type != protowire.BytesType {
 		return nil

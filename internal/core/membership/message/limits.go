@@ -37,7 +37,7 @@ const (
 	maxDescribed = 1 << 12
 )
 
-// unpackedLimit returns how many bytes a state may have if its compressed form has packed bytes.
+// unpackedLimit returns the maximum of bytes of a state whose compressed form has packed bytes.
 func unpackedLimit(packed int) int {
 	return min(max(freeInflation, maxInflation*min(packed, maxGossipBytes)), maxGossipBytes)
 }
@@ -110,8 +110,8 @@ type census struct {
 }
 
 // checkState returns an error if a list in an encoded state is longer than its addresses, its size
-// or the bounds allow. sent is the state's size on the wire, less than that of plain if it was
-// compressed.
+// or the bounds allow. sent is the state's size on the wire, which is less than len(plain) if the
+// state was compressed.
 func checkState(plain []byte, sent int) error {
 	sent = min(sent, maxGossipBytes)
 	c := census{

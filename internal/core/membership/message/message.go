@@ -115,8 +115,8 @@ func (Gossip) message() {}
 // String is for transcripts and logs.
 func (m Gossip) String() string { return "gossip: " + m.State.String() }
 
-// Status carries a member's version and the members that have seen it, instead of the whole state.
-// The leader of a large cluster broadcasts it when all have seen the version.
+// Status carries a member's version of the state and the members that have seen it, without the
+// state. The leader of a large cluster broadcasts it when all members have seen the version.
 type Status struct {
 	Target  uint32         // the receiver
 	Version gossip.Digest  // the fingerprint of the founder and the clock
@@ -166,8 +166,9 @@ func (HeartbeatAck) message() {}
 // String is for transcripts and logs.
 func (m HeartbeatAck) String() string { return fmt.Sprintf("heartbeat-ack %d", m.Seq) }
 
-// Alive is broadcast by the members of a small cluster, to let each hear a majority however few it
-// watches, and by the leader of any cluster, to let two clusters of one name meet.
+// Alive is broadcast by the members of a small cluster, so that each hears a majority however few
+// members it watches. The leader of any cluster broadcasts it too, so that two clusters of one name
+// meet.
 type Alive struct {
 	Founder transport.Address // the founder of the cluster, which identifies it
 	Size    uint32            // the number of its Up and Leaving members
@@ -201,7 +202,8 @@ func (Vote) message() {}
 // String is for transcripts and logs.
 func (m Vote) String() string { return fmt.Sprintf("vote %d", m.Seq) }
 
-// VoteAck answers [Vote] with how long ago others vouched for the voter, as the collector knows it.
+// VoteAck answers [Vote]. It says how long ago others vouched for the voter, as far as the
+// collector knows.
 type VoteAck struct {
 	Target uint32 // the voter
 	Seq    uint64 // of the vote

@@ -10,7 +10,7 @@ import (
 
 // The messages of a cluster whose members agree by a table. See package table for the protocol.
 
-// Snapshot is the table, or what changed in it: the writer of a version broadcasts that.
+// Snapshot is the whole table, or the change by which its sender made a new version.
 type Snapshot struct {
 	Target uint32 // the receiver; 0 means all
 	// Base is the version over which the rows of Table were written, and Deleted deleted; 0 means
@@ -34,8 +34,9 @@ func (m Snapshot) String() string {
 	return text
 }
 
-// Stand asks a guide how lately a version was certainly that of the table, and says that the
-// sender stands at it: it knows no later one, and no declaration of its own is on its way.
+// Stand asks a guide for the age of the latest time at which a version was certainly the table's.
+// It also says that the sender stands at that version: the sender knows no later version, and no
+// declaration of a death by the sender is on its way.
 type Stand struct {
 	Target  uint32     // the guide
 	Seq     uint64     // the number of the stand, for the answer
@@ -51,8 +52,8 @@ type Stand struct {
 	Dead []Contact
 }
 
-// A Contact is the age of the last stand that the sender answered for a member, or whose answer it
-// got from the member, whichever is later.
+// A Contact says how long ago the sender last exchanged stands with a member: it answered a stand,
+// or got the answer to its own.
 type Contact struct {
 	Node transport.Address
 	Age  time.Duration
@@ -107,8 +108,7 @@ func (ProbeAck) message() {}
 // String is for transcripts and logs.
 func (m ProbeAck) String() string { return fmt.Sprintf("probe-ack %d version %d", m.Seq, m.Version) }
 
-// IndirectProbe asks a third member to probe a subject within a time, and is answered by
-// [IndirectAck].
+// IndirectProbe asks a third member to probe a subject within a time. The answer is [IndirectAck].
 type IndirectProbe struct {
 	Target  uint32            // the third member
 	Seq     uint64            // the number of the probe, for the answer
@@ -141,7 +141,7 @@ func (m IndirectAck) String() string {
 	return fmt.Sprintf("indirect-ack %d: not reached, health %d", m.Seq, m.Health)
 }
 
-// Touch has no answer but the broker's, if nobody listens.
+// Touch tests whether the receiver has a subscription: only the broker answers, if it has none.
 type Touch struct{ Target uint32 }
 
 func (Touch) message() {}

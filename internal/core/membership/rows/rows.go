@@ -32,7 +32,7 @@ type Row struct {
 	Started, Alive, Ended time.Time
 }
 
-// A Suspicion is a vote of a member that another one is dead.
+// A Suspicion is a member's vote that another member is dead.
 type Suspicion struct {
 	By transport.Address
 	At time.Time // by the voter's clock
@@ -81,8 +81,8 @@ func (t *Table) Row(a transport.Address) *Row {
 	return nil
 }
 
-// With returns the table at a version, with rows set, which are sorted by address, and others
-// deleted.
+// With returns the table at a later version, in which set replaces or adds rows, and the rows of
+// deleted are gone. set is sorted by address.
 func (t *Table) With(version uint64, set []Row, deleted []transport.Address) *Table {
 	next := &Table{Version: version, Rows: make([]Row, 0, len(t.Rows)+len(set))}
 	for i, j := 0, 0; i < len(t.Rows) || j < len(set); {
@@ -104,7 +104,7 @@ func (t *Table) With(version uint64, set []Row, deleted []transport.Address) *Ta
 	return next
 }
 
-// Sorted sorts rows by address, for stores that have another order.
+// Sorted sorts rows by address, for stores that return another order.
 func Sorted(list []Row) []Row {
 	slices.SortFunc(list, func(a, b Row) int { return a.Compare(b.Address) })
 	return list
@@ -128,22 +128,22 @@ func (t *Table) Check() error {
 		r := &t.Rows[i]
 		switch {
 		case i > 0 && t.Rows[i-1].Compare(r.Address) >= 0:
-			return fmt.Errorf("table: %v and %v are not in order", t.Rows[i-1].Address, r.Address)
+			return fmt.Errorf("table: rows %v and %v are not sorted by address", t.Rows[i-1].Address, r.Address)
 		case transport.CheckName("node", r.Name) != nil:
 			return fmt.Errorf("table: %w", transport.CheckName("node", r.Name))
 		case r.Status == gossip.NoStatus || r.Status > gossip.Removed:
-			return fmt.Errorf("table: %v has status %d", r.Address, r.Status)
+			return fmt.Errorf("table: member %v has status %d, which no member has", r.Address, r.Status)
 		case uint64(r.UpNumber) > t.Version || r.Active() && r.UpNumber == 0:
-			return fmt.Errorf("table: %v has age %d at version %d", r.Address, r.UpNumber, t.Version)
+			return fmt.Errorf("table: member %v has age %d, which is above version %d of the table", r.Address, r.UpNumber, t.Version)
 		case r.Fenced && r.Status != gossip.Down:
-			return fmt.Errorf("table: %v is fenced and %v", r.Address, r.Status)
+			return fmt.Errorf("table: member %v is fenced, but its status is %v and not Down", r.Address, r.Status)
 		}
 	}
 	return nil
 }
 
-// Preformed returns the table of a cluster whose members have long been active, in the order of
-// their ages. Their statuses and ages are set. It is for simulations.
+// Preformed returns the table of a cluster whose members have long been active. The rows come in
+// the order of ages; statuses and ages are set here. It is for simulations.
 func Preformed(list []Row) *Table {
 	t := &Table{Version: uint64(len(list)), Rows: list}
 	founder := list[0].Address

@@ -8,7 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 )
 
-// A Summary has what every member concludes from a table. It is made once for a table, and shared.
+// A Summary has what every member concludes from a table. It is computed once for a table and
+// shared.
 type Summary struct {
 	Ages      []*Row // the active members from the oldest to the youngest
 	Ring      []*Row // the members, joining ones included, by their place on the hashed ring
@@ -24,7 +25,7 @@ type Summary struct {
 	places []uint64 // of Ring
 }
 
-// summary is made at most once.
+// summary computes a Summary at most once.
 type summary struct {
 	once sync.Once
 	made *Summary
@@ -75,8 +76,8 @@ func newSummary(t *Table) *Summary {
 	return s
 }
 
-// After calls do for the members after a node on the ring, until do returns false or all others
-// have been named.
+// After calls do for the members behind self on the ring, in order, until do returns false or all
+// other members were passed.
 func (s *Summary) After(self *Row, do func(*Row) bool) {
 	at, _ := slices.BinarySearch(s.places, gossip.RingPlace(self.Address))
 	for at < len(s.Ring) && s.Ring[at].Address != self.Address {

@@ -40,7 +40,7 @@ var DowningNames = [KnownDownings]string{
 	DowningLeaseMajority: "lease majority",
 }
 
-// String names the strategy.
+// String returns the name of the strategy.
 func (d Downing) String() string {
 	if d < KnownDownings {
 		return DowningNames[d]

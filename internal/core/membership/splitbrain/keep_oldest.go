@@ -2,8 +2,8 @@ package splitbrain
 
 import "github.com/shardgen/shardgen/transport"
 
-// keepOldest lets the side with the oldest member go on, even a small side, or all the others if
-// the oldest is alone.
+// keepOldest lets the side with the oldest member go on, even if it is small. If the oldest member
+// is alone, all other members go on.
 //
 // A node may run turns if more than half of the voters vouch for it, the oldest among them, or all
 // voters but the oldest. Two such sets would share a voter even if the oldest alone were enough;

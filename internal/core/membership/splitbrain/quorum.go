@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Quorum describes which sets of voters are enough: a node may run turns while such a set vouches
-// for it, and such a set may also take this right from others. Any two of these sets share a voter,
-// so two sides with the same voters never run turns at once. A decision changes the voters: then
-// the smaller side of leaseMajority waits for the others' turns to end, and autoDown promises
-// nothing.
+// A Quorum describes which sets of voters suffice for a node to run turns, and to take this right
+// from other nodes: the node may run turns while the voters of such a set vouch for it. Any two
+// sufficient sets share a voter, so two sides with the same voters never run turns at once. A
+// decision to down members changes the voters. Then the smaller side of leaseMajority waits until
+// the other side's turns have ended; autoDown does not guarantee this.
 type Quorum struct {
 	voters  []transport.Address // by address
 	Need    int                 // the least number of voters in a set

@@ -46,7 +46,7 @@ func (s Split) Votes() int {
 	return n
 }
 
-// holdsOldest reports whether the oldest are on this side.
+// holdsOldest reports whether the electorate's oldest members are on this side.
 func (s Split) holdsOldest() bool {
 	return len(s.Oldest) > 0 && !slices.ContainsFunc(s.Oldest, func(a transport.Address) bool { return !gossip.HasAddress(s.Side, a) })
 }
@@ -70,12 +70,13 @@ const (
 	AskLater                // like AskFirst, but after MinorityDelay
 )
 
-// String names the Verdict.
+// String returns the name of the verdict.
 func (v Verdict) String() string {
 	return [...]string{"wait", "go on", "stop", "stop all", "ask first", "ask later"}[v]
 }
 
-// MostVoters returns how many voters a strategy allows; bounded is false if it allows any number.
+// MostVoters returns the maximum of voters that a strategy allows; bounded is false if it allows
+// any number.
 func MostVoters(s Strategy) (most int, bounded bool) {
 	q, ok := s.(staticQuorum)
 	return q.most(), ok
@@ -116,8 +117,8 @@ func (keepMajority) Quorum(v Electorate) Quorum {
 	return Quorum{voters: v.Voters, Need: MajorityOf(len(v.Voters))}
 }
 
-// leaseMajority lets the side go on that takes a lease. The larger side asks first, so that it
-// mostly wins; the smaller one wins if the larger is dead or cannot reach the lease.
+// leaseMajority lets the side that takes a lease go on. The larger side asks for the lease first,
+// so it usually wins; the smaller side wins if the larger is dead or cannot reach the lease.
 //
 // A node runs turns if more than half of the voters vouch for it. So a small side that goes on has
 // no voter among the other members, and cannot know from votes when those have stopped. It waits

@@ -52,8 +52,8 @@ const (
 	leaderMute = 2500 * time.Millisecond
 )
 
-// broadcastNode returns the broadcaster of this node's changes: the leader or, while the leader is
-// silent, the first collector that answers. It returns zero if there is none.
+// broadcastNode returns the node that broadcasts this node's changes: the leader or, while the
+// leader is silent, the first collector that answers; zero if there is none.
 func (b *Broadcaster) broadcastNode() transport.Address {
 	leader := b.Local().Leader
 	if leader == b.Config.Self || b.progress.told.IsZero() {
@@ -66,17 +66,18 @@ func (b *Broadcaster) broadcastNode() transport.Address {
 	return b.Collectors.Hub()
 }
 
-// broadcasts reports whether this node has to broadcast changes.
+// broadcasts reports whether this node must broadcast changes to all members.
 func (b *Broadcaster) broadcasts() bool { return !b.Small() && b.broadcastNode() == b.Config.Self }
 
-// LeaderSpoke records a message from a member: if the member is the leader, it is not skipped.
+// LeaderSpoke records a message from a member. A leader that is heard is not skipped as
+// broadcaster.
 func (b *Broadcaster) LeaderSpoke(from transport.Address) {
 	if !b.progress.told.IsZero() && b.Phase == core.Joined && from == b.Local().Leader {
 		b.progress.told = time.Time{}
 	}
 }
 
-// spreadLarge sends what is due after a step, in a large cluster.
+// spreadLarge sends the messages that are due after a step, in a large cluster.
 func (b *Broadcaster) spreadLarge() {
 	f := b.Local()
 	broadcastNode := b.broadcastNode()
@@ -123,8 +124,8 @@ func (b *Broadcaster) tellBroadcaster(msg message.Message) {
 	b.Send(broadcastNode, msg)
 }
 
-// allReachedHaveSeen reports whether all members have seen the version that must see it for
-// convergence, except unreachable ones.
+// allReachedHaveSeen reports whether all reachable members that convergence requires have seen the
+// version.
 func (b *Broadcaster) allReachedHaveSeen() bool {
 	f := b.Local()
 	if f.Why == "" {

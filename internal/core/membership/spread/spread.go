@@ -15,11 +15,11 @@ type Spreader struct {
 	Broadcaster *Broadcaster
 }
 
-// Spread sends the changes of this step to others at once, so that they need not wait for the
-// rounds of gossip. In a small cluster the author of a version sends it to all, and each receiver
-// informs the leader. When all have seen it, the leader acts and informs all of the convergence. So
-// a change takes two round trips and about three messages per member. For large clusters see
-// broadcast.go.
+// Spread sends the changes of this step to other members at once, without waiting for a round of
+// gossip. In a small cluster the author of a version sends it to all members, and each receiver
+// informs the leader. When all have seen the version, the leader acts, and informs all members of
+// the convergence. A change thus takes two round trips and about three messages per member. For
+// large clusters see broadcast.go.
 func (s *Spreader) Spread(before *gossip.State) {
 	if s.Phase != core.Joined {
 		return
@@ -53,8 +53,8 @@ func (s *Spreader) Spread(before *gossip.State) {
 	}
 }
 
-// tell sends a node the status if it has seen the version, and otherwise the state. In a large
-// cluster tell always sends the status: the node mostly has the state from the leader, and
+// tell sends a node the status if the node has seen the version, and otherwise the state. In a
+// large cluster tell always sends the status: the node mostly has the state from the leader, and
 // otherwise asks for it.
 func (s *Spreader) tell(node transport.Address) {
 	if node.IsZero() || node == s.Config.Self {
@@ -91,7 +91,7 @@ func (s *Spreader) RunGossip() {
 	}
 }
 
-// partner returns the receiver of a round: most often a member that has not seen the version,
+// partner returns the receiver of a round of gossip: mostly a member that has not seen the version,
 // otherwise any reachable member.
 func (s *Spreader) partner() (transport.Address, bool) {
 	n := len(s.Gossip.Members)
@@ -137,10 +137,10 @@ func (s *Spreader) ToUnseen() float64 {
 	}
 }
 
-// acceptable reports whether gossip of a sender may be read: it is of this cluster and for this
+// acceptable reports whether gossip of a sender may be used: it is of this cluster and for this
 // node, and this node has no record against the sender. The sender may be unknown to all members,
-// because its admitting member died before spreading it. Removed nodes are unknown too, but their
-// messages do not get here.
+// if the member that admitted it died before spreading that. Removed nodes are unknown too, but
+// their messages are refused earlier.
 func (s *Spreader) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := s.Gossip.Record(s.Config.Self, from)
 	switch {
@@ -206,10 +206,10 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	}
 }
 
-// introduce sends this node's state to a member that does not know this node, if this node has not
-// been Up. The member that admitted this node may have died before it told others, and those have
-// no other reason to ask for this state: theirs has changed more often. It answers only messages
-// that were sent to this node alone.
+// introduce sends this node's state to a member that does not know this node, if this node has
+// never been Up. The member that admitted this node may have died before it spread the admission.
+// The others then have no reason to ask for this node's state, because their own state has changed
+// more often. introduce answers only messages that were sent to this node alone.
 func (s *Spreader) introduce(to transport.Address, target uint32) {
 	if target != 0 && s.Self().UpNumber == 0 {
 		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})

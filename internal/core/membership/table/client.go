@@ -11,7 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A client keeps the requests to the table: one read, one write and one I-am-alive at a time.
+// A client makes this node's requests to the table: at most one read, one write and one I-am-alive
+// at a time.
 type client struct {
 	number   uint64
 	want     bool // a read, as soon as possible
@@ -53,19 +54,19 @@ const (
 	readRecent = 2 * time.Second
 )
 
-// backOff is a time that doubles with each failure, at random between half of it and all of it.
+// backOff returns the time of the next attempt after a number of failures. The pause doubles with
+// each failure up to retryLast, and a random part of up to half of it is left out.
 func (m *Machine) backOff(first time.Duration, failures int) time.Time {
 	d := min(first<<min(failures-1, 10), retryLast)
 	return m.Now.Add(d/2 + time.Duration(m.Random.Int64N(int64(d)/2+1)))
 }
 
-// next returns a number for a request.
 func (c *client) next() uint64 {
 	c.number++
 	return c.number
 }
 
-// runClient begins the requests that are due.
+// runClient begins the requests to the table that are due.
 func (m *Machine) runClient() {
 	c := &m.client
 	m.expire()
@@ -100,7 +101,7 @@ func (m *Machine) runClient() {
 	}
 }
 
-// expire gives up requests that the driver has not answered.
+// expire gives up requests that the driver has not answered in time.
 func (m *Machine) expire() {
 	c, patience := &m.client, 2*m.Config.Table.Within
 	if c.reading != nil && m.Now.Sub(c.began) >= patience {
@@ -124,7 +125,7 @@ func (m *Machine) reached(begun time.Time) {
 	m.client.reached = core.Later(m.client.reached, begun)
 }
 
-// onRows takes the answer to a read.
+// onRows handles the answer to a read of the table.
 func (m *Machine) onRows(in core.TableRows) {
 	c := &m.client
 	if c.reading == nil || c.reading.Number != in.Number {
@@ -148,7 +149,7 @@ func (m *Machine) onRows(in core.TableRows) {
 	m.adopt(in.Table)
 }
 
-// onWritten takes the answer to a write.
+// onWritten handles the answer to a write or an I-am-alive.
 func (m *Machine) onWritten(in core.TableWritten) {
 	c := &m.client
 	switch {
@@ -188,7 +189,7 @@ func (m *Machine) onWritten(in core.TableWritten) {
 	}
 }
 
-// written adopts the table after an own write, and sends it to all.
+// written adopts the table after a write of this node, and broadcasts the change.
 func (m *Machine) written(w *core.TableWrite, version uint64) {
 	var set []rows.Row
 	if len(w.Delete) == 0 {
@@ -216,7 +217,7 @@ func (m *Machine) written(w *core.TableWrite, version uint64) {
 	}
 }
 
-// onSnapshot takes the table from another member, or what changed in it.
+// onSnapshot handles the table, or a change of it, that another member has sent.
 func (m *Machine) onSnapshot(from transport.Address, msg message.Snapshot) {
 	if msg.Table == nil || m.table == nil || msg.Table.Version <= m.table.Version || m.Phase == core.Searching {
 		return // only a read tells a node that has no row what is there
@@ -235,7 +236,7 @@ func (m *Machine) onSnapshot(from transport.Address, msg message.Snapshot) {
 	}
 }
 
-// adopt takes a table of the same or a later version.
+// adopt replaces the known table by t, which has the same version or a later one.
 func (m *Machine) adopt(t *rows.Table) {
 	later := m.table == nil || t.Version > m.table.Version
 	m.put(t)
@@ -268,7 +269,7 @@ func (m *Machine) adopt(t *rows.Table) {
 	m.noteDeaths()
 }
 
-// blame names those that voted for this node's death.
+// blame returns a text with the names of the members that voted for this node's death.
 func (m *Machine) blame(r *rows.Row) string {
 	text := ""
 	for _, s := range r.Suspicions {
@@ -282,13 +283,13 @@ func (m *Machine) blame(r *rows.Row) string {
 	return text
 }
 
-// EndDead ends a member that is dead in the table.
+// EndDead ends this node's membership, because the table has it as dead.
 func (m *Machine) EndDead(reason string) {
 	m.Emit(core.SelfDowned{Reason: reason})
 	m.End()
 }
 
-// put replaces the table and what follows from it.
+// put sets the known table and the data that follow from it.
 func (m *Machine) put(t *rows.Table) {
 	before := m.table
 	m.table, m.stale, m.row = t, true, -1
@@ -311,7 +312,7 @@ func (m *Machine) put(t *rows.Table) {
 	}
 }
 
-// wanted returns the write that this node wants most, now.
+// wanted returns the most urgent write that this node wants now.
 func (m *Machine) wanted() (core.TableWrite, bool) {
 	switch m.Phase {
 	case core.Searching:
@@ -349,17 +350,18 @@ func (m *Machine) wanted() (core.TableWrite, bool) {
 	return m.wantedCleaning()
 }
 
-// change is a write that changes a row.
+// change returns a write of row r as modified by change.
 func (m *Machine) change(r *rows.Row, change func(*rows.Row)) core.TableWrite {
 	row := *r
 	change(&row)
 	return core.TableWrite{Row: row}
 }
 
-// maxCleaned is the number of rows that one write deletes.
+// maxCleaned is the maximum of rows that one write deletes.
 const maxCleaned = 100
 
-// wantedCleaning deletes the rows of members that are long dead. The oldest member does it.
+// wantedCleaning returns a write that deletes the rows of members that have long been dead or gone.
+// Only the oldest member makes it.
 func (m *Machine) wantedCleaning() (w core.TableWrite, ok bool) {
 	if m.guides()[0] != m.Config.Self {
 		return w, false

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A death is a member that the table has dead and not fenced.
+// A death is a member that is dead in the table and not fenced.
 type death struct {
 	known   time.Time // since when this node knows it
 	version uint64    // of the table by which it learned of it
@@ -24,10 +24,11 @@ type death struct {
 	contacts map[transport.Address]time.Time
 }
 
-// clockSpread is the share by which clocks may differ in rate, 2 %.
+// clockSpread divides a duration to give its possible clock error: clocks differ in rate by at most
+// 1/50, or 2 %.
 const clockSpread = 50
 
-// noteDeaths begins to count for members that have died.
+// noteDeaths begins to record the deaths that are new in the table, and drops those that are over.
 func (m *Machine) noteDeaths() {
 	for _, r := range m.table.Summary().Down {
 		if m.deaths[r.Address] == nil {
@@ -48,7 +49,8 @@ func (m *Machine) noteDeaths() {
 // deathTouch is the time between two messages to a dead member that is not fenced.
 const deathTouch = 200 * time.Millisecond
 
-// runDeaths informs dead members, or has the broker say that they are gone.
+// runDeaths sends messages to dead members: a live one learns that it is dead, and of one that is
+// gone the broker reports that.
 func (m *Machine) runDeaths() {
 	if len(m.deaths) == 0 {
 		return
@@ -70,9 +72,9 @@ func (m *Machine) runDeaths() {
 	}
 }
 
-// bounced notes the broker's answer that a dead member does not listen. What was sent before the
-// last echo that came back was answered before it, because the connection keeps the order; so the
-// answer is to a message sent after the death was known, if that echo was.
+// bounced records the broker's report that nobody listens at a dead member. The report must answer
+// a message sent after this node knew of the death. It does if the last returned echo was sent
+// after that, because the broker answers the messages of a connection in their order.
 func (m *Machine) bounced(r *rows.Row) {
 	d := m.deaths[r.Address]
 	if d == nil || m.echo.Sent.Before(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
@@ -81,13 +83,13 @@ func (m *Machine) bounced(r *rows.Row) {
 	d.bounced = m.Now
 }
 
-// ownServer reports whether the broker's answers here are final for a member: it serves by the
-// same server, or there is no other.
+// ownServer reports whether this node's broker knows for certain whether a member is connected: the
+// member is at the same server, or there is only one.
 func (m *Machine) ownServer(r *rows.Row) bool {
 	return m.Conn.Alone || r.Server != "" && r.Server == m.Conn.Server
 }
 
-// wantedFence is the fence of a member whose lease has certainly ended.
+// wantedFence returns a write that fences a dead member whose lease has certainly ended.
 func (m *Machine) wantedFence() (core.TableWrite, bool) {
 	if len(m.deaths) == 0 || !m.echo.EchoAlive() {
 		return core.TableWrite{}, false
@@ -107,7 +109,8 @@ func (m *Machine) wantedFence() (core.TableWrite, bool) {
 	return core.TableWrite{}, false
 }
 
-// fencedAt is when a dead member's lease has certainly ended, if this node can know: see doc.go.
+// fencedAt returns when a dead member's lease has certainly ended, as far as this node can know:
+// see doc.go.
 func (m *Machine) fencedAt(r *rows.Row, d *death) (at time.Time) {
 	c := m.Config
 	byTime := c.QuorumTimeout + c.QuorumTimeout/clockSpread + c.SelfHeartbeatTimeout
@@ -126,8 +129,9 @@ func (m *Machine) fencedAt(r *rows.Row, d *death) (at time.Time) {
 	return at
 }
 
-// provenAt returns the latest moment of which a dead member may have a proof. All active members
-// must have said when they last exchanged stands with it. See doc.go.
+// provenAt returns the latest time of which a dead member may have a proof that it may run turns.
+// ok is false unless all active members have said when they last exchanged stands with the dead
+// member. See doc.go.
 func (m *Machine) provenAt(dead *rows.Row, d *death) (at time.Time, ok bool) {
 	s := m.table.Summary()
 	for _, r := range s.Ages {
@@ -150,8 +154,7 @@ func (m *Machine) provenAt(dead *rows.Row, d *death) (at time.Time, ok bool) {
 	return core.Later(at, m.ended), true // so may those that were fenced or have left
 }
 
-// contacts says for each dead member that is not fenced when this node last exchanged stands with
-// it.
+// contacts returns when this node last exchanged stands with each dead member that is not fenced.
 func (m *Machine) contacts() (all []message.Contact) {
 	if len(m.deaths) == 0 || len(m.table.Summary().Down) > maxContacts {
 		return nil
@@ -166,11 +169,13 @@ func (m *Machine) contacts() (all []message.Contact) {
 	return all
 }
 
-// maxContacts bounds the contacts in a stand. With more deaths at once, fences wait for the time.
+// maxContacts bounds the contacts in a stand. With more dead members, fences wait for the full
+// time.
 const maxContacts = 32
 
-// noteContacts notes what a member says of the dead. The message took time, which makes the moments
-// later, and the other clock may be fast.
+// noteContacts records when member from last exchanged stands with dead members, as it says. Each
+// time is taken as late as it can have been: the message took time, and the member's clock may run
+// fast.
 func (m *Machine) noteContacts(from transport.Address, contacts []message.Contact) {
 	for _, c := range contacts {
 		if d := m.deaths[c.Node]; d != nil {
@@ -183,7 +188,7 @@ func (m *Machine) noteContacts(from transport.Address, contacts []message.Contac
 	}
 }
 
-// inTurn lets the guides fence one after the other, so that their writes do not meet.
+// inTurn delays a fence by this node's rank among the guides, so that their writes do not conflict.
 func (m *Machine) inTurn(at time.Time) time.Time {
 	const turn = 300 * time.Millisecond
 	for i, g := range m.guides() {
@@ -194,9 +199,10 @@ func (m *Machine) inTurn(at time.Time) time.Time {
 	return at.Add(maxGuides * turn)
 }
 
-// metAll returns when this node had met, since its connection was made, all members that may not
-// know of a version: each of them has counted on it since, so none can have told the dead member
-// that all stand at an earlier version.
+// metAll returns the latest of the times at which this node has met the members that may not know a
+// version; all is false if it has not met one of them. Each met member has waited for this node's
+// stands since, so it cannot have told the dead member that all members stand at an earlier
+// version.
 func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	s := m.table.Summary()
 	for _, list := range [][]*rows.Row{s.Ages, s.Down} {
@@ -214,9 +220,10 @@ func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	return last, true
 }
 
-// metSince reports whether a member certainly counts on this node, and since when: it has answered,
-// or become active later. Those that were active when this node became active answered it then, but
-// not through a connection that was made again; those that were dead did not.
+// metSince reports whether a member certainly waits for this node's stands, and since when. It does
+// if it has answered this node through the present connection, or became active after this node. A
+// member that was active when this node became active answered it then; a member that was dead did
+// not.
 func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
 	p := m.peers[r.Address]
 	switch {
@@ -229,8 +236,8 @@ func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
 	return time.Time{}, !m.unmet && (p == nil || !p.passed) && (d == nil || d.version > uint64(m.self().UpNumber))
 }
 
-// mayLag reports whether a member may run that does not know of a version. One that was not Up
-// then knew of it when it became Up.
+// mayLag reports whether a member may still run turns without knowing a version. A member that
+// became Up at that version or later knows it.
 func (m *Machine) mayLag(r *rows.Row, version uint64) bool {
 	if r.Status == gossip.Removed || r.Fenced || r.UpNumber == 0 || uint64(r.UpNumber) > version {
 		return false
@@ -239,7 +246,7 @@ func (m *Machine) mayLag(r *rows.Row, version uint64) bool {
 	return p == nil || p.latest < version
 }
 
-// quietSince is since when no member that may not know of the death has written I-am-alive.
+// quietSince returns since when no member that may not know of the death has written I-am-alive.
 func (m *Machine) quietSince(d *death) time.Time {
 	s := m.table.Summary()
 	for _, list := range [][]*rows.Row{s.Ages, s.Down} {

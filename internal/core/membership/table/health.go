@@ -5,11 +5,11 @@ import "time"
 // maxHealth is the worst score of a member's own health.
 const maxHealth = 8
 
-// A health is this node's judgement of itself, by five of the paper's six signs: who suspects it,
-// whether its probes are answered, whether it is probed, how long its work waits, and whether its
-// timers are on time. Each sign adds to the score, which stretches this node's own time-outs: a sick
-// node is voted out before it votes others out. By the sixth, that the table does not have it
-// active, a node ends.
+// A health is this node's judgement of its own health, by five of the six signs of the Orleans
+// paper: who suspects it, whether its probes are answered, whether others probe it, how long its
+// work waits, and whether its timers are on time. Each bad sign adds to the score, which stretches
+// this node's own time-outs. A sick node is thus voted out before it votes others out. The sixth
+// sign, that the table does not have the node active, ends the node.
 type health struct {
 	score    int
 	missed   int       // probes in a row without an answer
@@ -27,21 +27,20 @@ const (
 	signLife = 3
 )
 
-// waited notes how long a message stood in the driver's queue.
+// waited records how long a message waited in the driver's queue.
 func (h *health) waited(m *Machine, d time.Duration) {
 	if d > slowWork {
 		h.slow = m.Now
 	}
 }
 
-// late notes a timer that was late.
+// late records by how much a timer was late.
 func (h *health) late(m *Machine, d time.Duration) {
 	if d > tardyTime {
 		h.tardy = m.Now
 	}
 }
 
-// run computes the score.
 func (h *health) run(m *Machine) {
 	if h.began.IsZero() {
 		h.began, h.answered, h.probed = m.Now, m.Now, m.Now

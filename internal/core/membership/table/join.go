@@ -12,7 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A joiner makes a row, proves the way to every active member and back, and becomes active.
+// A joiner is the progress of a node that joins: it writes a row, exchanges messages with every
+// active member, and becomes active.
 type joiner struct {
 	until   time.Time // when this node gives up
 	version uint64    // the first known version that has this node's row; 0 before
@@ -27,11 +28,10 @@ type joiner struct {
 	heardSelf time.Time // when its first hello returned
 }
 
-// helloInterval is the time between two hellos.
 const helloInterval = 100 * time.Millisecond
 
-// proveInterval is the time between two probes of a joiner, and proveTries how many an active
-// member leaves unanswered before it counts as silent.
+// proveInterval is the time between two probes of a joiner. An active member counts as silent when
+// it has left proveTries of them unanswered.
 const (
 	proveInterval = 200 * time.Millisecond
 	proveTries    = 5
@@ -52,7 +52,7 @@ func (m *Machine) onStart() {
 	m.joiner.why = "the table is out of reach"
 }
 
-// runJoining sends a joiner's probes, and gives up in the end.
+// runJoining sends a joiner's hellos and probes, and gives up after JoinTimeout.
 func (m *Machine) runJoining() {
 	j := &m.joiner
 	if m.Phase != core.Searching && m.Phase != core.Asking {
@@ -95,7 +95,7 @@ func (m *Machine) runJoining() {
 	})
 }
 
-// ask begins to prove the ways.
+// ask begins to probe the active members, once this node has a row.
 func (m *Machine) ask() {
 	m.Phase = core.Asking
 	m.joiner.version = m.table.Version
@@ -104,8 +104,8 @@ func (m *Machine) ask() {
 	m.stand.aliveKnown(m.client.reached)
 }
 
-// greeted handles the messages by which nodes of either kind of membership find each other. It
-// reports whether the message was one of them.
+// greeted handles messages by which this node finds members that use gossip or another table. It
+// returns false for other messages.
 func (m *Machine) greeted(in core.Receive) bool {
 	switch msg := in.Message.(type) {
 	case message.Hello:
@@ -148,8 +148,8 @@ func (m *Machine) greeted(in core.Receive) bool {
 	return true
 }
 
-// greet has a guide say hello now and then, to find a cluster of this name with another table: nodes
-// of both may have started at the same moment.
+// greet lets a guide broadcast a hello from time to time, to find a cluster of this name with
+// another table, which may have been formed at the same moment.
 func (m *Machine) greet() {
 	if slices.Contains(m.guides(), m.Config.Self) && m.Due(&m.joiner.hello, m.Config.Table.Refresh) {
 		m.joiner.hellos++
@@ -157,13 +157,13 @@ func (m *Machine) greet() {
 	}
 }
 
-// refused ends a joiner.
+// refused ends a joiner with the reason why.
 func (m *Machine) refused(why string) {
 	m.Emit(core.JoinFailed{Err: fmt.Errorf("join %s as %v: %s", m.Config.Cluster, m.Config.Self, why)})
 	m.End()
 }
 
-// wantedRow is the write that makes this node's row.
+// wantedRow returns the write that adds this node's row.
 func (m *Machine) wantedRow() (core.TableWrite, bool) {
 	if !m.Conn.Connected || m.row >= 0 {
 		return core.TableWrite{}, false
@@ -193,7 +193,8 @@ func (m *Machine) wantedRow() (core.TableWrite, bool) {
 	return core.TableWrite{Row: self}, true
 }
 
-// mismatch returns the first setting in which this node differs from a member.
+// mismatch returns the first setting in which this node differs from a member although it must not;
+// "" if there is none.
 func (m *Machine) mismatch(r *rows.Row) string {
 	if why := gossip.Incompatible(m.Config.Self.Name, m.Config.Compat, r.Name, r.Compat); why != "" {
 		return why
@@ -201,7 +202,8 @@ func (m *Machine) mismatch(r *rows.Row) string {
 	return m.Mismatch(gossip.Member{Address: m.Config.Self, Meta: m.Config.Meta}, []gossip.Member{r.Member})
 }
 
-// wantedEntry is the write that makes this node active, once it may be.
+// wantedEntry returns the write that makes this node active, if every active member has answered it
+// or is stale.
 func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 	j := &m.joiner
 	for i := range m.table.Rows {
@@ -237,7 +239,8 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 	return m.change(m.self(), func(r *rows.Row) { r.Status, r.UpNumber, r.Server = gossip.Up, number, m.Conn.Server }), true
 }
 
-// enough reports whether the configured number of members have joined, or one was Up before.
+// enough reports whether the configured number of members have joined, or whether any member was
+// ever Up.
 func (m *Machine) enough() bool {
 	count := func(role string) int {
 		n := 0
@@ -256,8 +259,9 @@ func (m *Machine) enough() bool {
 	})
 }
 
-// mayReplace reports whether a joiner may declare a member dead by itself: its own former
-// incarnation, or any where no member is left that could, if the broker says that it is gone.
+// mayReplace reports whether a joiner may declare a member dead by itself. The broker must say that
+// the member is gone. The member must be this node's former incarnation, or no active member may be
+// left to declare it dead.
 func (m *Machine) mayReplace(r *rows.Row) bool {
 	if !m.gone(r) {
 		return false

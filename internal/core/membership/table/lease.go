@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A lease is the time until which this node may run turns: until QuorumTimeout after a proof, and
-// SelfHeartbeatTimeout after the sending of the last echo that came back. See doc.go.
+// A lease is the time until which this node may run turns: QuorumTimeout after its last proof, but
+// at most SelfHeartbeatTimeout after it sent the last echo that came back. See doc.go.
 type lease struct {
 	until time.Time
 	// proof is a moment, the latest known, at which the table certainly did not have this node dead.
@@ -26,22 +26,22 @@ type lease struct {
 	since time.Time
 }
 
-// proved notes a moment at which the table, as it is known here, was certainly the present one.
+// proved records a time at which the known version was certainly the table's.
 func (m *Machine) proved(at time.Time) { m.lease.proof = core.Later(m.lease.proof, at) }
 
-// wasWritten notes that the proof is a write to the table.
+// wasWritten records a proof by a write to the table: at that time or later the write was made.
 func (m *Machine) wasWritten(at time.Time) {
 	m.lease.written = core.Later(m.lease.written, at)
 	m.proved(at)
 }
 
-// beginDoubt stops prolonging the lease until the table was written again.
+// beginDoubt stops prolonging the lease until the table is written again.
 func (m *Machine) beginDoubt() {
 	m.lease.doubt, m.lease.since = true, m.Now
 	m.stand.due, m.client.want = m.Now, m.Phase != core.Idle
 }
 
-// renew computes the lease.
+// renew computes the lease, and reports a change of it in the output.
 func (m *Machine) renew() {
 	l := &m.lease
 	was := l.until
@@ -73,7 +73,7 @@ func (m *Machine) leaseNow() time.Time {
 	return until
 }
 
-// stand has the exchange by which leases are prolonged: see doc.go.
+// stand is the state of the exchange of stands, by which leases are prolonged: see doc.go.
 type stand struct {
 	due    time.Time // when the next stands are sent
 	sent   []sentStand
@@ -95,20 +95,20 @@ type sentStand struct {
 	sent time.Time
 }
 
-// An answer to a stand, as the guide remembers it.
+// An answer is this guide's answer to a member's stand.
 type answer struct {
 	number uint64
 	sent   time.Time
 }
 
-// stood is the last stand of a peer.
+// stood is the last stand of a peer that counts for unanimity.
 type stood struct {
 	version uint64
 	at      time.Time // it was sent after that
 	except  []transport.Address
 }
 
-// An agreed is a moment at which all members stood at a version.
+// An agreed is a time at which all members stood at a version.
 type agreed struct {
 	version uint64
 	at      time.Time // zero means not all do
@@ -125,8 +125,8 @@ const (
 
 func (s *stand) aliveKnown(at time.Time) { s.alive = core.Later(s.alive, at) }
 
-// guides returns the members that are asked for proofs: the oldest ones. There is at least one
-// where this node is a member.
+// guides returns the members that give proofs to the others: the oldest maxGuides members. There is
+// at least one if this node is a member.
 func (m *Machine) guides() []transport.Address {
 	s := &m.stand
 	if s.of != m.table {
@@ -139,7 +139,8 @@ func (m *Machine) guides() []transport.Address {
 	return s.guides
 }
 
-// runStand sends the stands that are due, and has the table written where no stand helps.
+// runStand sends the stands that are due. If stands give no proof, it requests a write of the
+// table.
 func (m *Machine) runStand() {
 	s := &m.stand
 	if m.row < 0 || m.table == nil {
@@ -170,10 +171,11 @@ func (m *Machine) runStand() {
 	m.wantProof(guides)
 }
 
-// wantProof has this node write to the table where nobody else gives it a proof. The guides do it
-// one after the other, and then the others at random; who writes gives its proof to all. Where all
-// stand, the guides' proof is about two stands old, and that of others three, so none of them
-// writes.
+// wantProof requests a write of this node's row when the node's last proof becomes old. The write
+// gives a proof to this node, and to others through stands. The guides write one after the other,
+// and then the other members at random times. While all members stand at one version, stands keep
+// proofs fresh, and nobody writes: proofs are about two stand intervals old at guides and three at
+// other members.
 func (m *Machine) wantProof(guides []transport.Address) {
 	s, l := &m.stand, &m.lease
 	half, step := m.Config.QuorumTimeout/2, m.Config.QuorumTimeout/20
@@ -197,7 +199,7 @@ func (m *Machine) wantProof(guides []transport.Address) {
 	m.client.touch = true
 }
 
-// larger is an interval for the size of the cluster: twice as long in a large one.
+// larger returns the interval, doubled if the cluster is large.
 func (m *Machine) larger(interval time.Duration) time.Duration {
 	if len(m.table.Summary().Ring) > m.Config.SmallCluster {
 		return 2 * interval
@@ -218,7 +220,7 @@ func (m *Machine) sendStand(g transport.Address) {
 	})
 }
 
-// unsureNodes are the members that this node may have declared dead, or is about to.
+// unsureNodes returns the members that this node may have declared dead, or is about to.
 func (m *Machine) unsureNodes() (nodes []transport.Address) {
 	for _, u := range m.client.unsure {
 		nodes = append(nodes, u.node)
@@ -229,7 +231,7 @@ func (m *Machine) unsureNodes() (nodes []transport.Address) {
 	return nodes
 }
 
-// ageOf is at least a millisecond, or 0 for never.
+// ageOf returns how long ago at was, at least 1 ms; 0, which means never, for the zero time.
 func (m *Machine) ageOf(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -237,7 +239,7 @@ func (m *Machine) ageOf(at time.Time) time.Duration {
 	return max(m.Now.Sub(at), time.Millisecond)
 }
 
-// onStand notes where a peer stands, and answers.
+// onStand records the version at which a peer stands, and answers with this guide's latest proof.
 func (m *Machine) onStand(from transport.Address, msg message.Stand) {
 	p, s := m.peer(from), &m.stand
 	p.latest = max(p.latest, msg.Version)
@@ -277,7 +279,6 @@ func (m *Machine) onStand(from transport.Address, msg message.Stand) {
 	})
 }
 
-// onStandAck takes a guide's answer.
 func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	s, p := &m.stand, m.peer(from)
 	i := slices.IndexFunc(s.sent, func(x sentStand) bool { return x.seq == msg.Seq })
@@ -301,23 +302,24 @@ func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	}
 }
 
-// sendTable sends the whole table, if it fits a message. Otherwise the other reads it.
+// sendTable sends the whole table if it fits in a message. Otherwise the receiver reads the table
+// itself.
 func (m *Machine) sendTable(to transport.Address) {
 	if m.limit == 0 || m.table.Summary().Bytes <= m.limit {
 		m.Send(to, message.Snapshot{Target: message.TargetOf(to), Table: m.table})
 	}
 }
 
-// meets notes that a peer has answered what this node sent through its present connection. If it
-// knows that this node is a member, it counts it for unanimity.
+// meets records that a peer has answered a message sent through the present connection. If the peer
+// knows the version with this node's row, it counts on this node for unanimity.
 func (m *Machine) meets(p *peer, version uint64) {
 	if p.met.IsZero() && m.joiner.version != 0 && version >= m.joiner.version {
 		p.met = m.Now
 	}
 }
 
-// agree returns when all members stood at the present version, this node included. Members that
-// are surely gone do not count: see onUnreachable.
+// agree returns a time at which all members, including this node, stood at the present version.
+// Members left out because they are gone do not count: see leaveOut.
 func (m *Machine) agree() agreed {
 	s := &m.stand
 	if s.agreed.version == m.table.Version && m.Now.Sub(s.agreed.made) < agreedLife {
@@ -351,8 +353,8 @@ func (m *Machine) agree() agreed {
 	return a
 }
 
-// meetAll has a guide meet all members that it has not met since its connection was made: until
-// then it may fence nobody.
+// meetAll lets a guide probe all members that it has not met since its connection was made. Until
+// they answer, it may fence nobody by time.
 func (m *Machine) meetAll() {
 	if !m.Due(&m.stand.meet, time.Second) {
 		return

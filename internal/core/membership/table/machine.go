@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Machine is one node's membership by a table. It is not safe for concurrent use; its results
-// are. See [Machine.Check] for its invariants.
+// A Machine is one node's membership by a table, without I/O. It is not safe for concurrent use;
+// its results are. See [Machine.Check] for its invariants.
 type Machine struct {
 	core.Base
 	echo   detector.Echo
@@ -50,7 +50,7 @@ type Machine struct {
 	expires  time.Time // when a suspicion in the view ceases to count
 }
 
-// A peer has what this node has observed of another one.
+// A peer has what this node has observed of another node.
 type peer struct {
 	heard  time.Time // when its last message arrived
 	silent bool      // it is missed: see runSilence
@@ -72,7 +72,7 @@ type peer struct {
 	probe probe
 }
 
-// New returns a machine, or an error that names the invalid setting.
+// New returns a machine. If a setting is invalid, it returns an error that names the setting.
 func New(config core.Config) (*Machine, error) {
 	config.Table.Enabled = true
 	config = config.WithDefaults()
@@ -90,7 +90,8 @@ func New(config core.Config) (*Machine, error) {
 	return m, nil
 }
 
-// Step handles one input. Now is monotonic: a time before the last one counts as the last one.
+// Step handles one input. now should not go back: a time before the last one counts as the last
+// one.
 func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	m.Out = core.Output{Lease: m.lease.until}
 	if m.Phase == core.Ended {
@@ -114,17 +115,18 @@ func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	return m.Out
 }
 
-// View returns the cluster as it is now. It is cheap.
+// View returns the cluster as this node sees it now, without copying.
 func (m *Machine) View() *core.View { return m.Shown }
 
-// Lease returns the time until which turns may start here and answers may leave. A node that is
-// not a member, or no longer one, gets a time in the past.
+// Lease returns the time until which this node may start turns and send answers. A node that is not
+// a member gets a time in the past.
 func (m *Machine) Lease() time.Time { return m.lease.until }
 
-// Table returns the table as this node knows it, nil before its first read. It never changes.
+// Table returns the table as this node knows it; nil before the first read. The returned table
+// never changes.
 func (m *Machine) Table() *rows.Table { return m.table }
 
-// Health returns the score of this node's own health, from 0 for healthy to 8.
+// Health returns the score of this node's own health, from 0 for healthy to maxHealth, 8.
 func (m *Machine) Health() int { return m.health.score }
 
 func (m *Machine) advance(now time.Time) {
@@ -143,14 +145,14 @@ func (m *Machine) advance(now time.Time) {
 	}
 }
 
-// paused drops what this node concluded from silence, because it stood still itself.
+// paused drops the conclusions from others' silence, because this node itself stood still for late.
 func (m *Machine) paused(late time.Duration) {
 	m.health.late(m, late)
 	m.forgive()
 }
 
-// forgive drops all conclusions from silence, because the cause may have been this node's own
-// process or connection.
+// forgive drops all conclusions from others' silence, because this node's own process or connection
+// may have been the cause.
 func (m *Machine) forgive() {
 	//arch:order-free each peer is treated alike
 	for _, p := range m.peers {
@@ -196,7 +198,7 @@ func (m *Machine) take(in core.Input) {
 	}
 }
 
-// run does the work that is due.
+// run does the work that is due in this step.
 func (m *Machine) run() {
 	if m.Phase == core.Idle || m.Phase == core.Ended {
 		return
@@ -218,7 +220,7 @@ func (m *Machine) run() {
 	m.runClient()
 }
 
-// self returns the own row, nil before it is known.
+// self returns this node's row; nil before the table has it.
 func (m *Machine) self() *rows.Row {
 	if m.row < 0 {
 		return nil
@@ -226,7 +228,7 @@ func (m *Machine) self() *rows.Row {
 	return &m.table.Rows[m.row]
 }
 
-// peer returns what is known of a node.
+// peer returns what this node has observed of a node, and adds an empty entry if there is none.
 func (m *Machine) peer(a transport.Address) *peer {
 	p := m.peers[a]
 	if p == nil {
@@ -236,7 +238,7 @@ func (m *Machine) peer(a transport.Address) *peer {
 	return p
 }
 
-// onReceive dispatches messages.
+// onReceive passes a message to its handler, or refuses it.
 func (m *Machine) onReceive(in core.Receive) {
 	if m.Phase == core.Idle || in.Message == nil {
 		return
@@ -297,7 +299,7 @@ func (m *Machine) onReceive(in core.Receive) {
 	}
 }
 
-// mine reports whether a message is for this incarnation.
+// mine reports whether a message is for this incarnation. It records the refusal of any other.
 func (m *Machine) mine(target uint32) bool {
 	if target == message.TargetOf(m.Config.Self) {
 		return true
@@ -306,16 +308,16 @@ func (m *Machine) mine(target uint32) bool {
 	return false
 }
 
-// note has this node look at a member whether to vote against it.
+// note adds a member to those that accused checks for a vote against them.
 func (m *Machine) note(a transport.Address) { m.noted = gossip.WithAddress(m.noted, a) }
 
-// A past is a table that this node knew at a time.
+// A past is a table, and a time at which this node knew it.
 type past struct {
 	at    time.Time
 	table *rows.Table
 }
 
-// keepPast keeps tables from time to time, for as long as Outage: see unchanged.
+// keepPast keeps a copy of the table from time to time, for about twice Outage: see unchanged.
 func (m *Machine) keepPast() {
 	n := len(m.pasts)
 	if n > 0 && m.Now.Sub(m.pasts[n-1].at) < m.Config.Table.AliveInterval/2 {
@@ -327,13 +329,13 @@ func (m *Machine) keepPast() {
 	m.pasts = append(m.pasts, past{m.Now, m.table})
 }
 
-// A knownAt says when this node adopted a version.
+// A knownAt records when this node adopted a version.
 type knownAt struct {
 	version uint64
 	at      time.Time
 }
 
-// noteVersion notes that a version is adopted now.
+// noteVersion records that this node adopts a version now.
 func (m *Machine) noteVersion(version uint64) {
 	for len(m.known) > 1 && m.Now.Sub(m.known[1].at) > 2*m.Config.QuorumTimeout {
 		m.known = m.known[1:]
@@ -341,7 +343,7 @@ func (m *Machine) noteVersion(version uint64) {
 	m.known = append(m.known, knownAt{version, m.Now})
 }
 
-// knownSince returns a time at or after which this node first knew of a version.
+// knownSince returns when this node first knew a version, or a later time.
 func (m *Machine) knownSince(version uint64) time.Time {
 	for _, k := range m.known {
 		if k.version >= version {
@@ -351,7 +353,7 @@ func (m *Machine) knownSince(version uint64) time.Time {
 	return m.Now
 }
 
-// knewBefore reports whether this node knew a row that long ago.
+// knewBefore reports whether this node already knew a node's row the given time ago.
 func (m *Machine) knewBefore(node transport.Address, ago time.Duration) bool {
 	for _, p := range m.pasts {
 		if m.Now.Sub(p.at) < ago {
@@ -383,7 +385,8 @@ func (m *Machine) unchanged(r *rows.Row) time.Time {
 	return since
 }
 
-// heard records a sign of life, which refutes the broker's earlier answers.
+// heard records a sign of life, which refutes earlier reports of the broker that nobody listens
+// there.
 func (m *Machine) heard(from transport.Address) {
 	p := m.peers[from]
 	if p == nil {
@@ -396,8 +399,8 @@ func (m *Machine) heard(from transport.Address) {
 	p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false
 }
 
-// onRemoval handles the word of another that this incarnation is dead. Only the table is believed:
-// this node reads it, and asks the other for it.
+// onRemoval handles another node's message that this incarnation is dead. This node believes only
+// the table: it reads the table, and asks the sender for it.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target == message.TargetOf(m.Config.Self) && m.row >= 0 {
 		m.client.want = true
@@ -405,7 +408,6 @@ func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	}
 }
 
-// onEcho handles the return of an echo.
 func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	if m.Phase != core.Joined || from != m.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
 		return
@@ -416,8 +418,8 @@ func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	m.echo.EchoReturned(msg.Seq)
 }
 
-// onConnState handles a change of the connection. Through a new one others may be out of reach for
-// a moment, and the broker may have called this node gone between.
+// onConnState handles a change of the connection. After a new connection it drops conclusions from
+// silence, and doubts the lease, because the broker may have reported this node gone meanwhile.
 func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.Conn.Connected || m.Conn.Server != in.Server)
 	m.Conn, m.Mark = in, message.MarkOf(in.Server)
@@ -442,7 +444,7 @@ func (m *Machine) onConnState(in core.ConnState) {
 	m.stand.sent, m.probes.asked = nil, make(map[uint64]asked)
 }
 
-// onLeave makes the member Leaving. A node that is not a member yet has nothing to wait for.
+// onLeave starts leaving. A node without a row leaves at once.
 func (m *Machine) onLeave() {
 	if m.Phase == core.Idle || m.Phase == core.Searching {
 		m.Emit(core.SelfRemoved{})
@@ -452,7 +454,7 @@ func (m *Machine) onLeave() {
 	m.leaving = true
 }
 
-// onDownNode notes an operator's command to down a member.
+// onDownNode records an operator's command to down a member.
 func (m *Machine) onDownNode(node transport.Address) {
 	if m.Phase != core.Joined {
 		return
@@ -466,7 +468,8 @@ func (m *Machine) onDownNode(node transport.Address) {
 	}
 }
 
-// onUndeliverable notes that a member has to be quarantined: it would not know what it has missed.
+// onUndeliverable records that a member must be quarantined, because it has missed a required
+// message.
 func (m *Machine) onUndeliverable(node transport.Address) {
 	if r := m.table.Row(node); m.Phase == core.Joined && node != m.Config.Self && r != nil && !r.Gone() {
 		m.peer(node).probe.quarantine = true
@@ -474,8 +477,8 @@ func (m *Machine) onUndeliverable(node transport.Address) {
 	}
 }
 
-// Preform makes an idle machine a member of a cluster that has long been formed, instead of Start,
-// without events. The table has its row, active.
+// Preform makes an idle machine a member of a cluster that has long been formed, without events. It
+// replaces Start. Table t has this node's row as active.
 func (m *Machine) Preform(now time.Time, t *rows.Table) {
 	if m.Phase != core.Idle {
 		invariant.Failf("preform a machine that has been started")
@@ -503,7 +506,7 @@ func (m *Machine) Check() error {
 	}
 	r := m.self()
 	if r == nil || r.Address != m.Config.Self || !r.Active() {
-		return fmt.Errorf("invariant 2: %v is %v in %v", m.Config.Self, r, m.table)
+		return fmt.Errorf("invariant 2: %v is a member, but its row is %v in table %v", m.Config.Self, r, m.table)
 	}
 	if m.Shown.SelfStatus != r.Status {
 		return fmt.Errorf("invariant 3: view %+v does not show %v", m.Shown, m.table)

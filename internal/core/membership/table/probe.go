@@ -11,14 +11,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// probes has the probing of successors on the ring.
+// probes is the state of probing: successors on the ring, and probes for other members.
 type probes struct {
 	asked map[uint64]asked // probes on their way, by number
 	guard time.Time        // when a guide looks next for members that do not stand
 	seen  map[suspicion]time.Time
 }
 
-// An asked is a probe on its way.
+// An asked is a probe that was sent and has no answer yet.
 type asked struct {
 	sent    time.Time
 	subject transport.Address
@@ -47,12 +47,12 @@ type probe struct {
 	quarantine bool              // messages to it could not be delivered
 }
 
-// successors calls do for the active or joining members after this node on the ring, until do
+// successors calls do for each active or joining member behind this node on the ring, until do
 // returns false.
 func (m *Machine) successors(do func(r *rows.Row) bool) { m.table.Summary().After(m.self(), do) }
 
-// watched returns the members that this node probes: its successors, and members that it voted
-// against when they were.
+// watched returns the members that this node probes: its successors, and former successors that it
+// has voted against.
 func (m *Machine) watched() (list []*rows.Row) {
 	m.successors(func(r *rows.Row) bool {
 		list = append(list, r)
@@ -66,7 +66,7 @@ func (m *Machine) watched() (list []*rows.Row) {
 	return list
 }
 
-// runProbes sends probes that are due, and counts those that were missed.
+// runProbes sends the probes that are due, and counts those that were not answered in time.
 func (m *Machine) runProbes() {
 	interval := m.Config.Table.ProbeInterval
 	patience := interval * time.Duration(1+m.health.score)
@@ -117,12 +117,12 @@ func (m *Machine) runProbes() {
 	}
 }
 
-// votes reports whether this node votes for a peer's death because it does not answer.
+// votes reports whether this node votes for the peer's death, because the peer does not answer.
 func (p *peer) votes() bool { return p.probe.voted || p.silent }
 
-// runSilence has a guide vote against members that it has not heard for AgreedAfter, besides the
-// probes of the paper, in clusters of at most MonitoredBy+1 members. The guide must hear more than
-// half of the members itself: otherwise it may be the one that is cut off.
+// runSilence lets a guide vote against members that it has not heard for AgreedAfter. It is in
+// addition to the paper's probes, for clusters of at most MonitoredBy+1 members. The guide must
+// hear more than half of the members; otherwise it may itself be cut off.
 func (m *Machine) runSilence() {
 	ages := m.table.Summary().Ages
 	if len(ages) > m.Config.MonitoredBy+1 || !slices.Contains(m.guides(), m.Config.Self) || !m.echo.EchoAlive() {
@@ -154,7 +154,6 @@ func (m *Machine) runSilence() {
 	}
 }
 
-// sendProbe sends a probe and returns its number.
 func (m *Machine) sendProbe(to transport.Address, version uint64, a asked) uint64 {
 	m.seq++
 	a.sent = m.Now
@@ -163,7 +162,8 @@ func (m *Machine) sendProbe(to transport.Address, version uint64, a asked) uint6
 	return m.seq
 }
 
-// third picks a member for an indirect probe, at random among those that seem healthy.
+// third picks a member for an indirect probe, at random among those that seem healthy; false if
+// there is none.
 func (m *Machine) third(subject transport.Address) (transport.Address, bool) {
 	var list []transport.Address
 	for _, r := range m.table.Summary().Ages {
@@ -180,7 +180,7 @@ func (m *Machine) third(subject transport.Address) (transport.Address, bool) {
 	return list[m.Random.IntN(len(list))], true
 }
 
-// onProbe answers a probe, if this node knows the version at which the prober became known.
+// onProbe answers a probe if this node knows the version that the probe names.
 func (m *Machine) onProbe(from transport.Address, msg message.Probe) {
 	m.health.probed = m.Now
 	if m.table.Version < msg.Version {
@@ -190,7 +190,6 @@ func (m *Machine) onProbe(from transport.Address, msg message.Probe) {
 	m.Send(from, message.ProbeAck{Target: message.TargetOf(from), Seq: msg.Seq, Version: m.table.Version})
 }
 
-// onProbeAck takes the answer to a probe.
 func (m *Machine) onProbeAck(from transport.Address, msg message.ProbeAck) {
 	a, ok := m.probes.asked[msg.Seq]
 	if !ok || a.subject != from || !a.via.IsZero() {
@@ -210,7 +209,7 @@ func (m *Machine) onProbeAck(from transport.Address, msg message.ProbeAck) {
 	m.joiner.proved(from, msg.Version)
 }
 
-// reachedBy drops the conclusions from missed probes.
+// reachedBy drops the conclusions from missed probes of a peer that was reached.
 func (m *Machine) reachedBy(p *peer) {
 	p.probe.seq, p.probe.missed, p.probe.voted, p.probe.witness = 0, 0, false, transport.Address{}
 }
@@ -225,7 +224,8 @@ func (m *Machine) onIndirectProbe(from transport.Address, msg message.IndirectPr
 	m.WakeAt(until)
 }
 
-// answerIndirect says no where a subject did not answer in time.
+// answerIndirect answers the members whose indirect probes have timed out: the subject was not
+// reached.
 func (m *Machine) answerIndirect() {
 	var late []uint64
 	//arch:order-free they are sorted below
@@ -249,7 +249,8 @@ func (m *Machine) answerIndirect() {
 	}
 }
 
-// onIndirectAck takes the answer of a third member. The no of a healthy one is a vote.
+// onIndirectAck handles the answer of a third member. If a healthy one could not reach the subject,
+// this node votes against the subject.
 func (m *Machine) onIndirectAck(from transport.Address, msg message.IndirectAck) {
 	a, ok := m.probes.asked[msg.Seq]
 	if !ok || a.via != from {
@@ -272,13 +273,13 @@ func (m *Machine) onIndirectAck(from transport.Address, msg message.IndirectAck)
 	}
 }
 
-// suspectReach is how many places on the ring before a member that somebody suspects others touch
-// it, to find whether their servers have lost it too.
+// suspectReach is how many members before a suspected one on the ring touch it, to find whether
+// their brokers have lost it too.
 const suspectReach = 8
 
-// runTouches touches the watched members, so that the broker says so if nobody listens: the
-// successors on the ring, and the next one that serves by the same server, whose death this node's
-// server knows at once. A guide also touches members that do not stand any more.
+// runTouches sends touches to members; if a member is not connected, the broker answers that nobody
+// listens. It touches successors, and the next member at the same server, whose loss that server
+// knows at once. A guide also touches members that have fallen silent.
 func (m *Machine) runTouches() {
 	touch := func(r *rows.Row) {
 		p := m.peer(r.Address)
@@ -318,8 +319,8 @@ func (m *Machine) runTouches() {
 	}
 }
 
-// onUnreachable takes the broker's word that nobody listens for a peer. One such answer means
-// little, because the peer may be reconnecting; it is touched often from then on.
+// onUnreachable handles the broker's report that nobody listens for a peer. One report proves
+// little, because the peer may be reconnecting; from then on this node touches it often.
 func (m *Machine) onUnreachable(in core.Unreachable) {
 	r := m.table.Row(in.Peer)
 	if in.Server != m.Conn.Server || r == nil || in.Peer == m.Config.Self {
@@ -345,21 +346,21 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	}
 }
 
-// leaveOut leaves a peer out of unanimity that the broker does not know any more. It stood lately:
-// so it has fenced nobody that is not dead at the version at which it stood, and as it has lost its
-// connection, it fences nobody before all have heard it again.
+// leaveOut stops waiting for the stands of a peer that the broker has lost, if the peer stood
+// recently. Up to its last stand it had fenced only members dead at that version. Having lost its
+// connection, it fences nobody until all members have heard it again.
 func (m *Machine) leaveOut(p *peer) {
 	if p.stood.version != 0 && m.Now.Sub(p.stood.at) <= m.Config.QuorumTimeout-m.Config.SelfHeartbeatTimeout {
 		p.left = true
 	}
 }
 
-// gone reports whether the broker has said for long enough that a member is gone: its own server,
-// or the only one.
+// gone reports whether the broker has reported for GoneAfter that nobody listens for a member. It
+// must be the member's server, or the only one.
 func (m *Machine) gone(r *rows.Row) bool { return m.ownServer(r) && m.absent(r, m.Config.GoneAfter) }
 
-// absent reports whether this node's server has said for long enough that nobody listens for a
-// member. Through another server than the member's that may be the fault of the way between them.
+// absent reports whether this node's server has reported for the given time that nobody listens for
+// a member. If the member is at another server, the path between the servers may be at fault.
 func (m *Machine) absent(r *rows.Row, long time.Duration) bool {
 	p := m.peers[r.Address]
 	return p != nil && !p.absent.IsZero() && p.absentAgain && !p.absentLast.Before(p.absent.Add(long))

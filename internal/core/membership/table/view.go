@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// publish makes the view after changes.
+// publish makes a new view if something has changed, and shows it if it differs.
 func (m *Machine) publish() {
 	if m.Phase != core.Joined && m.Phase != core.Asking || m.table == nil || m.row < 0 {
 		return
@@ -35,7 +35,7 @@ func (m *Machine) publish() {
 	}
 }
 
-// last returns the last status of a member that is not shown any more, which its row has.
+// last returns the last status of a member that the view shows no longer, from its row.
 func (m *Machine) last(node transport.Address) gossip.Status {
 	switch r := m.table.Row(node); {
 	case r == nil:
@@ -46,8 +46,8 @@ func (m *Machine) last(node transport.Address) gossip.Status {
 	return gossip.Down
 }
 
-// newView makes the view: the members that are not fenced and did not leave, as the table has
-// them, with the evidence that stands against them.
+// newView makes a view of the table: the members that neither were fenced nor left, with the
+// evidence against them.
 func (m *Machine) newView() *core.View {
 	t := m.table.Summary()
 	v := &core.View{
@@ -77,7 +77,8 @@ func (m *Machine) newView() *core.View {
 	return v
 }
 
-// evidence is what stands against a member: the broker's word here, or a vote in the table.
+// evidence returns the evidence against a member: from the broker's reports to this node, or from a
+// vote in the table.
 func (m *Machine) evidence(r *rows.Row) gossip.Evidence {
 	switch {
 	case m.gone(r):
@@ -91,7 +92,7 @@ func (m *Machine) evidence(r *rows.Row) gossip.Evidence {
 	return gossip.NoEvidence
 }
 
-// sameView reports whether two views show the same.
+// sameView reports whether two views have the same content.
 func sameView(a, b *core.View) bool {
 	return a.SelfStatus == b.SelfStatus && a.Founder == b.Founder && a.Leader == b.Leader && a.Why == b.Why && a.Converged == b.Converged && a.Health == b.Health &&
 		(sameList(a.ByAddress, b.ByAddress) || slices.EqualFunc(a.ByAddress, b.ByAddress, func(x, y gossip.MemberView) bool {
@@ -100,7 +101,7 @@ func sameView(a, b *core.View) bool {
 		}))
 }
 
-// sameList reports whether two lists are one.
+// sameList reports whether two lists share their memory, and therefore are equal.
 func sameList(a, b []gossip.MemberView) bool {
 	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// noteSuspicions notes when this node first sees each suspicion. One that was there before this
-// node's first look may be older, as its time says. The times of others count only for those,
-// because clocks may be wrong.
+// noteSuspicions records when this node first saw each suspicion in the table. Only for suspicions
+// in the first table that it reads does it use the time in the row, because other clocks may be
+// wrong.
 func (m *Machine) noteSuspicions(before *rows.Table) {
 	var seen map[suspicion]time.Time
 	for _, r := range m.table.Summary().Suspected {
@@ -35,7 +35,7 @@ func (m *Machine) noteSuspicions(before *rows.Table) {
 	m.probes.seen = seen
 }
 
-// fresh returns the active members whose suspicion of a member still counts.
+// fresh returns the active members whose suspicion of member r still counts.
 func (m *Machine) fresh(r *rows.Row) (by []transport.Address) {
 	for _, s := range r.Suspicions {
 		ends := m.probes.seen[suspicion{r.Address, s.By, s.At.UnixMilli()}].Add(m.Config.Table.VoteWindow)
@@ -53,7 +53,7 @@ func (m *Machine) fresh(r *rows.Row) (by []transport.Address) {
 	return by
 }
 
-// accused returns the members against which something stands, here or in the table, by address.
+// accused returns the members with something against them, at this node or in the table, by address.
 func (m *Machine) accused() (list []*rows.Row) {
 	m.noted = slices.DeleteFunc(m.noted, func(a transport.Address) bool {
 		p, r := m.peers[a], m.table.Row(a)
@@ -71,8 +71,9 @@ func (m *Machine) accused() (list []*rows.Row) {
 	return list
 }
 
-// wantedDeath is a vote against a member, or the declaration of its death where the votes are
-// complete. It needs a table that was read lately: one that is out of reach declares nobody dead.
+// wantedDeath returns a write that votes against a member, or that declares its death if the votes
+// suffice. The table must have been read recently, so nobody is declared dead while it is out of
+// reach.
 func (m *Machine) wantedDeath() (core.TableWrite, bool) {
 	if m.Phase == core.Joined && !m.echo.EchoAlive() {
 		return core.TableWrite{}, false
@@ -117,8 +118,8 @@ func (m *Machine) wantedDeath() (core.TableWrite, bool) {
 	return core.TableWrite{}, false
 }
 
-// retraction withdraws this node's vote against a member that it has heard since: a vote makes a
-// member unreachable in the views of all.
+// retraction returns a write that withdraws this node's vote against a member that it has heard
+// since. A vote makes the member unreachable in every view.
 func (m *Machine) retraction(r *rows.Row, votes []transport.Address) (core.TableWrite, bool) {
 	p := m.peer(r.Address)
 	if !slices.Contains(votes, m.Config.Self) || p.votes() || !p.absent.IsZero() || r.Quarantined {
@@ -134,7 +135,8 @@ func (m *Machine) retraction(r *rows.Row, votes []transport.Address) (core.Table
 	}), true
 }
 
-// recently lets a write happen only if the table was read lately, and has it read otherwise.
+// recently returns the write w if the table was read recently. Otherwise it requests a read, and
+// returns false.
 func (m *Machine) recently(w core.TableWrite) (core.TableWrite, bool) {
 	if m.Now.Sub(m.client.reached) <= readRecent {
 		return w, true
@@ -143,7 +145,7 @@ func (m *Machine) recently(w core.TableWrite) (core.TableWrite, bool) {
 	return core.TableWrite{}, false
 }
 
-// declare is the write that declares a member dead.
+// declare returns the write that declares a member dead.
 func (m *Machine) declare(r *rows.Row, by []transport.Address, forced bool) core.TableWrite {
 	return m.change(r, func(r *rows.Row) {
 		r.Status, r.Forced, r.Ended = gossip.Down, forced, m.Now
@@ -151,7 +153,8 @@ func (m *Machine) declare(r *rows.Row, by []transport.Address, forced bool) core
 	})
 }
 
-// suspicions are those that still count, with new ones.
+// suspicions returns the suspicions of a member that still count, with new ones by the given
+// members.
 func (m *Machine) suspicions(r *rows.Row, by []transport.Address) (list []rows.Suspicion) {
 	fresh := m.fresh(r)
 	for _, s := range r.Suspicions {
@@ -165,9 +168,9 @@ func (m *Machine) suspicions(r *rows.Row, by []transport.Address) (list []rows.S
 	return list
 }
 
-// needed is how many votes declare a member dead: all others, where there are fewer than Votes.
-// Members do not count that are surely gone, or that have not written I-am-alive for long, nor
-// been heard.
+// needed returns how many votes declare a member dead: Votes, or all other members if they are
+// fewer. Members that are surely gone, or that neither wrote I-am-alive nor were heard for
+// staleAfter, do not count.
 func (m *Machine) needed(subject *rows.Row) int {
 	able := 0
 	for _, r := range m.table.Summary().Ages {

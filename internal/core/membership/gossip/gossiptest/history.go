@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A History makes states that one cluster could have: every state comes from the founder's by
+// A History makes states that one cluster could have. Every state comes from the founder's state by
 // changes and merges, so any two of them may be merged.
 type History struct {
 	Random *rand.Rand // makes all choices

@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 )
 
-// CheckMonotonic returns an error if anything in a went backwards in merged, a later state of the
-// same node.
+// CheckMonotonic returns an error if a value of a is lower in merged, a later state of the same
+// node.
 func CheckMonotonic(a, merged *gossip.State) error {
 	if merged.UpCounter < a.UpCounter || merged.RemovalCounter < a.RemovalCounter {
-		return fmt.Errorf("counters fell: %v to %v", Normal(a), Normal(merged))
+		return fmt.Errorf("a counter decreased: from %v to %v", Normal(a), Normal(merged))
 	}
 	for _, r := range a.Members {
 		m, ok := merged.Member(r.Address)
@@ -19,12 +19,12 @@ func CheckMonotonic(a, merged *gossip.State) error {
 			return fmt.Errorf("%v was lost: %v to %v", r, Normal(a), Normal(merged))
 		}
 		if ok && (m.Status < r.Status || r.Fenced && !m.Fenced) {
-			return fmt.Errorf("%v went back to %v", r, m)
+			return fmt.Errorf("member %v went back to %v", r, m)
 		}
 	}
 	for _, s := range a.Tombstones {
 		if _, ok := merged.Member(s.Node); ok {
-			return fmt.Errorf("%v came back", s.Node)
+			return fmt.Errorf("removed node %v came back", s.Node)
 		}
 	}
 	for _, row := range a.Rows {
