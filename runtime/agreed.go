@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A setting is one option of a cluster or of a type. It must be equal at all members and is
-// compared when a node joins; if value is nil, members may differ in it.
+// A setting is one option of a cluster or of an entity type. If value is set, all members must have
+// the same value, which is compared when a node joins. If value is nil, members may differ.
 type setting[T any] struct {
 	name  string
 	value func(T) string
@@ -102,9 +102,9 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Logger"},
 }
 
-// directiveSettings are the options of a type's directive. Each member that knows a type announces
-// them in its metadata, so the admitting member compares a joining node's values with those of all
-// members.
+// directiveSettings are the options of a type's //shard directive. Each member that knows a type
+// announces them in its metadata, so the admitting member compares a joining node's values with
+// those of all members.
 var directiveSettings = []setting[declaredKind]{
 	{hostmeta.Shards, func(k declaredKind) string { return strconv.Itoa(int(k.Shards)) }},
 	{hostmeta.Hash, func(k declaredKind) string { return k.Desc.HashName }},

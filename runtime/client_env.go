@@ -38,7 +38,8 @@ func (v *clientEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 // SetTable replaces the shard table by a newer one.
 func (v *clientEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
-// BeginAnew drops the state kept for the former cluster after all its members have restarted.
+// BeginAnew drops the state kept for the former cluster. It is called after all members have
+// restarted.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.reasons.Clear()
 	v.driver.BeginAnew(members)
@@ -90,7 +91,8 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 // Refused handles the reason for which a member refuses to serve this process.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
-// TurnedAway fails the calls sent to a member without a session for this process.
+// TurnedAway fails the calls sent to member by, which has refused them because it has no session
+// with this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
 		calls.Result{Code: calls.TurnedAway, Text: why.Error()})

@@ -118,7 +118,7 @@ func (c *Conn) awaitServed(ctx context.Context) error {
 	}
 }
 
-var errNobodyServes = errors.New("no member answered (is a worker of this cluster up, and are there Config.Membership.MinMembers of them?)")
+var errNobodyServes = errors.New("no member answered (are workers of this cluster up, at least Config.Membership.MinMembers of them?)")
 
 // refusal handles the message of a member that refuses to serve this process. Dial fails with that
 // error. After Dial the error is only logged, because another member may still serve.
@@ -222,8 +222,8 @@ func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
 // Counters returns the counters of this connection; see [Node.Counters].
 func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }
 
-// connPlane answers the data plane's requests for a Conn. A Conn hosts nothing, so most of these
-// requests never occur.
+// connPlane is the control plane as the data plane of a Conn sees it. A Conn hosts nothing, so most
+// of these methods are never called.
 type connPlane Conn
 
 func (c *connPlane) Ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }

@@ -32,8 +32,8 @@ func Epoch(ctx context.Context) (uint64, error) { return node.Epoch(ctx) }
 func Passivate(ctx context.Context) error { return node.Passivate(ctx) }
 
 // Forget deletes the entity at the end of the turn of ctx: its stop hook runs with [Forgotten], its
-// state is dropped, and the entity leaves the remembered ones. A later call begins a new entity.
-// Forget fails if ctx belongs to no turn, to a turn of a singleton, or to a turn of a method marked
+// state is dropped, and its id is no longer remembered. A later call begins a new entity. Forget
+// fails if ctx belongs to no turn, to a turn of a singleton, or to a turn of a method marked
 // //shard:read.
 func Forget(ctx context.Context) error { return node.Forget(ctx) }
 

@@ -107,7 +107,8 @@ func (v *controlEnv) Remembered() (kinds []string) {
 // Waiting returns how many calls of a type wait at this process because their shards have no home.
 func (v *controlEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 
-// WaitingTypes returns the types with such waiting calls, sorted.
+// WaitingTypes returns, sorted, the types of which calls wait at this process because their shards
+// have no home.
 func (v *controlEnv) WaitingTypes() (kinds []string) {
 	for kind := range *v.driver.Kinds.Load() {
 		if v.driver.HeldFor(kind) > 0 {
@@ -121,8 +122,8 @@ func (v *controlEnv) WaitingTypes() (kinds []string) {
 // SetTable replaces the shard table by a newer one.
 func (v *controlEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
-// SetExiting sets whether this leaving node refuses shards. It does once it has given all of its
-// own away.
+// SetExiting sets whether this leaving node refuses shards. A leaving node refuses them after it
+// has given away all its own shards.
 func (v *controlEnv) SetExiting(on bool) { v.driver.Exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that was downed.
@@ -130,14 +131,14 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 	v.driver.Data.PeerGone(a, calls.AllLanes, false)
 }
 
-// PeerLeft closes the sessions with a process after calls.ByeGrace: a member that left in order, or
-// a home no longer a member.
+// PeerLeft closes, after calls.ByeGrace, the sessions with a member that left in order, or with a
+// home that is no longer a member.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
 // Homes returns the other processes to which calls are routed, except those departed or removed.
 func (v *controlEnv) Homes() []transport.Address { return v.driver.Data.Homes() }
 
-// RenewLease sets the time until which turns may run.
+// RenewLease extends the node's lease: turns may run until that time.
 func (v *controlEnv) RenewLease(until time.Time) { v.driver.Lease.Renew(until) }
 
 // LeaseValid reports whether the node's lease to run turns is valid now.
@@ -159,7 +160,8 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	})
 }
 
-// TakeTerm takes a new coordinator's term from the store, if the node has a store.
+// TakeTerm takes a term for a new coordinator, at least atLeast, from the store and passes it to
+// take. Without a store, the term is atLeast.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -173,7 +175,8 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	})
 }
 
-// LastTerm reads the highest coordinator's term from the store, if the node has a store.
+// LastTerm reads the highest coordinator term from the store and passes it to take. Without a store
+// it does nothing.
 func (v *controlEnv) LastTerm(take func(term uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -215,7 +218,7 @@ func (v *controlEnv) WriteTable(r membership.TableWrite, answer func(membership.
 	askTable(v, answer, func(ctx context.Context) membership.TableWritten { return v.table.Write(ctx, r) })
 }
 
-// WriteAlive writes to the membership table that this member is alive.
+// WriteAlive records in the membership table that this member is alive.
 func (v *controlEnv) WriteAlive(r membership.TableAlive, answer func(membership.TableWritten)) {
 	askTable(v, answer, func(ctx context.Context) membership.TableWritten {
 		return v.table.Alive(ctx, v.driver.Local.Address, r)
@@ -280,8 +283,8 @@ func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) 
 	})
 }
 
-// decisions returns a function that keeps the coordinator's events for operators. The node's log
-// has these events at level Debug only.
+// decisions returns a function that adds the coordinator's events to lines, where operators read
+// them. The node's log has these events at level Debug only.
 func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	return func(e coordinator.Event) {
 		about := slices.DeleteFunc([]string{e.Subject(), e.Reason}, func(s string) bool { return s == "" })

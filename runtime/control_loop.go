@@ -84,8 +84,8 @@ func (c *controlLoop) connState(s transport.State) {
 	c.loop.Post(func() { c.member.ConnState(s) })
 }
 
-// leave starts leaving in order. When exit is called, the node stops giving shards away and keeps
-// the remaining ones until it ends.
+// leave starts the node's leaving in order. Once exit is called, the node gives no more shards
+// away, and keeps the remaining ones until it ends.
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 

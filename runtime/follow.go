@@ -79,8 +79,8 @@ func FollowerName(name string) EventsOption {
 }
 
 // A follower without new events waits followPause before it reads again. Events are in the journal
-// about 250 ms after their commit, so a follower gets them within a second while the store answers
-// promptly.
+// about 250 ms after their commit, so a follower gets an event within a second of its commit while
+// the store answers promptly.
 const (
 	followPause  = 250 * time.Millisecond
 	followSave   = time.Second
@@ -152,7 +152,7 @@ type following struct {
 func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
 	k := node.CalledBy(p)
 	if k == nil {
-		return nil, errors.New("events: the caller is neither a Node nor a Conn")
+		return nil, errors.New("events: the caller is neither a Node nor a Conn (make the client with one of them)")
 	}
 	backend := k.Driver.Config.Store
 	if backend == nil {

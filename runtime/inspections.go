@@ -102,7 +102,7 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 	defer cancel()
 	k := (*i.node.driver.Kinds.Load())[e.Kind]
 	if k == nil || k.Desc.Singleton {
-		return operator.Home{}, fmt.Errorf("this node knows no entity type %s with shards", clip(e.Kind))
+		return operator.Home{}, fmt.Errorf("this node knows no entity type %s with shards (ask a node that hosts the type)", clip(e.Kind))
 	}
 	number, err := k.ShardOf(e.ID)
 	if err == nil {

@@ -180,7 +180,8 @@ func (n *Node) declared() []declaredKind {
 	return kinds
 }
 
-// strategies returns the types' own placement strategies, for the coordinator.
+// strategies returns the placement strategies that the node's types have set with [Allocation], by
+// name, for the coordinator.
 func (n *Node) strategies() coordinator.Strategies {
 	all := coordinator.Strategies{}
 	for _, k := range n.declared() {
@@ -321,9 +322,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// drainFirst makes the node not ready. If the node was up, it also waits for Config.Membership.LeaveDelay
-// after the first call, unless the node or ctx ends before. It reports false if the node was not
-// started.
+// drainFirst makes the node not ready. If the node was up, drainFirst then waits until
+// Config.Membership.LeaveDelay has passed since its first call, or until the node or ctx ends. It
+// reports false if the node was not started.
 func (n *Node) drainFirst(ctx context.Context) bool {
 	n.mu.Lock()
 	started := n.state == stateStarted

@@ -260,7 +260,7 @@ type serving struct {
 }
 
 // announce sends the latest value of serving to the broker and waits for the answer. It reports
-// false if the broker may not have got the value. A refusal by the broker counts as got.
+// false if the broker may not have received the value. A refusal by the broker counts as received.
 func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +291,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	case v == nil:
 		return fail(errNotJoined)
 	case k == nil || k.Host == nil || k.Desc.Singleton:
-		return fail(errors.New("this node hosts no such entity type (TypeNames has those of the cluster)"))
+		return fail(errors.New("this node hosts no such entity type (TypeNames returns the types of the cluster)"))
 	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
 		return m.Address != n.driver.Local.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
 	}):

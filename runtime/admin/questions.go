@@ -136,7 +136,7 @@ func describe(views []View) string {
 		parts = append(parts, fmt.Sprintf("waiting to be told to join: %s (shardctl join %s)", strings.Join(waiting, ", "), waiting[0]))
 	}
 	if len(others) > 0 {
-		parts = append(parts, strings.Join(others, ", ")+" (are there Config.Membership.MinMembers of them?)")
+		parts = append(parts, strings.Join(others, ", ")+" (are at least Config.Membership.MinMembers of them up?)")
 	}
 	return strings.Join(parts, "; ")
 }

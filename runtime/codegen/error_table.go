@@ -66,8 +66,8 @@ func same(a, b error) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// nodeAs is errors.As for one node of a tree. T may be a pointer to a type whose values are errors.
-// Such a pointer is an error too, although the type parameter does not say so.
+// nodeAs does what errors.As does, for one node of the error tree. T may be a pointer to an error
+// type with value methods; such a pointer is an error too, although T's constraint does not say so.
 func nodeAs[T any](node error) (v T, ok bool) {
 	if v, ok = any(node).(T); ok {
 		return v, true

@@ -48,8 +48,8 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 
 // An ArgumentsError tells the runtime that the arguments of this call cannot be decoded or copied,
 // so the method was not entered. Generated code returns it, and the runtime makes the caller's
-// error from it. No call ever returns an ArgumentsError, so one that a method's nested call
-// returned cannot be confused with it.
+// error from it. Calls never return an ArgumentsError, so a method cannot pass on one from a nested
+// call.
 type ArgumentsError struct{ Err error }
 
 // BadArguments returns the [*ArgumentsError] of arguments that cannot be copied.

@@ -98,7 +98,7 @@ func checkNames(text []byte) error {
 			continue
 		case isName:
 			if open[in].names[name] {
-				return fmt.Errorf("the name %q is there twice", bounded.Text(name))
+				return fmt.Errorf("the name %q occurs twice (give each name once)", bounded.Text(name))
 			}
 			open[in].names[name], open[in].value = true, true
 			continue

@@ -104,4 +104,4 @@ func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 }
 
 // ErrNoJSON means that a type does not accept calls in JSON.
-var ErrNoJSON = errors.New("its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")
+var ErrNoJSON = errors.New("the type's code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")

@@ -31,8 +31,8 @@ func (t Turn) End(method string, err *error) {
 	*err = t.Context.(ender).End(method, panicked, *err)
 }
 
-// Result returns a method's results, but the zero value if there is an error, because a remote call
-// would not return a value then.
+// Result returns a method's results v and err, with the zero value for v if err is not nil: a
+// remote call would not return results then.
 func Result[T any](v T, err error) (T, error) {
 	if err != nil {
 		var none T
