@@ -88,7 +88,7 @@ func TestGateway(t *testing.T) {
 		{name: "time-out beyond the ceiling", subject: "Account.Get.alice", timeout: "61s", outcome: "not executed", failure: "timeout 1m1s is too long (want at most 1m0s)", want: "error"},
 		{name: "cut off", subject: "Account.Add.alice", body: `{"n":`, outcome: "not executed", failure: "unexpected end of JSON input", want: "error"},
 		{name: "arguments nobody takes", subject: "Account.Get.alice", body: `{"n":1}`, outcome: "not executed", failure: `unknown name "n"`, want: "error"},
-		{name: "bad protobuf", subject: "Account.Add.alice", content: shard.ContentProtobuf, body: "\xff", outcome: "not executed", failure: "arguments do not decode"},
+		{name: "bad protobuf", subject: "Account.Add.alice", content: shard.ContentProtobuf, body: "\xff", outcome: "not executed", failure: "the arguments cannot be decoded"},
 		{name: "content type", subject: "Account.Add.alice", content: "text/xml", body: `<n/>`, outcome: "not executed", failure: `content type "text/xml" (want application/json or application/protobuf)`},
 		{name: "unknown method", subject: "Account.Fly.alice", body: `{}`, outcome: "not executed", failure: "Account has no method Fly (it has Add, Echo,", want: "error"},
 		{name: "unknown method in protobuf", subject: "Account.Fly.alice", content: shard.ContentProtobuf, outcome: "not executed", failure: "unknown method: Account has no method Fly (it has Add, Echo,"},

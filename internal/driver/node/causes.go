@@ -17,12 +17,13 @@ import (
 // Causes of failed calls, and their remedies. Texts are made only when a call has
 // failed, so a call that succeeds pays nothing for them.
 
-// Causes of calls past their deadlines, or given up by their callers.
+// Causes of the error of a call that ended without an answer, because its deadline passed or its
+// caller gave up.
 var (
-	errNoHome     = errors.New("its shard has no home yet")
+	errNoHome     = errors.New("the entity's shard has no home yet")
 	errNoAnswer   = errors.New("no answer")
 	errBusy       = errors.New("the entity was busy")
-	ErrMoving     = errors.New("its shard kept moving")
+	ErrMoving     = errors.New("the entity's shard kept moving")
 	errOutOfReach = errors.New("the call did not arrive")
 )
 
@@ -55,10 +56,12 @@ func moreTime(err error) string {
 	return ""
 }
 
-// waitError returns the error of a wait for why that ended with ctx.
+// waitError returns the error of a call whose wait was ended by ctx. why says what the call waited
+// for.
 func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
 
-// circular is the error of a call that came back to an entity waiting for it.
+// circular returns the error of a call to an entity that itself waits for this call. chain is the
+// text of the waiting turns.
 func circular(chain string) error {
 	return fmt.Errorf("%w: %s (make one of these calls a Tell, or make it after the turn)", ErrCircular, chain)
 }
@@ -69,13 +72,13 @@ func NoContact(node string) string {
 	return "node " + node + " has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"
 }
 
-// noResult is the error of a call whose results do not encode.
+// noResult returns the error of a call whose results cannot be encoded.
 func noResult(why error) error {
 	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
 }
 
-// notRun returns the error of a call refused according to its answer, and nil for other answers.
-// buffered is Config.Limits.SingletonBuffer.
+// notRun returns the error of a call that did not run, according to its answer res, and nil if res
+// says anything else. buffered is Config.Limits.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
@@ -136,17 +139,17 @@ const (
 	slower  = " (slow down and retry, or raise Config.Limits.MaxBuffered)"
 )
 
-// unacknowledged returns why a client's call does not run: the client has not acknowledged too many
-// bytes of answers.
+// unacknowledged returns why a client's call does not run: the client has left too many bytes of
+// answers unacknowledged.
 func unacknowledged(p *peers.Session) string {
 	held, limit := p.Core.Account.Held()
 	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.Limits.MaxBuffered and Config.Limits.AnswerBytes of the members)",
 		held, p.Peer().Name, limit)
 }
 
-// silence returns, for error texts, how long ago the session's last message from its peer came. It
-// does not mean that the peer is unreachable: a peer also sends nothing while this process sends
-// nothing. It is "" below silenceTold, or if no message ever came.
+// silence returns the text, for errors, of how long ago the session's peer last sent a message.
+// Silence does not mean that the peer is unreachable, because a peer with nothing to answer sends
+// nothing. The text is "" below silenceTold, or if the peer never sent a message.
 func silence(p *peers.Session, now time.Time) string {
 	if d := p.Silence(now); d >= silenceTold {
 		return fmt.Sprintf("; its last message came %v ago", d.Round(100*time.Millisecond))

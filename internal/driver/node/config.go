@@ -37,8 +37,8 @@ type Config struct {
 // directEnabled reports whether the process may have direct lanes.
 func (c *Config) directEnabled() bool { return c.DirectDial || c.DirectListen != "" }
 
-// RunnerBytes returns how many bytes of tells may wait at each of that many runners. The batch that
-// a runner is running may have as many bytes again.
+// RunnerBytes returns how many bytes of tells may wait at each runner, if there are that many
+// runners. The batch that a runner is running may have as many bytes again.
 func (c *Config) RunnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
 
 // A CallFailure describes the error of a call.
@@ -118,7 +118,7 @@ func (a Action) String() string {
 	return [...]string{"resume", "restart", "stop", "escalate"}[a]
 }
 
-// Settings are the settings of a hosted type.
+// Settings are the settings with which a node hosts one type.
 type Settings struct {
 	Idle         time.Duration // 0: entities are not passivated for being idle
 	Inline       bool          // local calls may run on their callers' goroutines

@@ -24,7 +24,7 @@ func (v *dataEnv) Self() transport.Peer { return v.Local }
 // Calls returns the calls that wait for their answers.
 func (v *dataEnv) Calls() *calls.Table { return &v.Pending }
 
-// Table returns the latest table.
+// Table returns the latest shard table.
 func (v *dataEnv) Table() *placement.Table { return v.ShardTable.Load() }
 
 // Route returns the route of a shard, or nil if this process knows no such shard.
@@ -85,7 +85,7 @@ func (v *dataEnv) After(d time.Duration, f func()) {
 	})
 }
 
-// Returned makes a call from an envelope that this process forwarded and got back.
+// Returned makes a call again from the envelope of a call that this process forwarded and got back.
 func (v *dataEnv) Returned(e *wire.Envelope, lane int) *shardhost.Call {
 	return &newInCall((*Driver)(v), v.Local, e, lane, time.Now()).Call
 }
@@ -99,7 +99,8 @@ func (v *dataEnv) Session(to transport.Peer, lane int) (calls.Session, bool) {
 // Peers returns the processes with which there are sessions.
 func (v *dataEnv) Peers() []transport.Address { return v.Sessions.Addresses() }
 
-// Close closes the sessions with a removed process, or only the one on that lane.
+// Close closes the sessions with a removed process: the one on the lane, or all if lane is
+// negative. left has what the closed sessions leave behind.
 func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []calls.Left, ok bool) {
 	if l := v.Direct.Load(); l != nil && lane < 0 {
 		l.Gone(a)
@@ -115,7 +116,8 @@ func leftOf(l *peers.Left) calls.Left {
 	return calls.Left{Session: l.Session, Lane: l.Session.Lane(), Unacknowledged: l.Unacknowledged, Stopped: l.Stopped}
 }
 
-// Renew begins a new session in place of one that the peer has dropped.
+// Renew begins a new session in place of s, which the peer has dropped. left has what s leaves
+// behind.
 func (v *dataEnv) Renew(s calls.Session) (next calls.Session, left *calls.Left) {
 	p, closed := v.Sessions.Replace(s.(*peers.Session))
 	if p != nil {

@@ -54,13 +54,14 @@ var _ direct.Env = (*directEnv)(nil)
 // Go runs f on a goroutine of the process.
 func (v *directEnv) Go(f func()) { v.Group.Go(f) }
 
-// Send sends a control message. A time-out handles a lost one.
+// Send sends a control message about direct lanes. A lost message is not sent again; its sender
+// gives the agreement up after a time-out.
 func (v *directEnv) Send(to transport.Peer, body []byte) {
 	b := wire.SealControl(v.Config.Cluster, v.Local, wire.ControlTopic_CONTROL_TOPIC_DIRECT, body)
 	_ = (*Driver)(v).Link().Send(transport.Control, to, 0, b)
 }
 
-// errUnknownTransport is the error of Confidential if the transport does not report whether its
+// errUnknownTransport is the error of Confidential if the transport cannot report whether its
 // connection is encrypted.
 var errUnknownTransport = errors.New("the transport does not say whether it is encrypted")
 

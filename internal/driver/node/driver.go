@@ -30,8 +30,9 @@ import (
 )
 
 // Driver is the data plane of one process: its lanes, sessions with peers, routes and pending
-// calls. A node has one, and so has a client connection, which hosts nothing. It exists before
-// Start, so that clients can be made and their calls wait; Open connects it.
+// calls. A node has one, and so has a client connection, which hosts nothing. The driver exists
+// before the process is connected, so that clients can be made and their calls can wait. Open
+// connects the driver.
 type Driver struct {
 	Config  Config
 	Local   transport.Peer
@@ -243,7 +244,7 @@ func (drv *Driver) Callable(c codegen.Kind) *Kind {
 	if k.Desc.Package == c.Package {
 		return k
 	}
-	return &Kind{Driver: drv, Desc: c, name: k.name, Err: fmt.Errorf("%w: type %s is declared in packages %s and %s (set name= in one's directive)",
+	return &Kind{Driver: drv, Desc: c, name: k.name, Err: fmt.Errorf("%w: type %s is declared in packages %s and %s (set name= in the directive of one of them)",
 		ErrMismatch, c.Name, k.Desc.Package, c.Package)}
 }
 
@@ -399,8 +400,9 @@ func (drv *Driver) answerCode(c *InCall, code wire.Code, text string) {
 	drv.answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)}, nil)
 }
 
-// answer sends an answer to the call's sender: to the pending table if that is this process, and
-// otherwise to the sender's session. by publishes the answer; nil means at once.
+// answer sends an answer to the call's sender: to the pending table if the sender is in this
+// process, and otherwise on the sender's session. by publishes the session; a nil by means that it
+// is published at once.
 func (drv *Driver) answer(c *InCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
@@ -432,7 +434,8 @@ func (drv *Driver) AddSeldomOf(what Reason, name string) (n uint64, tell bool) {
 	return drv.outside.count(what.String(), name, "")
 }
 
-// laneOf returns the lane of a shard, which the top bits of its ids' hashes choose.
+// laneOf returns the lane of a shard. Lanes divide the shards by the top bits of the hashes of
+// their ids, which a shard's number contains.
 func laneOf(shard uint32, lanes int) int {
 	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the prefix without its leading 1
 	hi, _ := bits.Mul64(aligned, uint64(lanes))
@@ -451,7 +454,7 @@ func (NoLink) MaxPayload() int { return 1 << 20 }
 // ErrClosed returns ErrClosed with this process's name and the remedy.
 func (drv *Driver) ErrClosed() error {
 	if drv.Local.Client {
-		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, drv.Local.Name)
+		return fmt.Errorf("%w: connection %s has ended (call Dial again)", ErrClosed, drv.Local.Name)
 	}
 	return fmt.Errorf("%w: node %s has ended (its Err has the reason; make calls at another node, or start a new one)", ErrClosed, drv.Local.Name)
 }
@@ -549,12 +552,12 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	return drv
 }
 
-// minRunners is the least number of runners of a process. With fewer, turns of just under a
-// millisecond would queue behind each other.
+// minRunners is the smallest number of runners of a process. With fewer runners, turns of just
+// under a millisecond would queue behind each other.
 const minRunners = 4
 
 // forgottenFirst is the time before the first sweep through the records of a shard whose type has
-// no ttl, and forgottenRest the time between later ones. Such a sweep finds only records of
+// no ttl, and forgottenRest the time between later sweeps. Such a sweep finds only records of
 // forgotten entities.
 const (
 	forgottenFirst = time.Hour

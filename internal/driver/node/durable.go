@@ -67,8 +67,8 @@ func newDurableShard(s *HostedShard) *DurableShard {
 	return d
 }
 
-// placedLocked opens or closes the shard in the store after a change of its state here. The caller
-// holds Mu.
+// placedLocked opens the shard in the store, or closes it there, after the shard's state at this
+// process has changed. The caller holds Mu.
 func (d *DurableShard) placedLocked(opened bool) {
 	switch d.hosted.Core.State() {
 	case region.Open, region.Draining:
@@ -81,7 +81,7 @@ func (d *DurableShard) placedLocked(opened bool) {
 }
 
 // leaveTimeout bounds the writing of records before a shard moves. The next home reads from the log
-// what was not written by then.
+// the changes whose records were not written by then.
 const leaveTimeout = 5 * time.Second
 
 // leave ends the tenure of a shard that moves, after its entities' stop hooks have run. It does
@@ -155,7 +155,7 @@ func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	return a, nil
 }
 
-// events returns the taker of the events that turns record.
+// events returns the eventTaker of the shard's type.
 func (d *DurableShard) events() eventTaker {
 	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
 }
@@ -187,7 +187,8 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// stray logs that an entity about to be passivated differs from the state left by its last turn.
+// stray logs that the state of an entity about to be passivated differs from the state that its
+// last turn left.
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
 		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
@@ -296,15 +297,15 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// Before its deadline a call that waits for the store fails with the reason: earlier by a tenth of
-// the time left, at most by maxNotice.
+// A call that waits for the store fails shortly before its deadline, so that its caller still gets
+// the reason: earlier by a tenth of the time left, at most by maxNotice.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
 )
 
-// patience returns the turn's context with a deadline that is early enough to answer with the
-// reason of the wait. A tell has no deadline, and gets Config.CallTimeout.
+// patience returns the turn's context with an earlier deadline, which leaves time to answer with
+// the reason of the wait. A tell has no deadline, and gets Config.CallTimeout.
 func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	if deadline, ok := t.Deadline(); ok {
 		return context.WithDeadline(t, deadline.Add(-min(time.Until(deadline)/noticePart, maxNotice)))
@@ -312,8 +313,8 @@ func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t, d.hosted.driver().Config.CallTimeout)
 }
 
-// drop ends an activation, and a singleton's instance, after a turn that commits nothing. The next
-// activation begins with the committed state.
+// drop ends an activation after a turn that commits nothing, and with it a singleton's instance.
+// The next activation begins with the committed state.
 func (d *DurableShard) drop(e *region.Entity) {
 	d.tasks.take()
 	d.hosted.Host.died("the changes of its last turn were not committed")
@@ -397,10 +398,10 @@ func keptOf(a answer) []byte {
 	return r.Append(nil)
 }
 
-// checksTurns reports whether turns of durable entities are checked: a //shard:read method must not
-// change the state, and applying a turn's events must give the turn's final state. Tests check
-// that. Programs and benchmarks do not, to save the cost: there such a change is answered and may
-// be lost, which stateSum detects later and logs.
+// checksTurns reports whether this process checks that a //shard:read method changes no state, and
+// that applying a turn's events gives the turn's final state. Only tests check this, because it
+// costs time. In programs and benchmarks such a call is answered and the change may be lost;
+// stateSum detects and logs the loss later.
 func checksTurns() bool {
 	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
 	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""
@@ -427,9 +428,9 @@ func (a *durableEntity) expired() bool {
 // errActivate is the error of an entity that exists in the store but cannot be activated.
 var errActivate = errors.New("activate")
 
-// loadState reads an inactive entity from the store, in a turn of that entity. It applies the
-// entity's events and migrates the state to this program's version. If err is nil, the caller calls
-// the tenure's Passivated when it has finished with the state.
+// loadState reads an inactive entity from the store. The caller has the entity's turn. It applies
+// the entity's events and migrates the state to this program's version. If err is nil, the caller
+// calls the tenure's Passivated when it has finished with the state.
 func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
 	loaded, err := tenure.Load(ctx, id)
 	if err != nil || !loaded.Found {
@@ -453,8 +454,8 @@ func UnreadableState(err error) bool {
 	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
 }
 
-// StoredState returns the state of an inactive durable entity, in a turn of the entity; nil means
-// that it has none.
+// StoredState returns the stored state of an inactive durable entity, and nil if the entity has
+// none. The caller has the entity's turn.
 func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {
 	tenure, err := d.Tenure(ctx)
 	if err != nil {
@@ -506,7 +507,7 @@ func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte,
 	})
 }
 
-// LastCommits are the commits of stop hooks that run because the node ends. It is safe for
+// LastCommits are the commits made by stop hooks that run because the node ends. It is safe for
 // concurrent use.
 type LastCommits struct {
 	mu  sync.Mutex

@@ -45,8 +45,8 @@ func durableOf(t *turn) *durableTurn {
 	return r
 }
 
-// base returns the context that ends the turn's: the caller's, if the turn runs on the caller's
-// goroutine, and otherwise the process's.
+// base returns the context whose end ends the turn's context: the caller's, if the turn runs on the
+// caller's goroutine, and otherwise the process's.
 func (r *durableTurn) base() context.Context {
 	if r.caller != nil {
 		return r.caller
@@ -54,7 +54,8 @@ func (r *durableTurn) base() context.Context {
 	return r.remoteTurn.base()
 }
 
-// mayLeave reports whether the answer may leave at once, because what the turn saw is in the log.
+// mayLeave reports whether the answer may be sent at once, because everything that the turn saw is
+// in the log.
 func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
 
 // answer sends an answer when everything that the turn saw is in the log. If the tenure ends
@@ -80,8 +81,8 @@ func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 // inDoubt returns the answer to a call whose changes may or may not be in the log.
 func inDoubt(err error) answer { return answer{code: wire.CodeInDoubt, text: err.Error()} }
 
-// logged reports whether everything that the turn saw is in the log. The turn may send calls only
-// then.
+// logged reports whether everything that the turn saw is in the log. Before that, the turn may not
+// send calls.
 func (r *durableTurn) logged() bool {
 	return r.tenure == nil || r.tenure.Reached(r.seen) // nil: it is an interceptor's call
 }
@@ -106,9 +107,9 @@ func (r *durableTurn) activating() (end func()) {
 	return func() { set(false) }
 }
 
-// nested sets id to the command of a call that the turn makes, and reports whether the call has
-// one. It has none if the turn has no command, or if OnActivate makes the call: when the turn's
-// command runs again, OnActivate may not.
+// nested sets id to the command of a call that the turn makes, and reports whether the call has a
+// command. The call has none if the turn has none, or if OnActivate makes the call: when the turn's
+// command runs again, OnActivate may not run again.
 func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
 	if r.command.Number == 0 {
 		return false
@@ -170,8 +171,8 @@ func (r *durableTurn) open() (err error) {
 	return err
 }
 
-// activate returns the active entity, if the method is to run. Otherwise run is false: activate has
-// ended the turn's command and returns the answer.
+// activate returns the active entity if the method is to run. Otherwise run is false: activate has
+// then ended the turn's command, and a is the answer to the call.
 func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEntity, a answer, run bool) {
 	s, t := r.turn.shard(), &r.turn
 	d := s.Durable
@@ -219,8 +220,8 @@ func (r *durableTurn) notOpen(err error) answer {
 	return answer{code: wire.CodeRefused, text: err.Error()}
 }
 
-// admit checks the call's command, and reports whether the method is to run. If not, it returns the
-// answer.
+// admit checks the call's command, and reports whether the method is to run. If not, a is the
+// answer to the call.
 func (r *durableTurn) admit(e *region.Entity, c *InCall) (a answer, run bool) {
 	if err := r.identify(e, c); err != nil {
 		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
@@ -333,8 +334,8 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 	return a
 }
 
-// changes sets the state and the events that the turn commits, and reports whether the turn changed
-// something. The call is refused with its errors.
+// changes sets in turn the state and the events to commit, and reports whether the turn changed
+// something. If changes returns an error, the call is refused with that error.
 func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *durableEntity, read bool) (changed bool, err error) {
 	s := r.turn.shard()
 	checked := read && s.driver().ChecksTurns
@@ -385,8 +386,8 @@ func refuseTurn(a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// unwoken drops an activation if OnActivate has sent tells that no turn committed. OnActivate then
-// runs again before the next turn.
+// unwoken drops an activation whose OnActivate has sent tells, if no turn has committed these
+// tells. OnActivate then runs again before the next turn.
 func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	if active.woken && len(r.tells.take()) > 0 {
 		r.turn.shard().Host.lost(e)

@@ -64,7 +64,8 @@ func (h *Host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
 }
 
-// appendState is encodeState that appends to b. For a type without encoder b is not used.
+// appendState is encodeState, but appends the state to b. For a type without an encoder it does not
+// use b.
 func (h *Host) appendState(b []byte, e *region.Entity) (state []byte, err error) {
 	d := &h.Desc
 	if d.AppendState == nil {
@@ -128,8 +129,8 @@ func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	}
 }
 
-// callStopHook runs OnPassivate. It returns a panic of the hook as an error, and logs an error that
-// the hook returns.
+// callStopHook runs OnPassivate. If the hook panics, it returns the panic as an error. An error
+// returned by the hook is only logged.
 func (h *Host) callStopHook(ctx context.Context, id string, value any, why codegen.Passivation) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -180,8 +181,8 @@ func (h *Host) panicFailure(id, method, text string) *failure {
 	return &failure{method: method, err: h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Text: text, Panic: true}), panics: true}
 }
 
-// failureOf returns a method's error as a failure for the supervisor. It returns nil if only the
-// arguments or the results were the problem: they did not decode or encode.
+// failureOf returns a method's error as a failure for the supervisor. It returns nil if the method
+// itself did not fail: only its arguments could not be decoded, or its results not encoded.
 func (h *Host) failureOf(id, method string, err error) *failure {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
@@ -230,7 +231,7 @@ func (h *Host) lost(e *region.Entity) {
 	}
 }
 
-// mayPassivate reports whether entities may be passivated: the node has not ended, and its lease is
+// mayPassivate reports whether this node may passivate entities: it has not ended, and its lease is
 // valid, so no other node can have these entities.
 func (h *Host) mayPassivate() bool { return !h.driver.Closed() && h.driver.Lease.Valid() }
 
@@ -258,8 +259,9 @@ func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 	return d
 }
 
-// StuckShards describes the first durable shard of the type that is placed here and has not opened
-// for too long, with cause and remedy, and says how many more there are; "" means there is none.
+// StuckShards describes, with cause and remedy, the first durable shard of the type that was placed
+// here and has still not opened after too long, and says how many more such shards there are. ""
+// means that there is none.
 func (h *Host) StuckShards(now time.Time) string {
 	if !h.Desc.Durable {
 		return ""

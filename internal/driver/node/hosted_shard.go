@@ -50,9 +50,9 @@ func (s *HostedShard) driver() *Driver { return s.Host.driver }
 
 func (s *HostedShard) runner() *TurnRunner { return s.Host.driver.runner(s.ID.Shard) }
 
-// tell gives a tell of this process to the runner, without the shard's lock. near is false if that
-// is impossible: the tell must take the ordinary path. err means that there is no room for the
-// tell.
+// tell gives a tell of this process to the runner, without taking the shard's lock. If near is
+// false, that is impossible and the tell must take the ordinary path. err means that there is no
+// room for the tell.
 func (s *HostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) {
 	most := 0
 	if len(c.Args) <= region.TellBytes {
@@ -90,7 +90,7 @@ func (s *HostedShard) mayRunAt(now int64) bool {
 	return s.driver().Lease.ValidAt(now) && (s.Host.Instance == nil || s.Host.Instance.LeaseValid())
 }
 
-// activate is activateNow, and also stores the entity's id if the type's entities are remembered.
+// activate is activateNow, but also stores the entity's id if the type's entities are remembered.
 func (s *HostedShard) activate(t *turn, e *region.Entity) error {
 	if s.remembered == nil {
 		return s.activateNow(t, e)
@@ -108,9 +108,9 @@ func (s *HostedShard) Direct(on bool) {
 }
 
 // enqueue queues an encoded call of this process at the shard. It reports false if the shard is not
-// here, or if the route does not lead here, which current reports: the call must then look for its
-// home again, because here it would arrive after the route's Flush. An error means that there is no
-// room for a tell: no answer to a tell could say so.
+// here, or if current reports that the route does not lead here. The call must then look for its
+// home again, because here it would arrive behind the route's Flush. An error means that there is
+// no room for a tell; it is returned here because a tell gets no answer.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -126,7 +126,7 @@ func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bo
 	return false, nil
 }
 
-// Enqueue is enqueue for an envelope that the shard must take whatever its route says.
+// Enqueue is enqueue for an envelope that the shard must take wherever its route leads.
 func (s *HostedShard) Enqueue(e *wire.Envelope) {
 	drv := s.driver()
 	at := time.Now()
@@ -179,7 +179,7 @@ func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	return ended
 }
 
-// look returns the entity of a reference, or nil, without the shard's lock.
+// look returns the entity of a reference, or nil, without taking the shard's lock.
 func (s *HostedShard) look(r *codegen.Ref) *region.Entity { return s.Core.Look(s.hashOf(r), r.ID) }
 
 // hashOf returns the region.Hash of the reference's id.
@@ -190,8 +190,8 @@ func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	return r.Hash
 }
 
-// enter begins a turn on the caller's goroutine, for a reference that has no usable entity at hand.
-// It returns nil if the call has to wait.
+// enter begins a turn on the caller's goroutine for a reference that does not yet point to a usable
+// entity. It returns nil if the call has to wait.
 func (s *HostedShard) enter(r *codegen.Ref) *region.Entity {
 	e := s.Enter(s.hashOf(r), r.ID)
 	if e != nil {
@@ -305,7 +305,7 @@ func (s *HostedShard) leaseError(err error) error {
 	return fmt.Errorf("%w: %s", err, NoContact(s.driver().Local.Name))
 }
 
-// noRoom returns the error of a waiting call for which the shard has no room.
+// noRoom returns the error of a call that has to wait, but for which the shard has no room.
 func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
 
 // hostedOf returns the shard that holds an entity.
@@ -521,8 +521,9 @@ func (e *noRoom) Error() string {
 	return fmt.Sprintf("its mailbox at %s already holds %d calls (retry later, or raise its MaxMailboxCalls)", cfg.Name, s.Host.Settings.MailboxCalls)
 }
 
-// endTurnOf ends a turn as its entity or its supervisor decided, usually at once. after holds the
-// turn's flags. failed is the turn's failure; nil means none.
+// endTurnOf ends a turn as its entity decided with Passivate or Forget, or as its supervisor
+// decided after a failure. after holds the flags of the turn. failed is the turn's failure; nil
+// means none.
 func (s *HostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure) {
 	if w := s.driver().Turns.Load(); w != nil {
 		w.End(e, failed != nil, time.Now())

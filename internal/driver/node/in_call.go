@@ -43,7 +43,7 @@ type InCall struct {
 	granted chan *region.Entity
 }
 
-// newTurn returns the call's turn, which begins.
+// newTurn begins the call's turn of e, and returns the turn.
 func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	r := c.described(e)
 	r.run = c.run
@@ -54,7 +54,7 @@ func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	return r
 }
 
-// described returns the call's turn, without a hold on a lane or runner.
+// described returns a turn with the data of the call, without the call's hold on a lane or runner.
 func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).Durable != nil {
 		d := c.here.newTurn()
@@ -160,8 +160,8 @@ func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runner.SlowTurnDe
 }
 
 // runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil, and
-// reports whether the goroutine still has it afterwards. If the call is a tell of that runner,
-// reuse keeps the call.
+// reports whether the goroutine still has the token afterwards. If the call is a tell of that
+// runner, reuse keeps the call.
 func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token, reuse *toldCalls) bool {
 	c.run = token.Enter()
 	a := c.guarded(s, e)

@@ -332,7 +332,8 @@ func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	return e
 }
 
-// beginRead is Begin for a turn that enterRead began, if the method may see the turn.
+// beginRead is Begin for a turn that enterRead began. In a process that checks turns, it marks the
+// turn for the check.
 func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	checks := p.kind.Driver.ChecksTurns
 	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
@@ -435,9 +436,9 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	return s
 }
 
-// uncalled counts a call that the turn of ctx did not send. When the turn runs again, it may send
-// this call, whose time or interceptor may decide otherwise; thanks to the count, later calls then
-// keep their numbers.
+// uncalled counts a call that the turn of ctx did not send because its time was over or an
+// interceptor refused it. When the turn runs again it may send the call; because the call is
+// counted in both runs, later calls keep their numbers.
 //
 //go:noinline
 func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {

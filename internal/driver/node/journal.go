@@ -49,9 +49,9 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 	})
 }
 
-// notFolded returns the error of an event that this program cannot apply: the one with index at
-// among the events after the entity's stored state. Earlier events are not applied either, because
-// a state with only some of the events never existed and must not be stored.
+// notFolded returns the error of an event that this program cannot apply: event number at, from 0,
+// of the events after the entity's stored state. Earlier events are not applied either, because a
+// state with only some of the events never existed and must not be stored.
 func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
 	var unread *codegen.DecodeError
@@ -112,8 +112,8 @@ type eventTaker struct {
 }
 
 // collect takes the events of a turn. It fails if the state has changed without an event or, with
-// checked, if the events give another state than after. For a method marked //shard:read after is
-// not used.
+// checked, if the events give another state than after. If the method is marked //shard:read, after
+// is not used.
 func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := t.host
 	if h.Events == nil || value == nil {

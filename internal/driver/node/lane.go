@@ -90,7 +90,7 @@ func (l *lane) run() {
 	}
 }
 
-// stop ends the lane, which can receive nothing more. err says why.
+// stop ends the lane, on which nothing more can arrive. err says why.
 func (l *lane) stop(err error) {
 	l.driver.watch.Unmind(&l.Token)
 	if l.end != nil {
@@ -183,8 +183,8 @@ func (l *lane) message(m transport.Message) {
 	l.size = len(m.Payload)
 }
 
-// isFrom reports whether a frame's subject and content name the sender of the previous frame, which
-// was verified.
+// isFrom reports whether the frame's subject and content name the same sender as the previous
+// frame, whose sender was verified.
 func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
 	return l.from != nil && named == l.named && sender == l.from.Peer()
 }

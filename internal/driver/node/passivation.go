@@ -75,8 +75,8 @@ func (p *Passivator) Run() {
 }
 
 // PassivateIdle passivates entities that were not called for the type's idle time. It is called
-// every second. If the idle time is long, it looks at only some of the shards, but at each at least
-// sixteen times within the idle time, and at least every RarestLook seconds.
+// every second. If the idle time is long, one call looks at only some of the shards; each shard is
+// looked at at least sixteen times within the idle time, and at least every RarestLook seconds.
 func (p *Passivator) PassivateIdle() {
 	h := p.host
 	ticks := uint32(h.Settings.Idle / ClockTick)
@@ -170,7 +170,7 @@ func (r idleEntity) begin() bool {
 	return s.Host.mayPassivate() && s.Core.BeginPassivation(r.entity, r.t)
 }
 
-// now passivates the entity, if it may still be passivated.
+// now passivates the entity at once, if it may still be passivated.
 func (r idleEntity) now() {
 	if r.begin() {
 		defer r.shard.FinishTurn(r.entity)
@@ -178,8 +178,8 @@ func (r idleEntity) now() {
 	}
 }
 
-// paceForgetting waits until the passivated entities' ids are removed from the remembered ones,
-// because passivation is faster than that.
+// paceForgetting waits until the ids of the passivated entities are removed from the remembered
+// ids, because passivation is faster than their removal.
 func (p *Passivator) paceForgetting(s *HostedShard, passivated int) {
 	if s.remembered != nil && passivated > 0 {
 		s.remembered.WaitForgotten()

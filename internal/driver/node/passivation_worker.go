@@ -224,8 +224,8 @@ func (r *passivationWorker) passivate(next idleEntity) bool {
 }
 
 // watch makes the watchdog watch a hook that is about to begin, and returns the hook's context. The
-// worker has the entity's turn until ended reports false. The context is reused for later hooks as
-// long as hooks ask only for its deadline; that shortens their time by at most a hundredth.
+// worker has the entity's turn until ended reports false. Later hooks get the same context as long
+// as hooks ask only for its deadline, which shortens their time by at most a hundredth.
 func (r *passivationWorker) watch(s *HostedShard, e *region.Entity) context.Context {
 	now, limit := time.Now(), s.Host.Settings.StopTimeout
 	r.mu.Lock()

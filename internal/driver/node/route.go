@@ -158,7 +158,7 @@ func (v *routeEnv) Admit(size int, tell bool) error {
 }
 
 // Held asks for a home after a call was held. shed are older calls that were dropped to make room;
-// it answers the asks among them and counts the tells.
+// Held answers the asks among these calls and counts the tells.
 func (v *routeEnv) Held(shed []stream.Outgoing) {
 	drv := v.kind.Driver
 	drv.Counts.Add(callBuffered)
@@ -259,7 +259,7 @@ func (r *Route) errHolding() error {
 // waiting calls may hold no more than Config.Limits.BufferBytes.
 func (r *Route) errHoldingBytes(size int) error {
 	drv := r.kind.Driver
-	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
+	return fmt.Errorf("%w: all calls that wait at %s may hold at most %d bytes, and there is no room for %d more: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
 		ErrOverloaded, drv.Local.Name, drv.Config.BufferBytes, size, r.shard, r.kind.Desc.Name)
 }
 

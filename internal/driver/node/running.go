@@ -42,7 +42,7 @@ func (a answer) envelope(drv *Driver, id uint64) wire.Envelope {
 	return wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(text), Payload: payload}
 }
 
-// err returns the answer as an interceptor sees it. own is the method's error.
+// err returns the error with which interceptors see this answer. own is the method's error.
 func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	switch {
 	case a.code == wire.CodeOK:
@@ -63,7 +63,7 @@ func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	return s.driver().Config.CallError(CallFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause})
 }
 
-// sent frees the answer's buffer for reuse. The session has copied it.
+// sent frees the answer's buffer for reuse, after the session has copied its content.
 func (a answer) sent() {
 	if a.payload != nil && cap(*a.payload) <= maxSpareAnswer {
 		answerPool.Put(a.payload)
@@ -95,7 +95,7 @@ func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer
 }
 
 // runMethod runs the method of an encoded call on its entity. It activates a volatile entity that
-// is not active. r is nil if nobody can see the turn.
+// is not active. A nil r stands for a turn whose method does not name its context.
 func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, method codegen.Method) answer {
 	if e.Value == nil {
 		if err := s.activate(&r.turn, e); err != nil {

@@ -62,8 +62,8 @@ func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 	v.Host.driver.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
 }
 
-// Grant gives the entity e, whose turn has begun, to the waiting local caller of c; with nil the
-// caller must look for the home again.
+// Grant gives the entity e, whose turn has begun, to the waiting local caller of c; a nil e means
+// that the caller must look for the home again.
 func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { Inbound(&c.Call).granted <- e }
 
 // Lead activates a singleton's instance.
@@ -104,8 +104,8 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	done(err)
 }
 
-// Changed passes a change of the shard's state to those that depend on it. opened means that the
-// shard has just opened.
+// Changed passes a change of the shard's state to the parts of the process that depend on the
+// state. opened means that the shard has just opened.
 func (v *shardEnv) Changed(opened bool) {
 	if v.remembered != nil {
 		v.remembered.ChangedLocked(opened)

@@ -145,8 +145,8 @@ func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (
 }
 
 // heldTasks are the tasks that the current turn of a durable singleton has started. They begin only
-// when everything that the turn has changed and seen is in the log, because a task may tell others
-// about it. It is safe for concurrent use, because a method may start tasks from its own
+// when everything that the turn has changed and seen is in the log, because a task may pass it on
+// to others. It is safe for concurrent use, because a method may start tasks from its own
 // goroutines.
 type heldTasks struct {
 	mu    sync.Mutex

@@ -77,9 +77,9 @@ type remoteTurn struct {
 	chain    []byte // the turns that wait for this one, encoded
 }
 
-// unseenTurn is the turn of a method that does not name its context. Nobody can ask it for
-// anything, so it needs no memory but the pointer to its entity. It is a context because the method
-// must be given one.
+// unseenTurn is the turn of a method that does not name its context. It implements Context only
+// because the method must be given one: the method cannot use it, so it needs no memory but the
+// pointer to its entity.
 //
 // If the generated code is older than its source, the method may use that context after all. The
 // context has ended, so calls with it fail, and Err names the remedy.
@@ -160,7 +160,7 @@ type encodedParent interface {
 	base() context.Context // the context whose end ends the turn's
 }
 
-// encoded returns the encodedTurn that contains t, or nil for the turn of a local caller.
+// encoded returns the encodedTurn that contains t, or nil if t is the turn of a local caller.
 func (t *turn) encoded() *encodedTurn {
 	if p, ok := t.parent.(encodedParent); ok {
 		return p.whole()
@@ -170,7 +170,7 @@ func (t *turn) encoded() *encodedTurn {
 
 func (r *encodedTurn) whole() *encodedTurn { return r }
 
-// waiting returns nothing, because nobody waits for a tell.
+// waiting returns no chain of waiting turns, because nobody waits for a tell.
 func (r *encodedTurn) waiting() []byte { return nil }
 
 func (r *remoteTurn) waiting() []byte { return r.chain }
@@ -205,7 +205,8 @@ func (r *encodedTurn) Err() error { return r.context().Err() }
 // Value returns nil, because a caller's values are not encoded.
 func (r *encodedTurn) Value(any) any { return nil }
 
-// seen returns the context for the method. r is nil if nobody can see the turn.
+// seen returns the context for the method. A nil r stands for a turn whose method does not name its
+// context.
 func (r *encodedTurn) seen(e *region.Entity) context.Context {
 	if r == nil || r.hidden {
 		return unseenTurn{e}
@@ -245,8 +246,8 @@ func (r *encodedTurn) cancel(flag uint32) {
 // giveUp cancels the method's context, because the caller has given up.
 func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
 
-// finish ends the turn's context before another turn may begin, and returns the turn's flags. r is
-// nil, without flags, if nobody can see the turn.
+// finish ends the turn's context before another turn may begin, and returns the turn's flags. A nil
+// r stands for a turn whose method does not name its context, and has no flags.
 func (r *encodedTurn) finish() (after uint32) {
 	if r == nil {
 		return 0

@@ -17,7 +17,8 @@ type TurnRunner struct {
 	told toldCalls
 }
 
-// Run runs one turn. It reports whether this goroutine still has the run token.
+// Run runs one turn, or one tell in a joined turn. It reports whether this goroutine still has the
+// run token.
 func (r *TurnRunner) Run(t *runner.Turn, args []byte) bool {
 	s := hostedOf(t.Entity)
 	if t.Call == nil {
@@ -94,8 +95,8 @@ func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bo
 	return s.Accepted(&c.Call, entity, v), nil
 }
 
-// toldCalls are calls for reuse by tells of one runner that have to wait. It is safe for concurrent
-// use, except for keep.
+// toldCalls keeps calls for reuse by those tells of one runner that have to wait. It is safe for
+// concurrent use, except for keep.
 type toldCalls struct {
 	mu    sync.Mutex
 	spare []*InCall

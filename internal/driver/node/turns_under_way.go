@@ -39,7 +39,7 @@ func (u TurnsUnderWay) shards() iter.Seq[*HostedShard] {
 	}
 }
 
-// toldTurns is how many turns a log line names.
+// toldTurns is the number of turns that one log line names.
 const toldTurns = 5
 
 // String names some of the running turns, for a log line. It includes turns whose shards the node

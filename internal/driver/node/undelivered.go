@@ -17,7 +17,7 @@ type LostTells struct {
 	Unsure atomic.Int64 // the tells that were sent and never acknowledged
 }
 
-// lose counts a lost tell, also in all.
+// lose counts a lost tell in l and in all.
 func (l *LostTells) lose(all *Counters, o calls.Outcome) {
 	all.Add(tellLost)
 	l.note(o == calls.NotExecuted)
