@@ -53,7 +53,7 @@ const (
 	Error = slog.LevelError
 )
 
-// A Log logs events for operators, and counts events.
+// A Log writes log lines for operators, and counts events.
 type Log interface {
 	Log(l Level, text string, args ...any)
 	// LogSeldom is Log, but drops most repetitions of lines with the same text and subject.
@@ -120,7 +120,7 @@ type Peers interface {
 	Homes() []transport.Address
 }
 
-// A Process has the other functions that the control plane needs.
+// A Process has the functions of the process that the other interfaces of Env do not have.
 type Process interface {
 	// RenewLease sets the time until which turns may run; zero means no end. LeaseValid reports
 	// whether they may run now.

@@ -24,8 +24,8 @@ func (f *tableFollower) tick(now time.Time) {
 	}
 }
 
-// message handles a message of the coordinator's protocol: it passes the message to the
-// coordinator, if that is here, or carries out an order.
+// message handles a message of the coordinator's protocol: it carries out an order, or passes the
+// message to the coordinator if the coordinator runs here.
 func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
@@ -49,9 +49,10 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	}
 }
 
-// heeds reports whether a process may be this one's coordinator, which must be a member. A joining
-// process also hears coordinators of other clusters with the same name, even of the one from which
-// it was cut off. Their epochs cannot be compared with those of the cluster that admits it.
+// heeds reports whether a process may be this process's coordinator: it must be a member. A joining
+// process also hears coordinators of other clusters with the same name, even of the cluster from
+// which it was cut off. The epochs of those clusters cannot be compared with the epochs of the
+// cluster that admits the process.
 func (f *tableFollower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {

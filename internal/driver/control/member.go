@@ -16,10 +16,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Member is the control plane of one member. It drives the membership, the coordinator's
-// singleton and, while it is here, the coordinator, the shard table, and the user's singletons. Its
-// methods are called on the control loop, except View, Knows, Traffic and Reasons, which any
-// goroutine may call.
+// A Member is the control plane of one member. It drives the state machines of the membership, of
+// the coordinator's singleton, of the shard table and of the user's singletons, and the coordinator
+// while it runs here. Its methods are called on the control loop, except View, Knows, Traffic and
+// Reasons, which any goroutine may call.
 type Member struct {
 	sender
 	cfg     Config
@@ -51,7 +51,7 @@ func New(cfg Config, env Env) *Member {
 	return m
 }
 
-// Prepare makes the machines, but starts nothing.
+// Prepare makes the member's state machines, but starts none of them.
 func (m *Member) Prepare(s Setup) (err error) {
 	m.setup = s
 	if m.members.machine, err = s.Members(m.cfg.Seeds); err != nil {
@@ -85,7 +85,7 @@ func (m *Member) ConnState(s transport.State) {
 	}
 }
 
-// Tick passes the time to all machines.
+// Tick passes the time to all state machines of the member.
 func (m *Member) Tick() {
 	now := m.env.Now()
 	m.members.tick(now)
@@ -265,7 +265,8 @@ func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason
 	}
 }
 
-// Progress handles a change of a shard that others may wait for.
+// Progress handles a change of a shard here, which a new coordinator or this member's leaving may
+// wait for.
 func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {
@@ -322,7 +323,7 @@ func (m *Member) viewChanged() {
 	m.checkLeaving()
 }
 
-// lost passes on that a member was downed.
+// lost passes the news that a member was downed to the process, to clients and to the singletons.
 func (m *Member) lost(a transport.Address) {
 	m.env.PeerGone(a)
 	m.gateway.lostMember(a)

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// seekTime is how long an operator's request waits while this member asks where singletons run. It
-// is far more than such a question takes.
+// seekTime is how long an operator's request waits while this member asks where singletons run. An
+// answer usually comes far sooner.
 const seekTime = 100 * time.Millisecond
 
 // operatorMessage handles an operator's message; see package operator.

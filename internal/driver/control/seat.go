@@ -15,8 +15,8 @@ import (
 // coordinatorSingleton is the coordinator's name among singletons.
 const coordinatorSingleton = "coordinator"
 
-// A seat manages the coordinator at this member: the manager of its singleton decides whether it
-// runs here.
+// A seat manages the coordinator at this member: the manager of the coordinator's singleton decides
+// whether the coordinator runs here.
 type seat struct {
 	m          *Member
 	manager    *singleton.Manager
@@ -43,17 +43,18 @@ func (s *seat) tick(now time.Time) {
 	}
 }
 
-// The store's last term is read every termEvery. If it was higher than the coordinator's term
-// termTries times in a row, it does not belong to a successor, because this process would have
-// heard of a successor. So the record of the terms was lost before the coordinator took its term,
-// and homes have since found a later term in the store.
+// The last term in the store is read every termEvery. If it was higher than the coordinator's term
+// termTries times in a row, it does not belong to a successor: this process would have heard of a
+// successor. The record of the terms was then lost before the coordinator took its term, and homes
+// have since found a later term in the store.
 const (
 	termEvery = 2 * time.Second
 	termTries = 3
 )
 
-// compareTerm makes the coordinator begin again, above all terms that the store knows, if its term
-// is behind them. Otherwise no home could open a shard that has had a home under a later term.
+// compareTerm restarts the coordinator with a term above all terms that the store knows, if its
+// present term is below one of them. Otherwise no home could open a shard that has had a home under
+// a later term.
 func (s *seat) compareTerm(now time.Time) {
 	s.termAt = now.Add(termEvery)
 	n := s.starts
@@ -78,7 +79,7 @@ func (s *seat) stop() {
 	s.core, s.coreAt, s.termAt, s.behind = nil, time.Time{}, time.Time{}, 0
 }
 
-// managed passes the members to the manager.
+// managed passes the members to the manager of the coordinator's singleton.
 func (s *seat) managed(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -89,7 +90,7 @@ func (s *seat) managed(v *membership.View) {
 	s.stepManager(view)
 }
 
-// placed passes the members to the coordinator, if it is here.
+// placed passes the members to the coordinator, if the coordinator runs here.
 func (s *seat) placed(v *membership.View) {
 	if s.core != nil {
 		s.step(placementView(v))
@@ -145,7 +146,7 @@ func (s *seat) start() {
 }
 
 // begin starts the coordinator here under term. before is the term that the store had before. If
-// this process has not heard of that term, another cluster may have taken it.
+// this process has not heard of the term before, another cluster may have taken it.
 func (s *seat) begin(term, before uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// singletons presents a Member to package singlehost.
+// singletons is a Member as package singlehost sees it: it implements singlehost.Process.
 type singletons struct {
 	Env
 	m *Member
@@ -45,5 +45,5 @@ func (s singletons) SetWhy(kind, reason string) { s.m.reasons.Note(kind, reason,
 // GaveAway lets a leaving member exit if it has given everything away.
 func (s singletons) GaveAway() { s.m.checkLeaving() }
 
-// Ignored counts a message that nothing here waits for.
+// Ignored counts a message about singletons that nothing in this process waits for.
 func (s singletons) Ignored() { s.m.env.Count(Ignored) }

@@ -80,8 +80,8 @@ func (c *Conn) Send(frame []byte) error {
 	return err
 }
 
-// The first stall does not end a connection, because after a process was not scheduled for some 100
-// ms, all of its connections seem to have stalled.
+// A first stall does not end a connection: if a process was not scheduled for some 100 ms, all of
+// its connections seem to have stalled.
 const (
 	// stallsApart is the time in which a second stall ends the connection.
 	stallsApart = 5 * time.Second

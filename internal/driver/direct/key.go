@@ -53,8 +53,8 @@ func hashOf(c *x509.Certificate) agree.Key { return sha256.Sum256(c.RawSubjectPu
 // errWrongKey is the error of a peer that does not have the key announced through the broker.
 var errWrongKey = errors.New("the peer shows another key than it announced through the broker")
 
-// config returns the TLS configuration of one side. pinned reports whether the peer may have a key.
-// Nothing else is checked, because the certificates are self-signed.
+// config returns the TLS configuration of one side of a connection. It accepts a peer only if
+// pinned accepts the peer's key. It checks nothing else, because the certificates are self-signed.
 func (k *keyPair) config(pinned func(agree.Key) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

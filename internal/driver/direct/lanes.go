@@ -298,7 +298,7 @@ func (l *Lanes) doLocked(out *agree.Output) {
 	}
 }
 
-// perform does the other work of an output, without the lock.
+// perform sends the messages and makes the connections that an output asks for, without the lock.
 func (l *Lanes) perform(out *agree.Output) {
 	for _, s := range out.Send {
 		body, err := encode(s.Message)
@@ -386,8 +386,8 @@ func (l *Lanes) dial(d agree.Dial) {
 	l.carry(c, ok)
 }
 
-// admitLocked records a connection if ok: the machine still waits for it. Otherwise admitLocked
-// ends the connection.
+// admitLocked records a connection. If ok is false, the machine does not want the connection any
+// more, and admitLocked ends it.
 func (l *Lanes) admitLocked(c *Conn, ok bool) {
 	if !ok || l.stopped {
 		c.Fail(agree.Over)
@@ -432,7 +432,8 @@ func (l *Lanes) accept() {
 	}
 }
 
-// errCrowd is the reason to close a connection at once.
+// errCrowd is the reason for closing a new connection while maxGreeting other connections have
+// shown no nonce.
 var errCrowd = fmt.Errorf("%d connections have shown no key yet", maxGreeting)
 
 // stranger closes a connection that has not shown an announced key and nonce.
@@ -482,5 +483,6 @@ func (l *Lanes) hearGreeting(c net.Conn) {
 	l.carry(conn, true)
 }
 
-// errNobody is the reason to close a connection whose key is known.
-var errNobody = fmt.Errorf("its nonce is not known, was used, or has expired")
+// errNobody is the reason for closing a connection that has shown a known key, but not a valid
+// nonce.
+var errNobody = fmt.Errorf("the nonce of the connection is not known, was used, or has expired")

@@ -15,8 +15,8 @@ import (
 // maxAddress bounds the address in a message, in bytes.
 const maxAddress = 300
 
-// errNoMessage is the error of a message with no content that this release knows.
-var errNoMessage = errors.New("no known content")
+// errNoMessage is the error of a message whose content this release does not know.
+var errNoMessage = errors.New("the message has no content known to this release")
 
 // encode returns the body of a control message.
 func encode(m agree.Message) ([]byte, error) {
@@ -64,7 +64,8 @@ func decodeMessage(body []byte) (m agree.Message, err error) {
 	return m, nil
 }
 
-// terms reads the fields that messages share. key is nil for a message without a key.
+// terms checks the fields that several kinds of messages share, and copies nonce and hash to n and
+// key. A nil key means that the message has no key.
 func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key *agree.Key) (int, error) {
 	switch {
 	case lane > math.MaxInt16:

@@ -9,7 +9,7 @@ import (
 )
 
 // errCrowded is the error of a connection whose peer reads too slowly.
-var errCrowded = errors.New("the peer does not read: too much waits to be written")
+var errCrowded = errors.New("the peer reads too slowly: too many bytes wait to be written")
 
 // An outlet is the socket under a TLS connection. Write never blocks: it buffers bytes that the
 // socket does not take, and a goroutine writes them. It is safe for concurrent use.
@@ -66,8 +66,8 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Cork makes Write buffer until Uncork. It fails if more than most bytes wait already, so at most
-// one frame beyond that limit is held.
+// Cork makes Write buffer until Uncork. It fails if more than o.most bytes wait to be written, so
+// at most one frame beyond that limit is held.
 func (o *outlet) Cork() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -95,9 +95,9 @@ func (p *Session) append(e *wire.Envelope) error {
 	return err
 }
 
-// Answer appends an envelope that is not a call. by publishes it; nil means at once. Answer reports
-// false if the peer has departed. If a client leaves too much unacknowledged, a smaller envelope is
-// kept for it, or none: see stream.Account.
+// Answer appends an envelope that is not a call. by publishes it; a nil by means that it is
+// published at once. Answer reports false if the peer has departed. If a client leaves too much
+// unacknowledged, a smaller envelope is kept for it, or none: see stream.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
 	if a := p.Core.Account; a.Excess() >= stream.Crowded {
@@ -176,7 +176,7 @@ func (p *Session) PublishUnlock(by By) {
 	}
 }
 
-// Publish gives the session, whose queued is set, to its lane's pump.
+// Publish gives the session to its lane's pump. The caller has set queued.
 func (p *Session) Publish() {
 	q := &p.set.pumps[p.lane]
 	q.mu.Lock()
@@ -216,7 +216,8 @@ func (p *Session) inUse() bool {
 }
 
 // Owed returns how many envelopes up to sequence number last the peer has not acknowledged. It
-// returns 0 if all frames have bounced for patience, because it is useless to wait for such a peer.
+// returns 0 if the broker has returned all frames for patience, because waiting for such a peer is
+// useless.
 func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
 	p.Lock()
 	defer p.Unlock()

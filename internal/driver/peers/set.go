@@ -152,8 +152,8 @@ func (s *Set) add(to transport.Peer) *peer {
 	return p
 }
 
-// addWithin is add, without calling Env.OverQuota. over means that there are too many clients of
-// the name.
+// addWithin is add, but does not call Env.OverQuota. over means that the name already has MaxNamed
+// clients.
 func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +222,8 @@ func (s *Set) All() (all []*Session) {
 	return all
 }
 
-// AwaitsBounce reports whether a bounce may still arrive and prove that a peer did not receive some
-// envelopes.
+// AwaitsBounce reports whether the broker may still return a frame, which would prove that a peer
+// did not receive some envelopes.
 func (s *Set) AwaitsBounce() bool {
 	return slices.ContainsFunc(s.All(), func(p *Session) bool { return p.AwaitsBounce() })
 }

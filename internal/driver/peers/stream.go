@@ -40,9 +40,9 @@ type StreamEnv interface {
 	Ignored(bye bool)
 }
 
-// A Stream drives one end of a stream.Session, Core: it guards Core with a lock, publishes its
-// frames on one goroutine at a time, and ticks it. It is safe for concurrent use. Lock guards Core
-// and the methods named …Locked.
+// A Stream drives one end of a session, the stream.Session in Core: it guards Core with a lock,
+// publishes Core's frames on one goroutine at a time, and ticks it. A Stream is safe for concurrent
+// use. Lock guards Core and the methods named …Locked.
 type Stream struct {
 	Core *stream.Session
 	// Handled is the sequence number up to which the peer's envelopes were handled, for
@@ -99,7 +99,8 @@ func (s *Stream) UnackedLocked(last uint64) int {
 // UsedLocked reports whether any envelope was sent or received.
 func (s *Stream) UsedLocked() bool { return s.Core.Next() > 1 || s.Core.Received() > 0 }
 
-// AbsentLocked returns since when all frames have bounced; zero means that they do not.
+// AbsentLocked returns since when the broker has returned every frame because nobody listens; zero
+// means that it does not.
 func (s *Stream) AbsentLocked() time.Time { return s.absent }
 
 // HeardLocked returns when the peer last sent anything; zero means never.
@@ -167,8 +168,8 @@ func (s *Stream) Flush() {
 	s.mu.Unlock()
 }
 
-// PublishLocked publishes the appended envelopes. With gather it first lets other goroutines append
-// theirs. No other goroutine may be publishing. The lock is released while frames are sent.
+// PublishLocked publishes the appended envelopes. If gather is set, it first lets other goroutines
+// append theirs. No other goroutine may be publishing. The lock is released while frames are sent.
 func (s *Stream) PublishLocked(gather bool) {
 	s.writing = true
 	if gather {
@@ -289,8 +290,8 @@ func (s *Stream) Unreached() bool {
 	return s.Core.Unreached() && !s.absent.IsZero() && !s.departed
 }
 
-// AwaitsBounce reports whether a bounce may still arrive and prove that the peer did not receive
-// some envelopes.
+// AwaitsBounce reports whether the broker may still return a frame, which would prove that the peer
+// did not receive some envelopes.
 func (s *Stream) AwaitsBounce() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

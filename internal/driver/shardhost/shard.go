@@ -300,8 +300,8 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (off bool) {
 	return off
 }
 
-// FlushOf returns the Flush that an envelope has passed on. If its final home does not decode, the
-// barrier there times out.
+// FlushOf returns the Flush that an envelope has passed on. If the final home in the envelope
+// cannot be decoded, the barrier at that home times out.
 func FlushOf(e *wire.Envelope) region.Flush {
 	f := region.Flush{Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop)}
 	if to, err := wire.ParsePeer(e.Payload); err == nil {
@@ -362,8 +362,8 @@ func (s *Shard) Obey(m coordinator.Message, term placement.Term) coordinator.Mes
 	return nil
 }
 
-// status returns the progress of a move at the home that the shard leaves. ok is false if that is
-// not this process.
+// status returns the progress of a move at the home that the shard leaves. ok is false if the shard
+// does not leave this process.
 func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinator.MoveStatus, ok bool) {
 	s.Mu.Lock()
 	o, ok := standing(s.Core)

@@ -461,7 +461,8 @@ func (s *Shard) envelope(t wire.Type, epoch placement.Epoch) *wire.Envelope {
 	return &wire.Envelope{Type: t, Kind: s.cfg.Kind, Shard: s.ID.Shard, Epoch: uint64(epoch)}
 }
 
-// answer answers an accepted call that did not run with the code. A tell is lost.
+// answer answers an accepted call that did not run; code says why. A tell gets no answer and counts
+// as lost.
 func (s *Shard) answer(c *Call, code wire.Code, text string) {
 	s.countRefused(code)
 	if c.Tell {
@@ -479,7 +480,7 @@ func (s *Shard) countRefused(code wire.Code) {
 	}
 }
 
-// refuse answers an accepted call that cannot run here with the shard's home.
+// refuse answers an accepted call that cannot run here. The answer names the shard's home.
 func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	if c.Local {
 		s.host.Grant(c, nil)
@@ -496,7 +497,7 @@ func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	})
 }
 
-// drop answers an accepted call that cannot run here any more, without naming a home.
+// drop answers an accepted call that cannot run here any more. The answer names no home.
 func (s *Shard) drop(c *Call) {
 	if c.Local {
 		s.host.Grant(c, nil)

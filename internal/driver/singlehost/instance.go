@@ -63,8 +63,8 @@ func (in *Instance) LeaseValid() bool {
 	return !in.guard.Bounded() || in.guard.ValidAt(int64(in.home.Now().Sub(in.guard.Base())))
 }
 
-// PredecessorOpened is called when the predecessor has sent Open under the given epoch, after all
-// calls that waited there.
+// PredecessorOpened is called when the predecessor has sent Open under the given epoch. Open comes
+// after all calls that waited at the predecessor.
 func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Epoch) {
 	in.opened(from, epoch)
 }
@@ -94,7 +94,8 @@ func (in *Instance) arrivedFrom() (from transport.Address) {
 	return from
 }
 
-// relay sets whether what comes with the shard is only kept for the next member.
+// relay sets whether this member only keeps the state and calls that come with the shard, to pass
+// them on to the next member.
 func (in *Instance) relay(on bool) {
 	in.shard.Mu.Lock()
 	in.relays = on
@@ -102,7 +103,7 @@ func (in *Instance) relay(on bool) {
 }
 
 // Lead takes the first turn after the shard has opened, and activates the instance in it. A member
-// that only relays the state holds the turn instead.
+// that only passes the state on holds the turn instead.
 func (in *Instance) Lead(e *region.Entity) {
 	in.shard.Mu.Lock()
 	relays := in.relays
@@ -205,7 +206,7 @@ func (in *Instance) bury(e *region.Entity) {
 	in.tasks.then(func() { in.buried(e) })
 }
 
-// buried is the second half of bury, when all tasks have ended.
+// buried continues bury after all tasks have ended.
 func (in *Instance) buried(e *region.Entity) {
 	s := in.shard
 	in.home.Lost(e)
@@ -276,7 +277,7 @@ func (in *Instance) HandOff() {
 	in.tasks.then(func() { in.handOff(entities, to, epoch) })
 }
 
-// handOff is the second half of HandOff, when all tasks have ended.
+// handOff continues HandOff after all tasks have ended.
 func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	why := codegen.Moving
@@ -342,7 +343,7 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// forsaken gives the shard up if its state was sent to a member that is gone.
+// forsaken gives the shard up if its state was sent to a member that is now gone.
 func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	s := in.shard
 	s.Mu.Lock()

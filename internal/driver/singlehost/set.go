@@ -134,8 +134,8 @@ func (g *Set) Want(kind string) bool {
 	return true
 }
 
-// Opened announces to all members that an instance runs here under the given epoch: their proxies
-// need not ask. It reports false if the type is not a singleton.
+// Opened announces to all members that an instance runs here under the given epoch, so that their
+// proxies need not ask. It reports false if the type is not a singleton.
 func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	if g.get(kind) == nil {
 		return false
@@ -257,7 +257,7 @@ func (g *Set) Settled() bool {
 }
 
 // Abandon lets no further turns begin of singletons that are still here, because this member exits.
-// Once it is removed, the next instance starts without asking it.
+// Once this member is removed, the next instances start without asking it.
 func (g *Set) Abandon() {
 	for _, s := range g.order {
 		if s.instance != nil && s.manager.Holds() {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Time limits of an agreement.
+// Time limits of an agreement about a direct lane.
 const (
 	OfferFor   = 3 * time.Second  // how long an offer waits for its answer
 	ExpectFor  = 10 * time.Second // how long an accepted peer may take to dial
@@ -29,7 +29,7 @@ const (
 	MaxBackOff = time.Minute
 )
 
-// Bounds of the pairs, connected or not. Beyond them this process refuses offers.
+// Bounds of the number of pairs, connected or not. Beyond them this process refuses offers.
 const (
 	MaxLanes = 4096 // all pairs
 	MaxNamed = 1024 // pairs with clients of one name; the broker decides who may use a name
@@ -85,7 +85,7 @@ const (
 	connected               // the connection is open
 )
 
-// A pair is the agreement with a peer about a lane.
+// A pair is the agreement with one peer about one lane.
 type pair struct {
 	peer   transport.Peer
 	lane   int
@@ -138,8 +138,8 @@ func (m *Machine) Connected(peer transport.Address, lane int) (id uint64, ok boo
 	return 0, false
 }
 
-// Want offers a peer a connection for a lane that has frames for it. It does nothing if there is an
-// agreement, or if the peer's back-off has not passed.
+// Want offers a peer a connection for a lane that has frames for it. It does nothing if there
+// already is an agreement about the lane, or if the peer's back-off has not passed.
 func (m *Machine) Want(now time.Time, to transport.Peer, lane int, nonce Nonce) (out Output) {
 	if isClient(to) || to.Address == m.cfg.Self.Address || m.pairs[pairKey{to.Address, lane}] != nil {
 		return out
@@ -160,8 +160,8 @@ func (m *Machine) offer(now time.Time, to transport.Peer, lane int, nonce Nonce,
 	out.Send = append(out.Send, Send{to, Offer{Lane: lane, Nonce: nonce, Key: m.cfg.Key, Address: m.cfg.Address}})
 }
 
-// Receive handles a message of a process. nonce is a fresh one, in case the answer is an Offer.
-// refusal is why this process currently agrees to no connection; "" if it does agree.
+// Receive handles a message of a process. nonce must be a fresh one; it is used if the answer is an
+// Offer. refusal is why this process currently agrees to no connection, and "" if it does agree.
 func (m *Machine) Receive(now time.Time, from transport.Peer, msg Message, nonce Nonce, refusal string) (out Output) {
 	if p := m.peers[from.Address]; p != nil {
 		p.heard = now
@@ -323,8 +323,8 @@ func (m *Machine) Ended(now time.Time, id uint64, why Reason) {
 	m.failed(now, p.peer)
 }
 
-// failed sets how long the peer is offered nothing. Failures during that time, such as those of
-// other lanes, do not count again.
+// failed records a failure with the peer, and sets for how long the peer is offered nothing.
+// Failures during that time, such as those of other lanes, do not count again.
 func (m *Machine) failed(now time.Time, with transport.Peer) {
 	if isClient(with) {
 		return // it is never offered anything
@@ -385,7 +385,7 @@ func (m *Machine) Tick(now time.Time) (out Output) {
 	return out
 }
 
-// revoke closes the connections with a peer that was not heard for HeardFor.
+// revoke closes the connections with a peer if nothing was heard from it for HeardFor.
 func (m *Machine) revoke(now time.Time, p *peer, out *Output) {
 	for lane := range m.cfg.Lanes {
 		at := pairKey{p.Address, lane}
