@@ -49,8 +49,8 @@ func NewCaller() *Caller {
 	return &Caller{entities: map[entityKey]any{}, failures: map[entityKey]error{}}
 }
 
-// Put makes asks of an entity run on entity, a pointer to a struct of the kind's type. id is the
-// wire form of the entity's id; for a singleton it is "singleton".
+// Put makes asks to an entity run on the struct that entity points to, of the kind's type. id is
+// the wire form of the entity's id; for a singleton it is "singleton".
 func (c *Caller) Put(kind, id string, entity any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,8 +120,8 @@ func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string, _ bo
 // Check returns nil, because every call can be sent.
 func (i *invoker) Check(context.Context, *codegen.Ref, string) error { return nil }
 
-// Do returns an error. It is called if the entity is not of the type for which the code was
-// generated.
+// Do returns the error for an entity that is not of the type for which the code was generated.
+// Calls of other entities do not reach it.
 func (i *invoker) Do(_ context.Context, r *codegen.Ref, method string, _ []byte) ([]byte, error) {
 	return nil, i.Failed(r, method, false, fmt.Errorf("%w: the value given to Put is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
 }

@@ -277,8 +277,8 @@ func (c *Cluster) resume(name string) {
 	c.broker.Release(memory.Path{From: memory.Any, To: name})
 }
 
-// Cut makes messages between two processes be lost in both directions, until Mend. The client's
-// name is "client".
+// Cut loses all messages between two processes, in both directions, until Mend. The client's name
+// is "client".
 func (c *Cluster) Cut(a, b string) {
 	c.broker.Cut(memory.Path{From: a, To: b})
 	c.broker.Cut(memory.Path{From: b, To: a})
@@ -419,11 +419,11 @@ func (c *Cluster) Settle() {
 	})
 }
 
-// Storm makes faults happen for d. The seed draws them, from the kinds in faults or from all kinds.
-// At any time fewer than half of the nodes are away, or at most one node in a cluster of one or
-// two. The test's log has each fault. Storm returns when all faults have ended and all nodes that
-// ran before run again. Run callers in goroutines of the test, so that their calls meet the faults.
-// Storm fails the test if a node does not become Up.
+// Storm makes faults happen for d, of the kinds in faults or, without any, of all kinds. The
+// cluster's seed determines the faults. At any time fewer than half of the nodes are away, or at
+// most one node in a cluster of one or two. The test's log has each fault. Storm returns when all
+// faults have ended and all nodes that ran before run again. Run callers in goroutines of the test,
+// so that their calls meet the faults. Storm fails the test if a node does not become Up.
 func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	c.t.Helper()
 	if len(faults) == 0 {
@@ -529,7 +529,7 @@ func home(c *Cluster, kind, id string) (string, error) {
 	case at.Node == "":
 		return "", fmt.Errorf("%s/%s has no home: %s", kind, id, at.Why)
 	case !slices.Contains(names, at.Node):
-		return "", fmt.Errorf("its home %s does not run", at.Node)
+		return "", fmt.Errorf("the home %s of %s/%s does not run", at.Node, kind, id)
 	}
 	return at.Node, nil
 }
@@ -545,7 +545,7 @@ func bounded(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), patience)
 }
 
-// await calls done until it returns nil. When the patience is over, it fails the test with done's
+// await calls done until it returns nil. After patience (10 minutes) it fails the test with done's
 // last error.
 func await(t testing.TB, what string, done func() error) {
 	t.Helper()

@@ -184,7 +184,7 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 }
 
 // VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips the
-// envelope. It reports whether it could.
+// envelope. It reports false if it cannot.
 func VoidEnvelope(b []byte) bool {
 	_, _, n := protowire.ConsumeTag(b)
 	if n < 0 {

@@ -100,8 +100,8 @@ func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
 }
 
 // SetState replaces the state of an inactive entity. A nil state drops the entity's state, and the
-// next call begins a fresh entity. It is refused if the entity is active (call the entity instead),
-// or if its node cannot decode the state.
+// next call begins a fresh entity. The request is refused if the entity is active (call the entity
+// instead), or if its node cannot decode the state.
 func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
 }
@@ -129,7 +129,7 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 		return err == nil && a.View.Status >= membership.Up, nil
 	})
 	if err != nil {
-		return node, fmt.Errorf("cluster %s: join %v: the process took the command, and is not up: %w", c.cluster, node, err)
+		return node, fmt.Errorf("cluster %s: join %v: the process accepted the command, but is not up yet: %w", c.cluster, node, err)
 	}
 	return node, nil
 }
@@ -164,7 +164,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 		return err != nil, nil
 	})
 	if err != nil {
-		return m.Address, fmt.Errorf("cluster %s: leave %v: the process took the command, and is still a member: %w", c.cluster, m.Address, err)
+		return m.Address, fmt.Errorf("cluster %s: leave %v: the process accepted the command, but is still a member: %w", c.cluster, m.Address, err)
 	}
 	return m.Address, nil
 }

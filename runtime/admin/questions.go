@@ -35,9 +35,9 @@ func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) 
 	return found, err
 }
 
-// Inspect returns an entity without its state. The entity has the turn under way and the calls
-// waiting behind this turn, or the size of the state. The id is in wire form: the string itself, an
-// integer in decimal, or its text.
+// Inspect returns an entity without its state. The result has the turn under way, with the number
+// of calls that wait behind it, or else the size of the state. The id is in wire form: the string
+// itself, an integer in decimal, or its text.
 func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
@@ -344,8 +344,8 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	return fail(errors.New("the coordinator moves (try again)"))
 }
 
-// maxHosts is the number of members that are asked about a home if the earlier ones do not answer,
-// because a member may have stopped just before without anybody noticing.
+// maxHosts is how many members are asked about a home, one after another until a member answers. A
+// single one is not enough, because it may have stopped just before without anybody noticing.
 const maxHosts = 2
 
 // askHost asks a member that hosts the type about the home of an entity.

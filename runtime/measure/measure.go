@@ -54,9 +54,9 @@ type Type struct {
 	MovesBegun, MovesCommitted, MovesGivenUp uint64
 }
 
-// A Meter gets durations and sizes that a node does not sum up itself, after Node.Measure. A nil
-// function is not called. The functions are called by several goroutines at once, some of which
-// hold locks, so they must not block and must not call the node.
+// A Meter gets the durations and sizes of single events, after Node.Measure, because the node keeps
+// no sums of them. A nil function is not called. The functions are called by several goroutines at
+// once, some of which hold locks, so they must not block and must not call the node.
 type Meter struct {
 	// StoreAppend is called when an append to the log of a durable type's shard has ended.
 	StoreAppend func(Append)

@@ -93,7 +93,7 @@ func (l LeastShards) Rebalance(_ string, homes []Load, limit int) []Transfer {
 	return moves
 }
 
-// transfer updates homes for a move of the first movable shard from one member to another.
+// transfer changes homes as if the first movable shard had moved from one member to the other.
 func transfer(homes []Load, from, to Load) {
 	for i := range homes {
 		switch homes[i].Node {

@@ -196,7 +196,7 @@ func (k *TypeTable) within(other *TypeTable) bool {
 	return true
 }
 
-// errGap means that a difference does not start at the reader's version of the table.
+// errGap means that a difference does not start at the version of the table to which it is applied.
 var errGap = errors.New("a difference is missing")
 
 // Apply returns the table to which d leads. It fails, and leaves t unchanged, if d does not start

@@ -54,7 +54,7 @@ func (s *Server) Lag(writes int) {
 	s.copies.holdBack(writes)
 }
 
-// Deliver makes all delayed writes arrive now.
+// Deliver applies all delayed writes now.
 func (s *Server) Deliver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,10 +75,10 @@ func (s *Server) Stop() {
 // MaxUnsynced bounds how many of the last writes Start can lose.
 const MaxUnsynced = 1024
 
-// Start starts the server again from its disk. It has lost that many of the last writes to shards,
-// at most MaxUnsynced: 0 as after the end of a server's process, more as after the end of its
-// machine. The revisions and positions of lost writes are assigned again. Small records and leases
-// are never lost.
+// Start starts the server again from its disk. The last writes to shards, as many as lost says and
+// at most MaxUnsynced, are gone: 0 as after a crash of the server's process, more as after a crash
+// of its machine. The revisions and positions of lost writes are assigned again. Small records and
+// leases are never lost.
 func (s *Server) Start(lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,8 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 	s.late = slices.Insert(s.late, at, w)
 }
 
-// serve runs an operation at the server, and reports whether the caller gets its answer.
+// serve runs an operation at the server with the fault met, and reports whether the caller gets its
+// answer. lost is the error of an operation whose outcome the caller cannot know.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,11 +68,12 @@ func (c *api) why(ctx context.Context, stream string) error {
 }
 
 // firstAttempt bounds the first attempt of a read, because the replica that was asked may have
-// stopped. After an attempt that was not answered in time, the next may take twice as long.
+// stopped. After each attempt that was not answered in time, the next one may take twice as long.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f, with pauses, until f is done, because another try may reach a replica that does
-// not lag and answers. When ctx ends or the time for one call is over, it returns f's last error.
+// again calls f, with pauses, until f is done, because another attempt may reach a replica that
+// answers and does not lag. When ctx ends or the time for one call is over, it returns f's last
+// error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

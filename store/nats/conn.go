@@ -107,7 +107,7 @@ func absent(err error) bool {
 		errors.Is(err, io.EOF) || errors.As(err, &broken)
 }
 
-// checkURL refuses addresses that cannot be those of NATS servers.
+// checkURL refuses URLs whose scheme no NATS server has.
 func checkURL(servers string) error {
 	for _, server := range strings.Split(servers, ",") {
 		scheme, _, found := strings.Cut(strings.TrimSpace(server), "://")
@@ -233,15 +233,14 @@ func (c *conn) fail(err error, which func(*request) bool) {
 	}
 }
 
-// sweepParts is the number of sweeps within the timeout of a request that was begun with a function
-// then.
+// sweepParts is how often sweep runs within the timeout of a request that was sent by begin.
 const sweepParts = 5
 
 // errUnanswered means that no answer came within the timeout.
-var errUnanswered = errors.New("no answer")
+var errUnanswered = errors.New("no answer within the timeout")
 
-// begin publishes m. When the request has ended, at the latest after the timeout and a fifth of it,
-// then is called.
+// begin publishes m. It calls then when the request has ended: at the latest after the timeout and
+// a fifth of the timeout.
 func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	r := &request{subject: m.Subject, then: then}
 	c.mu.Lock()
@@ -267,7 +266,7 @@ func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	return err
 }
 
-// sweep ends the requests with a function then that have waited longer than the timeout.
+// sweep ends the requests sent by begin that have waited longer than the timeout.
 func (c *conn) sweep() {
 	c.mu.Lock()
 	c.round++

@@ -30,7 +30,7 @@ type sighting struct {
 	since    time.Time
 }
 
-// A holding is the content of a lease's message.
+// A holding is the content of a lease's message: who holds the lease, and on what terms.
 type holding struct {
 	Holder string        `json:"holder"` // empty: nobody
 	Token  uint64        `json:"token"`
@@ -86,8 +86,9 @@ func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	return l.write(ctx, c, next, revision)
 }
 
-// left returns the longest time that the holder's lease can still last. It counts from when this
-// process first saw the last renewal, which the holder had sent before.
+// left returns the longest time that the holder's lease can still last. It counts from the time at
+// which this process first saw the last renewal, which is later than the time at which the holder
+// sent it.
 func (l *leases) left(name string, h holding, revision uint64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -116,8 +116,9 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	return c.written(ctx, stream, got)
 }
 
-// begin publishes one message and reports whether it was sent. Afterwards it calls then: with the
-// message's sequence, or with a function that finds out the outcome.
+// begin publishes one message, and reports whether it was sent. If so, it calls then once: with the
+// message's sequence or, if no plain acknowledgement came, with a function rest that finds out the
+// outcome.
 func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
 	err := c.conn.begin(m, func(r *request) {
 		if r.err == nil {

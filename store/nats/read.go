@@ -46,7 +46,7 @@ func (m *stored) head() store.Head {
 // deleted reports whether the message marks a deleted record.
 func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
 
-// A page is the answer of one replica to a direct get.
+// A page has the messages with which one replica has answered a direct get.
 type page struct {
 	messages []stored
 	more     bool   // there are others
@@ -88,7 +88,7 @@ func readPage(stream string, got []*nats.Msg) (page, error) {
 	for _, m := range got[:len(got)-1] {
 		seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 		if err != nil {
-			return page{}, fmt.Errorf("%w: stream %s: a message without its sequence", store.ErrUnavailable, stream)
+			return page{}, fmt.Errorf("%w: stream %s: JetStream's direct get returned a message without its sequence", store.ErrUnavailable, stream)
 		}
 		p.messages = append(p.messages, stored{m.Header.Get("Nats-Subject"), seq, m.Header, m.Data})
 	}

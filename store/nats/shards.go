@@ -63,9 +63,9 @@ func (s *shards) append(ctx context.Context, sh store.Shard, expect store.Positi
 	return s.publish(ctx, at.logs, m)
 }
 
-// BeginAppend is Append without waiting for the answer. It reports whether the append was sent. If
-// so, done is called once: with the position, or with a function rest that finds out the outcome.
-// done must not block.
+// BeginAppend is Append, but does not wait for the answer. It reports whether the append was sent.
+// If so, done is called once: with the position, or with a function rest that finds out the
+// outcome. done must not block.
 func (s *shards) BeginAppend(
 	sh store.Shard, expect store.Position, data []byte,
 	done func(store.Position, func(context.Context) (store.Position, error)),

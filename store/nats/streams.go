@@ -24,7 +24,8 @@ const (
 	format         = 1
 )
 
-// layout says into how many partitions a type is divided, and whether its streams have replicas.
+// layout has the number of partitions into which a type is divided, and whether its streams have
+// replicas.
 type layout struct {
 	partitions int
 	replicated bool // a write goes by way of several servers
@@ -111,7 +112,8 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	}
 }
 
-// found returns the layout of a type, read from the metadata of the stream that is created last.
+// found returns the layout of a type, read from the metadata of that stream of the type that is
+// created last.
 func found(info streamInfo) (layout, error) {
 	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	if err != nil || partitions < 1 || partitions > maxPartitions {

@@ -133,7 +133,7 @@ func (b *Broker) setAway(name string, away bool) {
 	b.updateAndUnlock()
 }
 
-// Lost returns the number of messages lost by faults.
+// Lost returns the number of messages lost because of faults that the test has set.
 func (b *Broker) Lost() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -280,7 +280,7 @@ const Any = "*"
 // Unreachable, which the broker itself sends.
 type Path struct{ From, To string }
 
-// A fault has the faults that a test has set on one path. The zero value has no effect.
+// A fault has the faults that a test has set on one path. The zero value does nothing to messages.
 type fault struct {
 	cut  bool
 	next int

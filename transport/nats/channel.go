@@ -94,7 +94,8 @@ func (c *channel) adopt(s *connection, subscribed interest) bool {
 	return true
 }
 
-// retire keeps what is still needed of an ended connection.
+// retire keeps of an ended connection the connection itself, its count of dropped messages, and the
+// servers that the NATS cluster announced on it.
 func (c *channel) retire(s *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,7 +298,8 @@ func (c *channel) close(timeout time.Duration) {
 	s.end()
 }
 
-// By statusHeader and noResponders a server says that nobody listens.
+// A server reports that nobody listens on a subject by a message whose header statusHeader has the
+// value noResponders.
 const (
 	statusHeader = "Status"
 	noResponders = "503"

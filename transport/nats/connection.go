@@ -103,8 +103,9 @@ func (s *connection) drain() {
 	}
 }
 
-// countDropped returns how many messages found the queue full. When the connection ends, nats.go
-// loses the count, and the last count seen is used.
+// countDropped returns how many messages the connection has dropped because the queue was full.
+// nats.go loses this number when the connection ends, so countDropped then returns the last number
+// that it saw.
 func (s *connection) countDropped() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -76,14 +76,14 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 	return d.last, nil
 }
 
-// wire returns the last dialled wire, which is the connection's.
+// wire returns the last wire that was dialled. It is the wire of the connection.
 func (d *dialer) wire() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
-// release ends the attempt: the end of its context cuts no wire any more.
+// release ends the attempt to connect. From then on the end of its context cuts no wire.
 func (d *dialer) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,8 +134,8 @@ func ConnectOptions(o ...nats.Option) Option {
 	return func(s *settings) { s.connect = append(s.connect, o...) }
 }
 
-// ConnectTimeout bounds a whole call of Open. Default 5s. Until then Open tries a server that
-// cannot be reached again.
+// ConnectTimeout bounds a whole call of Open, in which Open tries again to reach a server that
+// cannot be reached. Default 5s.
 func ConnectTimeout(d time.Duration) Option {
 	return func(s *settings) { s.connectTimeout = d }
 }

@@ -145,7 +145,8 @@ func (s *requests) close() {
 	s.wg.Wait()
 }
 
-// faults logs failed requests, less and less often for each caller, because there may be very many.
+// faults logs failed requests. Because there may be very many, it logs further failures of one
+// caller ever more rarely.
 type faults struct {
 	log *slog.Logger
 

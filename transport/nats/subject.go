@@ -134,8 +134,8 @@ func (s *subjects) probes(self transport.Address) []string {
 	return all
 }
 
-// addressee returns the process to which the subject of a refused publish belongs, or zero if there
-// is none.
+// addressee returns the process to which the subject of a refused publish belongs. It returns zero
+// if the subject belongs to no process.
 func (s *subjects) addressee(subject string) (a transport.Address) {
 	rest, ok := strings.CutPrefix(subject, s.say)
 	if !ok {
@@ -221,8 +221,8 @@ type senders struct {
 	from transport.Address
 }
 
-// sender returns the result of the function sender for the subject, from memory if it is the same
-// sender.
+// sender returns the result of the function sender for the subject. If the subject has the same
+// sender as the last one, it uses the remembered result.
 func (s *senders) sender(subject string) (from transport.Address, rest string, ok bool) {
 	if s.last != "" {
 		if rest, ok := strings.CutPrefix(subject, s.last); ok { // its dot stands behind all that names the sender

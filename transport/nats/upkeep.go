@@ -58,9 +58,9 @@ func (u *upkeep) run(ctx context.Context) {
 	}
 }
 
-// watch returns when s has ended, when ctx ends, or when s is stale: its server has not answered
-// for MaxPingsOut intervals, or not before another connection was made. That other connection is
-// spare, which has no subscriptions yet.
+// watch returns when s has ended, when ctx ends, or when s is stale. s is stale if its server has
+// not answered for MaxPingsOut intervals, or if another connection could be made before the server
+// answered. spare is that other connection, which has no subscriptions yet.
 func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	if u.options.PingInterval <= 0 {
 		select {
@@ -87,10 +87,10 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 }
 
 // ping waits for the server's answer. If the answer is a PingInterval late, ping makes another
-// connection. Once that connection stands, or after MaxPingsOut intervals, s is stale. On a lane
-// the answer may wait behind other messages, so a lane that receives anything gets all MaxPingsOut
-// intervals. Intervals are counted, not measured, so a process that was stopped for long reads its
-// messages before it judges.
+// connection. s is stale once the other connection stands, or after MaxPingsOut intervals without
+// an answer. On a lane the answer may wait behind other messages, so a lane that receives anything
+// gets all MaxPingsOut intervals. Intervals are counted, not measured, so a process that was
+// stopped for long reads its messages before it judges.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -33,7 +33,6 @@ type reasonSaid struct {
 }
 
 // Note records a reason given now for which a type has no home; "" means that there is none.
-// known.
 func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -58,8 +58,8 @@ func (m *Memory) Type(kind string, s Settings) *Type {
 	return t
 }
 
-// Begin makes the cores for the types, but starts nothing. maxMessage is the broker's limit for a
-// message, in bytes.
+// Begin makes the state machines of the types, but starts nothing. maxMessage is the broker's limit
+// for a message, in bytes.
 func (m *Memory) Begin(maxMessage int) {
 	kinds := map[string]remember.Kind{}
 	m.recorder = map[string]*recorder{}
@@ -75,12 +75,12 @@ func (m *Memory) Begin(maxMessage int) {
 	})
 }
 
-// Run drives the cores until stop is closed.
+// Run drives the state machines until stop is closed.
 func (m *Memory) Run(stop <-chan struct{}) {
 	m.loop.Run(stop, m.tick, func() time.Time { return m.wakeAt })
 }
 
-// tick passes the time to all cores.
+// tick passes the time to the state machines of all types.
 func (m *Memory) tick() {
 	m.wakeAt = time.Time{}
 	m.stepMachine(remember.Tick{})
@@ -89,7 +89,7 @@ func (m *Memory) tick() {
 	}
 }
 
-// step passes an input about a type to the type's core.
+// step passes an input about a type to the type's state machine.
 func (m *Memory) step(kind string, in remember.Input) {
 	if r := m.recorder[kind]; r != nil {
 		r.step(in)
@@ -114,7 +114,8 @@ func (m *Memory) due(at time.Time) {
 	}
 }
 
-// finish answers calls that wait, and queues entities to be activated again.
+// finish answers calls that wait for ids to be remembered, and queues entities to be activated
+// again.
 func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, activate []remember.Activate) {
 	for _, d := range done {
 		if ch := m.waiting[d.Ticket]; ch != nil {
@@ -147,7 +148,7 @@ func (m *Memory) Message(from transport.Address, body []byte) error {
 	return nil
 }
 
-// ViewChanged tells the Machine the members that may keep ids.
+// ViewChanged passes the members, which may keep ids, to the state machines of all types.
 func (m *Memory) ViewChanged(v *membership.View) {
 	var view remember.View
 	for _, o := range v.ByAge {
@@ -161,7 +162,7 @@ func (m *Memory) ViewChanged(v *membership.View) {
 	m.loop.Post(func() { m.stepMachine(view) })
 }
 
-// post passes an input about a shard to the type's core, on the loop.
+// post passes an input about a shard to the state machine of its type, on the loop.
 func (m *Memory) post(kind string, in remember.Input) {
 	m.loop.Post(func() { m.step(kind, in) })
 }

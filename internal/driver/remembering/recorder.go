@@ -52,7 +52,8 @@ func (r *recorder) prefix(id placement.ShardID) string {
 	return r.base() + r.space + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
 }
 
-// recordKey returns the key of a record. space is the prefix of its space's keys.
+// recordKey returns the key of a record. space is the prefix of the keys in the record's space: see
+// [layout].
 func recordKey(space string, id placement.ShardID, bucket int) string {
 	return space + strconv.FormatUint(uint64(id.Shard), 10) + "/" + strconv.Itoa(bucket)
 }
@@ -132,10 +133,10 @@ func (r *recorder) fault(id placement.ShardID, err error) error {
 // "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
 //
 // A program with another number of shards or another shard function can start only when no member
-// hosts the former type. The program then moves the ids: each process that needs them writes them
-// to a space of its own, and the first process to replace the stored layout, by compare-and-set,
-// has moved them. Whatever fails, the ids are therefore either under the former layout or under the
-// new one, each once.
+// hosts the former type. The program then moves the ids: each process that needs them copies them
+// to a space of its own and then replaces the stored layout by compare-and-set, at which only the
+// first process succeeds. Whatever fails, each id is therefore stored once, under the former layout
+// or under the new one.
 type layout struct {
 	Shards uint32 `json:"shards"`
 	Hash   string `json:"hash"` // the name of the shard function

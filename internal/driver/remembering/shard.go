@@ -73,8 +73,8 @@ func (s *Shard) ChangedLocked(opened bool) {
 	}
 }
 
-// Activate activates an entity with wake, in a turn that the caller has. It first remembers the
-// entity, and waits for that until ctx ends.
+// Activate remembers an entity, waits until that is done or ctx ends, and then calls wake, which
+// activates the entity. The caller has the entity's turn.
 func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
 	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)
 	if err != nil {
@@ -149,8 +149,8 @@ func (s *Shard) mayActivate(id string) bool {
 	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
 }
 
-// activateUncalled activates an entity in a turn without a call. If the entity has a turn, it does
-// nothing, because that turn activates the entity.
+// activateUncalled activates an entity in a turn without a call. If a turn of the entity is under
+// way, activateUncalled does nothing, because that turn activates the entity.
 func (s *Shard) activateUncalled(id string) {
 	p := s.kind.memory.process
 	if p.WaitLease(p.Context()) != nil {

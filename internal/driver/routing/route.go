@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Target is where a route sends calls. A Target never changes; the route replaces its pointer to
-// it.
+// A Target is where a route sends calls. A Target never changes: to send calls elsewhere, the route
+// points to another Target.
 type Target struct {
 	Local   Local   // the shard at this process; else nil
 	Session Session // the session with another process; else nil
@@ -37,8 +37,8 @@ type Route struct {
 // Init makes the route of a shard, without a target. It is called once, before any other method.
 func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
 
-// HoldAtMost makes the route hold at most n calls, 0 or more, and drop the oldest one for a new
-// one. It is called before the route is used.
+// HoldAtMost makes the route hold at most n calls, 0 or more. For a further call it drops the call
+// that it has held longest. HoldAtMost is called before the route is used.
 func (r *Route) HoldAtMost(n int) { r.most = n + 1 }
 
 // Shard returns the shard that the route leads to.
@@ -49,12 +49,12 @@ func (r *Route) Shard() placement.ShardID {
 // Kind returns the name of the shard's type. The caller must not change the bytes.
 func (r *Route) Kind() []byte { return r.kind }
 
-// Target returns where calls go at the moment; nil means that they are held. A sender must lock the
-// target, and then check that Target still returns it.
+// Target returns where calls go at the moment; nil means that the route holds calls. A sender must
+// lock the target, and then check that Target still returns the same target.
 func (r *Route) Target() *Target { return r.target.Load() }
 
 // Send brings an ask or a tell to the route's target, or holds it until there is a target. An error
-// means that it will never be sent. by must not keep the envelope.
+// means that the ask or tell will never be sent. by must not keep the envelope.
 func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 	for try := 0; ; try++ {
 		if try > 0 {
@@ -169,16 +169,16 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 // means that calls go to a home, or never went to one. The caller holds Mu.
 func (r *Route) LeftLocked() time.Time { return r.left }
 
-// Learn takes a placement: one with a newer epoch than the known one or, with force, any. A
-// placement from a shard table is never forced, because the table of a later term may have been
-// written during a move, and then shows the former home. A wrong home does no harm: it refuses the
-// calls and names the right one.
+// Learn takes a placement if its epoch is newer than the known one, or if force is set. A placement
+// from a shard table is never forced, because the table of a later term may have been written
+// during a move, and then shows the former home. A wrong home does no harm: it refuses the calls
+// and names the right one.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, force bool) {
 	r.Change(func(acked uint64) stream.Step { return r.learnLocked(home, epoch, acked, force) })
 }
 
-// Found takes the place where a singleton's instance was found. After its home has departed, the
-// epoch may be lower than before, because the cluster may have been founded again.
+// Found takes the placement at which a singleton's instance was found. After the known home has
+// departed, the epoch may be lower than before, because the cluster may have been founded again.
 func (r *Route) Found(home transport.Address, epoch placement.Epoch) {
 	r.Change(func(acked uint64) stream.Step {
 		return r.learnLocked(home, epoch, acked, r.Core.State == stream.Unknown)
@@ -283,8 +283,8 @@ func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends a step's Flush to another home than the route leaves, because the shard is
-// here, or because the home left has departed or was never reached.
+// flushElsewhere sends a step's Flush to a home other than the one that the route leaves, because
+// the shard is in this process, or because the home left has departed or was never reached.
 func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
@@ -304,7 +304,7 @@ func (r *Route) flushElsewhere(step stream.Step) {
 	}
 }
 
-// flush returns the Flush, telling a home that no older call of this process follows.
+// flush returns a Flush, which tells a home that no older call of this process will come.
 func (r *Route) flush(step stream.Step) *wire.Envelope {
 	return &wire.Envelope{
 		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,
@@ -389,7 +389,8 @@ func (r *Route) goLocal(step stream.Step) {
 	s.Direct(true)
 }
 
-// expired reports whether no caller waits for the call any more, and then counts it.
+// expired reports whether no caller waits for the call any more. If so, it counts the call as
+// expired.
 func (r *Route) expired(e *wire.Envelope) bool {
 	if e.ID == 0 || r.env.Waits(e.ID) {
 		return false

@@ -33,8 +33,8 @@ type Aside struct {
 // some reports whether tells of any entity are set aside.
 func (a *asides) some() bool { return a.n.Load() > 0 }
 
-// begin begins to set the entity's tells aside. It reports false if they already are. The caller
-// holds mu.
+// begin begins to set the entity's tells aside. It reports false if they are already set aside. The
+// caller holds mu.
 func (a *asides) begin(e *region.Entity) bool {
 	if _, is := a.tells[e]; is {
 		return false
@@ -55,7 +55,7 @@ func (a *asides) SetAside(e *region.Entity) {
 	a.begin(e)
 }
 
-// Lost is SetAside for a goroutine that has lost the run token.
+// Lost is SetAside, called by a goroutine that has lost the run token.
 func (a *asides) Lost(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,8 +89,8 @@ func (a *asides) add(t *Turn, args []byte) bool {
 	return is
 }
 
-// leave ends one tell of the entity's turn. If goesOn is true, next is a tell set aside that runs
-// now. If left is false, the turn must end under the shard's lock.
+// leave ends one tell of the entity's turn. If goesOn is true, next is a tell that was set aside
+// and runs now. If left is false, the caller must end the turn under the shard's lock.
 func (a *asides) leave(e *region.Entity, now uint32) (next Aside, goesOn, left bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

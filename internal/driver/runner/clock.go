@@ -7,9 +7,9 @@ import (
 
 // A clock is the lease's clock, up to coarseSlack late. Short calls use it, because reading the
 // real clock takes half as long as the rest of such a call. The watchdog sets it every millisecond
-// as long as somebody reads it. Only one call a tick writes memory that others read. It is safe for
-// concurrent use. Without it, local one-way calls run at 0.4 of their rate (What each trick buys in
-// bench/README.md).
+// as long as somebody reads it. In each tick only one call writes to memory that other calls read.
+// It is safe for concurrent use. Without it, local one-way calls run at 0.4 of their rate (What
+// each trick buys in bench/README.md).
 type clock struct {
 	at   atomic.Int64 // nanoseconds after the lease's base; 0 means it stands still
 	read atomic.Bool  // somebody has read the clock since the last tick
@@ -30,8 +30,8 @@ func (c *clock) now() (at int64, ok bool) {
 	return at, at != 0
 }
 
-// tick sets the clock if somebody has read it since the last tick, and reports that. Otherwise the
-// clock stands still, and readers use the real clock until the next tick.
+// tick sets the clock and returns true if somebody has read the clock since the last tick.
+// Otherwise the clock stands still, and readers use the real clock until the next tick.
 func (c *clock) tick(now int64) (read bool) {
 	if !c.read.Swap(false) {
 		c.at.Store(0)

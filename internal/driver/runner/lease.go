@@ -76,8 +76,8 @@ func (l *Lease) Now() int64 { return int64(time.Since(l.base)) }
 // MayAnswer reports whether a turn that ran may be answered.
 func (l *Lease) MayAnswer() bool { return l.Phase() == Ending || l.Lasts() }
 
-// Lasts reports whether the lease has not ended, so that the node has contact with the others. In
-// phase Closing no turn may begin all the same.
+// Lasts reports whether the lease has not ended, so that the node is in contact with the other
+// members. A lease that lasts does not let turns begin in phase Closing.
 func (l *Lease) Lasts() bool {
 	return l.Phase() < Ending && (!l.Bounded() || l.Now() < l.until.Load())
 }

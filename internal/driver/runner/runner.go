@@ -29,8 +29,8 @@ type Env interface {
 	RunAside(e *region.Entity, tell Aside)
 }
 
-// A Runner runs turns one after another, except long ones: these lose the run token. It is safe for
-// concurrent use.
+// A Runner runs turns one after another. A long turn loses the run token, and another goroutine
+// runs the turns behind it. A Runner is safe for concurrent use.
 type Runner struct {
 	Token
 	asides
@@ -80,8 +80,8 @@ type Turn struct {
 	args   argsEnd // where the turn's arguments end in the batch's
 }
 
-// turnBytes is what each waiting tell counts in addition to its arguments, about the size of a
-// Turn.
+// turnBytes is the number of bytes that each waiting tell counts in addition to its arguments. It
+// is about the size of a Turn.
 const turnBytes = 40
 
 // Add queues a turn.
@@ -169,7 +169,7 @@ const (
 )
 
 // nextBatch takes the turns that were queued since the last batch began. It reports false if there
-// are none; then the Runner's goroutine ends.
+// are none; the Runner's goroutine then ends.
 func (r *Runner) nextBatch() bool {
 	if r.lent {
 		r.batch.args = nil

@@ -43,15 +43,16 @@ func (d *SlowTurnDetector) Ran(began int64) {
 // Rest records that the lane waits for input, because this time belongs to no turn.
 func (d *SlowTurnDetector) Rest() { d.last = 0 }
 
-// SlowDown makes the detector find turns slow, because the average is above slowTurn or a turn has
-// lost the run token.
+// SlowDown makes IsSlow report true, because the average is above slowTurn or a turn has lost the
+// run token.
 func (d *SlowTurnDetector) SlowDown() {
 	d.slow, d.last, d.quick = true, 0, 0
 	d.alone.Store(int64(2 * slowTurn))
 }
 
-// Took records the duration of a turn with its own goroutine, including the wait for the lease. It
-// is safe for concurrent use; a lost record does not matter.
+// Took records the duration of a turn that had its own goroutine, including the turn's wait for the
+// lease. It is safe for concurrent use; of two concurrent durations one may be lost, which does not
+// matter.
 func (d *SlowTurnDetector) Took(turn time.Duration) {
 	d.alone.Store(int64(average(time.Duration(d.alone.Load()), turn, 2*slowTurn, 8)))
 }

@@ -26,9 +26,10 @@ func Value(announcement, name string) (value string, ok bool) {
 	return "", false
 }
 
-// Differ returns the first difference between two members in a setting of a type that both
-// announce, or "". The text has both names, both values and the remedy. Differ(b, a) finds the same
-// difference and only names b first. Settings that only one of them announces are not compared.
+// Differ returns the first difference between members a and b in a setting of a type that both
+// announce, or "" if there is none. The text has both names, both values and the remedy. Differ(b,
+// a) finds the same difference, but names b first. Settings that only one member announces are not
+// compared.
 func Differ(a, b membership.Member) string {
 	for _, kv := range a.Meta {
 		kind, ok := name(kv.Key)

@@ -19,8 +19,8 @@ const (
 	eventsKept = 2000
 )
 
-// A collector asks the cluster for all viewers of the page together, when at least one viewer
-// looks. It is safe for concurrent use.
+// A collector asks the cluster the questions of the page once for all viewers, while at least one
+// viewer looks at the page. It is safe for concurrent use.
 type collector struct {
 	source  source
 	cluster string

@@ -34,7 +34,7 @@ type snapshot struct {
 }
 
 // newSnapshot returns a snapshot with empty lists, not nil ones: the page's scripts filter the
-// lists, and JSON null has no filter. If a question fails, its list stays as it was.
+// lists, and JSON null cannot be filtered. A list stays as it was if the question for it fails.
 func newSnapshot() *snapshot {
 	return &snapshot{
 		Members: []memberRow{}, Types: []typeRow{}, Singletons: []singletonRow{}, Moves: []moveRow{}, Counters: map[string]uint64{}, Events: []eventRow{},
