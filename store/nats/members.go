@@ -109,7 +109,8 @@ func (m *members) open(ctx context.Context) error {
 	return err
 }
 
-// errMoving means that the answers of several replicas could not be combined into one state of the table.
+// errMoving means that the answers of several replicas could not be combined into one state of the
+// table.
 var errMoving = errors.New("replicas lag, or the table changes too fast to be read (try again)")
 
 // Read implements [membertable.Table]. Config.Timeout bounds each of its requests.

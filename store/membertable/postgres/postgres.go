@@ -117,7 +117,7 @@ type table struct {
 	cluster string
 }
 
-// vote is a suspicion in the column suspicions.
+// vote is a suspicion, in the form in which the column suspicions stores it.
 type vote struct {
 	Name        string    `json:"name"`
 	Incarnation string    `json:"incarnation"`
