@@ -50,7 +50,7 @@ type Event[E any] struct {
 var (
 	// ErrEventsGone means that events were deleted before the follower had read them. To keep
 	// events longer, set keep= in the directive, or give the follower a name and set keep=followed.
-	ErrEventsGone = errors.New("events are not kept any more")
+	ErrEventsGone = errors.New("the events are no longer kept")
 	// ErrPosition means that the position is not of this type, or a restore put the store or a
 	// shard back to an earlier state, so events already read are gone or replaced. Follow again
 	// without a position, or under another name.

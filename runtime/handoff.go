@@ -70,14 +70,14 @@ func handoffOf(modes []HandoffMode) (h region.Handoff, err error) {
 		case HandoffDropState:
 			h = region.Handoff{DropCalls: true, Unordered: true, Refusing: true, DropState: true}
 		default:
-			return h, fmt.Errorf("%v is not a mode", m)
+			return h, fmt.Errorf("%v is not a mode of Handoff", m)
 		}
 		if alone := m == HandoffOrdered || m == HandoffDropState; alone && len(modes) > 1 {
-			return h, fmt.Errorf("%v cannot be combined with other modes", m)
+			return h, fmt.Errorf("mode %v cannot be combined with other modes", m)
 		}
 	}
 	if slices.Contains(modes, HandoffServing) && slices.Contains(modes, HandoffDropCalls) {
-		return h, errors.New("serving and drop-calls cannot be combined")
+		return h, errors.New("modes serving and drop-calls cannot be combined")
 	}
 	return h, nil
 }

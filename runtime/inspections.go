@@ -134,7 +134,7 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 	})
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%w: the coordinator or a member has not confirmed it (are all members of this version? Repeating the command does no harm)", err)
+		return "", fmt.Errorf("%w: the coordinator or a member has not confirmed the request (are all members of this version? Repeating the command does no harm)", err)
 	case done.Refusal != "":
 		return "", errors.New(done.Refusal)
 	}

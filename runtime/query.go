@@ -193,7 +193,7 @@ func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]stri
 	})
 	switch {
 	case err != nil:
-		return fail(fmt.Errorf("%w: not every member has confirmed it (call PinShards again; repeating a pin has no effect)", err))
+		return fail(fmt.Errorf("%w: not every member has confirmed the pins (call PinShards again; repeating a pin has no effect)", err))
 	case refused != "":
 		return fail(errors.New(refused))
 	}

@@ -64,7 +64,7 @@ func (o Options) Validate() error {
 		return err
 	}
 	if class := identity.Of(o.Self.Incarnation); o.Client != (class != identity.Member) {
-		return fmt.Errorf("incarnation %016x belongs to a %v, and Options.Client is %v", o.Self.Incarnation, class, o.Client)
+		return fmt.Errorf("incarnation %016x is that of a %v, but Options.Client is %v", o.Self.Incarnation, class, o.Client)
 	}
 	if o.Lanes < 1 || o.Lanes > MaxLanes {
 		return fmt.Errorf("%d lanes: want 1 to %d", o.Lanes, MaxLanes)

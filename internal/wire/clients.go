@@ -19,7 +19,7 @@ func Vouched(m transport.Message, sender transport.Peer) bool {
 }
 
 // ErrForged is the error of a message whose content names another sender than its subject does.
-var ErrForged = errors.New("its sender is not the one named in its subject")
+var ErrForged = errors.New("the sender in the message is not the one named in its subject")
 
 // Members tells which processes are members of the cluster.
 type Members interface {

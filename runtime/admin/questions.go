@@ -59,7 +59,7 @@ func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, err
 		case err != nil:
 			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %w", c.cluster, r.Entity.Kind, r.Entity.ID, err)
 		case len(a.Entities) != 1:
-			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %s gave %d answers (upgrade it)", c.cluster, r.Entity.Kind, r.Entity.ID, home.Name, len(a.Entities))
+			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %s gave %d answers for one entity (upgrade that node)", c.cluster, r.Entity.Kind, r.Entity.ID, home.Name, len(a.Entities))
 		case a.Entities[0].Node == home:
 			return a.Entities[0], nil
 		}

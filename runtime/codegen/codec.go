@@ -166,7 +166,7 @@ func Close(b []byte, at int) []byte {
 // bound, and higher than [MaxDepth], the bound of writers.
 const maxDecodeDepth = 10_000
 
-var errDecodeDepth = fmt.Errorf("messages nested deeper than %d", maxDecodeDepth)
+var errDecodeDepth = fmt.Errorf("messages are nested deeper than %d", maxDecodeDepth)
 
 // A Decoder reads one message, and the messages in it, from bytes that need not be valid. After the
 // first error it reads nothing, and [Decoder.Err] returns that error.

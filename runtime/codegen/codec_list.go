@@ -203,7 +203,7 @@ func Fill[T any](d *Decoder, to, from []T) {
 		return
 	}
 	if len(from) != len(to) {
-		d.fail(fmt.Errorf("%d elements for an array of %d", len(from), len(to)))
+		d.fail(fmt.Errorf("%d elements do not fit an array of %d", len(from), len(to)))
 		return
 	}
 	copy(to, from)

@@ -7,7 +7,7 @@ import "fmt"
 const MaxDepth = 1000
 
 // ErrDepth means that a value of a recursive type is nested deeper than [MaxDepth].
-var ErrDepth = fmt.Errorf("nested deeper than %d (a cycle of pointers? use a slice for a long list)", MaxDepth)
+var ErrDepth = fmt.Errorf("the value is nested deeper than %d (a cycle of pointers? use a slice for a long list)", MaxDepth)
 
 // An EncodeError means that a value cannot be encoded: a Marshal method of its type refused, or it
 // is nested too deep.

@@ -141,7 +141,7 @@ func (s *Shards) Get(ctx context.Context, sh store.Shard, ids []string, atLeast 
 		return true
 	})
 	if err == nil && !fresh {
-		err = fail(opGetRecords, sh.String(), fmt.Errorf("%w: no replica has revision %d (a server that lost its last writes?)", store.ErrUnavailable, atLeast))
+		err = fail(opGetRecords, sh.String(), fmt.Errorf("%w: no replica has revision %d (has a server lost its last writes?)", store.ErrUnavailable, atLeast))
 	}
 	if err != nil {
 		return store.Head{}, nil, err

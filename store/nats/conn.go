@@ -60,7 +60,7 @@ func (r *request) end() {
 var errLost = errors.New("connection to the NATS server lost before the answer (the client reconnects)")
 
 // errAway means that the request was not sent, because there is no connection.
-var errAway = errors.New("not connected to a NATS server (the client reconnects; is it running?)")
+var errAway = errors.New("not connected to a NATS server (the client reconnects; is a server running?)")
 
 // Options of the connection that differ from the defaults of nats.go.
 const (

@@ -38,7 +38,7 @@ type holding struct {
 }
 
 // errMoved means that the lease changed between the read and the write.
-var errMoved = errors.New("the lease changed meanwhile")
+var errMoved = errors.New("the lease changed between the read and the write")
 
 // rounds bounds how often one call reads the lease again after other processes wrote it.
 const rounds = 5

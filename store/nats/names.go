@@ -80,7 +80,7 @@ func idOf(token string) (string, error) {
 			return id.String(), nil
 		}
 		if len(rest) < 2 {
-			return "", fmt.Errorf("%q ends within an escape", token)
+			return "", fmt.Errorf("the token %q ends within an escape", token)
 		}
 		b, err := hex.DecodeString(rest[:2])
 		if err != nil {

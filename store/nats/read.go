@@ -57,7 +57,7 @@ type page struct {
 type reader struct{ *api }
 
 // errTooMany means that more subjects match than fit into one answer.
-var errTooMany = errors.New("too many results")
+var errTooMany = errors.New("more results than fit into one answer")
 
 // page reads messages by a direct get. One replica answers from its own copy; no write changes the
 // copy meanwhile.

@@ -44,7 +44,7 @@ func (b *Broker) open(ctx context.Context, o transport.Options) (*link, error) {
 	}
 	if b.away[o.Self.Name] {
 		b.mu.Unlock()
-		return nil, fmt.Errorf("node %s is disconnected (Reconnect it)", o.Self.Name)
+		return nil, fmt.Errorf("node %s is disconnected (call Broker.Reconnect)", o.Self.Name)
 	}
 	if b.byPeer[l.peer()] != nil {
 		b.mu.Unlock()

@@ -79,7 +79,7 @@ func (s *connection) confidential() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %s without TLS", to.Network(), to)
+	return fmt.Errorf("the connection to %s %s has no TLS", to.Network(), to)
 }
 
 // isOver reports whether the connection has ended.

@@ -75,7 +75,7 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	case m.GetProbe() != nil:
 		// Its arrival is enough: the broker did not answer that nobody listens.
 	case !from.Client:
-		return fmt.Errorf("gateway message from %v, which is no client", from.Address)
+		return fmt.Errorf("gateway message from %v, which is not a client", from.Address)
 	case m.GetBye() != nil:
 		g.drop(from.Address)
 	case m.GetHello() != nil:

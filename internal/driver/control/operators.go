@@ -97,7 +97,7 @@ func (m *Member) obey(from transport.Peer, r *operator.Request) operator.Answer 
 		err = m.members.join(r.Seeds)
 	case operator.Leave:
 		if r.Node != m.self.Address {
-			err = fmt.Errorf("the command is for another node, this is %v", m.self.Address)
+			err = fmt.Errorf("the command is for another node; this node is %v", m.self.Address)
 			break
 		}
 		m.env.Log(Info, "told to leave", "by", from.Name)

@@ -51,7 +51,7 @@ func newKeyPair() (*keyPair, error) {
 func hashOf(c *x509.Certificate) agree.Key { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
 // errWrongKey is the error of a peer that does not have the key announced through the broker.
-var errWrongKey = errors.New("the peer shows another key than it announced through the broker")
+var errWrongKey = errors.New("the peer shows a key other than the one that it announced through the broker")
 
 // config returns the TLS configuration of one side of a connection. It accepts a peer only if
 // pinned accepts the peer's key. It checks nothing else, because the certificates are self-signed.

@@ -434,7 +434,7 @@ func (l *Lanes) accept() {
 
 // errCrowd is the reason for closing a new connection while maxGreeting other connections have
 // shown no nonce.
-var errCrowd = fmt.Errorf("%d connections have shown no key yet", maxGreeting)
+var errCrowd = fmt.Errorf("%d connections have not shown a key yet (this one is closed)", maxGreeting)
 
 // stranger closes a connection that has not shown an announced key and nonce.
 func (l *Lanes) stranger(c net.Conn, why error) {

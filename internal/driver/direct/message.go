@@ -71,9 +71,9 @@ func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key 
 	case lane > math.MaxInt16:
 		return 0, fmt.Errorf("lane %d is out of range", lane)
 	case len(nonce) != len(n):
-		return 0, fmt.Errorf("the nonce has a wrong length of %d bytes", len(nonce))
+		return 0, fmt.Errorf("the nonce has %d bytes: want 16", len(nonce))
 	case key != nil && len(hash) != len(key):
-		return 0, fmt.Errorf("the key's hash has a wrong length of %d bytes", len(hash))
+		return 0, fmt.Errorf("the hash of the key has %d bytes: want 32", len(hash))
 	case len(address) > maxAddress:
 		return 0, fmt.Errorf("the address is too long: %d bytes", len(address))
 	}

@@ -28,7 +28,7 @@ var (
 )
 
 // errPassed is the error of a call whose deadline was over before it could be sent.
-var errPassed = errors.New("its deadline had passed before it was sent")
+var errPassed = errors.New("the deadline had passed before the call was sent")
 
 // errPending is the error of a call that finds the table of pending calls full.
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
@@ -90,9 +90,9 @@ func notRun(kind string, res calls.Result, buffered int) error {
 		return circular(res.Text)
 	case wire.CodeUnknownKind:
 		if res.Text != "" {
-			return fmt.Errorf("%w: %s (generate both from one version)", ErrMismatch, res.Text)
+			return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrMismatch, res.Text)
 		}
-		return fmt.Errorf("%w: the home of its shard does not know %s (start members that host it)", ErrNoHost, kind)
+		return fmt.Errorf("%w: the home of the entity's shard does not know %s (start members that host it)", ErrNoHost, kind)
 	case wire.CodeNoMethod:
 		return fmt.Errorf("%w: %s has no method %s at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)", ErrNoMethod, kind, res.Text)
 	case wire.CodeForbidden:
@@ -107,7 +107,7 @@ func notRun(kind string, res calls.Result, buffered int) error {
 		}
 		return fmt.Errorf("%w: %s", context.DeadlineExceeded, res.Text)
 	case wire.CodeCanceled:
-		return fmt.Errorf("%w: before its turn", context.Canceled)
+		return fmt.Errorf("%w: the caller gave up before the turn", context.Canceled)
 	case calls.Unsent:
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
 	case wire.CodeRefused:

@@ -43,8 +43,8 @@ func TestCausesOfAnswers(t *testing.T) {
 		{"overloaded", calls.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b already holds 9 calls (retry later, or raise its MaxMailboxCalls)"}, ErrOverloaded, calls.NotExecuted, "overloaded: its mailbox at b already holds 9 calls (retry later, or raise its MaxMailboxCalls)"},
 		{"overloaded, of an older host", calls.Result{Code: wire.CodeOverloaded}, ErrOverloaded, calls.NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
 		{"circular", calls.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, calls.NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or make it after the turn)"},
-		{"unknown type", calls.Result{Code: wire.CodeUnknownKind}, ErrNoHost, calls.NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
-		{"other shards", calls.Result{Code: wire.CodeUnknownKind, Text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, calls.NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
+		{"unknown type", calls.Result{Code: wire.CodeUnknownKind}, ErrNoHost, calls.NotExecuted, "no member hosts the type: the home of the entity's shard does not know Cart (start members that host it)"},
+		{"other shards", calls.Result{Code: wire.CodeUnknownKind, Text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, calls.NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate caller and host from one version)"},
 		{"unknown method", calls.Result{Code: wire.CodeNoMethod, Text: "Add"}, ErrNoMethod, calls.NotExecuted, "unknown method: Cart has no method Add at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)"},
 		{"arguments", calls.Result{Code: wire.CodeBadArgs, Text: "field 1: cut off"}, ErrBadArgs, calls.NotExecuted, "the arguments cannot be decoded: field 1: cut off (generate caller and host from one version)"},
 		{"activation", calls.Result{Code: wire.CodeActivation, Text: "no such row"}, ErrActivation, calls.NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
@@ -89,7 +89,7 @@ func TestCausesHere(t *testing.T) {
 	}{
 		{late(expired, errNoHome), []error{expired}, "context deadline exceeded: the entity's shard has no home yet (give it more time: shard.Timeout, or a later deadline)"},
 		{late(expired, r.WaitsFor(time.Now())), []error{expired}, "context deadline exceeded: the entity's shard has no home yet: node a is not up yet (give it more time: shard.Timeout, or a later deadline)"},
-		{late(expired, errPassed), []error{expired}, "context deadline exceeded: its deadline had passed before it was sent (give it more time: shard.Timeout, or a later deadline)"},
+		{late(expired, errPassed), []error{expired}, "context deadline exceeded: the deadline had passed before the call was sent (give it more time: shard.Timeout, or a later deadline)"},
 		{late(context.Canceled, errNoAnswer), []error{context.Canceled}, "context canceled: no answer"},
 		{late(expired, ErrNoHost), []error{expired, ErrNoHost}, "context deadline exceeded: no member hosts the type"},
 		{drv.ErrClosed(), []error{ErrClosed}, "closed: node a has ended (its Err has the reason; make calls at another node, or start a new one)"},
@@ -108,5 +108,5 @@ func TestCausesHere(t *testing.T) {
 	own := errors.New("own")
 	require.Equal(t, own, publicError(own))
 	_, err := p.Hash(strings.Repeat("x", maxIDBytes+1))
-	require.EqualError(t, err, "bad entity id: it has 1025 bytes (want 1 to 1024)")
+	require.EqualError(t, err, "bad entity id: the id has 1025 bytes (want 1 to 1024)")
 }

@@ -63,7 +63,7 @@ func (v *directEnv) Send(to transport.Peer, body []byte) {
 
 // errUnknownTransport is the error of Confidential if the transport cannot report whether its
 // connection is encrypted.
-var errUnknownTransport = errors.New("the transport does not say whether it is encrypted")
+var errUnknownTransport = errors.New("the transport does not report whether its connection is encrypted")
 
 // Confidential returns nil if the connection to the broker is encrypted or local, and otherwise an
 // error.

@@ -370,7 +370,7 @@ func (drv *Driver) pause(try int) error {
 	case drv.Closed():
 		return drv.ErrClosed()
 	case try > 5000:
-		return fmt.Errorf("%w: the shard table and this process disagree about its home (retry later)", ErrNoHost)
+		return fmt.Errorf("%w: the shard table and this process disagree about the shard's home (retry later)", ErrNoHost)
 	}
 	time.Sleep(time.Millisecond)
 	return nil

@@ -438,7 +438,7 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 	}
 	if loaded.State, err = migrated(h, id, &loaded); err == nil {
 		if loaded.State, err = foldEvents(h, id, slices.Concat([]byte{}, loaded.State), loaded.Since); err != nil {
-			err = fmt.Errorf("the events that follow its state: %w", err)
+			err = fmt.Errorf("the events after the stored state: %w", err)
 		}
 	}
 	if err != nil {
@@ -499,7 +499,7 @@ func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte,
 			state, err = nil, fmt.Errorf("%w in MigrateState: %v", ErrPanic, r)
 		}
 		if err != nil {
-			err = fmt.Errorf("migrate the state of %s/%.100s from version %d to %d: %w (it is kept as it is: mend MigrateState)", h.Name, id, from, now, err)
+			err = fmt.Errorf("migrate the state of %s/%.100s from version %d to %d: %w (the state is kept as it is: correct MigrateState)", h.Name, id, from, now, err)
 		}
 	}()
 	return restate(h, id, loaded.State, func(entity any) error {

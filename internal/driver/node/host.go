@@ -147,7 +147,7 @@ func (h *Host) callStopHook(ctx context.Context, id string, value any, why codeg
 // hookAbandoned counts a stop hook that did not return in time, and returns the error.
 func (h *Host) hookAbandoned() error {
 	h.driver.Counts.Add(hookAbandoned)
-	return fmt.Errorf("%w within %v (heed its context, or raise StopTimeout)", errHookStuck, h.Settings.StopTimeout)
+	return fmt.Errorf("%w within %v (let the hook end with its context, or raise StopTimeout)", errHookStuck, h.Settings.StopTimeout)
 }
 
 func (h *Host) passivationFailed(e *region.Entity, why codegen.Passivation, err error) {

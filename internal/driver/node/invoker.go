@@ -39,9 +39,9 @@ func (p invoker) Hash(id string) (hash uint64, err error) {
 	case k.Err != nil:
 		return 0, k.Err
 	case id == "":
-		return 0, fmt.Errorf("%w: it is empty (want 1 to %d bytes)", ErrBadID, maxIDBytes)
+		return 0, fmt.Errorf("%w: the id is empty (want 1 to %d bytes)", ErrBadID, maxIDBytes)
 	case len(id) > maxIDBytes:
-		return 0, fmt.Errorf("%w: it has %d bytes (want 1 to %d)", ErrBadID, len(id), maxIDBytes)
+		return 0, fmt.Errorf("%w: the id has %d bytes (want 1 to %d)", ErrBadID, len(id), maxIDBytes)
 	case k.Desc.Hash == nil:
 		hash = xxhash.Sum64String(id)
 	default:
@@ -135,7 +135,7 @@ func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) 
 func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 	why := unfit(r)
 	if err := ctx.Err(); why == nil && err != nil {
-		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
+		why = fmt.Errorf("%w: the context had ended before the call began%s", err, moreTime(err))
 	}
 	if why == nil {
 		return nil
@@ -555,7 +555,7 @@ func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal,
 			return how, r.NoInstance(time.Now())
 		}
 		if n := drv.Control.ShardsOf(p.kind.Desc.Name); n != 0 && n != p.kind.Shards {
-			return how, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.Shards, n)
+			return how, fmt.Errorf("%w: %d shards here and %d in the cluster (generate caller and host from one version)", ErrMismatch, p.kind.Shards, n)
 		}
 		return how, r.WaitsFor(time.Now())
 	case calls.WithdrawnQueued:
@@ -651,4 +651,4 @@ func commandKey(r *codegen.Ref) *string {
 }
 
 // errNoCommandID is the error of a call whose reference has an empty command key.
-var errNoCommandID = errors.New("its command id is empty (give shard.CommandID a key, or leave the option out)")
+var errNoCommandID = errors.New("the command id is empty (give shard.CommandID a key, or leave the option out)")

@@ -22,9 +22,9 @@ func journalOf(e *codegen.Events, shards int) durable.Journal {
 	return j
 }
 
-var errNotRecorded = errors.New("its turn changed the state without an event (change it in Apply alone, and record the events that Apply needs)")
+var errNotRecorded = errors.New("the turn changed the state without an event (change the state in Apply alone, and record the events that Apply needs)")
 
-var errOtherState = errors.New("its turn left another state than its events give (change it in Apply alone, and let Apply use only the state and the event)")
+var errOtherState = errors.New("the turn left a state other than its events give (change the state in Apply alone, and let Apply use only the state and the event)")
 
 // foldEvents applies events to a state. It returns a panic of Apply as an error.
 func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
@@ -56,7 +56,7 @@ func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
 	var unread *codegen.DecodeError
 	if errors.As(err, &unread) {
-		err = fmt.Errorf("%w (its state and events are kept as they are: run the program that recorded the event, or a later one, on this node too)", err)
+		err = fmt.Errorf("%w (the state and the events are kept as they are: run the program that recorded the event, or a later one, on this node too)", err)
 	}
 	return err
 }

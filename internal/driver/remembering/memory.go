@@ -193,7 +193,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	case <-patience.C:
 		m.process.Count(Late)
 		if t.settings.Store != nil {
-			return false, fmt.Errorf("%w within %v (is it up?)", errStore, limit)
+			return false, fmt.Errorf("%w within %v (is the store up?)", errStore, limit)
 		}
 		return false, nil // the id is still being sent; there may be no other member to keep it
 	case <-ctx.Done():

@@ -45,9 +45,9 @@ type Local interface {
 
 // Errors of Env.Admit for a call that a route cannot hold.
 var (
-	ErrCalls      = errors.New("too many calls wait for homes")
-	ErrBytes      = errors.New("calls that wait for homes have too many bytes")
-	ErrUnbuffered = errors.New("no tell may wait for a home")
+	ErrCalls      = errors.New("too many calls wait for the homes of their shards")
+	ErrBytes      = errors.New("calls that wait for the homes of their shards have too many bytes")
+	ErrUnbuffered = errors.New("no tell may wait for the home of its shard")
 )
 
 // A Carrier has the steps of sending one call for which its sender's copy of the envelope is

@@ -273,7 +273,7 @@ func cause(err, lost error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
-		return fmt.Errorf("%w: %w: %w (grant it to the user)", store.ErrUnavailable, fs.ErrPermission, err)
+		return fmt.Errorf("%w: %w: %w (grant the right to the user)", store.ErrUnavailable, fs.ErrPermission, err)
 	case slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) }):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}

@@ -315,7 +315,7 @@ func cause(err, lost error) error {
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Code, "57P"):
 		return fmt.Errorf("%w: %w", lost, err) // the server ends; with synchronous replication it may have committed
 	case errors.As(err, &refused) && refused.Code == "42501":
-		return fmt.Errorf("%w: %w: %w (grant it to the user)", store.ErrUnavailable, fs.ErrPermission, err)
+		return fmt.Errorf("%w: %w: %w (grant the right to the user)", store.ErrUnavailable, fs.ErrPermission, err)
 	case errors.As(err, &refused) && refused.Code == "42P01":
 		return fmt.Errorf("%w: %w (call Create, or run Schema)", store.ErrUnavailable, err)
 	case errors.As(err, &refused), pgconn.SafeToRetry(err):
