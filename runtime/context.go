@@ -38,7 +38,7 @@ func Passivate(ctx context.Context) error { return node.Passivate(ctx) }
 func Forget(ctx context.Context) error { return node.Forget(ctx) }
 
 // Go starts a task of a singleton's instance: work that goes on between calls, such as a loop with
-// a ticker. ctx is that of OnActivate or of a method.
+// a ticker. ctx is the context of OnActivate or of a method.
 //
 // The task's context ends when the instance must stop: on a handoff, on the instance's death, or
 // when the node may no longer run the instance. The next instance, on any node, starts only after
@@ -59,10 +59,10 @@ func Go(ctx context.Context, task func(context.Context) error) error {
 	return node.StartTask(ctx, task)
 }
 
-// WithHeader returns a context whose calls and tells carry the header beside the headers of ctx. It
-// replaces a header of the same key. Headers are for data that concerns many methods, such as a
-// trace or a tenant. The called method reads them from [CallInfo]. Calls that this method makes do
-// not carry them, unless the method passes them on with WithHeader.
+// WithHeader returns a context whose calls and tells carry the header beside the headers of ctx.
+// The header replaces one of the same key in ctx. Headers are for data that concerns many methods,
+// such as a trace or a tenant. The called method reads them from [CallInfo]. Calls that this method
+// makes do not carry them, unless the method passes them on with WithHeader.
 //
 // A key has 1 to 64 of A-Z a-z 0-9 _ -, in any case, and is sent in lower case; a value is any
 // string. A call carries at most 32 headers, with at most 4,096 bytes of keys and values together;

@@ -90,8 +90,9 @@ func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 	return v.node.inspectShards(kind)
 }
 
-// HoldsShards reports whether this node still has work with shards: it holds one, one is moving to
-// or from it, calls wait here, or a sender's Flush has yet to arrive.
+// HoldsShards reports whether this node still has work with shards: it holds a shard, a shard is
+// moving to or from it, calls wait here, or a Flush, the message behind a sender's last call, has
+// yet to arrive.
 func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 
 // Remembered returns the hosted types whose entities are remembered, in the order of their names.

@@ -166,7 +166,8 @@ func newCallError(f node.CallFailure) error {
 	return &CallError{Kind: f.Kind, ID: f.ID, Method: f.Method, Outcome: Outcome(f.Outcome), Err: f.Err}
 }
 
-// readCallError converts the CallError in the tree of err to package node's form, if there is one.
+// readCallError converts the CallError that err is or wraps to package node's form. ok is false if
+// there is none.
 func readCallError(err error) (f node.CallFailure, ok bool) {
 	var call *CallError
 	if errors.As(err, &call) {

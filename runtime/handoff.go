@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// A HandoffMode is a way in which shards move, for [Handoff]. The numbers in the comments are those
-// of the options for graceful handoff in the Akka Cluster specification.
+// A HandoffMode is a way in which shards move, for [Handoff]. The comments of the modes have the
+// numbers of the options for graceful handoff in the Akka Cluster specification.
 type HandoffMode int
 
 // The ways in which shards may move.

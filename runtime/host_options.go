@@ -74,9 +74,9 @@ func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.
 // may be active for a while. Default 0: no bound. Members may differ.
 func MaxActive(n int) HostOption { return func(s *hostSettings) { s.MaxActive = n } }
 
-// Inline sets whether a local call may run on its caller's goroutine. Default true: the
-// call is fast and returns when its method returns, even past its deadline. With false
-// the call returns at its deadline, and costs a goroutine switch. Members may differ.
+// Inline sets whether a local call may run on its caller's goroutine. Default true: the call is
+// fast and returns when its method returns, even past its deadline. With false the call returns at
+// its deadline at the latest, but costs a goroutine switch. Members may differ.
 func Inline(on bool) HostOption { return func(s *hostSettings) { s.Inline = on } }
 
 // Proxy makes the type known at the node without hosting it. When the node joins, its declaration
@@ -93,16 +93,17 @@ func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = 
 // Allocation sets how the type's shards are placed: [LeastShards], [ConsistentHash] or a strategy
 // of your own. A strategy of your own must be set at every node that may become the coordinator,
 // with HostX as host or as [Proxy]. Default LeastShards with Config.Rebalance.Threshold. Members
-// may differ: the value of the last to join counts.
+// may differ: the value of the last member to join counts.
 func Allocation(s Strategy) HostOption { return func(h *hostSettings) { h.place = s } }
 
-// MaxMoves bounds the shards of the type that move at once for rebalancing. Default
-// Config.Rebalance.MaxMoves, minimum 1. Members may differ: the value of the last to join counts.
+// MaxMoves bounds how many shards of the type move for rebalancing at the same time. Default
+// Config.Rebalance.MaxMoves, minimum 1. Members may differ: the value of the last member to join
+// counts.
 func MaxMoves(n int) HostOption { return func(s *hostSettings) { s.moves = n } }
 
-// MinHosts is the number of members hosting the type that must be up before its shards
-// get their first homes; calls wait until then. Default 1; Config.Membership.MinMembers counts
-// members of all types. Members may differ: the value of the last to join counts.
+// MinHosts is the number of members hosting the type that must be up before its shards get their
+// first homes; calls wait until then. Default 1; Config.Membership.MinMembers counts members of all
+// types. Members may differ: the value of the last member to join counts.
 func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
 
 // MaxMailboxCalls bounds the calls that wait for one entity of the type; further calls fail with
@@ -263,8 +264,8 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	return nil
 }
 
-// validateSingleton returns a fault of the settings of a singleton, or of another type
-// with settings of a singleton.
+// validateSingleton returns an error for an invalid setting of a singleton, or for a singleton's
+// setting of another type.
 func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)

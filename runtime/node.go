@@ -535,9 +535,10 @@ func (n *Node) stop(err error) {
 	})
 }
 
-// Health returns the node's health. It does no I/O and takes well under a millisecond. Whether the
-// store answers is known from a question that an earlier call of Health began. A call begins a new
-// question 5s after the last one, or after 1s while the store does not answer.
+// Health returns the node's health. It does no I/O and takes well under a millisecond. It does not
+// wait for the store: each call reports the result of a question to the store that an earlier call
+// began. A call begins a new question if the last one is 5s old, or 1s while the store does not
+// answer.
 func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
 
 // Counters returns how many calls, tells, frames and shards of this node did not take the usual

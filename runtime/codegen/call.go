@@ -49,8 +49,8 @@ type Ref struct {
 	Near unsafe.Pointer
 }
 
-// RefWithOptions is the Invoker of a reference with options or an error. It is separate from [Ref]
-// so that the many references without them need no memory for them.
+// RefWithOptions is the Invoker of a reference with options or an error. Most references have
+// neither, so [Ref] has no fields for options and errors.
 type RefWithOptions struct {
 	Invoker
 	Err     error // why every call fails: a bad id

@@ -25,9 +25,9 @@ func Errors(add func(*ErrorSet)) []Error {
 }
 
 // Declare adds the errors of a package. It adds none and returns false if the package was added
-// before, which happens if it is imported by several others. The first package added must be that
-// of the entities. Its errors have short names on the wire, so that the package may be moved; the
-// names of other errors have their package's path as prefix.
+// before, because several other packages import it. The first package added must be the package of
+// the entities. The errors of this first package have short names on the wire, so that the package
+// may be moved; the names of other errors have their package's path as prefix.
 func (s *ErrorSet) Declare(path string, errors ...Error) bool {
 	if slices.Contains(s.seen, path) {
 		return false

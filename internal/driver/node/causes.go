@@ -129,8 +129,9 @@ func NoMethod(method string, has []string) string {
 	return fmt.Sprintf("%s (it has %s)", bounded.Text(method), strings.Join(has, ", "))
 }
 
-// errLargeCommit is ErrTooLarge for the state or the results of a durable entity's turn. The call
-// had a command, so no earlier attempt of it has been committed either.
+// errLargeCommit is ErrTooLarge for the state or the results of a durable entity's turn. Such a
+// call has a command, so no attempt of the call has been committed and the call certainly did not
+// run.
 var errLargeCommit = fmt.Errorf("%w for a durable turn", ErrTooLarge)
 
 // Remedies that are appended to errors of lower layers.
@@ -171,8 +172,8 @@ func publicError(err error) error {
 	return err
 }
 
-// overload is ErrOverloaded with a cause and a remedy. Its text is built only when it is read,
-// because a refused caller may retry very often.
+// overload is ErrOverloaded with a cause and a remedy. Its text is built only when somebody reads
+// it, because a refused caller may retry very often.
 type overload struct {
 	cause error
 	hint  string
@@ -189,8 +190,8 @@ func (e *overload) Unwrap() error { return e.cause }
 // errNoLease means that the lease of the singleton's instance has ended.
 var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
 
-// errSingletonStays is the error of Passivate and Forget in a singleton: they would leave the
-// instance's tasks running beside those of the next instance.
+// errSingletonStays is the error of Passivate and Forget in a singleton. Ending its instance would
+// leave the instance's tasks running beside those of the next instance.
 var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to start it again)")
 
 // failure is a failed method or activation, which the supervisor decides about.
@@ -200,8 +201,8 @@ type failure struct {
 	panics bool // the method panicked, or ended its goroutine
 }
 
-// outcome tells operators whether the call ran and how it failed. It leaves out the error's text,
-// which may hold arguments and state.
+// outcome returns, for operators, whether the call ran and how it failed. It leaves out the error's
+// text, which may contain arguments and state.
 func (f *failure) outcome(read func(error) (CallFailure, bool)) string {
 	call, ok := read(f.err)
 	switch {

@@ -14,8 +14,8 @@ import (
 // DirectBackOff is the pause after a direct lane failed, before the next try. Tests set less.
 var DirectBackOff = agree.MinBackOff
 
-// OpenDirect prepares direct lanes, if they are enabled; they start when the driver opens. ctx may
-// hold a direct.Dialer.
+// OpenDirect prepares direct lanes if the config enables them. They start when the driver opens.
+// ctx may hold a direct.Dialer.
 func (drv *Driver) OpenDirect(ctx context.Context) error {
 	if !drv.Config.directEnabled() {
 		return nil
@@ -98,8 +98,8 @@ func (v *directEnv) Carry(c *direct.Conn) {
 	drv.Group.Go(l.run)
 }
 
-// Wanted makes the connection carry the session with its peer. That session may be younger than the
-// connection, or may have been on the broker in the meantime.
+// Wanted makes the connection c carry the session with its peer. It is called again because the
+// session may be younger than the connection, or may have gone back to the broker.
 func (v *directEnv) Wanted(c *direct.Conn) {
 	if p := v.Sessions.Known(c.Peer().Address, c.Lane()); p != nil && c.IsHeard() {
 		p.Use(c)
@@ -114,8 +114,8 @@ func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {
 	return v.Counts.AddSeldom(directCounts[e])
 }
 
-// Closed counts a connection that has ended. Most connections of clients are not logged, because
-// clients can open and spoil any number.
+// Closed counts a connection that has ended. It does not log most connections of clients, because
+// clients can open and spoil any number of them.
 func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
 	n, tell := (*Driver)(v).AddSeldomOf(directEnded+Reason(why), peer.Name)
 	if why.IsFault() && (tell || !peer.Client) {

@@ -88,8 +88,8 @@ func (drv Drain) Run(ctx context.Context) {
 	}
 }
 
-// closeDirect ends direct lanes, and waits until their received frames have been handled. Frames
-// that were still under way come again over the broker.
+// closeDirect ends direct lanes, and waits until this node has handled the frames received on them.
+// Peers send frames that were still under way again, over the broker.
 func (drv Drain) closeDirect(ctx context.Context) {
 	l := drv.Direct.Load()
 	if l == nil {
@@ -114,8 +114,8 @@ func (drv Drain) dismiss(ctx context.Context) {
 	}
 }
 
-// SettleTells waits until no tell waits for a home or for an acknowledgement, or until ctx ends. It
-// waits for acknowledgements too, because a former home may send a tell back.
+// SettleTells waits until no tell waits for a home or for an acknowledgement, or until ctx ends.
+// Acknowledgements count too, because a former home may send an unacknowledged tell back.
 func (drv Drain) SettleTells(ctx context.Context) {
 	for drv.hasUnsettled() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // meanwhile the lanes and the control loop run

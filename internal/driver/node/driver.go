@@ -156,8 +156,9 @@ func (drv *Driver) lately() time.Time {
 // sweepClients is the interval between searches for clients that are gone.
 const sweepClients = 5 * time.Second
 
-// sweepPending ends pending calls after their deadlines, every calls.SweepInterval; drops tells
-// that waited too long, every second; and ends the sessions of gone clients, every sweepClients.
+// sweepPending is a loop. Every calls.SweepInterval it ends pending calls whose deadline has
+// passed, every second it drops tells that have waited too long, and every sweepClients it ends the
+// sessions of clients that are gone.
 func (drv *Driver) sweepPending() {
 	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
 	defer calls.Stop()
@@ -231,14 +232,14 @@ func (drv *Driver) Close() {
 // bytes.
 const minPayload = peers.MinPayload
 
-// smallMessage is a size in bytes that every broker accepts. For smaller messages the payload limit
-// is not looked up.
+// smallMessage is a size in bytes that every broker accepts. Messages below this size are sent
+// without looking up the payload limit.
 const smallMessage = minPayload / 2
 
 func (drv *Driver) LaneOf(shard uint32) int { return laneOf(shard, drv.Config.Lanes) }
 
-// Callable returns the kind for a type that this process calls and may host. Calls of it fail if a
-// type of another package has the same name at this process.
+// Callable returns the kind for a type that this process calls and may host. Calls of the kind fail
+// if this process already has a type of the same name from another package.
 func (drv *Driver) Callable(c codegen.Kind) *Kind {
 	k := drv.Kind(c)
 	if k.Desc.Package == c.Package {
@@ -317,7 +318,7 @@ func (drv *Driver) countMoves(old, t *placement.Table) {
 }
 
 // WaitLease waits until this node may run turns. It fails when ctx or the process ends, or when the
-// lease is ending for good.
+// lease is about to end for ever.
 func (drv *Driver) WaitLease(ctx context.Context) error {
 	return drv.waitUntil(ctx, drv.Lease.Valid, runner.Ending)
 }
@@ -361,8 +362,8 @@ func (drv *Driver) HeldFor(name string) (n int) {
 	return n
 }
 
-// pause delays try number try of a loop that waits until the shard table and this process agree
-// about a shard's home. After 5,000 tries, about 5 s, it returns an error.
+// pause is called in a loop that waits until the shard table and this process agree about a shard's
+// home. It delays try number try. After 5,000 tries, about 5 s, it returns an error.
 func (drv *Driver) pause(try int) error {
 	switch {
 	case try < 3:
@@ -616,8 +617,8 @@ func (r *Reach) Note(ch transport.Channel, connected bool, now time.Time) {
 	}
 }
 
-// Away returns for how long the channel that lost the broker first has had no connection; 0 if all
-// channels have one.
+// Away returns for how long a channel has had no connection to the broker, for the channel that
+// lost its connection first; 0 if all channels have one.
 func (r *Reach) Away(now time.Time, channels ...transport.Channel) (longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -84,8 +84,8 @@ func (d *DurableShard) placedLocked(opened bool) {
 // the changes whose records were not written by then.
 const leaveTimeout = 5 * time.Second
 
-// leave ends the tenure of a shard that moves, after its entities' stop hooks have run. It does
-// nothing if the move was given up.
+// leave ends this home's tenure of a shard that moves, after the stop hooks of the shard's entities
+// have run. It does nothing if the move was given up.
 func (d *DurableShard) leave() {
 	s, drv := d.hosted, d.hosted.driver()
 	s.Mu.Lock()
@@ -102,7 +102,7 @@ func (d *DurableShard) leave() {
 }
 
 // ready returns the activation of e if it belongs to that tenure and a turn may begin with its
-// value; otherwise nil.
+// value, and nil otherwise.
 func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *durableEntity {
 	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
 		return a
@@ -160,8 +160,8 @@ func (d *DurableShard) events() eventTaker {
 	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
 }
 
-// begin keeps the state from before OnActivate, which may change the entity. The first commit is
-// compared with that state.
+// begin keeps the state from before OnActivate, because OnActivate may change the entity. The first
+// commit is compared with the kept state.
 func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	if h := &d.hosted.Host.Desc; h.Events != nil {
 		_, _ = h.Events.Take(value) // from now on its journal encodes the events that are recorded
@@ -201,9 +201,9 @@ func (d *DurableShard) noteStray(e *region.Entity, why string) {
 	drv.Limiter.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
 }
 
-// retire commits the changes of an entity's stop hook. If err is not nil, state is from before the
-// hook, and nothing is committed. It always returns nil, because the region must not keep the state
-// of a durable entity.
+// retire commits the changes that an entity's stop hook has made. If err is not nil, the hook or
+// the encoding has failed: state is then from before the hook, and nothing is committed. The result
+// is always nil, because the region must not keep the state of a durable entity.
 func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) []byte {
 	a := d.entity(e)
 	if a == nil || !a.ready || err != nil || a.expired() || bytes.Equal(a.state, state) {
@@ -246,9 +246,9 @@ func (d *DurableShard) lost(e *region.Entity) {
 	}
 }
 
-// runHere runs a local caller's turn, which has begun, on the caller's goroutine. The caller gets
-// the answer when all changes that the turn saw are in the log. exits is called if the method ends
-// the goroutine.
+// runHere runs a turn that has begun on the goroutine of its local caller. The caller gets the
+// answer when all changes that the turn saw are in the log. exits is called if the method ends the
+// goroutine.
 func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	s := d.hosted
 	returned := false
@@ -264,16 +264,15 @@ func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	h.end(e, a)
 }
 
-// mayRead reports whether a read-only turn may run on an active entity and be answered at once,
-// because the entity's state is completely in the log and the shard is here. The caller has begun
-// the turn.
+// mayRead reports whether a read-only turn, which the caller has begun, may run on an active entity
+// and be answered at once: the entity's state is completely in the log, and the shard is here.
 func (d *DurableShard) mayRead(e *region.Entity) bool {
 	a := d.entity(e)
 	return a != nil && a.ready && !a.woken && e.Value != nil && d.Has(a.tenure) && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
-// checkRead returns an error if a method marked //shard:read has changed the entity. The turn ran
-// on its caller's goroutine. The change is dropped with the activation.
+// checkRead returns an error if a method marked //shard:read has changed the entity, and drops the
+// activation with the change. The turn has run on its caller's goroutine.
 func (d *DurableShard) checkRead(e *region.Entity, method string) error {
 	a := d.entity(e)
 	if a == nil || e.Value == nil { // the shard was lost meanwhile
@@ -356,8 +355,8 @@ func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 
 const strayedState = "its state was changed outside a turn, and the change is undone (a task calls a method through the singleton's client, which changes and commits it)"
 
-// strayed returns why a singleton's instance must end before another turn; "" if it may go on, or
-// if the type is no singleton.
+// strayed returns why a singleton's instance must end before another turn, and "" if the instance
+// may go on or the type is no singleton.
 func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) string {
 	in := d.hosted.Host.Instance
 	if in == nil {
@@ -379,8 +378,8 @@ func (d *DurableShard) differs(e *region.Entity, a *durableEntity) bool {
 	return err != nil || !bytes.Equal(state, a.state)
 }
 
-// undoStray checks a singleton that is about to end: if its state was changed outside a turn, the
-// change is logged and not committed.
+// undoStray checks a singleton that is about to end. If its state was changed outside a turn,
+// undoStray logs the change and drops it.
 func (d *DurableShard) undoStray(e *region.Entity) {
 	a := d.entity(e)
 	if a != nil && a.ready && e.Value != nil && d.hosted.Host.Instance.HadTasks() && d.differs(e, a) {
@@ -429,8 +428,8 @@ func (a *durableEntity) expired() bool {
 var errActivate = errors.New("activate")
 
 // loadState reads an inactive entity from the store. The caller has the entity's turn. It applies
-// the entity's events and migrates the state to this program's version. If err is nil, the caller
-// calls the tenure's Passivated when it has finished with the state.
+// the entity's events and migrates the state to this program's version. If loadState succeeds, the
+// caller must call the tenure's Passivated when it no longer needs the state.
 func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
 	loaded, err := tenure.Load(ctx, id)
 	if err != nil || !loaded.Found {
@@ -449,7 +448,7 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 }
 
 // UnreadableState reports whether an error of loadState means that this program cannot read a
-// stored state. It is false if the store could not be reached or the shard is not here.
+// stored state, and not that the store could not be reached or that the shard is not here.
 func UnreadableState(err error) bool {
 	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
 }
@@ -475,8 +474,8 @@ func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id 
 // migrator is an entity whose directive has version=, so its states have versions.
 type migrator interface{ MigrateState(from int) error }
 
-// form returns the version of the states that this program writes, in the store's form: 0 stands
-// for 1.
+// form returns the version of the states that this program writes, in the form in which the store
+// has it: version 1 is stored as 0.
 func form(h *codegen.Host) uint32 {
 	if h.StateVersion <= 1 {
 		return 0

@@ -58,9 +58,9 @@ func (r *durableTurn) base() context.Context {
 // in the log.
 func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
 
-// answer sends an answer when everything that the turn saw is in the log. If the tenure ends
-// before, the caller of a command sends the command to the next home, and any other call fails with
-// an unknown outcome.
+// answer sends an answer when everything that the turn saw is in the log. If this home's tenure of
+// the shard ends first, the caller of a command sends the command to the next home, and any other
+// call fails with an unknown outcome.
 func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 	a.after = nil
 	drv.answering.Add(1)
@@ -289,8 +289,8 @@ func (r *durableTurn) discard() {
 	}
 }
 
-// settle commits the changes of a turn, if there are any, and returns the answer, which waits for
-// the log.
+// settle commits the changes of a turn, if there are any, and returns the answer. The answer is
+// sent only when the changes are in the log.
 func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer) answer {
 	read, tells := r.read && !active.woken, r.tells.take()
 	d := r.turn.shard().Durable
@@ -378,7 +378,8 @@ func (r *durableTurn) drop(e *region.Entity) {
 	r.turn.shard().Durable.drop(e)
 }
 
-// refuseTurn returns the answer that refuses a call, because all changes of its turn are dropped.
+// refuseTurn returns the answer that refuses a call, with text as the reason, because all changes
+// of its turn are dropped.
 func refuseTurn(a answer, text string) answer {
 	if a.code == wire.CodeOK && a.payload != nil {
 		answerPool.Put(a.payload)
@@ -395,8 +396,8 @@ func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	}
 }
 
-// sendTells sends the tells of a //shard:read method's turn, which has no commit, once everything
-// seen by the turn is in the log.
+// sendTells sends the tells of a //shard:read method's turn. Such a turn has no commit, so its
+// tells are sent once everything that the turn saw is in the log.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return

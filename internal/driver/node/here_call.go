@@ -77,8 +77,8 @@ func (h *hereCall) share(a answer, kept []byte) answer {
 }
 
 // end ends the call's turn, and answers the caller when everything that the turn saw is in the log.
-// If the tenure ends before that, the caller sends the command to the next home. A leaving process
-// waits for such answers: see Driver.answering.
+// If this home's tenure of the shard ends first, the caller sends the command to the next home. A
+// leaving process waits for such answers: see Driver.answering.
 func (h *hereCall) end(e *region.Entity, a answer) {
 	h.shard.driver().answering.Add(1)
 	h.shard.endTurnOf(e, h.after(), h.failed)
@@ -102,7 +102,7 @@ func (h *hereCall) Logged(err error) {
 }
 
 // recycle frees the memory for later calls, unless something that the turn waited for may still
-// refer to it.
+// refer to the memory.
 func (h *hereCall) recycle() {
 	if h.hidden && !h.turn.swift {
 		return

@@ -105,7 +105,7 @@ func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) 
 }
 
 // stopHook runs OnPassivate on a new goroutine, because the hook may never return, or may end its
-// goroutine. An error that the hook returns is only logged, because the entity ends in any case.
+// goroutine. It only logs an error that the hook returns, because the entity ends in any case.
 func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	if h.Desc.Passivate == nil {
 		return nil
@@ -197,8 +197,8 @@ func (h *Host) notRun(id, method string, err error) error {
 	return h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Outcome: calls.NotExecuted, Err: err})
 }
 
-// CountActive sets the number of active entities by counting them, because the loss of a shard
-// removes entities without subtracting them.
+// CountActive sets the number of active entities to a fresh count, because the loss of a shard
+// removes entities without subtracting them from the number.
 func (h *Host) CountActive() {
 	n := 0
 	for i := range h.Shards {
@@ -221,7 +221,8 @@ func (h *Host) Holds() bool {
 	return false
 }
 
-// lost subtracts an entity that is about to lose its value, and ends its activation in the store.
+// lost subtracts from the active entities one that is about to lose its value, and ends its
+// activation in the store.
 func (h *Host) lost(e *region.Entity) {
 	if e.Value != nil {
 		h.active.Add(-1)

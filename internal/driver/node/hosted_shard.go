@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// HostedShard is one shard of a hosted type: the shard of package shardhost, which shardEnv
-// connects to this process, with the records of failed and restarted entities.
+// HostedShard is one shard of a hosted type. It contains the Shard of package shardhost, which
+// shardEnv connects to this process, and the records of failed and restarted entities.
 //
 // Lock order: route.Mu, then Mu, then the session's lock.
 type HostedShard struct {
@@ -144,12 +144,12 @@ func (s *HostedShard) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	return s.Step(from, e, nil)
 }
 
-// Needed reports whether a leaving node waits for the shard. It is false for a singleton's shard,
-// because the instance's manager makes the node wait.
+// Needed reports whether a leaving node must wait for the shard. It is false for a singleton's
+// shard, because the manager of the singleton's instance makes the node wait.
 func (s *HostedShard) Needed() bool { return s.Host.Instance == nil && s.Shard.Needed() }
 
-// Stop runs the stop hooks of the shard's entities, each after its turn. It also waits for turns
-// that still run although the shard was lost.
+// Stop runs the stop hooks of the shard's entities, each after the entity's turn. It also waits for
+// turns that still run although the shard was lost.
 func (s *HostedShard) Stop(ctx context.Context) {
 	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {
 		select {
@@ -160,8 +160,8 @@ func (s *HostedShard) Stop(ctx context.Context) {
 	}
 }
 
-// stopIdle passivates every idle entity. If turns are still running, it returns a channel that is
-// closed when one of them ends; otherwise nil.
+// stopIdle passivates every idle entity. If turns of other entities are still running, it returns a
+// channel that is closed when one of these turns ends; otherwise nil.
 func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.Mu.Lock()
@@ -262,8 +262,8 @@ func (s *HostedShard) beginSlowly(t *turn, method string) error {
 	return err
 }
 
-// prepareTurn does what few turns need before they begin: it waits for the lease, and activates the
-// entity. failed is the failure that the supervisor decides about.
+// prepareTurn does what only few turns need before they begin: it waits for the lease, and
+// activates the entity. failed is a failed activation, about which the supervisor decides.
 func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err error) {
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})
@@ -287,8 +287,8 @@ func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	return nil, nil
 }
 
-// mayRunInline is mayRun for a turn on its caller's goroutine. It reads only the coarse clock if
-// the lease lasts longer than that clock's error.
+// mayRunInline is mayRun for a turn on its caller's goroutine. If the lease lasts longer than the
+// coarse clock can be wrong, it reads only that clock, which is cheaper.
 func (s *HostedShard) mayRunInline() bool {
 	drv := s.driver()
 	if !drv.watch.Valid(&drv.Lease) && !drv.Lease.Valid() {
@@ -311,8 +311,8 @@ func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full,
 // hostedOf returns the shard that holds an entity.
 func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedShard) }
 
-// leaveTries is how often a leaving node tries to move a shard whose entities do not all encode. At
-// the last try it moves the shard without the states that do not encode.
+// leaveTries is how often a leaving node tries to move a shard that has states which cannot be
+// encoded. At the last try it moves the shard without these states.
 const leaveTries = 3
 
 // errEncodeExits means that the encoder of a state ended its goroutine.
@@ -329,9 +329,9 @@ func (s *HostedShard) cannotMove(why error) {
 }
 
 // passivateAll encodes the entities that Core has stopped for a move, and then runs their stop
-// hooks. It ends early if the move is given up, because turns may then run again. If a state does
-// not encode, it returns an error and runs no hook; but if must is set, it moves the entity without
-// its state.
+// hooks. It ends early if the move is given up, because turns may then run again. If a state cannot
+// be encoded, it returns an error and runs no hook; if must is set, it moves that entity without
+// its state instead.
 func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
@@ -362,8 +362,8 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 }
 
 // passivate runs an entity's stop hook and keeps the entity's encoded state. The caller has the
-// entity's turn. If the state does not encode, an idle entity stays active; an entity that must go
-// loses its changes since the last encoding, and the loss is logged.
+// entity's turn. If the state cannot be encoded, an idle entity stays active. An entity that must
+// go loses its changes since the last encoding, which is logged.
 func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.Host.encodeState(e)
 	s.stray(e, state, err)
@@ -382,7 +382,7 @@ func (s *HostedShard) stray(e *region.Entity, state []byte, err error) {
 }
 
 // settle passivates an entity whose hook has run, with the given encoded state. If err is not nil,
-// the hook or the encoding failed; then an idle entity stays active, unless its hook is still
+// the hook or the encoding failed; an idle entity then stays active, unless its hook is still
 // running.
 func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
@@ -408,8 +408,8 @@ func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, s
 	return after, nil
 }
 
-// retire passivates an entity whose hook has run, with the given encoded state. err, an error of
-// the hook or the encoding, is only logged.
+// retire passivates an entity whose hook has run, with the given encoded state. It only logs err,
+// an error of the hook or the encoding.
 func (s *HostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil {
 		s.Host.passivationFailed(e, why, err)
@@ -472,8 +472,8 @@ func (s *HostedShard) activateNow(ctx context.Context, e *region.Entity) (err er
 	return nil
 }
 
-// leased waits until a remote call's turn may run. If it may never run here, ok is false and a is
-// the answer.
+// leased waits until a remote call's turn may run. If the turn may never run here, ok is false and
+// a is the answer to the call.
 func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	if s.mayRun() {
 		return answer{}, true
@@ -490,8 +490,8 @@ func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	return answer{code: wire.CodeExpired, text: NoContact(s.driver().Local.Name)}, false
 }
 
-// noRoom is the error of a call, local or remote, that a bound refused. Its text is built when it
-// is read.
+// noRoom is the error of a local or remote call that was refused because of a bound. Its text is
+// built only when somebody reads it.
 type noRoom struct {
 	shard *HostedShard
 	bound region.Bound

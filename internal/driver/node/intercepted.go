@@ -48,7 +48,7 @@ func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, ar
 	return p.around(ctx, r, method, args, true, func(ctx context.Context) error { return p.invoker.Send(ctx, r, method, args) })
 }
 
-// around makes a call inside the interceptors. It returns the call's own error unless an
+// around makes a call inside the interceptors. It returns the error of the call itself, unless an
 // interceptor refuses the call.
 func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, args []byte, tell bool, call func(context.Context) error) (err error) {
 	made := false

@@ -157,8 +157,8 @@ func unfit(r *codegen.Ref) error {
 	return why
 }
 
-// waitTurn waits for the entity's turn, for a local caller. If the shard leaves meanwhile, it
-// returns no turn: the caller encodes and sends the call.
+// waitTurn waits until a turn of the entity may begin for a local caller. If the shard moves away
+// first, it returns no turn, and the caller encodes and sends the call.
 func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	drv := p.kind.Driver
 	c := &InCall{granted: make(chan *region.Entity, 1), lane: s.lane}
@@ -261,8 +261,8 @@ func (p invoker) tell(c *outCall) error {
 	return nil
 }
 
-// Failed returns the public error of a call if its arguments do not encode or, if it ran, its
-// results do not decode.
+// Failed returns the public error of a call whose arguments could not be encoded or, if ran is set,
+// whose results could not be decoded.
 func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
 		return p.fail(r, method, calls.Executed, err)
@@ -347,8 +347,7 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 // sent again until the deadline.
 //
 // The stacks of many waiting callers do not fit the processor's cache. So the code for sending and
-// failing stands in functions that are not inlined, and its variables are on the stack only while
-// needed.
+// failing is in functions that are not inlined: its variables are on the stack only while needed.
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv, up := p.kind.Driver, turnOf(ctx)
@@ -385,8 +384,8 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call that must wait before it may leave its calling turn, up. The wait counts
-// toward the call's time.
+// doLater is Do for a call made by the turn up that must wait before it may leave this turn. The
+// wait counts toward the call's time.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
@@ -399,8 +398,8 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 	return p.Do(limit, r, method, args)
 }
 
-// mayLeave waits, within the call's time, until a call may leave the turn that makes it, up. Its
-// error is why the call cannot leave.
+// mayLeave waits, within the call's time, until a call may leave the turn up, which makes it. An
+// error says why the call may not leave.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
@@ -415,9 +414,9 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 	return nil
 }
 
-// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key
-// given with the reference wins over a command id derived from up, and may be shared with calls of
-// other turns.
+// newCommand gives a call its command. up is the turn that makes the call; nil means none. The
+// reference's key, if there is one, takes precedence over a command id derived from up; calls of
+// other turns may have the same key.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {
@@ -544,8 +543,8 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 	return false, p.fail(c.Ref, c.Method, calls.Withdrawn(how), c.why(err, why))
 }
 
-// giveUp withdraws a call after its deadline, if that is still possible. It returns how far the
-// call came, and what it waited for.
+// giveUp withdraws a call after its deadline, if the call can still be withdrawn. It returns how
+// far the call came, and what it waited for.
 func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)
@@ -570,8 +569,8 @@ func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal,
 
 // tellNear gives a tell to a runner without the shard's lock: the tell's turn begins, or the tell
 // joins the running turn of tells. It reports false if the entity is elsewhere or not active, or if
-// calls wait for it. The tell then takes the ordinary path and may wait, which keeps a sender's
-// tells and calls in order.
+// calls wait for it. The tell then takes the ordinary path, on which it may wait; that keeps a
+// sender's tells and calls in order.
 func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.Encodes || outgoingOf(c.Context) != nil {
 		return false, nil // its turn commits, or it has more than arguments

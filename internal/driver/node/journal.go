@@ -95,9 +95,9 @@ func stateSum(h *codegen.Host, state []byte) uint32 {
 	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
 }
 
-// strayed reports whether an entity's events give another state than its last turn left. It reports
-// false if a program with another contract ran that turn, because the checksums then cannot be
-// compared.
+// strayed reports whether an entity's events give a state other than the one that its last turn
+// left. It reports false if a program with another contract ran that turn, because the checksums of
+// the two states then cannot be compared.
 func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 	sum := stateSum(h, loaded.State)
 	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
@@ -111,9 +111,9 @@ type eventTaker struct {
 	checked bool // check that applying a turn's events gives the state that the turn left
 }
 
-// collect takes the events of a turn. It fails if the state has changed without an event or, with
-// checked, if the events give another state than after. If the method is marked //shard:read, after
-// is not used.
+// collect takes the events of a turn. It fails if the state has changed without an event or, if
+// t.checked is set, if the events give a state other than after. If the method is marked
+// //shard:read, after is not used.
 func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := t.host
 	if h.Events == nil || value == nil {

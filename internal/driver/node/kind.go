@@ -93,8 +93,8 @@ func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) 
 	k.routes[0].Found(node, epoch)
 }
 
-// durableShards is the default number of shards of a durable type. It is small, because commits of
-// one shard are appended together: fewer shards allow more commits a second.
+// durableShards is the default number of shards of a durable type. It is small because commits of
+// one shard are appended together, so fewer shards allow more commits a second.
 const durableShards = 64
 
 // checkKind sets the default number of shards of a kind's description, and returns an error if the

@@ -17,14 +17,14 @@ const ClockTick = 100 * time.Millisecond
 // TicksASecond is the number of ticks of the coarse clock in a second.
 const TicksASecond = uint32(time.Second / ClockTick)
 
-// Passivator passivates the idle entities of one type: those not called for the type's idle time
-// and, if more than the allowed number are active, those unused for the longest time.
+// Passivator passivates the idle entities of one type: entities not called for the type's idle time
+// and, if more entities than allowed are active, those unused for the longest time.
 //
-// One goroutine looks for them, a few at a time, so that it never holds a shard's lock for long. It
-// takes the turn of one entity at a time and encodes the entity's state without the shard's lock.
-// Meanwhile other entities can be called, and a move of the shard waits for one entity at most. If
-// the type has a stop hook, workers passivate instead, because a hook may take long or hang; a move
-// then waits for as many entities as hooks are running.
+// One goroutine looks for idle entities, a few at a time, so that it never holds a shard's lock for
+// long. It takes the turn of one entity at a time and encodes the entity's state without the
+// shard's lock. During this time other entities can be called, and a move of the shard waits for at
+// most one entity. If the type has a stop hook, workers passivate instead, because a hook may take
+// long or hang; a move then waits for as many entities as hooks are running.
 type Passivator struct {
 	host    *Host
 	workers *passivationWorkers // for a type with a stop hook; else nil
@@ -95,7 +95,7 @@ func (p *Passivator) PassivateIdle() {
 }
 
 // passivateBefore passivates the shard's entities that were last used before t. If which is not
-// nil, it passivates only those with a time of last use accepted by it. It returns the number of
+// nil, it passivates only those whose time of last use which accepts. It returns the number of
 // entities found. It pauses from time to time, unless it makes room for other entities.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
@@ -187,7 +187,7 @@ func (p *Passivator) paceForgetting(s *HostedShard, passivated int) {
 }
 
 // MakeRoom passivates the entities unused for the longest time until somewhat fewer than the type's
-// limit are active. The margin makes it rare that all entities must be looked at.
+// limit are active. Because of this margin, MakeRoom rarely has to look at all entities.
 func (p *Passivator) MakeRoom() {
 	h := p.host
 	most := h.Settings.MaxActive
@@ -228,8 +228,8 @@ func (p *Passivator) ages() map[uint32]int {
 	return ages
 }
 
-// oldest returns a limit that selects the n least recently used entities: all last used before
-// limit, and atLimit of those last used at limit.
+// oldest returns a limit that selects the n least recently used entities: all entities last used
+// before limit, and atLimit of the entities last used at limit.
 func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
 	for _, limit = range slices.Sorted(maps.Keys(ages)) {
 		if n <= ages[limit] {

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Route is the route of one shard: the route of package routing, with the calls of this process
-// that wait in it. routeEnv connects it to this process.
+// Route is the route of one shard. It contains the Route of package routing, which routeEnv
+// connects to this process, and the calls of this process that wait for the shard's home.
 type Route struct {
 	routing.Route
 	kind  *Kind
@@ -80,8 +80,8 @@ func (r *Route) dropTells(t time.Time) int {
 	})
 }
 
-// moving returns, for a moving shard, its former home, its next home if known, and the time since
-// when calls wait for the next home. It returns zero values if the shard is not moving.
+// moving returns the former home of a moving shard, its next home if known, and the time since
+// which calls wait for the next home. It returns zero values if the shard is not moving.
 func (r *Route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -136,8 +136,8 @@ func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
 	v.kind.Driver.Pending.Sent(id, s, seq)
 }
 
-// Admit makes room for a call that is to be held. For a singleton it only counts bytes: the route
-// itself bounds the number of calls.
+// Admit makes room for a call that is to be held. For a singleton it only counts bytes, because the
+// route itself bounds the number of calls.
 func (v *routeEnv) Admit(size int, tell bool) error {
 	drv := v.kind.Driver
 	switch {

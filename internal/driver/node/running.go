@@ -21,8 +21,8 @@ type answer struct {
 	after   *durableTurn // the answer waits until everything that this turn saw is in the log; nil means no wait
 }
 
-// parts returns the answer's text and payload. It cuts an error to fit into one message, also
-// within a process, so that a caller's error does not depend on where the entity is.
+// parts returns the answer's text and payload. It cuts an error's text to fit into one message,
+// even within one process, so that a caller gets the same error wherever the entity is.
 func (a answer) parts(drv *Driver) (text string, payload []byte) {
 	text = a.text[:min(len(a.text), maxErrorText)]
 	if a.payload != nil {

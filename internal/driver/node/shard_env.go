@@ -72,8 +72,8 @@ func (v *shardEnv) Lead(e *region.Entity) { v.Host.Instance.Lead(e) }
 // Release ends the back-offs of all restarted entities.
 func (v *shardEnv) Release() { v.shard().releaseAll() }
 
-// Drained runs when the shard has no running turn. On a new goroutine it hands off the shard, or
-// ends the singleton's instance.
+// Drained is called when the shard has no running turn any more. On a new goroutine it hands off
+// the shard, or ends the singleton's instance.
 func (v *shardEnv) Drained() {
 	if in := v.Host.Instance; in != nil {
 		v.Host.driver.Group.Go(in.HandOff)
@@ -140,9 +140,9 @@ func (v *shardEnv) Canceler(c *shardhost.Call) func() {
 	return nil
 }
 
-// InDoubt returns a function that answers another process's call with an unknown outcome while its
-// turn still runs. That is needed because the turn's own answer would come after this process's
-// goodbye.
+// InDoubt returns a function that answers another process's call, while its turn still runs, with
+// an unknown outcome. A leaving process needs it, because the turn's own answer would come after
+// the process's goodbye.
 func (v *shardEnv) InDoubt(c *shardhost.Call) func() {
 	drv := v.Host.driver
 	held := &InCall{lane: Inbound(&c.Call).lane, from: Inbound(&c.Call).from}

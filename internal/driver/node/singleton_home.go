@@ -134,7 +134,8 @@ func (q LeaseRequests) Release(h store.Held, within time.Duration, done func(err
 	})
 }
 
-// request runs ask on a new goroutine, and then the function that it returns on the control loop.
+// request runs ask on a new goroutine. It then runs the function that ask returned on the control
+// loop.
 func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (answer func())) (cancel func()) {
 	ctx, cancel := context.WithTimeout(q.Driver.Context, within)
 	q.Driver.Group.Go(func() {
@@ -145,8 +146,8 @@ func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (
 }
 
 // heldTasks are the tasks that the current turn of a durable singleton has started. They begin only
-// when everything that the turn has changed and seen is in the log, because a task may pass it on
-// to others. It is safe for concurrent use, because a method may start tasks from its own
+// when everything that the turn has changed and seen is in the log, because a task may pass on what
+// the turn saw. heldTasks is safe for concurrent use, because a method may start tasks from its own
 // goroutines.
 type heldTasks struct {
 	mu    sync.Mutex
@@ -166,8 +167,8 @@ func (h *heldTasks) take() (start []func()) {
 	return start
 }
 
-// release begins the tasks of a turn when the log has everything up to the ticket. If the tenure
-// ends first, the instance ends too.
+// release begins the tasks of a turn when the log has every append up to ticket. If this home's
+// tenure of the shard ends first, the instance ends too, and the tasks do not begin.
 func (h *heldTasks) release(tenure *durablehost.Tenure, ticket durable.Ticket) {
 	if tasks := h.take(); len(tasks) > 0 {
 		tenure.Then(ticket, func(err error) {

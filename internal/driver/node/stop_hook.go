@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// errHookStuck means that the hook has not returned in time. It still uses the entity, so nothing
-// else may use the entity.
+// errHookStuck means that the stop hook has not returned in time. The hook still uses the entity,
+// so nothing else may use that entity.
 var errHookStuck = errors.New("OnPassivate does not return")
 
 // errHookExited means that the hook, or the encoder of the state, ended its goroutine.

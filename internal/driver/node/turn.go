@@ -294,8 +294,8 @@ func (t *turn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// endOddly ends a local caller's turn that failed, or asked for something at its end, such as
-// Passivate.
+// endOddly ends a turn of a local caller whose method failed, or whose method asked for an action
+// at the end of the turn, such as Passivate.
 func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
 	s := hostedOf(e)
 	if recovered == nil && after&checkAfter != 0 {
