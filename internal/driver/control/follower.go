@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A tableFollower drives the core that follows the shard table, and passes the coordinator's orders
-// to the shards of this process.
+// A tableFollower drives the state machine that follows the shard table, and passes the
+// coordinator's orders to the shards of this process.
 type tableFollower struct {
 	m      *Member
 	core   *coordinator.Follower
@@ -62,8 +62,8 @@ func (f *tableFollower) heeds(from transport.Peer) bool {
 	return member
 }
 
-// step gives the core one input and carries out its output. It reports whether to carry out the
-// message's order.
+// step gives the state machine one input and carries out its output. It reports whether to carry
+// out the order in the message.
 func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bool {
 	m := f.m
 	before := f.core.Coordinator()
@@ -96,8 +96,8 @@ func (f *tableFollower) register() {
 	f.step(transport.Address{}, nil)
 }
 
-// progressed registers again if a new coordinator has not sent its first table yet, because until
-// then the coordinator relies on registrations.
+// progressed registers this process again if a new coordinator has not sent its first table yet.
+// Until then the coordinator knows only what processes have registered.
 func (f *tableFollower) progressed() {
 	if f.core.Unsettled() {
 		f.register()
@@ -146,8 +146,8 @@ func (f *tableFollower) order(msg coordinator.Message) {
 	}
 }
 
-// obey passes an order to its shard, and the shard's answer to the coordinator. It reports false if
-// this process has no such shard.
+// obey passes an order to the shard that it is about, and the shard's answer to the coordinator. It
+// reports false if this process has no such shard.
 func (f *tableFollower) obey(id placement.ShardID, msg coordinator.Message) bool {
 	s := f.m.env.Shard(id)
 	if s == nil {

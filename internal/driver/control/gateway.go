@@ -28,8 +28,9 @@ const (
 	HelloEvery         = time.Second      // interval of a client's hellos to its gateway
 )
 
-// gateway serves the shard table to clients, as a coordinator serves it to members: differences at
-// once, a status every second, and the whole table on request. It is used only on the control loop.
+// gateway serves the shard table to clients in the way in which a coordinator serves it to members:
+// it sends differences at once, a status every second, and the whole table on request. It is used
+// only on the control loop.
 type gateway struct {
 	m       *Member
 	clients map[transport.Address]*servedClient
@@ -178,7 +179,7 @@ func (g *gateway) lostMember(a transport.Address) {
 }
 
 // serves reports whether this member may serve clients. A leaving member may not, because it will
-// soon have no table.
+// soon have no shard table.
 func (g *gateway) serves() bool {
 	v := g.m.View()
 	return v != nil && v.SelfStatus == membership.Up

@@ -45,8 +45,8 @@ type quota struct {
 	n     int
 }
 
-// take counts one more event. It reports false, and does not count, if limit events were counted in
-// this period.
+// take counts one more event. If limit events were already counted in this period, take does not
+// count the event and reports false.
 func (q *quota) take(now time.Time, limit int) bool {
 	if now.Sub(q.since) >= limitEvery {
 		*q = quota{since: now}

@@ -65,7 +65,7 @@ func (m *Member) Prepare(s Setup) (err error) {
 	return err
 }
 
-// Begin starts the machines over an open link. The process begins to join, unless it joins by
+// Begin starts the state machines over an open link. The process begins to join, unless it joins by
 // command.
 func (m *Member) Begin() {
 	m.started = true
@@ -136,7 +136,7 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 	}
 }
 
-// dispatch passes the body of a message to the part that handles it. Its error says that the body
+// dispatch passes the body of a message to the part that handles it. An error means that the body
 // cannot be read.
 func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
 	if !accepts(from, topic) {
@@ -289,8 +289,8 @@ func (m *Member) LeaseAnswer(a membership.LeaseAnswer) { m.members.step(a) }
 // begun.
 func (m *Member) Join(seeds []string) error { return m.members.join(seeds) }
 
-// Inquire opens an inquiry. got receives its answers until Conclude. The number of an inquiry is
-// never 0.
+// Inquire opens an inquiry, a question to other processes. got receives the answers until Conclude
+// is called. The inquiry's number is never 0.
 func (m *Member) Inquire(got func(from transport.Address, msg coordinator.Message)) (id uint64) {
 	m.lastInquiry++
 	m.inquiries[m.lastInquiry] = got
@@ -335,10 +335,10 @@ func (m *Member) TurnAway(from transport.Peer, why string) {
 	m.gateway.refuse(from, why, m.env.Now())
 }
 
-// accepted has the topics on which each class of process may send to a member. Messages of clients
-// are restricted further where they are handled: to hello, probe and goodbye in gateway.message, to
-// the search for a singleton, and to the questions of asksTable. operatorMessage divides the
-// requests of readers and operators.
+// accepted has, for each class of process, the topics on which it may send to a member. Messages of
+// clients are restricted further where they are handled: gateway.message accepts only hello, probe
+// and goodbye, asksTable only some questions, and of singletons' messages only the search is
+// accepted. operatorMessage separates the requests of readers from those of operators.
 var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Member: {
 		wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR,

@@ -80,7 +80,7 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 }
 
 // noteRefusal logs, once for each reason, that a member refuses to admit this process for now. It
-// does not log a final reason, because that ends the process.
+// does not log a final refusal, because a final refusal ends the process with an error.
 func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {

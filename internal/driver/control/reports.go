@@ -122,14 +122,15 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// missesHomes reports whether entities of the type may have to be activated again, but the type's
-// shards have no homes: they never had any, or the coordinator that knew the homes is gone.
+// missesHomes reports whether entities of the type may have to be activated again while the type's
+// shards have no homes. The shards then never had homes, or the coordinator that knew the homes is
+// gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
 }
 
-// askForRemembered asks for homes for types with remembered entities, because perhaps no call will
-// ask for them.
+// askForRemembered asks for homes for types with remembered entities. Otherwise these entities
+// might stay inactive, because perhaps no call asks for their homes.
 func (r *reports) askForRemembered() {
 	for _, kind := range r.m.env.Remembered() {
 		if r.missesHomes(kind) {
@@ -184,8 +185,8 @@ const (
 	maxAborted = 16
 )
 
-// abortedMoves collects given-up moves into few log lines, because when nodes leave together, many
-// moves are given up for one reason.
+// abortedMoves collects given-up moves, so that many of them make one log line. When nodes leave
+// together, many moves are given up for one reason.
 type abortedMoves struct {
 	log func(l Level, text string, args ...any)
 	all map[abortCause]*abortedShards

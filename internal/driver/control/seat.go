@@ -132,8 +132,8 @@ func (s *seat) stepManager(in singleton.Input) {
 	}
 }
 
-// start takes a term and then starts the coordinator here, unless it was stopped or started again
-// meanwhile.
+// start takes a term and then starts the coordinator here, unless the coordinator was stopped or
+// started again while start waited for the term.
 func (s *seat) start() {
 	s.starts++
 	n := s.starts
@@ -184,8 +184,8 @@ func (s *seat) step(in coordinator.Input) {
 }
 
 // lookForOwing quarantines members that have owed the coordinator an answer for QuarantineAfter. It
-// counts only time in which this process could hear: its turn lease is valid, and the member is
-// reachable.
+// counts only time in which this process could receive the answer: its lease to run turns was
+// valid, and the member was reachable.
 func (s *seat) lookForOwing() {
 	var owing []transport.Address
 	if s.core != nil && s.m.env.LeaseValid() {
@@ -204,8 +204,8 @@ type quarantine struct {
 	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }
 
-// look takes the members owing an answer now, and returns those that have owed one for at least
-// after.
+// look takes the members that owe the coordinator an answer now, and returns those members that
+// have owed an answer for at least after.
 func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
 	owed := make(map[transport.Address]time.Time, len(owing))
 	for _, node := range owing {

@@ -170,8 +170,8 @@ func (c *Conn) TryReceive() (m transport.Message, ok bool) {
 // errLength is the error of a length that no frame can have.
 var errLength = errors.New("a frame's length is out of bounds")
 
-// growBy bounds the memory allocated for a frame before its bytes have arrived, so that a mere
-// length costs no more.
+// growBy bounds the memory that is allocated for a frame before its bytes have arrived. So a peer
+// that sends only a large length costs no more than this.
 const growBy = 64 << 10
 
 // readFrame reads a length and a frame of that length. The frame belongs to the caller.

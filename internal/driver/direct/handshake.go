@@ -12,8 +12,9 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 )
 
-// After the TLS handshake the dialing process sends version and the nonce. The listening one
-// answers with version. Then frames follow in both directions.
+// version is the version of the handshake. After the TLS handshake the dialing process sends
+// version and the nonce, and the listening process answers with version. Then frames follow in both
+// directions.
 const version = 1
 
 // errVersion is the error of a peer with another version of this handshake.

@@ -259,8 +259,9 @@ func (l *Lanes) Close() {
 // received frames have been handled.
 func (l *Lanes) Drained() <-chan struct{} { return l.drained }
 
-// noteDrainedLocked closes drained if Close was called and no connection is left. A connection made
-// during Close fails at once, so nothing is received on it.
+// noteDrainedLocked closes drained if Close was called and no connection is left. It need not wait
+// for a connection that is still being made, because such a connection fails at once and receives
+// nothing.
 func (l *Lanes) noteDrainedLocked() {
 	if !l.stopped || len(l.conns) > 0 {
 		return
@@ -316,12 +317,12 @@ func (l *Lanes) perform(out *agree.Output) {
 	}
 }
 
-// maxTold bounds the reasons that are each logged once, because a peer may send any text as a
-// reason.
+// maxTold bounds the reasons that are each logged once. It is needed because a peer may send any
+// text as a reason.
 const maxTold = 16
 
-// refused counts a refused offer. It logs each reason once and few further refusals, because a peer
-// can be refused any number of times, with changing reasons.
+// refused counts a refused offer. It logs each reason once, and only few further refusals, because
+// a peer can cause any number of refusals with changing reasons.
 func (l *Lanes) refused(r agree.Refused) {
 	n, tell := l.env.Count(Refused)
 	l.mu.Lock()

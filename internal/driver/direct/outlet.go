@@ -29,7 +29,8 @@ type outlet struct {
 	err      error  // of the socket, or errCrowded
 }
 
-// readAhead is the most bytes that are read from the socket at once. They are several TLS records.
+// readAhead is the largest number of bytes that one read takes from the socket. It is the size of
+// several TLS records.
 const readAhead = 64 << 10
 
 func newOutlet(c net.Conn, most int, spawn func(func())) *outlet {

@@ -12,7 +12,7 @@ import (
 // SettlePatience is how long a leaving node waits for running methods and for acknowledgements. It
 // is less than calls.ByeGrace, after which peers stop listening to this node, and more than
 // region.BarrierTimeout, after which barriers no longer hold late calls. The node stops waiting for
-// a peer if every frame to it has bounced for absentPatience.
+// a peer if the broker has returned every frame to that peer for absentPatience.
 const (
 	SettlePatience = calls.ByeGrace - 500*time.Millisecond
 	absentPatience = time.Second

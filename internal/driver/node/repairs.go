@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
-// An entity with many calls is idle only for moments, so an operator's request tries TakeTries
-// times to take its turn, TakeApart apart.
+// An entity with many calls is idle only for moments. So an operator's request tries to take the
+// entity's turn TakeTries times, with pauses of TakeApart.
 const (
 	TakeTries = 50
 	TakeApart = 2 * time.Millisecond

@@ -22,8 +22,8 @@ const maxInline = 16
 
 // turn is one turn of an entity, and the context of its method. It has the call's deadline and
 // cancellation but none of the caller's values, so that a method sees the same for local and remote
-// callers. It is the only allocation of a local call. It is never reused, because a method may keep
-// its context. A method that does not name its context gets an unseenTurn instead.
+// callers. A turn is the only memory that a local call allocates. It is never reused, because a
+// method may keep its context. A method that does not name its context gets an unseenTurn instead.
 type turn struct {
 	parent context.Context // a local caller's context, or the encodedTurn, remoteTurn or durableTurn that contains this turn
 	entity *region.Entity
@@ -151,7 +151,7 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-// encodedParent is the parent of the turn of a call that arrived encoded: an encodedTurn, a
+// encodedParent is the parent context of a turn whose call arrived encoded: an encodedTurn, a
 // remoteTurn or a durableTurn.
 type encodedParent interface {
 	context.Context
@@ -266,7 +266,8 @@ func (t *turn) yieldLane() {
 	}
 }
 
-// appendChain appends the encoded chain of turns that wait for a call made in t, outermost first.
+// appendChain appends the encoded chain of the turns that wait for a call made in t, the outermost
+// first.
 func (t *turn) appendChain(b []byte) []byte {
 	if t == nil {
 		return b
@@ -280,8 +281,8 @@ func (t *turn) appendChain(b []byte) []byte {
 	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
 }
 
-// End ends a local caller's turn. It returns the caller's error, the same that a remote caller
-// gets.
+// End ends a local caller's turn. It returns the error for the caller, which is the same as for a
+// remote caller.
 func (t *turn) End(method string, recovered any, err error) error {
 	t.end()
 	if after := t.after(); after&timedAfter != 0 {

@@ -80,8 +80,8 @@ func (s *Stream) Unlock() { s.mu.Unlock() }
 // DepartedLocked reports whether the peer has departed.
 func (s *Stream) DepartedLocked() bool { return s.departed }
 
-// WritingLocked reports whether a goroutine is publishing. It will also publish envelopes that are
-// appended now.
+// WritingLocked reports whether a goroutine is publishing. If so, that goroutine also publishes
+// envelopes that are appended now.
 func (s *Stream) WritingLocked() bool { return s.writing }
 
 // AckedLocked returns the highest sequence number that the peer has acknowledged.
@@ -123,8 +123,8 @@ func (s *Stream) HasDeparted() bool {
 // SaidGoodbye reports whether the peer has departed with a goodbye.
 func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 
-// smallEnvelope is a size in bytes that every broker accepts. For smaller envelopes the payload
-// limit is not looked up.
+// smallEnvelope is a size in bytes that every broker accepts. Envelopes below this size are sent
+// without looking up the payload limit.
 const smallEnvelope = 4 << 10
 
 // AppendLocked appends an envelope, which is published next. Its error is ErrGone or one of package
@@ -268,8 +268,8 @@ func (s *Stream) Rewind() {
 	s.Flush()
 }
 
-// Bounced records that nobody received the frame with the given token. It returns for how long all
-// frames have bounced.
+// Bounced records that the broker has returned the frame with the given token, because nobody
+// received it. It returns for how long all frames have been returned.
 func (s *Stream) Bounced(token uint64) time.Duration {
 	now := s.env.Now()
 	s.mu.Lock()
@@ -282,8 +282,8 @@ func (s *Stream) Bounced(token uint64) time.Duration {
 	return now.Sub(s.absent)
 }
 
-// Unreached reports whether no frame ever reached the peer and frames bounce. Such a peer does not
-// know the session, and sends no goodbye.
+// Unreached reports whether no frame ever reached the peer, and the broker returns frames. Such a
+// peer does not know the session, and sends no goodbye.
 func (s *Stream) Unreached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,8 +322,8 @@ func (s *Stream) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, droppe
 	return skip, false, true
 }
 
-// Received ends a frame of size bytes. Its envelopes were handled, so Received applies its
-// acknowledgement. It reports whether something can be published now.
+// Received ends a frame of size bytes whose envelopes have been handled. It applies the
+// acknowledgement in the frame's header, and reports whether something can be published now.
 func (s *Stream) Received(h *wire.FrameHeader, size int) (more bool) {
 	s.mu.Lock()
 	s.absent = time.Time{}
@@ -411,9 +411,9 @@ func (s *Stream) Goodbye() {
 	s.wroteLocked()
 }
 
-// Part sends a goodbye to a peer that has probably ended. If the peer is alive, it forgets this
-// process, whose next frame begins a new session. Unsent envelopes stay unsent, so they certainly
-// do not run.
+// Part sends a goodbye to a peer that has probably ended. If the peer is alive after all, it
+// forgets the session, and this process's next frame begins a new one. Envelopes not sent yet are
+// not sent, so their calls certainly do not run.
 func (s *Stream) Part() {
 	s.mu.Lock()
 	if s.departed || !s.UsedLocked() {

@@ -25,8 +25,8 @@ import (
 )
 
 // A Memory holds remembered ids: those of entities in this process's shards, and those that this
-// process keeps for other members. It is safe for concurrent use, except Type and Begin, which must
-// be called before Run.
+// process keeps for other members. It is safe for concurrent use, except for the methods Type and
+// Begin, which must be called before Run.
 type Memory struct {
 	process Process
 	loop    *tasks.Loop
@@ -169,8 +169,8 @@ func (m *Memory) post(kind string, in remember.Input) {
 
 var errStore = errors.New("the store of remembered ids does not answer")
 
-// add remembers an entity, whose turn the caller has, and waits until its id is stored or copied.
-// fresh means that the entity was not remembered before.
+// add remembers an entity and waits until the entity's id is stored or copied. The caller has the
+// entity's turn. fresh means that the entity was not remembered before.
 func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
 	m.loop.Post(func() {

@@ -272,8 +272,8 @@ func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err erro
 	return ids, nil
 }
 
-// drop deletes the records of the spaces that space accepts. A record that cannot be deleted stays;
-// this is logged.
+// drop deletes the records of those spaces that the function space accepts. If a record cannot be
+// deleted, drop logs this and leaves the record.
 func (r *recorder) drop(ctx context.Context, space func(string) bool) {
 	records, err := r.store.List(ctx, r.base())
 	for _, record := range records {

@@ -105,8 +105,9 @@ func (s *Shard) Forget(id string) {
 	s.kind.memory.post(s.shard.ID.Kind, remember.Remove{ShardID: s.shard.ID, ID: id})
 }
 
-// ForgetPassivated is Forget for a passivated entity. It does nothing if the shard was lost
-// meanwhile, because the shard's current home, perhaps this process again, remembers the entity.
+// ForgetPassivated is Forget for a passivated entity. It does nothing if this process has lost the
+// shard since the passivation, because the shard's current home (perhaps this process again)
+// remembers the entity.
 func (s *Shard) ForgetPassivated(e *region.Entity) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()

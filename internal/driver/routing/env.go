@@ -50,8 +50,8 @@ var (
 	ErrUnbuffered = errors.New("no tell may wait for the home of its shard")
 )
 
-// A Carrier has the steps of sending one call for which its sender's copy of the envelope is
-// needed. They are functions, so that the sender can keep the envelope on its stack.
+// A Carrier has those steps of sending one call that need the call's envelope. The steps are
+// functions, so that the sender can keep the envelope on its stack.
 type Carrier struct {
 	// Here brings the envelope to t, a shard of this process. It reports false if the shard is not
 	// here, or if the route has left t meanwhile, because the call would then arrive after the

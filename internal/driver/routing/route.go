@@ -20,8 +20,9 @@ type Target struct {
 	Epoch   placement.Epoch
 }
 
-// A Route drives one stream.Route. It is safe for concurrent use. Core.LastSeq is guarded by the
-// lock of the target's session, and the other fields of Core by Mu.
+// A Route drives the state machine of one route, the stream.Route in Core. It is safe for
+// concurrent use. The lock of the target's session guards Core.LastSeq, and Mu guards the other
+// fields of Core.
 type Route struct {
 	Mu   sync.Mutex
 	Core stream.Route
@@ -127,7 +128,7 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 }
 
 // keep returns a copy of the envelope that shares no slices with the caller's, except Entity and
-// Method, the memory of immutable strings.
+// Method, which are the memory of strings and so never change.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
@@ -165,8 +166,8 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 	return r.Core.Home == a
 }
 
-// LeftLocked returns since when calls wait because they cannot go to the former home any more; zero
-// means that calls go to a home, or never went to one. The caller holds Mu.
+// LeftLocked returns since when calls wait because the shard has left its former home; zero means
+// that calls go to a home, or never went to one. The caller holds Mu.
 func (r *Route) LeftLocked() time.Time { return r.left }
 
 // Learn takes a placement if its epoch is newer than the known one, or if force is set. A placement
@@ -193,8 +194,8 @@ func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked
 	return r.Core.Learn(home, epoch, acked, local)
 }
 
-// Refused takes back an envelope that its home, by, refused. home and epoch are the placement that
-// the refusal names.
+// Refused takes back an envelope that its home, the process by, has refused. home and epoch are the
+// placement named by the refusal.
 func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Address, epoch placement.Epoch) {
 	out := []stream.Outgoing{{Envelope: e}}
 	r.env.Taken(out)
@@ -210,8 +211,8 @@ func (r *Route) Acked(by transport.Address, seq uint64) {
 	r.Change(func(uint64) stream.Step { return r.Core.Acked(by, seq) })
 }
 
-// HomeDeparted records that a process has departed. left are the calls that it certainly did not
-// run.
+// HomeDeparted records that process a has departed. left are the calls that this process certainly
+// did not run.
 func (r *Route) HomeDeparted(a transport.Address, left []stream.Outgoing) {
 	r.env.Taken(left)
 	r.Change(func(uint64) stream.Step { return r.Core.HomeDeparted(a, left) })
@@ -268,9 +269,9 @@ func (r *Route) homeSession() (Session, bool) {
 	return r.env.Known(r.Core.Home)
 }
 
-// leaveLocked appends the step's Flush, if it is for the home that the route leaves. While the
-// route waits for acknowledgements of that home, it makes the session report them. The caller has
-// the session's lock.
+// leaveLocked appends the step's Flush to p if the Flush is for the home that the route leaves.
+// While the route waits for that home's acknowledgements, leaveLocked makes the session report
+// them. The caller has the session's lock.
 func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	if flush {
 		seq, err := p.AppendLocked(r.flush(step))

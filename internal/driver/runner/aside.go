@@ -9,9 +9,9 @@ import (
 )
 
 // asides holds tells that were set aside because their entity's turn goes on without the run token:
-// an earlier tell takes long, or the entity restarts or is passivated. The goroutine of the earlier
-// tell then runs them, so that an entity's tells stay in order. The zero value is empty. It is safe
-// for concurrent use.
+// an earlier tell takes long, or the entity restarts or is passivated. Each time a tell of the
+// entity ends, Runner.Leave runs the next tell set aside, so that an entity's tells stay in order.
+// The zero value is empty. It is safe for concurrent use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch
@@ -47,8 +47,9 @@ func (a *asides) begin(e *region.Entity) bool {
 	return true
 }
 
-// SetAside makes later tells of the entity wait aside, until Leave finds none. The goroutine that
-// runs the entity's turn calls it before it goes on without the run token.
+// SetAside makes later tells of the entity wait aside, until Leave finds no further one. The
+// goroutine that runs the entity's turn calls SetAside before the turn goes on without the run
+// token.
 func (a *asides) SetAside(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +78,7 @@ func (a *asides) resumed(e *region.Entity) {
 }
 
 // add sets a tell aside, with a copy of its arguments, if tells of its entity are set aside. It
-// reports whether it did.
+// reports whether it has set the tell aside.
 func (a *asides) add(t *Turn, args []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Lease says until when a node may run turns and answer calls. The node renews it while hearing
-// itself through the broker, and a majority of the members. Each turn reads it against the
-// monotonic clock, so a process that stood still finds it expired. It is safe for concurrent use,
-// except Init.
+// A Lease says until when a node may run turns and answer calls. The node renews its lease while it
+// hears its own messages through the broker and a majority of the members. Each turn compares the
+// lease with the monotonic clock, so a process that stood still finds its lease expired. A Lease is
+// safe for concurrent use, except Init.
 type Lease struct {
 	base  time.Time
 	until atomic.Int64 // nanoseconds after base; forever means no end

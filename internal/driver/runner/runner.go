@@ -71,8 +71,8 @@ type batch struct {
 	bytes int // bytes that the tells count
 }
 
-// A Turn has begun and waits to be run: with Call or, if that is nil, with a tell of this process
-// in a turn of tells. It is small, because it passes from processor to processor.
+// A Turn is a turn that has begun and waits to be run: with Call or, if Call is nil, with a tell of
+// this process in a turn of tells. It is kept small, because it passes from processor to processor.
 type Turn struct {
 	Entity *region.Entity
 	Call   *shardhost.Call
@@ -147,8 +147,8 @@ func (r *Runner) resume() {
 }
 
 // Leave ends a tell of the entity's turn while tells are set aside. If a tell of the entity is set
-// aside, it runs now on its own goroutine. Leave reports false if the turn must end under the
-// shard's lock.
+// aside, Leave runs that tell on a goroutine of its own. Leave reports false if the turn must end
+// under the shard's lock.
 func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
 	next, goesOn, left := r.leave(e, now)
 	if goesOn {
@@ -190,8 +190,8 @@ func (r *Runner) nextBatch() bool {
 	return true
 }
 
-// emptied returns an empty batch. It reuses b's memory for turns, unless there is room for more
-// than turns of them.
+// emptied returns an empty batch. It reuses b's memory for turns, unless that memory has room for
+// more than the given number of turns.
 func (b batch) emptied(turns int) batch {
 	e := batch{args: b.args.emptied()}
 	if cap(b.turns) <= turns {

@@ -22,15 +22,15 @@ type SlowTurnDetector struct {
 	alone atomic.Int64
 }
 
-// average returns the moving average after one more turn, which has the weight 1/over. took is its
-// duration, cut to most.
+// average returns the moving average after one more turn, whose weight is 1/over. took is the
+// turn's duration; above most it counts as most.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }
 
-// Ran records when a turn that the lane ran began, in nanoseconds. A single long turn counts
-// little, because the system may have been busy: quick turns become slow only after four or five
-// long ones in a row, or if one in four is long for some time.
+// Ran records a turn that the lane itself has run. began is when the turn began, in nanoseconds. A
+// single long turn counts little, because the system may have been busy. Turns count as slow only
+// after four or five long turns in a row, or if for some time one in four is long.
 func (d *SlowTurnDetector) Ran(began int64) {
 	if d.last != 0 {
 		d.quick = average(d.quick, time.Duration(began-d.last), 4*slowTurn, 16)

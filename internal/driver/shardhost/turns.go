@@ -54,8 +54,8 @@ func (s *Shard) Begin(entity string) *region.Entity {
 }
 
 // Entered reports whether an attempt to enter e without the lock, with the result how, began a
-// turn. If the attempt was withdrawn, Entered calls EndTurn, so a call that came meanwhile gets the
-// entity.
+// turn. If the attempt was withdrawn, Entered calls EndTurn, so that a call that has come in the
+// meantime gets the entity.
 func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	switch how {
 	case region.Entered:
@@ -96,16 +96,16 @@ func (s *Shard) Unjoin(e *region.Entity) {
 	}
 }
 
-// LeaveTurn ends a turn, and takes the lock only if a call waits for the end. If other tells have
-// joined the turn, it goes on.
+// LeaveTurn ends a turn. It takes the lock only if a call waits for the turn's end. If other tells
+// have joined the turn, the turn goes on.
 func (s *Shard) LeaveTurn(e *region.Entity, now uint32) {
 	if left, _ := e.Leave(now); !left {
 		s.EndTurn(e)
 	}
 }
 
-// EndTurn ends a turn under the lock, after Entity.Leave has refused. The next waiting call gets
-// the entity.
+// EndTurn ends a turn under the lock, which is needed if Entity.Leave has returned false. The next
+// waiting call gets the entity.
 func (s *Shard) EndTurn(e *region.Entity) {
 	s.Mu.Lock()
 	if s.cfg.Keeps != nil && s.cfg.Keeps(e) {
@@ -365,9 +365,9 @@ func (s *Shard) Return(c *Call, died bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
 }
 
-// Dismiss forwards or refuses all waiting calls, because the process ends. Calls of other processes
-// whose turns are running are answered with an unknown outcome, because a process closes its lanes
-// only after it has answered all calls.
+// Dismiss forwards or refuses all waiting calls, because the process ends. It answers calls of
+// other processes whose turns are still running with an unknown outcome, because a process may
+// close its lanes only after it has answered all calls.
 func (s *Shard) Dismiss() {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Dismiss() })
 	var after later
@@ -401,8 +401,8 @@ func (s *Shard) openPayloadLocked() []byte {
 	return wire.AppendOpenPayload(nil, w)
 }
 
-// openPayload reads a payload of openPayloadLocked. If the payload does not decode, the new home's
-// barriers time out instead.
+// openPayload reads a payload of openPayloadLocked. If the payload cannot be decoded, nothing is
+// read, and the new home's barriers open by their timeout instead.
 func openPayload(payload []byte) (refused []region.Detour, departed []transport.Address) {
 	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // An Instance is the only entity of a hosted singleton. Besides the turns of calls it has two turns
-// of its own: one to activate it before any call, and one held from its death to its next
-// activation, so that calls wait. It is safe for concurrent use.
+// of its own: one that activates the instance before any call, and one that is held from the
+// instance's death to its next activation, so that calls wait. It is safe for concurrent use.
 type Instance struct {
 	shard  *shardhost.Shard
 	home   Home
@@ -57,8 +57,8 @@ func NewInstance(s *shardhost.Shard, home Home) *Instance {
 	return in
 }
 
-// LeaseValid reports whether turns may run under the singleton's own lease. Without a lease they
-// may.
+// LeaseValid reports whether the singleton's own lease allows turns now. A singleton without a
+// lease is always allowed to run turns.
 func (in *Instance) LeaseValid() bool {
 	return !in.guard.Bounded() || in.guard.ValidAt(int64(in.home.Now().Sub(in.guard.Base())))
 }
@@ -77,14 +77,15 @@ func (in *Instance) at() (placement.Epoch, bool) {
 	return in.shard.Core.Epoch(), in.shard.Core.State() == region.Open
 }
 
-// holds reports whether something of the shard is still here or on its way here.
+// holds reports whether this process still has a part of the shard, or a part is still on its way
+// here.
 func (in *Instance) holds() bool {
 	o, ok := in.shard.Held()
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
-// arrivedFrom returns the predecessor that has sent the state and the waiting calls, until the
-// shard opens with them; zero means none.
+// arrivedFrom returns the predecessor that has sent the state and the waiting calls, as long as the
+// shard has not opened with them. Zero means that there is none.
 func (in *Instance) arrivedFrom() (from transport.Address) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -130,7 +131,8 @@ func (in *Instance) again() bool {
 }
 
 // activate runs the factory and OnActivate, and then lets calls in. If the instance is stopped
-// before OnActivate has returned, the state that came with the shard goes on unchanged.
+// before OnActivate has returned, the state that came with the shard goes to the next member
+// unchanged.
 func (in *Instance) activate(e *region.Entity) {
 	s := in.shard
 	in.end()
@@ -166,8 +168,8 @@ func (in *Instance) activate(e *region.Entity) {
 	err = in.home.Activate(life, e)
 }
 
-// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, it is
-// the last; otherwise Fail takes a turn.
+// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, that
+// turn is the instance's last; otherwise Fail takes the turn, so that no other begins.
 func (in *Instance) Fail(reason string) {
 	s := in.shard
 	s.Mu.Lock()

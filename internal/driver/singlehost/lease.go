@@ -98,8 +98,8 @@ func (k *leaseHolder) wake(d time.Duration) {
 	}
 }
 
-// tick renews the lease. If that failed until the instance must stop, tick gives the lease up as
-// lost.
+// tick renews the lease. If no renewal has succeeded by the time at which the instance must stop,
+// tick gives up the lease as lost.
 func (k *leaseHolder) tick(now time.Time) {
 	left := k.end(k.held).Sub(now)
 	switch {

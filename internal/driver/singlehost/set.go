@@ -20,8 +20,8 @@ import (
 // the coordinator's messages.
 const namePrefix = "type/"
 
-// handoffAt is the status of a member at which it gives users' singletons away. Like its shards,
-// they leave before the member exits.
+// handoffAt is the status at which a member gives users' singletons away. Like the member's shards,
+// singletons leave before the member exits.
 const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
@@ -103,8 +103,8 @@ func (g *Set) get(kind string) *single {
 	return s
 }
 
-// learn adds a singleton that other members host and this process does not call. It returns nil if
-// there is none of that name.
+// learn adds a singleton that other members host and this process does not call yet. It returns nil
+// if no member hosts a singleton of that name.
 func (g *Set) learn(kind string) *single {
 	v := g.process.View()
 	if v == nil {

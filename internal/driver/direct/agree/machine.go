@@ -246,8 +246,8 @@ func (m *Machine) refusal(from transport.Peer, o Offer, old *pair) string {
 }
 
 // Arrived handles a connection from a process that has dialed and has shown a key and a nonce. id
-// names the connection. It returns the process and the lane; ok is false if no process with that
-// key and nonce is expected.
+// names the connection. Arrived returns the process and the lane; ok is false if no process with
+// that key and nonce is expected.
 func (m *Machine) Arrived(now time.Time, key Key, nonce Nonce, id uint64) (from transport.Peer, lane int, ok bool, out Output) {
 	at, known := m.expected[nonce]
 	if !known {
@@ -355,8 +355,8 @@ func (m *Machine) Gone(a transport.Address) (out Output) {
 	return out
 }
 
-// Tick gives up agreements whose time has passed, sends Renewals, and closes unused connections and
-// those with a silent peer. It is called at least twice a second unless the Machine is Idle.
+// Tick gives up agreements whose time has passed, sends Renewals, and closes connections that are
+// unused or whose peer is silent. It is called at least twice a second unless the Machine is Idle.
 func (m *Machine) Tick(now time.Time) (out Output) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.pairs), pairKey.compare) {
 		switch p := m.pairs[at]; {
