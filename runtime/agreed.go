@@ -122,8 +122,8 @@ var directiveSettings = []setting[declaredKind]{
 	{name: "tell"},
 }
 
-// optionSettings are the options of [HostOption]. They are announced like directiveSettings, but
-// only by members that host the type or would host it in another role.
+// optionSettings are the options of [HostOption]. Members announce them in the same way as
+// directiveSettings, but only members that host the type or would host it in another role.
 var optionSettings = []setting[declaredKind]{
 	{"HostRole", func(k declaredKind) string { return k.options.role }},
 	{"Handoff", func(k declaredKind) string { return k.options.Handoff.String() }},
@@ -159,8 +159,8 @@ var optionSettings = []setting[declaredKind]{
 	{name: "singleton.Options.StableAfter"},
 }
 
-// declarations returns meta, to announce the node's types to other members, and compat, the cluster
-// settings that must be equal at all members.
+// declarations returns what a node announces when it joins: meta announces its types to other
+// members, and compat has the cluster settings that must be equal at all members.
 func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	for _, s := range clusterSettings {
 		if s.value != nil {

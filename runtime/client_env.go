@@ -45,7 +45,8 @@ func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.driver.BeginAnew(members)
 }
 
-// AwaitsBounce reports whether the broker may still report that a process did not receive a call.
+// AwaitsBounce reports whether the broker may still return a message of this process, which proves
+// that the receiver did not get the calls in it.
 func (v *clientEnv) AwaitsBounce() bool { return v.driver.Sessions.AwaitsBounce() }
 
 // Callable returns the proxy through which this process calls the singleton named kind.

@@ -72,7 +72,7 @@ type Config struct {
 }
 
 // Limits bound the calls and bytes that wait at a process. The zero value of every field is its
-// default. Processes may differ in all of them.
+// default. Processes may have different limits.
 type Limits struct {
 	// BufferSize bounds the calls that wait at this process because their shards have no
 	// home. Default 100,000, minimum 1.

@@ -99,8 +99,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// awaitServed waits until a member serves the connection or refuses it. After tellAfter it logs why
-// it still waits.
+// awaitServed waits until a member serves the connection or refuses to. After tellAfter it logs the
+// reason for waiting.
 func (c *Conn) awaitServed(ctx context.Context) error {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -120,7 +120,7 @@ func (c *Conn) awaitServed(ctx context.Context) error {
 
 var errNobodyServes = errors.New("no member answered (are workers of this cluster up, at least Config.Membership.MinMembers of them?)")
 
-// refusal handles the message of a member that refuses to serve this process. Dial fails with that
+// refusal handles a member's message that refuses to serve this process. Dial then fails with that
 // error. After Dial the error is only logged, because another member may still serve.
 func (c *Conn) refusal(err error) {
 	c.mu.Lock()
@@ -144,11 +144,11 @@ func (c *Conn) ShardInvoker(k codegen.Kind) codegen.Invoker {
 	return node.InvokerOf(c.driver.Kind(k))
 }
 
-// Close ends the connection. It waits up to two seconds until all tells have arrived; asks without
-// an answer fail. It returns nil if all tells have reached the entities' homes. Otherwise its error
-// says how many tells were not delivered, how many of these did not run, and how many may have run.
-// Close returns within three seconds, in any state of the broker and the homes. It may be called
-// twice.
+// Close ends the connection. Close waits up to two seconds until all tells have arrived; asks that
+// have no answer by then fail. Close returns nil if all tells have reached the entities' homes.
+// Otherwise its error says how many tells were not delivered, how many of these did not run, and
+// how many may have run. Close returns within three seconds, in any state of the broker and the
+// homes. It may be called twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {
 		c.unsent = c.finish()
@@ -187,7 +187,7 @@ func (c *Conn) finish() error {
 }
 
 // sayGoodbye drains the data plane and tells the member serving this connection that the connection
-// ends. sayGoodbye gives up when the broker blocks it for too long.
+// ends. If the broker blocks it for too long, it gives up.
 func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))

@@ -16,9 +16,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlLoop runs the control plane of a member on the goroutine of run. Its other methods may
-// be called from any goroutine, because they only post functions to this goroutine or read state
-// that is safe for concurrent use.
+// A controlLoop runs the control plane of a member on the goroutine that calls run. Its other
+// methods may be called from any goroutine, because they only post functions to that goroutine or
+// read state that is safe for concurrent use.
 type controlLoop struct {
 	node   *Node
 	driver *node.Driver

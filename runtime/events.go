@@ -187,8 +187,8 @@ func (s *subscription) add(e ClusterEvent) {
 	}
 }
 
-// clusterEvent converts a membership event for users. ok is false for events that only the driver
-// needs.
+// clusterEvent converts a membership event to an event for users. ok is false for events that only
+// the driver needs.
 func clusterEvent(m membership.Event) (e ClusterEvent, ok bool) {
 	member := func(kind EventKind, m membership.Member) (ClusterEvent, bool) {
 		return ClusterEvent{Kind: kind, Member: memberOf(m, true, membership.NoEvidence)}, true

@@ -21,8 +21,8 @@ import (
 // inspections carries out the requests of operators at a node.
 type inspections struct{ node *Node }
 
-// explainTimeout bounds the wait for the coordinator's reason for a home. It is shorter than the
-// time that an operator waits for an answer.
+// explainTimeout bounds the wait for the coordinator's reason for a home. An operator waits longer
+// than this for an answer, and so still gets the home.
 const explainTimeout = 2 * time.Second
 
 // answer carries out a request. It runs outside the control loop.

@@ -63,8 +63,8 @@ func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	return k.Host, nil
 }
 
-// one describes one entity, and shows or replaces its state. If a turn of the entity is under way,
-// it describes that turn instead.
+// one describes one entity, and shows or replaces its state as r requests. If a turn of the entity
+// is under way, it describes only that turn.
 func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error) {
 	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
 	number, err := h.Kind.ShardOf(at.ID)

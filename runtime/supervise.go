@@ -14,7 +14,7 @@ var ErrEscalated = node.ErrEscalated
 // argument is an [*EntityError] with Panic set, for which errors.Is(err, ErrPanic) holds. For a
 // failed activation it is [ErrActivation] with its cause. The caller gets its answer in any case.
 // The function is called from many goroutines; if it panics, the entity resumes. By default every
-// entity resumes, because its state has no other copy. Members may differ.
+// entity resumes, because the state in its memory has no other copy. Members may differ.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
 	return func(s *hostSettings) {
 		s.Decide = nil

@@ -84,8 +84,8 @@ type State struct {
 	Alone bool
 }
 
-// A Peer is the address of a process, and whether the process is a client: a client listens on
-// other subjects than a member.
+// A Peer is the address of a process, and whether the process is a client. Senders need this,
+// because a client listens on other subjects than a member.
 type Peer struct {
 	Address
 	Client bool

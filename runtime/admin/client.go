@@ -51,9 +51,9 @@ type Options struct {
 const defaultName = "shardctl"
 
 // A Client sends queries and commands to a cluster from a process that is not a member. It is safe
-// for concurrent use, and must be closed. Its methods repeat a command until it is answered, so a
-// process may carry out a command twice, which does no harm. Errors wrap one of this package's Err
-// values if one fits, otherwise the error of the transport or of ctx.
+// for concurrent use, and must be closed. Its methods send a command again until it is answered. So
+// a process may carry out a command twice, which does no harm. Errors wrap one of this package's
+// Err values if one fits, otherwise the error of the transport or of ctx.
 type Client struct {
 	cluster string
 	options Options
@@ -182,17 +182,17 @@ func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error
 }
 
 // Rebalance makes the coordinator begin moves for balance at once, including shards whose moves
-// were just given up. It returns the number of moves as text. It is refused while rebalancing is
-// paused, and while the members do not agree on the view.
+// were just given up. Rebalance returns the number of moves as text. It is refused while
+// rebalancing is paused, and while the members do not agree on the view.
 func (c *Client) Rebalance(ctx context.Context) (result string, err error) {
 	return c.balance(ctx, operator.Rebalance)
 }
 
 // PauseRebalancing stops moves for balance until [Client.ResumeRebalancing], even if the
 // coordinator changes. Moves under way go on, shards without a home still get one, and shards still
-// move away from leaving members and to the homes of [Client.Place]. It returns when all members
-// with hosted types have confirmed the pause. [View] shows the pause. The pause ends if all members
-// stop at once.
+// move away from leaving members and to the homes of [Client.Place]. PauseRebalancing returns when
+// all members with hosted types have confirmed the pause. [View] shows the pause. The pause ends if
+// all members stop at once.
 func (c *Client) PauseRebalancing(ctx context.Context) error {
 	_, err := c.balance(ctx, operator.PauseRebalancing)
 	return err

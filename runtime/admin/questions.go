@@ -256,7 +256,7 @@ type NodeTurns struct {
 }
 
 // Turns asks every member for its most frequent turns, by method, entity and caller, and for the
-// turns that run. The first question starts the counting, which costs the member about a
+// turns that run. The first call of Turns starts the counting, which costs the member about a
 // microsecond for each turn. The results are in order of the members' names. It fails if no member
 // answers which members there are.
 func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
@@ -301,8 +301,8 @@ func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 
 // Eavesdropped reports whether a process outside the cluster, such as nats sub 'sh.>', receives the
 // messages between the cluster's processes. The broker then does not report when a process ends,
-// and members notice the end only later, because the process is silent. Eavesdropped finds out by a
-// question to a process that does not exist.
+// and members notice the end only later, because the process is silent. To find out, Eavesdropped
+// sends a question to a process that does not exist.
 func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	to := recipient{to: transport.Address{Name: "nobody", Incarnation: identity.New(identity.Member)}, what: "nobody"}
 	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second question, if the first is lost
@@ -317,8 +317,8 @@ func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
 }
 
-// Moves returns the moves of shards under way, in the order in which they began, and the
-// coordinator's member. It fails with ErrNoMember if no member knows a coordinator.
+// Moves returns the moves of shards that are under way, in the order in which they began, and the
+// member that runs the coordinator. It fails with ErrNoMember if no member knows a coordinator.
 func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {
 		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)

@@ -162,8 +162,8 @@ func Close(b []byte, at int) []byte {
 	return b
 }
 
-// maxDecodeDepth bounds how many messages within messages a [Decoder] enters. It is protobuf's own
-// bound, and higher than [MaxDepth], the bound of writers.
+// maxDecodeDepth bounds how deep the messages are nested that a [Decoder] enters. It is the bound
+// of protobuf itself, and higher than [MaxDepth], the bound of writers.
 const maxDecodeDepth = 10_000
 
 var errDecodeDepth = fmt.Errorf("messages are nested deeper than %d", maxDecodeDepth)
@@ -298,8 +298,8 @@ func (d *Decoder) ReadBack(what string) error {
 	return &EncodeError{What: what, Err: fmt.Errorf("the encoded value cannot be decoded: %w", d.err)}
 }
 
-// fail keeps err, with the current field, as the decoder's error, unless the decoder already has an
-// error.
+// fail records err, with the number of the current field, as the decoder's error. If the decoder
+// already has an error, fail does nothing.
 func (d *Decoder) fail(err error) {
 	if d.err != nil {
 		return

@@ -22,8 +22,8 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Locate returns the hash of an entity's id and the number of its shard. It needs no cluster: every
-// process of every cluster gets the same result for this kind.
+// Locate returns the hash of an entity's id and the number of its shard. It asks no cluster,
+// because the result for a kind is the same in every process of every cluster.
 func Locate(k Kind, id string) (hash uint64, shard uint32, err error) {
 	if err := CheckID(id); err != nil {
 		return 0, 0, fmt.Errorf("locate %s: %w", k.Name, err)

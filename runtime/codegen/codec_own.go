@@ -46,8 +46,8 @@ type ownKey struct {
 // ownZeros caches the ownZero of each type, by its ownKey.
 var ownZeros sync.Map
 
-// zero returns the ownZero of T. The first call finds it out by encoding and decoding the zero
-// value of T.
+// zero returns the ownZero of T, which says how T's zero value is encoded. The first call finds
+// this out by encoding and decoding the zero value.
 func (m ownMethods[T, P]) zero() ownZero {
 	key := ownKey{reflect.TypeFor[T](), m.form}
 	if known, ok := ownZeros.Load(key); ok {

@@ -31,8 +31,8 @@ func (t Turn) End(method string, err *error) {
 	*err = t.Context.(ender).End(method, panicked, *err)
 }
 
-// Result returns a method's results v and err, with the zero value for v if err is not nil: a
-// remote call would not return results then.
+// Result returns v and err, the results of a method. If err is not nil, it returns the zero value
+// instead of v, because a remote call returns no results with an error.
 func Result[T any](v T, err error) (T, error) {
 	if err != nil {
 		var none T

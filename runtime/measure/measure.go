@@ -5,7 +5,7 @@ package measure
 
 import "time"
 
-// Load is the memory that entities and calls take at a node at one moment, with counts of events
+// Load is the memory that entities and calls take at a node at the moment, with counts of events
 // since shard.New. Node.Load returns it.
 type Load struct {
 	// Types has the types that the node hosts or has clients of, in order of name.
@@ -27,8 +27,8 @@ type Load struct {
 	Health int
 }
 
-// Type is the [Load] of one entity type. Its counts begin at shard.New; other fields are values of
-// the moment.
+// Type is the [Load] of one entity type. Its counts begin at shard.New; its other fields describe
+// the present moment.
 type Type struct {
 	Kind string
 	// Shards counts the shards that the node holds, receives, or still forwards calls for, by the

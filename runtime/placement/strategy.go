@@ -76,8 +76,9 @@ func (l LeastShards) Allocate(_ ShardID, homes []Load) transport.Address {
 	return slices.MinFunc(homes, lighter).Node
 }
 
-// Rebalance implements [Strategy]. It moves the lowest shards of the member with the most, as long
-// as that member exceeds the one with the fewest by more than Threshold.
+// Rebalance implements [Strategy]. It moves shards, the lowest first, from the member with the most
+// shards to the member with the fewest, as long as their numbers of shards differ by more than
+// Threshold.
 func (l LeastShards) Rebalance(_ string, homes []Load, limit int) []Transfer {
 	homes = slices.Clone(homes)
 	var moves []Transfer
@@ -109,8 +110,9 @@ func transfer(homes []Load, from, to Load) {
 // ConsistentHash chooses each shard's member by a hash of the shard's number and the member's name.
 // So shards of all types with equal numbers have the same home; a member that returns under its
 // name gets the same shards; and a joining or leaving member moves only its own share, 1/n of all
-// shards. It is less even than LeastShards: with 256 shards on 3 members, some members have a fifth
-// more than others. It is rendezvous hashing (Thaler and Ravishankar, 1998).
+// shards. It spreads shards less evenly than LeastShards: with 256 shards on 3 members, some
+// members have a fifth more shards than others. The method is rendezvous hashing (Thaler and
+// Ravishankar, 1998).
 type ConsistentHash struct{}
 
 // String implements [Strategy].

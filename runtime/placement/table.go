@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGone bounds the removed addresses that a table remembers. Callers hold calls only to nodes
-// that were just removed, so the latest addresses are enough.
+// maxGone bounds the removed addresses that a table remembers. The latest addresses are enough,
+// because callers hold calls only to nodes that were removed just before.
 const maxGone = 64
 
 // A Table is one version of the list of all shards and their homes. It never changes, so it can be
@@ -226,8 +226,8 @@ func (t *Table) Apply(d Diff) (*Table, error) {
 	return next, nil
 }
 
-// put sets one entry. It copies the type's slots before their first change, and notes that in
-// fresh.
+// put sets one entry. Before the first change of a type it copies the type's slots, and records the
+// type in fresh.
 func (t *Table) put(e Entry, fresh map[string]bool) error {
 	if err := e.check(); err != nil {
 		return err

@@ -96,8 +96,8 @@ var (
 
 func (l *link) peer() transport.Peer { return transport.Peer{Address: l.self, Client: l.client} }
 
-// sender returns the sender's address for receivers. It is zero for a member, as over NATS, where
-// receivers cannot identify a member.
+// sender returns the sender's address for receivers. For a member it is zero, because over NATS,
+// too, receivers cannot identify a member.
 func (l *link) sender() transport.Address {
 	if l.client {
 		return l.self

@@ -92,8 +92,8 @@ func (s *connection) isOver() bool {
 	}
 }
 
-// drain asks the server to end the subscriptions. A successful flush afterwards means that all
-// messages routed to them are in the queue.
+// drain asks the server to end the subscriptions. If a flush afterwards succeeds, all messages
+// routed to these subscriptions are in the queue.
 func (s *connection) drain() {
 	s.mu.Lock()
 	subs := slices.Clone(s.subs)
@@ -132,8 +132,8 @@ func (s *connection) flush(ctx context.Context) error {
 }
 
 // settle waits until the server's subscriptions are as requested. It returns nil if the server has
-// answered a flush, or if the connection has ended, because the next connection makes them again.
-// Otherwise it returns the error of ctx.
+// answered a flush. It also returns nil if the connection has ended, because the next connection
+// makes the subscriptions again. Otherwise it returns the error of ctx.
 func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {
 		return nil

@@ -127,9 +127,10 @@ type settings struct {
 // process's own messages echoed, and a new nats.Conn for each reconnect (so a ReconnectHandler is
 // never called: use transport.Options.OnState).
 //
-// nats.PingInterval (default 1s) is the interval of pings to a server. If an answer is late by this
-// time, the link makes a second connection. After nats.MaxPingsOutstanding (default 4) intervals
-// without an answer, the first connection ends. A PingInterval of 0 switches pings off.
+// nats.PingInterval (default 1s) is the interval of pings to a server. If an answer to a ping is
+// late by one interval, the link makes a second connection. After nats.MaxPingsOutstanding (default
+// 4) intervals without an answer, the first connection ends. A PingInterval of 0 switches pings
+// off.
 func ConnectOptions(o ...nats.Option) Option {
 	return func(s *settings) { s.connect = append(s.connect, o...) }
 }

@@ -123,7 +123,7 @@ func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 }
 
 // Drain ends the subscriptions of all lanes. It may be called again after an error. A lane whose
-// connection breaks meanwhile counts as drained, because its next connection makes no
+// connection breaks during Drain counts as drained, because its next connection makes no
 // subscriptions.
 func (l *link) Drain(ctx context.Context) error {
 	lanes := l.channels[1:]

@@ -48,9 +48,9 @@ const wordProbe = "probe"
 // cluster of 64 bytes each, two incarnations, and a token of 16 digits.
 const maxReplyBytes = 320
 
-// subjects are the subjects of one channel of one link, built once. Each begins with "sh." and the
-// cluster. Then come the sender's class and name, which the broker's permissions check; subjects
-// between members name only the receiver.
+// subjects are the subjects of one channel of one link, which are built only once. Each begins with
+// "sh." and the cluster. Then come the sender's class and name, which the broker's permissions
+// check; subjects between members name only the receiver.
 type subjects struct {
 	prefix    string // "sh.<cluster>."
 	channel   string // "<lane>" or "ctl"

@@ -119,7 +119,7 @@ func (s *Server) Shutdown() {
 	s.server.WaitForShutdown()
 }
 
-// A logger passes the server's messages on, and keeps a fatal one, for which the server would
+// A logger passes the server's messages on, and keeps a fatal message, for which the server would
 // otherwise exit the process.
 type logger struct {
 	to *slog.Logger
