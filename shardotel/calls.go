@@ -109,8 +109,8 @@ func (e ending) attributes() []attribute.KeyValue {
 	return all
 }
 
-// labels returns the labels of a call's metrics. It caches them, because there are few different
-// ones.
+// labels returns the labels of a call's metrics. It caches them, because calls have only few
+// different combinations of labels.
 func (t *Telemetry) labels(e ending) metric.MeasurementOption {
 	if known, ok := t.known.Load(e); ok {
 		return known.(metric.MeasurementOption)

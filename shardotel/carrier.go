@@ -33,7 +33,7 @@ func (c carrier) Keys() (keys []string) {
 }
 
 // put returns a context whose calls carry the headers. If the headers do not fit beside those
-// already in ctx, it returns ctx.
+// already in ctx, it returns ctx itself.
 func (c carrier) put(ctx context.Context) (context.Context, error) {
 	with := ctx
 	for key, value := range c {

@@ -11,8 +11,8 @@ import (
 )
 
 // A Caller replaces a cluster in unit tests of entities that call other entities: clients made with
-// it call plain structs of the test, on the caller's goroutine. It records the calls. It is safe
-// for concurrent use, but it does not make an entity's calls run one at a time.
+// it call plain structs of the test, on the caller's goroutine. A Caller records the calls. It is
+// safe for concurrent use, but unlike a cluster it does not run an entity's calls one at a time.
 //
 //	auctions := shardtest.NewCaller()
 //	auctions.Put("Auction", "vase", &auction.Auction{High: 50, Bidder: "bob"})
@@ -43,8 +43,8 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s/%s.%s", c.Kind, c.ID, c.Method)
 }
 
-// NewCaller returns a Caller without entities. An ask of an entity that it does not have fails with
-// ErrNoHost and outcome NotExecuted; tells are only recorded.
+// NewCaller returns a Caller without entities. An ask to an entity that was not given to Put fails
+// with ErrNoHost and outcome NotExecuted; tells are only recorded.
 func NewCaller() *Caller {
 	return &Caller{entities: map[entityKey]any{}, failures: map[entityKey]error{}}
 }

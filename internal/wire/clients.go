@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Vouched reports whether the broker's permissions confirm the sender named in a message. A client
-// or an operator must be the one named in the subject, a member must be some member. Any other
-// message is forged.
+// Vouched reports whether the broker's permissions confirm the sender named in a message. If the
+// sender is a client or an operator, the subject must name the same process; if it is a member, the
+// subject must be one on which only members can send. Any other message is forged.
 func Vouched(m transport.Message, sender transport.Peer) bool {
 	if sender.Client != (identity.Of(sender.Incarnation) != identity.Member) {
 		return false

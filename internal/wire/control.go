@@ -24,8 +24,8 @@ func SealControl(cluster string, from transport.Peer, topic ControlTopic, body [
 	return b
 }
 
-// OpenControl decodes the output of SealControl. It returns an error for other bytes and other
-// clusters.
+// OpenControl decodes the output of SealControl. It returns an error for any other bytes, and for a
+// message of another cluster.
 func OpenControl(cluster string, b []byte) (from transport.Peer, topic ControlTopic, body []byte, err error) {
 	var c Control
 	if err := proto.Unmarshal(b, &c); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FrameVersion is the format version that this program writes. It reads every version from 1 to
-// this one and skips unknown fields. It refuses a greater version, because fields may have another
-// meaning there.
+// FrameVersion is the format version that this program writes. The program reads every version from
+// 1 to FrameVersion, and skips unknown fields. It refuses a higher version, in which fields may
+// have another meaning.
 const FrameVersion = 1
 
 // Flags of a frame.
@@ -122,8 +122,8 @@ func (n *names) check(text string) error {
 type FrameReader struct{ names names }
 
 // Header parses the header of a frame and returns the bytes behind it: envelopes, for
-// [NextEnvelope]. It does not see header fields after the first envelope; no version writes them
-// there.
+// [NextEnvelope]. Header does not read header fields after the first envelope, because no version
+// writes them there.
 func (r *FrameReader) Header(b []byte) (h FrameHeader, rest []byte, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

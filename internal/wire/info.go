@@ -125,8 +125,8 @@ func ParseInfo(b []byte) (i Info, err error) {
 	return i, i.Check()
 }
 
-// GatewayOf returns the gateway's caller in an encoded Info; "" if the Info names none, or is
-// malformed. Unlike ParseInfo it reads no headers.
+// GatewayOf returns the gateway's caller in an encoded Info. It returns "" if the Info names no
+// such caller, or is malformed. Unlike ParseInfo it reads no headers.
 func GatewayOf(info []byte) string {
 	num, typ, n := protowire.ConsumeTag(info) // Append writes it first
 	if n < 0 || num != infoGateway || typ != protowire.BytesType {

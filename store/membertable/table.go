@@ -157,8 +157,8 @@ func (s Snapshot) Row(id ID) (Row, bool) {
 	return s.Rows[i], true
 }
 
-// CheckName returns an error wrapping store.ErrBadKey unless name has 1 to MaxName of A-Z a-z
-// 0-9 _ -.
+// CheckName returns an error wrapping store.ErrBadKey unless name has 1 to MaxName bytes, all of
+// A-Z a-z 0-9 _ -.
 func CheckName(name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("%w: name has %d bytes: want 1 to %d", store.ErrBadKey, len(name), MaxName)

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// lease is the server's record of a lease. It stays when nobody holds the lease, because it keeps
-// the token.
+// lease is the server's record of a lease. The record stays when nobody holds the lease, because it
+// contains the token.
 type lease struct {
 	holder string // empty: nobody
 	token  uint64

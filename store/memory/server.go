@@ -25,8 +25,9 @@ type Server struct {
 // New returns an empty server.
 func New() *Server { return NewAt(nil) }
 
-// NewAt returns an empty server with the clock of a simulation. Its clients never wait: the
-// simulation itself must let Fault.Delay and Fault.Answer pass. A nil clock means package time.
+// NewAt returns an empty server with the clock of a simulation. Its clients never wait, so the
+// simulation itself must let the times Fault.Delay and Fault.Answer pass. A nil clock means package
+// time.
 func NewAt(clock func() time.Time) *Server {
 	return &Server{clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies(), members: make(map[string]*members)}
 }
@@ -46,7 +47,7 @@ func (s *Server) now() time.Time {
 }
 
 // Lag keeps one of the server's two replicas behind by the given number of writes to shards, at
-// most MaxUnsynced. Reads with [Fault.Follower] are answered by that replica.
+// most MaxUnsynced. Reads with [Fault.Follower] are answered by the lagging replica.
 func (s *Server) Lag(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

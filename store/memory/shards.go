@@ -233,8 +233,8 @@ func (s *Shards) write(ctx context.Context, op string, sh store.Shard, apply fun
 	}))
 }
 
-// read runs a read at a replica. look reports whether that replica is new enough; if not, the
-// leader is asked.
+// read runs a read at a replica. look reports whether that replica is new enough. If not, read asks
+// the leader.
 func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(*shards) bool) error {
 	if err := sh.Check(); err != nil {
 		return fail(op, sh.String(), err)

@@ -15,8 +15,8 @@ import (
 // An api sends requests to JetStream's API.
 type api struct{ *conn }
 
-// inquire is call for requests that change nothing. It repeats the request while servers elect
-// leaders and do not answer.
+// inquire is call, but repeats the request while servers elect leaders and do not answer. It is
+// only for requests that change nothing.
 func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	return c.again(ctx, func(ctx context.Context) (bool, error) {
 		err := c.call(ctx, subject, in, v)
@@ -52,8 +52,8 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	return json.Unmarshal(got[0].Data, v)
 }
 
-// why returns the error for a request on a stream's subject on which nobody listens. The request
-// had no effect.
+// why returns the error for a request about a stream if nobody listens on the request's subject.
+// Such a request had no effect.
 func (c *api) why(ctx context.Context, stream string) error {
 	var info streamInfo
 	err := c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)

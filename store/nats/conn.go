@@ -180,8 +180,8 @@ func (c *conn) close() {
 // disconnected ends all waiting requests, because the connection was lost.
 func (c *conn) disconnected() { c.fail(errLost, func(*request) bool { return true }) }
 
-// reconnected is a nats.Option that counts an outage when the connection is back, before it calls
-// the user's handler.
+// reconnected is a nats.Option. It counts an outage when the connection is back, and then calls the
+// user's handler.
 func (c *conn) reconnected(o *nats.Options) error {
 	then := o.ReconnectedCB
 	o.ReconnectedCB = func(nc *nats.Conn) {
@@ -281,8 +281,8 @@ func (c *conn) sweep() {
 	c.fail(errUnanswered, func(r *request) bool { return r.then != nil && round-r.round > sweepParts })
 }
 
-// denied ends the requests that the server refused for lack of a right, because it never answers
-// them.
+// denied ends the requests that the server has refused for lack of a right. Without it they would
+// wait, because the server never answers them.
 func (c *conn) denied(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
@@ -340,7 +340,7 @@ func unsent(err error) error {
 }
 
 // await waits for the answer to a request. Its error wraps lost, or ErrUnavailable if the request
-// certainly had no effect.
+// certainly had no effect. token is the request's token.
 func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) ([]*nats.Msg, error) {
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()

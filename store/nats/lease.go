@@ -12,8 +12,8 @@ import (
 )
 
 // leases implements [store.Lease]. A lease is a message that changes by compare-and-set and is
-// never deleted, because it keeps the token. The server's clock is not used: a candidate waits
-// until it has seen the same revision for TTL plus Margin.
+// never deleted, because it contains the token. The server's clock is not used. Instead, a
+// candidate waits until the message has had the same revision for TTL plus Margin.
 type leases struct {
 	*writer
 	name, stream string
@@ -170,8 +170,8 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	return h, m.seq, nil
 }
 
-// write replaces the lease's message if it has that revision. The granted time begins before the
-// request was sent.
+// write replaces the lease's message if the message still has that revision. The granted time
+// counts from before the request was sent.
 func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
 	data, err := json.Marshal(h)
 	if err != nil {

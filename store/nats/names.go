@@ -12,7 +12,7 @@ import (
 )
 
 // maxTypeToken bounds a type's name in names of streams, in bytes, because the server makes folders
-// with these names. A longer name is replaced by its hash.
+// of these names. A longer name is replaced by its hash.
 const maxTypeToken = 160
 
 // long is the prefix of a token in base64. No escaped token begins with it.

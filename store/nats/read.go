@@ -59,8 +59,8 @@ type reader struct{ *api }
 // errTooMany means that more subjects match than fit into one answer.
 var errTooMany = errors.New("more results than fit into one answer")
 
-// page reads messages by a direct get. One replica answers from its own copy; no write changes the
-// copy meanwhile.
+// page reads messages by a direct get. One replica answers from its own copy, which no write
+// changes during the read.
 func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
 	got, err := c.ask(ctx, &nats.Msg{Subject: c.js + "DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
@@ -134,8 +134,8 @@ type streamInfo struct {
 	} `json:"state"`
 }
 
-// info reads the properties of a stream; found is false if there is none. While the servers elect a
-// leader for JetStream, it waits.
+// info reads the properties of a stream; found is false if there is none. info waits while the
+// servers elect a leader for JetStream.
 func (c *reader) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
 	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
 	var refused *apiError
@@ -157,8 +157,8 @@ type logReader struct {
 	missed   int // how often the leader did not know the last position
 }
 
-// read reads up to the last position of the range. Each page comes from one replica, not changed
-// meanwhile by writes and purges. A further page begins at the last append of the page before, to
+// read reads up to the last position of the range. Each page comes from one replica, which no write
+// or purge changes during the read. A further page begins at the last append of the page before, to
 // prove that nothing was trimmed in between.
 func (r *logReader) read(ctx context.Context) error {
 	if r.to == store.Start || r.to == store.Any || r.from > r.to {

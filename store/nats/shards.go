@@ -39,7 +39,7 @@ func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 }
 
 // Outages returns how often the connection was lost and came back. In an outage the store may have
-// lost acknowledged writes, if its server ended before it wrote them to its disk.
+// lost acknowledged writes, if its server crashed before it wrote them to its disk.
 func (s *shards) Outages() uint64 { return s.outages.Load() }
 
 // Append implements [store.Logs].
@@ -121,8 +121,8 @@ func (s *shards) Head(ctx context.Context, sh store.Shard) (store.Head, error) {
 	return m.head(), nil
 }
 
-// Latest returns the revision of the record of a shard that was written last, read from the leader.
-// A Get with this revision as atLeast is not stale.
+// Latest returns the revision of the latest record write in a shard, read from the leader. A Get
+// with this revision as atLeast is not stale.
 func (s *shards) Latest(ctx context.Context, sh store.Shard) (store.Revision, error) {
 	at, _, err := s.place(ctx, sh)
 	if err != nil {

@@ -31,8 +31,8 @@ type layout struct {
 	replicated bool // a write goes by way of several servers
 }
 
-// checkStream refuses a stream of another store or of a newer format, and a stream with settings
-// that lose state or forbid direct reads.
+// checkStream refuses a stream that belongs to another store or has a newer format. It also refuses
+// a stream with settings that lose state or forbid direct reads.
 func checkStream(c jetstream.StreamConfig) error {
 	written, _ := strconv.Atoi(c.Metadata[metaFormat])
 	problem := ""
@@ -130,8 +130,8 @@ type placed struct {
 }
 
 // layoutOf finds the streams of a type, or creates them. The stream of the first partition's log is
-// created last, and says how many partitions there are. So if it exists, another stream that is
-// missing was deleted.
+// created last, and says how many partitions there are. So if that stream exists, every other
+// stream of the type that is missing was deleted.
 func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	s.mu.Lock()
 	known, ok := s.layouts[name]
@@ -174,7 +174,8 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	return l, nil
 }
 
-// createType creates the streams of a type that has none, or those missing if all others are empty.
+// createType creates the streams of a type that has no streams. It also creates missing streams if
+// all existing ones are empty.
 func (s *streams) createType(ctx context.Context, name, token string) error {
 	last := streamName(s.cfg.Name, token, partLog, 0)
 	if s.cfg.NoCreate {

@@ -14,9 +14,9 @@ const (
 	Package = "package" // the import path of the struct
 )
 
-// Value returns one setting of an announcement, a list of "name=value" with spaces between. ok is
-// false if the announcement lacks the setting, because the member is of another release or does not
-// host the type.
+// Value returns one setting of an announcement, which is a list of "name=value" separated by
+// spaces. ok is false if the announcement lacks the setting, because the member is of another
+// release or does not host the type.
 func Value(announcement, name string) (value string, ok bool) {
 	for word := range strings.FieldsSeq(announcement) {
 		if n, v, _ := strings.Cut(word, "="); n == name {
