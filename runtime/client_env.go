@@ -74,7 +74,7 @@ func (v *clientEnv) Direct(from transport.Peer, body []byte) error {
 	return v.driver.DirectMessage(from, body)
 }
 
-// Heard records the time of the latest message from the member that serves this process.
+// Heard records at, the time of the latest message from the member that serves this process.
 func (v *clientEnv) Heard(at time.Time) {
 	v.mu.Lock()
 	v.heardAt = at

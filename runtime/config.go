@@ -238,7 +238,8 @@ func (c Config) engine() node.Config {
 	return e
 }
 
-// membershipConfig returns the config of the node's membership machine.
+// membershipConfig returns the config of the node's membership machine, which decides about joining
+// and leaving.
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
 	cfg := membership.Config{
 		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, Differ: hostmeta.Differ,

@@ -199,7 +199,7 @@ func (v *controlEnv) Serve(on bool, then func()) {
 	})
 }
 
-// Founding reads or writes the store's record of who founded the cluster.
+// Founding reads or writes the store's record of the node that founded the cluster.
 func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer)) {
 	v.driver.Group.Go(func() {
 		ctx, cancel := context.WithTimeout(v.driver.Context, r.Within)
@@ -214,7 +214,7 @@ func (v *controlEnv) ReadTable(r membership.TableRead, answer func(membership.Ta
 	askTable(v, answer, func(ctx context.Context) membership.TableRows { return v.table.Read(ctx, r) })
 }
 
-// WriteTable writes to the membership table.
+// WriteTable writes a row to the membership table, or deletes rows, as r requests.
 func (v *controlEnv) WriteTable(r membership.TableWrite, answer func(membership.TableWritten)) {
 	askTable(v, answer, func(ctx context.Context) membership.TableWritten { return v.table.Write(ctx, r) })
 }

@@ -14,7 +14,7 @@ import (
 // An EventKind is the kind of change that a [ClusterEvent] reports.
 type EventKind int
 
-// The kinds of events.
+// The kinds of events. The first is about the whole cluster, the others are about one member.
 const (
 	// EventView has the whole cluster as the node sees it, in View. It is the first event, and
 	// comes again after events were dropped; Missed is the number of dropped events.

@@ -188,7 +188,7 @@ func (f *following) begin(ctx context.Context) error {
 	return err
 }
 
-// round reads all journals once, and waits followPause if there are no new events.
+// round reads all journals of the type once, and waits followPause if there are no new events.
 func (f *following) round(ctx context.Context, each func(int, durable.Recorded) (bool, error)) error {
 	all, err := f.Poll(ctx)
 	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)

@@ -12,7 +12,7 @@ import (
 // numbers of the options for graceful handoff in the Akka Cluster specification.
 type HandoffMode int
 
-// The ways in which shards may move.
+// The ways in which shards may move, each with its number in the Akka Cluster specification.
 const (
 	// HandoffOrdered is the default: 2b, 3b and 4a. State moves with the shard. Calls that arrive
 	// while the old home gives the shard away wait (2b). The new home holds a sender's calls until

@@ -137,7 +137,7 @@ func endText(text string, err error) string {
 // joinText is the fault of a node that is not yet Up. nodeHealth replaces this text by the reason.
 const joinText = "not up"
 
-// examine adds to v what the control loop of a started node knows.
+// examine adds to v the facts that only the control loop of a started node knows.
 func examine(c *controlLoop, v *vitals, now time.Time) {
 	drv := c.driver
 	v.stuck = c.pulse.Stuck(drv.Lease.Now())

@@ -188,7 +188,7 @@ func (s *hostSettings) hostsAt(roles []string) bool {
 	return !s.proxy && (s.role == "" || slices.Contains(roles, s.role))
 }
 
-// tuning returns the settings that the coordinator needs.
+// tuning returns the settings of the type that the coordinator needs.
 func (s *hostSettings) tuning() coordinator.Tuning {
 	t := coordinator.Tuning{MaxMoves: uint32(s.moves), MinHosts: uint32(s.hosts)}
 	if s.place != nil {

@@ -141,7 +141,7 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 	return done.Text, nil
 }
 
-// facts returns what operators can read about this process.
+// facts returns the facts about this process that operators can read, such as its version.
 func (i inspections) facts() *operator.Fact {
 	n := i.node
 	health := n.Health()

@@ -21,7 +21,7 @@ import (
 // message that "shardgen contract proto" prints. The method CallRaw of generated clients sends it.
 type Raw = codegen.Raw
 
-// Content types of a [Raw] call.
+// Content types of a [Raw] call, for Raw.ContentType.
 const (
 	ContentJSON     = codegen.ContentJSON
 	ContentProtobuf = codegen.ContentProtobuf

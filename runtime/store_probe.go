@@ -28,7 +28,8 @@ const (
 	probeAgainAfter = time.Second // while it does not answer
 )
 
-// ask asks the store on a goroutine of spawn, unless a question is under way or was just asked.
+// ask asks the store, on a goroutine that spawn starts. It does nothing if a question is under way
+// or the last one is recent.
 func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -325,7 +325,7 @@ func (c *Cluster) Mend() {
 	}
 }
 
-// join ends the isolation and the pause of a node.
+// join ends both the isolation and the pause of a node.
 func (c *Cluster) join(name string) {
 	c.resume(name)
 	c.broker.Mend(memory.Path{From: name, To: memory.Any})

@@ -15,7 +15,7 @@ type Shards interface {
 	Records
 }
 
-// Logs are the shards' logs.
+// Logs are the logs of all shards. Each log has one writer at a time.
 type Logs interface {
 	// Append adds data, of at most MaxAppend bytes, after the append at position expect, and
 	// returns the new position. Start expects an empty log, and Any expects nothing. Append fails

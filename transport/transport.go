@@ -24,7 +24,7 @@ var (
 // numbered from 0. Control carries the messages that must not wait behind data.
 type Channel int
 
-// Control is the control channel.
+// Control is the channel for control messages, which must not wait behind data.
 const Control Channel = -1
 
 // MaxLanes bounds the number of lanes of a link. Each lane is a connection.
@@ -138,7 +138,8 @@ type Link interface {
 // A Kind is the kind of a Message.
 type Kind uint8
 
-// The kinds of messages.
+// The kinds of messages. They say how a message was addressed, or that it is a report of the
+// broker.
 const (
 	Direct      Kind = iota // sent to this address by Send
 	Broadcast               // sent to all members

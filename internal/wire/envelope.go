@@ -123,7 +123,7 @@ func (e *Envelope) SizeBound() int {
 		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command) + len(e.Info)
 }
 
-// KeptSize returns how many bytes are kept for a call that waits.
+// KeptSize returns how many bytes a waiting call counts toward the limits of bytes.
 func (e *Envelope) KeptSize() int {
 	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command) + len(e.Info)
 }

@@ -234,7 +234,7 @@ func (c *Client) Down(ctx context.Context, node string, force bool) (transport.A
 	return m.Address, nil
 }
 
-// until repeats a check until it reports true, fails, or ctx ends.
+// until repeats the check holds until it reports true or fails, or until ctx ends.
 func (c *Client) until(ctx context.Context, holds func() (bool, error)) error {
 	again := time.NewTicker(look)
 	defer again.Stop()

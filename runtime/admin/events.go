@@ -64,7 +64,7 @@ func (e *Events) Next(ctx context.Context) ([]Event, error) {
 	return merge(events), err
 }
 
-// of returns the log lines of one member with numbers above after.
+// of returns the log lines of one member whose numbers are above after.
 func (e *Events) of(ctx context.Context, node transport.Address, after uint64) (all []Line, err error) {
 	for {
 		a, err := e.client.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Events, After: after})

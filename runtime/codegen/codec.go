@@ -34,7 +34,7 @@ import (
 // Append… leaves out a value that is zero, as protobuf does; Put… never does, for
 // elements and for targets of pointers.
 
-// signed are the signed integer types.
+// signed is the constraint for types whose underlying type is a signed integer.
 type signed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64
 }

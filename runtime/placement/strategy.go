@@ -66,7 +66,7 @@ type LeastShards struct {
 // String implements [Strategy].
 func (l LeastShards) String() string { return fmt.Sprintf("least-shards(%d)", max(l.Threshold, 1)) }
 
-// lighter orders loads, the best home for another shard first.
+// lighter orders loads by how good a home the member is for another shard; the best comes first.
 func lighter(a, b Load) int {
 	return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(a.Total, b.Total), a.Node.Compare(b.Node))
 }

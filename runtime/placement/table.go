@@ -44,7 +44,8 @@ func (t *Table) Version() Version {
 	return t.version
 }
 
-// Type returns the part of one entity type, or nil if the table does not have the type.
+// Type returns the part of the table for one entity type, or nil if the table does not have the
+// type.
 func (t *Table) Type(name string) *TypeTable {
 	if t == nil {
 		return nil

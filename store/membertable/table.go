@@ -80,7 +80,7 @@ func (id ID) String() string { return fmt.Sprintf("%s#%016x", id.Name, id.Incarn
 // A Status is a member's status, as the cluster has agreed on it. A table accepts any text.
 type Status string
 
-// The statuses.
+// The statuses with which members write their rows.
 const (
 	Joining Status = "joining" // it is there, and checks that it reaches the active members
 	Active  Status = "active"
@@ -196,7 +196,7 @@ const (
 	OpAlive  = "write alive"
 )
 
-// Fail makes the typed error of an operation on the table of a cluster; nil stays nil.
+// Fail returns err as a [*store.Error] about an operation on the table of a cluster; nil stays nil.
 func Fail(op, cluster string, err error) error {
 	if err == nil {
 		return nil

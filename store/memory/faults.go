@@ -32,7 +32,7 @@ type Fault struct {
 // A Loss is the part of an operation that is lost.
 type Loss uint8
 
-// The possible losses.
+// The parts of an operation that may be lost.
 const (
 	// LoseNothing: the operation is done and answered.
 	LoseNothing Loss = iota

@@ -54,7 +54,8 @@ func (k *keys) Put(ctx context.Context, key string, value []byte, expect store.R
 	return store.Revision(seq), nil
 }
 
-// putOverDeleted writes a record whose key may have a message marking a deleted record.
+// putOverDeleted writes a new record under a key at which the stream may have the mark of a deleted
+// record.
 func (k *keys) putOverDeleted(ctx context.Context, key string, value []byte) (uint64, error) {
 	subject := keySubject(k.name, key)
 	m, err := k.leaderHas(ctx, k.stream, getRequest{LastFor: subject})

@@ -48,7 +48,7 @@ func number[N ~uint64](n N) string { return strconv.FormatUint(uint64(n), 10) }
 // less than half a kilobyte besides.
 const headerRoom = 4 << 10
 
-// A writer publishes to streams.
+// A writer publishes messages to streams and waits for their acknowledgements.
 type writer struct{ *reader }
 
 // checkPayload returns a *store.TooLargeError for data that the server would refuse.
@@ -230,7 +230,7 @@ func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg
 	return last, failed
 }
 
-// graver returns the error that is more important for the caller.
+// graver returns that one of two errors which is more important for the caller.
 func graver(a, b error) error {
 	for _, cause := range []error{store.ErrConflict, store.ErrUncertain} {
 		if errors.Is(a, cause) {

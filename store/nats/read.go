@@ -29,7 +29,7 @@ const (
 	pageMessages = 1000
 )
 
-// A stored is a message stored in a stream.
+// A stored is a message as JetStream has stored it, with its sequence.
 type stored struct {
 	subject string
 	seq     uint64
@@ -53,7 +53,7 @@ type page struct {
 	upTo     uint64 // the replica's last sequence; 0 means it did not say
 }
 
-// A reader reads streams.
+// A reader reads messages and properties of streams.
 type reader struct{ *api }
 
 // errTooMany means that more subjects match than fit into one answer.

@@ -191,7 +191,7 @@ func (e *delivery) target() string {
 	return e.peer.Name
 }
 
-// paths returns the paths that match e, the most specific first.
+// paths returns the Paths that match the delivery, the most specific first.
 func (e *delivery) paths() [4]Path {
 	from, to := e.from.link.self.Name, e.target()
 	return [...]Path{{from, to}, {from, Any}, {Any, to}, {Any, Any}}
@@ -325,7 +325,7 @@ func (b *Broker) Delay(p Path, least, most time.Duration) {
 	b.fault(p, func(f *fault) { f.least, f.most = max(least, 0), max(least, most, 0) })
 }
 
-// delayLocked draws the delay of e.
+// delayLocked draws the time for which e is delayed.
 func (b *Broker) delayLocked(e delivery) time.Duration {
 	if len(b.faults) == 0 {
 		return 0

@@ -43,7 +43,7 @@ type connection struct {
 	forgotten uint64               // of them, by subscriptions that were ended
 }
 
-// state returns the channel's state while this is its connection.
+// state returns the channel's state while s is the channel's connection.
 func (s *connection) state() transport.State {
 	return transport.State{Connected: true, Server: s.server, Alone: s.alone}
 }

@@ -27,7 +27,7 @@ type dialer struct {
 	err  error // of the last dial: nats.go reports a refused one as "no servers"
 }
 
-// use makes nats.go dial through d, by the options o.
+// use sets the options o so that nats.go dials through d.
 func (d *dialer) use(o *nats.Options) {
 	copied := *o
 	d.opts = &copied

@@ -152,7 +152,7 @@ func (c *Client) Receive(m transport.Message) {
 	}
 }
 
-// dispatch handles the body of a message. Its error says that the body cannot be read.
+// dispatch handles the body of a message. An error means that the body cannot be read.
 func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte) error {
 	switch topic {
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
@@ -228,7 +228,7 @@ func (c *Client) heardNow() {
 	c.env.Heard(c.heard)
 }
 
-// meet takes the lists of members and of lost members from the gateway's welcome.
+// meet takes over the lists of members and of lost members in the gateway's welcome.
 func (c *Client) meet(w *wire.GatewayWelcome) {
 	if len(w.GetMembers()) > 0 {
 		c.digest, c.members = w.GetDigest(), addressesOf(w.GetMembers())

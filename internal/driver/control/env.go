@@ -45,7 +45,7 @@ type Link interface {
 // A Level is the severity of a log line.
 type Level = slog.Level
 
-// The levels.
+// The levels of log lines. They are those of package slog.
 const (
 	Debug = slog.LevelDebug
 	Info  = slog.LevelInfo
@@ -70,7 +70,7 @@ type Log interface {
 // A Counter is one of the counters of a process. [Log.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package control counts.
 const (
 	Foreign   Counter = iota // bytes that are not a message of this cluster
 	Newer                    // messages that only a later release can read

@@ -124,7 +124,7 @@ func (f *tableFollower) pause() coordinator.Pause {
 	return f.core.Pause()
 }
 
-// order carries out an order of the coordinator, or handles its answer or its notice.
+// order handles a message of the coordinator to this process: an order, an answer or a notice.
 func (f *tableFollower) order(msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {

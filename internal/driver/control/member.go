@@ -78,7 +78,8 @@ func (m *Member) Begin() {
 	}
 }
 
-// ConnState handles a change of the control channel's connection. Before Begin it does nothing.
+// ConnState handles a change of the control channel's connection to the broker. Before Begin it
+// does nothing.
 func (m *Member) ConnState(s transport.State) {
 	if m.started {
 		m.members.step(membership.ConnState(s))
@@ -180,7 +181,7 @@ func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// Send sends a message of another part of the process. err is the error of encoding body.
+// Send sends a control message for another part of the process. err is the error of encoding body.
 func (m *Member) Send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
 	m.send(to, topic, body, err)
 }
@@ -258,7 +259,8 @@ func (m *Member) MoveDone(id placement.ShardID, epoch placement.Epoch) {
 	m.follower.progressed()
 }
 
-// MoveAborted gives up a move that a shard here cannot make.
+// MoveAborted gives up a move of a shard that this process cannot carry out, and reports that to
+// the coordinator.
 func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
 	if !m.singles.Refused(id.Kind, reason) {
 		m.reports.abort(id, epoch, reason)
@@ -276,7 +278,8 @@ func (m *Member) Progress(id placement.ShardID) {
 	}
 }
 
-// HostingChanged registers the process again, because it has stopped hosting a type.
+// HostingChanged registers the process at the coordinator again, because it has stopped hosting a
+// type.
 func (m *Member) HostingChanged() { m.follower.register() }
 
 // Bounced records that nobody listens at an address, as the given server of the broker reports.

@@ -139,7 +139,7 @@ func (r *reports) askForRemembered() {
 	}
 }
 
-// opened reports that a shard runs here, unless the table already shows it.
+// opened reports to the coordinator that a shard runs here, unless the table already shows it.
 func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	if e, ok := r.m.follower.core.Table().Lookup(id); !ok || e.Epoch < epoch {
 		r.done[id] = epoch

@@ -73,7 +73,7 @@ func (s *seat) compareTerm(now time.Time) {
 	})
 }
 
-// stop ends the coordinator here.
+// stop stops the coordinator at this member.
 func (s *seat) stop() {
 	s.starts++
 	s.core, s.coreAt, s.termAt, s.behind = nil, time.Time{}, time.Time{}, 0

@@ -104,7 +104,7 @@ func (c *Conn) Stalled() {
 // stall.
 func (c *Conn) IsHeard() bool { return c.stalledAt.Load() == 0 || c.heard.Load() }
 
-// checkStall ends the connection if nothing has arrived for stallPatience since it stalled.
+// checkStall ends the connection if nothing has arrived on it for stallPatience since it stalled.
 func (c *Conn) checkStall() {
 	at := c.stalledAt.Load()
 	if at != 0 && !c.heard.Load() && int64(time.Since(c.born))-at >= int64(stallPatience) {

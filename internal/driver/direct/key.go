@@ -22,7 +22,7 @@ type keyPair struct {
 	hash        agree.Key
 }
 
-// newKeyPair makes a key.
+// newKeyPair makes a key, and a certificate that the key itself signs.
 func newKeyPair() (*keyPair, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -27,7 +27,7 @@ const tickEvery = 500 * time.Millisecond
 // A Counter is one of the counters of a process. [Env.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package direct counts.
 const (
 	Opened   Counter = iota // opened connections
 	Refused                 // refused offers, by either side

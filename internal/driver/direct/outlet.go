@@ -79,7 +79,7 @@ func (o *outlet) Cork() error {
 	return o.err
 }
 
-// Uncork writes the buffered bytes.
+// Uncork ends the buffering that Cork began, and writes the buffered bytes.
 func (o *outlet) Uncork() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -59,7 +59,7 @@ const (
 	reasons           = membershipRefused + Reason(membership.RefusedMalformed)
 )
 
-// reasonNames are the keys of Counters.
+// reasonNames are the names of the reasons. They are the keys in the result of Driver.Counters.
 var reasonNames = [directEnded]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",

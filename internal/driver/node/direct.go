@@ -78,7 +78,7 @@ func (v *directEnv) Confidential() error {
 // MaxPayload is the largest frame, in bytes.
 func (v *directEnv) MaxPayload() int { return max((*Driver)(v).Link().MaxPayload(), minPayload) }
 
-// Carry begins a lane on the connection.
+// Carry starts a lane that receives the frames of the connection.
 func (v *directEnv) Carry(c *direct.Conn) {
 	drv := (*Driver)(v)
 	l := newLane(drv, transport.Channel(c.Lane()), c)

@@ -249,7 +249,7 @@ func (drv *Driver) Callable(c codegen.Kind) *Kind {
 		ErrMismatch, c.Name, k.Desc.Package, c.Package)}
 }
 
-// Kind returns the kind of this process, which it adds if it is new.
+// Kind returns the kind of this process for the description c. It adds the kind if it is new.
 func (drv *Driver) Kind(c codegen.Kind) *Kind {
 	if k := (*drv.Kinds.Load())[c.Name]; k != nil {
 		return k
@@ -565,7 +565,7 @@ const (
 	forgottenRest  = 24 * time.Hour
 )
 
-// sweepOf returns the sweeps through a shard's records for a type with that ttl; 0 means no ttl.
+// sweepOf returns when the records of a shard are swept, for a type with that ttl; 0 means no ttl.
 func sweepOf(ttl time.Duration) durablehost.Sweep {
 	if ttl > 0 {
 		return durablehost.Sweep{On: true}

@@ -110,7 +110,7 @@ func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *dura
 	return nil
 }
 
-// activate activates an entity under that tenure.
+// activate activates an entity for a turn, under that tenure of the shard.
 func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
 	s.Host.lost(e)
@@ -238,7 +238,7 @@ func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	return nil
 }
 
-// lost ends the activation of an entity that loses its value.
+// lost ends the store's activation of an entity that loses its value.
 func (d *DurableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
 		e.SetData(nil)
@@ -388,7 +388,7 @@ func (d *DurableShard) undoStray(e *region.Entity) {
 	}
 }
 
-// keptOf encodes an answer for the log.
+// keptOf encodes an answer in the form in which the log keeps it.
 func keptOf(a answer) []byte {
 	r := durablehost.Answer{Code: uint32(a.code), Text: clipText(a.text)}
 	if a.payload != nil {

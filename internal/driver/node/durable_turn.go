@@ -159,7 +159,7 @@ func (r *durableTurn) runCall(e *region.Entity, c *InCall, method codegen.Method
 	return a
 }
 
-// open waits for the shard's tenure.
+// open waits until this home's tenure of the shard has begun.
 func (r *durableTurn) open() (err error) {
 	t, d := &r.turn, r.turn.shard().Durable
 	t.yieldLane()
@@ -256,7 +256,8 @@ func (r *durableTurn) identify(e *region.Entity, c *InCall) error {
 	return nil
 }
 
-// decided returns the answer to a command that is not to run.
+// decided returns the answer to a command that must not run, because it has run before or is
+// refused.
 func (r *durableTurn) decided(v durable.Admission) answer {
 	switch v.Verdict {
 	case durable.Replay:
@@ -282,7 +283,7 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 	return answer{code: wire.CodeDropped}
 }
 
-// discard forgets the turn's command, because the turn commits nothing.
+// discard ends the turn's command without an answer to keep, because the turn commits nothing.
 func (r *durableTurn) discard() {
 	if r.command.Number != 0 {
 		r.tenure.Discard(&r.command)

@@ -156,7 +156,7 @@ func (h *Host) passivationFailed(e *region.Entity, why codegen.Passivation, err 
 		"kind", h.Desc.Name, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
-// died ends the type's instance if the type is a singleton.
+// died ends the instance of a singleton, with the reason why. It does nothing for other types.
 func (h *Host) died(why string) {
 	if h.Instance != nil {
 		h.Instance.Fail(why)
@@ -334,7 +334,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	return h, nil
 }
 
-// initShard makes s a shard of h.
+// initShard initializes s as the shard of h with that id.
 func initShard(s *HostedShard, h *Host, id placement.ShardID, cfg *shardhost.Config, l region.Limits) {
 	s.Host, s.lane = h, h.driver.LaneOf(id.Shard)
 	s.Init(id, (*shardEnv)(s), cfg, l)

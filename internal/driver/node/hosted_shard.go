@@ -225,7 +225,7 @@ func (s *HostedShard) lostToken(e *region.Entity) {
 	}
 }
 
-// begin starts a local caller's turn on the caller's goroutine.
+// begin begins a turn of e on the goroutine of its local caller.
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	ready, w := e.Value != nil && s.mayRunInline(), s.driver().Turns.Load()
 	if noContext && ready && w == nil {
@@ -318,10 +318,11 @@ const leaveTries = 3
 // errEncodeExits means that the encoder of a state ended its goroutine.
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
 
-// mustGo reports whether the shard is to move even without states that do not encode.
+// mustGo reports whether the shard must move now, even without the states that cannot be encoded.
 func (s *HostedShard) mustGo() bool { return s.driver().Leaving.Load() && s.unsent >= leaveTries-1 }
 
-// cannotMove counts a move that failed because a state does not encode. The shard stays.
+// cannotMove counts a move that failed because a state cannot be encoded. The shard stays at this
+// node.
 func (s *HostedShard) cannotMove(why error) {
 	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // logged at growing intervals, because moves are tried again
 		s.driver().Logger.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)

@@ -81,7 +81,7 @@ func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
 	return r
 }
 
-// after returns the flags of the call's turn, which say how the turn ends.
+// after returns the flags of the call's turn, which say what must happen when the turn ends.
 func (c *InCall) after() uint32 {
 	if r := c.Encoded.Load(); r != nil {
 		return r.turn.after()
@@ -254,7 +254,7 @@ func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 	return a
 }
 
-// execute runs one encoded call on its entity.
+// execute runs the encoded call on its entity, in the call's turn, and returns the answer.
 func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 	drv := s.driver()
 	method := s.Host.methods[string(c.Method)]

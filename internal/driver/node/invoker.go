@@ -492,7 +492,7 @@ func (p invoker) sendCall(c *outCall, up *turn, r *Route, id, left uint64) error
 	return r.send(&e)
 }
 
-// noPlace returns why the table of pending calls did not take a call.
+// noPlace returns why the table of pending calls did not accept a call.
 func (p invoker) noPlace() error {
 	if p.kind.Driver.Closed() {
 		return p.kind.Driver.ErrClosed()

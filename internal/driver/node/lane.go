@@ -119,7 +119,7 @@ func (l *lane) denied(to transport.Address, why string) {
 
 var errFrame = fmt.Errorf("a frame of more than %d bytes", stream.FrameBytes)
 
-// message begins a frame, or handles a message of another kind completely.
+// message handles a message completely, except for a frame, which it only begins to handle.
 func (l *lane) message(m transport.Message) {
 	drv := l.driver
 	l.at = time.Now()
@@ -261,7 +261,7 @@ func (l *lane) keep(c *InCall) {
 	l.spare = c
 }
 
-// take returns an empty call.
+// take returns an empty call, one that keep has kept if there is one.
 func (l *lane) take() (c *InCall) {
 	if c, l.spare = l.spare, nil; c == nil {
 		c = inCalls.Get().(*InCall)

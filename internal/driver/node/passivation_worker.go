@@ -82,7 +82,7 @@ func (w *passivationWorkers) passivate(batch []idleEntity) {
 	}
 }
 
-// more starts one more worker on the batch, unless maxHooks is reached.
+// more starts one more worker on the batch, unless maxHooks workers are running.
 func (w *passivationWorkers) more() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,8 @@ func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 	}
 }
 
-// leave frees a worker's place, which counts toward maxHooks.
+// leave gives up a worker's place, so that another worker may start. Places are bounded by
+// maxHooks.
 func (w *passivationWorkers) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -131,7 +131,8 @@ func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, meth
 	return answer{payload: buf}
 }
 
-// methodError returns the answer for an error of a method, or of decoding its arguments.
+// methodError returns the answer to a call whose method failed, or whose arguments could not be
+// decoded.
 func methodError(table func() []codegen.Error, err error) answer {
 	// Only the type of err itself counts: a method may return the error of a nested
 	// call, and calls never return these types.

@@ -52,7 +52,7 @@ func (v *shardEnv) HasDeparted(a transport.Address) bool {
 // MaxPayload returns the broker's payload limit in bytes, at least minPayload.
 func (v *shardEnv) MaxPayload() int { return max(v.Host.driver.Link().MaxPayload(), minPayload) }
 
-// Learn passes the shard's home to the route.
+// Learn passes the shard's new home to this process's route of the shard.
 func (v *shardEnv) Learn(home transport.Address, epoch placement.Epoch) {
 	v.Host.Kind.Route(v.ID.Shard).Learn(home, epoch, false)
 }
@@ -66,7 +66,7 @@ func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 // that the caller must look for the home again.
 func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { Inbound(&c.Call).granted <- e }
 
-// Lead activates a singleton's instance.
+// Lead activates a singleton's instance in the turn of e, after the shard has opened.
 func (v *shardEnv) Lead(e *region.Entity) { v.Host.Instance.Lead(e) }
 
 // Release ends the back-offs of all restarted entities.
@@ -171,7 +171,7 @@ func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
 	v.Host.driver.Control.MoveAborted(v.ID, e, reason)
 }
 
-// Progress wakes the control loop after a change of the shard.
+// Progress wakes the control loop, because a change of the shard may let it go on.
 func (v *shardEnv) Progress() { v.Host.driver.Control.Progress(v.ID) }
 
 // Remembered returns the remembered ids of the shard.

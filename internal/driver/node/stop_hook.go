@@ -47,7 +47,7 @@ func (c *hookContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// context returns the inner context, which the first call makes.
+// context returns the context inside c, which the first call makes.
 func (c *hookContext) context() *endable {
 	if made := c.made.Load(); made != nil {
 		return made

@@ -32,7 +32,7 @@ type turn struct {
 	flags  atomic.Uint32 // turnOver, gaveUp, and how the entity asked to end
 }
 
-// The flags of a turn.
+// The flags of a turn. Several may be set at once.
 const (
 	turnOver uint32 = 1 << iota
 	gaveUp          // the caller of an encoded call has given up
@@ -54,7 +54,7 @@ func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 // end marks the turn as ended, before another may begin.
 func (t *turn) end() { t.flags.Or(turnOver) }
 
-// after returns the flags, which say how the turn ends.
+// after returns the turn's flags, which say what must happen when the turn ends.
 func (t *turn) after() uint32 { return t.flags.Load() }
 
 // encodedTurn is the turn of a call that arrived encoded. A tell of a volatile entity uses it
@@ -112,7 +112,7 @@ func (t unseenTurn) Err() error {
 		context.Canceled, hostedOf(t.entity).ID.Kind)
 }
 
-// Value returns nil, and logs the reason.
+// Value returns nil, and logs why the context must not be used.
 func (t unseenTurn) Value(any) any {
 	s := hostedOf(t.entity)
 	s.driver().Limiter.Warn(s.driver().Logger, "context used that the generated code does not know of", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
@@ -235,7 +235,7 @@ func (r *encodedTurn) context() *endable {
 	return c
 }
 
-// cancel sets the flag and cancels the method's context.
+// cancel sets the flag in the turn and cancels the method's context.
 func (r *encodedTurn) cancel(flag uint32) {
 	r.turn.flags.Or(flag)
 	if c := r.ctx.Load(); c != nil {

@@ -111,7 +111,7 @@ const (
 	maxSpareArgs = 2 << 10
 )
 
-// take returns an empty call, whose Args may have capacity.
+// take returns an empty call. Its Args may already have capacity.
 func (t *toldCalls) take() (c *InCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -364,7 +364,7 @@ func (v *sessionEnv) MayAnswer() bool { return v.set.cfg.MayAnswer() }
 // MaxPayload returns the broker's payload limit in bytes, at least MinPayload.
 func (v *sessionEnv) MaxPayload() int { return max(v.link.MaxPayload(), MinPayload) }
 
-// WakeAfter sets the timer that calls Tick.
+// WakeAfter makes the stream's Tick be called after d.
 func (v *sessionEnv) WakeAfter(d time.Duration) {
 	if v.timer == nil {
 		v.timer = time.AfterFunc(d, v.tick)

@@ -19,7 +19,7 @@ import (
 // A Counter is one of the counters of a process. [Env.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package peers counts.
 const (
 	FrameIgnored  Counter = iota // frames out of order, repeated, or from an unknown process
 	NoPeer                       // envelopes for a peer that has departed

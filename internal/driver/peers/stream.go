@@ -180,7 +180,7 @@ func (s *Stream) PublishLocked(gather bool) {
 	s.armLocked()
 }
 
-// wroteLocked ends publishing by this goroutine.
+// wroteLocked records that this goroutine no longer publishes.
 func (s *Stream) wroteLocked() {
 	s.writing = false
 	s.idle.Broadcast()
@@ -189,7 +189,8 @@ func (s *Stream) wroteLocked() {
 // maxYields bounds how often a writer yields to other goroutines before it publishes.
 const maxYields = 8
 
-// gatherLocked lets other goroutines append, as long as they do and the frame is not full.
+// gatherLocked lets other goroutines append envelopes, as long as they do so and the frame is not
+// full.
 func (s *Stream) gatherLocked() {
 	for range maxYields {
 		before := s.Core.Next()
@@ -233,7 +234,7 @@ func (s *Stream) writeLocked(gather bool) {
 // answer again.
 const leaseLook = 20 * time.Millisecond
 
-// armLocked arranges the next call of Tick that Core needs.
+// armLocked arranges that Tick is called when Core needs it next.
 func (s *Stream) armLocked() {
 	now := s.env.Now()
 	wake := s.Core.Tick(now)

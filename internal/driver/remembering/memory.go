@@ -107,7 +107,7 @@ func (m *Memory) stepMachine(in remember.Input) {
 	m.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// due makes the loop wake up at that time, or earlier.
+// due makes the loop wake up at that time at the latest.
 func (m *Memory) due(at time.Time) {
 	if !at.IsZero() && (m.wakeAt.IsZero() || at.Before(m.wakeAt)) {
 		m.wakeAt = at
@@ -301,7 +301,7 @@ type Process interface {
 // A Counter is one of the counters of a process. [Process.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package remembering counts.
 const (
 	Activated        Counter = iota // remembered entities that were activated again
 	ActivationFailed                // remembered entities whose activation failed

@@ -82,7 +82,7 @@ func (r *recorder) step(in remember.Input) {
 	r.memory.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// request runs do, which asks the store, and passes its result to the machine.
+// request runs do, which sends a request to the store, and passes the result to the state machine.
 func (r *recorder) request(do func(context.Context) remember.Input) {
 	p := r.memory.process
 	p.Go(func() {

@@ -21,7 +21,7 @@ const forever = int64(1<<63 - 1)
 // constants.
 type Phase int32
 
-// The phases.
+// The phases of a lease, in the order in which they follow each other.
 const (
 	Renewed Phase = iota // turns may begin while the lease lasts
 	Closing              // no turn begins any more; running turns may be answered while the lease lasts

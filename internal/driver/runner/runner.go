@@ -57,7 +57,7 @@ func (r *Runner) Init(group *tasks.Group, watch *Watchdog, env Env) {
 	watch.Mind(&r.Token)
 }
 
-// SetMost sets how many bytes of waiting tells make Offer refuse further ones.
+// SetMost sets the number of bytes of waiting tells above which Offer refuses further tells.
 func (r *Runner) SetMost(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +137,7 @@ func (r *Runner) run() {
 	}
 }
 
-// resume continues on a new goroutine after a turn has lost the run token.
+// resume runs the queued turns on a new goroutine, after a turn has lost the run token.
 func (r *Runner) resume() {
 	r.lent = true
 	if lost := &r.batch.turns[r.at-1]; lost.Call == nil {

@@ -40,7 +40,7 @@ func (d *SlowTurnDetector) Ran(began int64) {
 	}
 }
 
-// Rest records that the lane waits for input, because this time belongs to no turn.
+// Rest records that the lane waits for input, so that this time does not count as a turn.
 func (d *SlowTurnDetector) Rest() { d.last = 0 }
 
 // SlowDown makes IsSlow report true, because the average is above slowTurn or a turn has lost the

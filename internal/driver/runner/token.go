@@ -115,7 +115,7 @@ func (w *Watchdog) Awake() {
 	}
 }
 
-// Run looks at the series until stop is closed.
+// Run looks at all series of turns, again and again, until stop is closed.
 func (w *Watchdog) Run(stop <-chan struct{}) {
 	timer := time.NewTimer(longTurn)
 	defer timer.Stop()

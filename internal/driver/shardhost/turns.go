@@ -143,7 +143,7 @@ func (s *Shard) Holds() bool {
 
 func (s *Shard) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Barriers() > 0 }
 
-// Do applies f to Core and executes the effects.
+// Do applies f to Core, and executes the effects that f returns.
 func (s *Shard) Do(f func(now uint32, at time.Time) region.Effects) {
 	s.Mu.Lock()
 	held := s.holdsLocked()
@@ -298,7 +298,7 @@ func (s *Shard) sweepLocked() {
 	}
 }
 
-// sweepSoonLocked schedules sweep if something here depends on the time.
+// sweepSoonLocked schedules sweep if the shard has a call, a barrier or other state with a timeout.
 func (s *Shard) sweepSoonLocked() {
 	if s.Core.Barriers() > 0 || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
@@ -429,7 +429,7 @@ func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) 
 	}
 }
 
-// start runs the turn of a call that waited. The turn has begun.
+// start runs the turn, already begun, of a call that has waited.
 func (s *Shard) start(st region.Start) {
 	if c := of(st.Call); c.Local {
 		s.host.Grant(c, st.Entity)

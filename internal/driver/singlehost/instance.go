@@ -314,7 +314,7 @@ func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epo
 	in.home.Progress()
 }
 
-// close gives the shard up: calls that wait here look for the instance again.
+// close gives the shard up. Calls that wait at it look for the instance again.
 func (in *Instance) close() {
 	s := in.shard
 	s.Do(func(now uint32, at time.Time) region.Effects {

@@ -211,7 +211,7 @@ func (g *Set) Check() error {
 	return nil
 }
 
-// ViewChanged tells the singletons the new view.
+// ViewChanged passes the new view to the singletons.
 func (g *Set) ViewChanged(v *membership.View) {
 	for _, s := range g.order {
 		s.view(v)

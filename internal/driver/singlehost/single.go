@@ -128,7 +128,7 @@ func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch
 	}
 }
 
-// open opens the shard here. arrived means that the predecessor's Open has come.
+// open opens the shard at this member. arrived means that the predecessor's Open has come.
 func (s *single) open(arrived bool) {
 	o := s.opening
 	s.opening = nil

@@ -103,7 +103,7 @@ type fresh struct {
 // freshWithin bounds how long a read may return a former state.
 const freshWithin = 10 * time.Second
 
-// fresh returns a Harness of which all clients are fresh.
+// fresh returns a copy of the Harness whose clients are fresh.
 func (h Harness) fresh() Harness {
 	last := make(map[string]*atomic.Uint64)
 	wrap := func(c membertable.Table, cluster string) membertable.Table {

@@ -35,7 +35,7 @@ const (
 	MaxNamed = 1024 // pairs with clients of one name; the broker decides who may use a name
 )
 
-// A Config describes the process.
+// A Config has the settings of the process whose direct lanes a Machine decides on.
 type Config struct {
 	Self    transport.Peer
 	Lanes   int
@@ -193,7 +193,7 @@ func (m *Machine) Receive(now time.Time, from transport.Peer, msg Message, nonce
 	return out
 }
 
-// offeredBy answers an Offer.
+// offeredBy handles an Offer that a process has sent, and puts the answer into out.
 func (m *Machine) offeredBy(now time.Time, from transport.Peer, o Offer, nonce Nonce, refusal string, out *Output) {
 	if isClient(from) {
 		o.Address = ""
@@ -417,7 +417,7 @@ func (m *Machine) add(p *pair) {
 	}
 }
 
-// unexpect stops expecting a process to dial.
+// unexpect removes the expectation that a process dials for the pair.
 func (m *Machine) unexpect(p *pair) {
 	if p.status != expecting {
 		return
