@@ -132,8 +132,8 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 	v.driver.Data.PeerGone(a, calls.AllLanes, false)
 }
 
-// PeerLeft closes, after calls.ByeGrace, the sessions with a member that left in order, or with a
-// home that is no longer a member.
+// PeerLeft closes the sessions with a member that left in order, or with a former member that was a
+// home. It waits calls.ByeGrace before that.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
 // Homes returns the other processes to which calls are routed, except those departed or removed.

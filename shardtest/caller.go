@@ -120,8 +120,8 @@ func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string, _ bo
 // Check returns nil, because every call can be sent.
 func (i *invoker) Check(context.Context, *codegen.Ref, string) error { return nil }
 
-// Do returns the error for an entity that is not of the type for which the code was generated.
-// Calls of other entities do not reach it.
+// Do returns the error for an entity of another type than the one for which the code was generated.
+// Calls of other entities do not reach Do.
 func (i *invoker) Do(_ context.Context, r *codegen.Ref, method string, _ []byte) ([]byte, error) {
 	return nil, i.Failed(r, method, false, fmt.Errorf("%w: the value given to Put is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
 }

@@ -116,8 +116,8 @@ func (c *Cluster) Client() *shard.Conn {
 	return conn
 }
 
-// Node returns the node of that name that was started last. It fails the test if no node of that
-// name was started.
+// Node returns the latest node of that name. It fails the test if no node of that name was ever
+// started.
 func (c *Cluster) Node(name string) *shard.Node {
 	c.t.Helper()
 	p := c.process(name)

@@ -134,8 +134,8 @@ func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{}
 
 // MayComeFrom reports whether a process of a class other than members may send the envelope. A
 // client may send its own calls and tells, and the control envelopes that belong to them. It may
-// not send calls that a member has forwarded or that a turn has made. Only members send answers,
-// and the envelopes of a shard's move.
+// not send calls forwarded by a member or made by a turn. Only members send answers, and the
+// envelopes of a shard's move.
 func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	if class != identity.Client {
 		return false // operators have no part in the data plane

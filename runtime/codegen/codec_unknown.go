@@ -2,9 +2,9 @@ package codegen
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Fields reports whether this program knows field num of a message. If the field holds one message
-// (a struct, or a pointer to one), inside is the Fields of that message, whose unknown fields are
-// kept too; otherwise inside is nil.
+// Fields reports whether this program knows field num of a message. inside is not nil if the field
+// holds one message (a struct, or a pointer to one). It is then the Fields of that inner message,
+// because the inner message's unknown fields are kept too.
 type Fields func(num int) (known bool, inside Fields)
 
 // UnknownFields returns the fields of the message b that f does not know. Unknown fields of

@@ -125,7 +125,7 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 }
 
 // serve runs an operation at the server with the fault met, and reports whether the caller gets its
-// answer. lost is the error of an operation whose outcome the caller cannot know.
+// answer. lost is the error that the caller gets if the request or the answer is lost.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

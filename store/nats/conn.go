@@ -216,7 +216,7 @@ func (c *conn) receive(m *nats.Msg) {
 	}
 }
 
-// fail ends the requests that which selects, with the error err.
+// fail ends the requests for which the function which returns true. Their error is err.
 func (c *conn) fail(err error, which func(*request) bool) {
 	var ended []*request
 	c.mu.Lock()

@@ -230,7 +230,7 @@ func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg
 	return last, failed
 }
 
-// graver returns that one of two errors which is more important for the caller.
+// graver returns the graver of two errors: the one that is more important for the caller.
 func graver(a, b error) error {
 	for _, cause := range []error{store.ErrConflict, store.ErrUncertain} {
 		if errors.Is(a, cause) {

@@ -112,8 +112,8 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	}
 }
 
-// found returns the layout of a type, read from the metadata of that stream of the type that is
-// created last.
+// found returns the layout of a type. The layout is in the metadata of the stream of the type that
+// is created last.
 func found(info streamInfo) (layout, error) {
 	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	if err != nil || partitions < 1 || partitions > maxPartitions {

@@ -46,8 +46,8 @@ func (t *trims) checks(stream string) bool {
 }
 
 // wait returns when the stream may be trimmed. It reports false if another caller already waits,
-// because that caller will read the heads of all shards. If that caller reads from a replica that
-// lags, a later trim removes the appends that it leaves.
+// because that caller will read the heads of all shards. If that caller reads from a lagging
+// replica and so leaves too many appends, a later trim removes them.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]

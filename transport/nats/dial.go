@@ -135,8 +135,8 @@ func ConnectOptions(o ...nats.Option) Option {
 	return func(s *settings) { s.connect = append(s.connect, o...) }
 }
 
-// ConnectTimeout bounds a whole call of Open, in which Open tries again to reach a server that
-// cannot be reached. Default 5s.
+// ConnectTimeout bounds a call of Open. During this time Open tries again if no server can be
+// reached. Default 5s.
 func ConnectTimeout(d time.Duration) Option {
 	return func(s *settings) { s.connectTimeout = d }
 }

@@ -204,7 +204,7 @@ type quarantine struct {
 	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }
 
-// look takes the members that owe the coordinator an answer now, and returns those members that
+// look takes the members that now owe the coordinator an answer, and returns those among them that
 // have owed an answer for at least after.
 func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
 	owed := make(map[transport.Address]time.Time, len(owing))

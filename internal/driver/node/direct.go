@@ -98,8 +98,8 @@ func (v *directEnv) Carry(c *direct.Conn) {
 	drv.Group.Go(l.run)
 }
 
-// Wanted makes the connection c carry the session with its peer. It is called again because the
-// session may be younger than the connection, or may have gone back to the broker.
+// Wanted makes the connection c carry the session with its peer. It is called when a session wants
+// a direct lane although c exists: the session is younger than c, or has gone back to the broker.
 func (v *directEnv) Wanted(c *direct.Conn) {
 	if p := v.Sessions.Known(c.Peer().Address, c.Lane()); p != nil && c.IsHeard() {
 		p.Use(c)

@@ -187,8 +187,8 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// stray logs that the state of an entity about to be passivated differs from the state that its
-// last turn left.
+// stray logs that the state of an entity about to be passivated is not the state after its last
+// turn.
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
 		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
@@ -474,8 +474,8 @@ func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id 
 // migrator is an entity whose directive has version=, so its states have versions.
 type migrator interface{ MigrateState(from int) error }
 
-// form returns the version of the states that this program writes, in the form in which the store
-// has it: version 1 is stored as 0.
+// form returns the version of the states that this program writes. Version 1 is returned as 0,
+// because the store has it in this form.
 func form(h *codegen.Host) uint32 {
 	if h.StateVersion <= 1 {
 		return 0

@@ -311,8 +311,8 @@ func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full,
 // hostedOf returns the shard that holds an entity.
 func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedShard) }
 
-// leaveTries is how often a leaving node tries to move a shard that has states which cannot be
-// encoded. At the last try it moves the shard without these states.
+// leaveTries is how often a leaving node tries to move a shard if some states cannot be encoded. At
+// the last try it moves the shard without these states.
 const leaveTries = 3
 
 // errEncodeExits means that the encoder of a state ended its goroutine.

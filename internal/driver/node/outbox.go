@@ -17,7 +17,7 @@ import (
 // receiver has committed its turn. It is the deadline of the receiver's turn.
 const storedTellPatience = time.Minute
 
-// outbox sends the tells that the logs of this process's shards store.
+// outbox sends the tells that are stored in the logs of this process's shards.
 type outbox struct{ driver *Driver }
 
 // send sends a stored tell to its receiver. It reports whether the receiver has run the tell and,

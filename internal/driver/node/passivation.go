@@ -94,9 +94,10 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the shard's entities that were last used before t. If which is not
-// nil, it passivates only those whose time of last use which accepts. It returns the number of
-// entities found. It pauses from time to time, unless it makes room for other entities.
+// passivateBefore passivates the shard's entities that were last used before t. If the function
+// which is not nil, it passivates only entities for whose time of last use the function returns
+// true. It returns the number of entities found. It pauses from time to time, unless it makes room
+// for other entities.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()

@@ -67,8 +67,8 @@ func (v *peersEnv) Wanted(p *peers.Session) {
 	}
 }
 
-// Stranger closes one lane's session with a member that has left and that never got a frame on this
-// lane.
+// Stranger closes the session on one lane with a member that has left. It is called if the member
+// never got a frame on this lane.
 func (v *peersEnv) Stranger(p *peers.Session) {
 	v.driver.Data.PeerGone(p.Peer().Address, p.Lane(), false)
 }

@@ -389,7 +389,7 @@ func (t *turn) watched(w *operator.TurnWatch) {
 	}
 }
 
-// described describes a turn with a call, for operators.
+// described returns a description of the turn and its call, for operators.
 func (t *turn) described() operator.Turn {
 	info := t.info()
 	from := info.From.String()

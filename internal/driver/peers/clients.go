@@ -65,8 +65,8 @@ func (p *peer) lastHeard() (heard time.Time, used bool) {
 	return heard, used
 }
 
-// stalled returns the longest time for which the client has acknowledged nothing that was sent on
-// one of its sessions.
+// stalled returns for how long the client has acknowledged nothing. Of several sessions the longest
+// time counts.
 func (p *peer) stalled(now time.Time) (most time.Duration) {
 	for _, session := range p.sessions {
 		session.Lock()

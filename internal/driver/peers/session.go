@@ -151,9 +151,9 @@ const (
 	Pumped
 )
 
-// yieldAbove is the number of running calls above which a goroutine that is about to publish lets
-// others append their calls first. That makes the remote calls of many callers a tenth to a fifth
-// faster ("letting others append before a frame is published" in bench/README.md).
+// yieldAbove is a number of running calls. If more calls are running, a goroutine lets others
+// append their calls before it publishes. That makes the remote calls of many callers a tenth to a
+// fifth faster ("letting others append before a frame is published" in bench/README.md).
 const yieldAbove = 2
 
 // PublishUnlock publishes appended envelopes, or leaves this to the goroutine that by names. It

@@ -239,9 +239,9 @@ func (s *Set) Rewind(lane transport.Channel) {
 	}
 }
 
-// Left is what a closed session leaves behind, for the Set's user. The user must send the calls
-// that the peer certainly did not run to their shards' next homes, and fail the calls that the peer
-// may have run, with outcome Unknown.
+// Left is what a closed session leaves behind, for the Set's user. Some of its calls were certainly
+// not run by the peer: the user must send these to their shards' next homes. The user must fail all
+// other calls, with outcome Unknown.
 type Left struct {
 	Session        *Session
 	Unacknowledged []stream.Unacknowledged

@@ -73,7 +73,7 @@ func (s *Shard) ChangedLocked(opened bool) {
 	}
 }
 
-// Activate remembers an entity, waits until that is done or ctx ends, and then calls wake, which
+// Activate remembers an entity, and waits for that until ctx ends. Then it calls wake, which
 // activates the entity. The caller has the entity's turn.
 func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
 	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)

@@ -127,8 +127,8 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	return true, nil
 }
 
-// keep returns a copy of the envelope that shares no slices with the caller's, except Entity and
-// Method, which are the memory of strings and so never change.
+// keep returns a copy of the envelope. It shares no slices with the caller's envelope, except
+// Entity and Method, which never change because they are the memory of strings.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
@@ -211,8 +211,8 @@ func (r *Route) Acked(by transport.Address, seq uint64) {
 	r.Change(func(uint64) stream.Step { return r.Core.Acked(by, seq) })
 }
 
-// HomeDeparted records that process a has departed. left are the calls that this process certainly
-// did not run.
+// HomeDeparted records that process a has departed. left has the calls that process a certainly did
+// not run.
 func (r *Route) HomeDeparted(a transport.Address, left []stream.Outgoing) {
 	r.env.Taken(left)
 	r.Change(func(uint64) stream.Step { return r.Core.HomeDeparted(a, left) })

@@ -15,11 +15,11 @@ type clock struct {
 	read atomic.Bool  // somebody has read the clock since the last tick
 }
 
-// coarseSlack is how late the clock may be. Ticks are 1 ms apart, but if goroutines that never wait
-// keep all processors busy, a tick waits until the Go scheduler takes a processor from one of them,
-// which it does every 10 ms. After a stop of the whole process, turns may begin by the old time
-// until the next tick. That tick comes at once, because it is overdue and the time slices of all
-// running goroutines have ended.
+// coarseSlack is how late the clock may be. Ticks are 1 ms apart. If goroutines that never wait
+// keep all processors busy, a tick waits for the Go scheduler, which takes a processor from one of
+// them every 10 ms. After a stop of the whole process, turns may begin by the old time until the
+// next tick. That tick comes at once, because it is overdue and the time slices of all running
+// goroutines have ended.
 const coarseSlack = 20 * time.Millisecond
 
 // now returns the clock's time. ok is false if the clock stands still.
