@@ -73,7 +73,7 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	}
 	s := p.node.hostedShard(placement.ShardID{Kind: at.Kind, Shard: number})
 	if s == nil {
-		return at, errors.New("no such shard")
+		return at, errors.New("this node has no such shard of the type")
 	}
 	e, open := p.take(s, &at)
 	switch {

@@ -497,7 +497,7 @@ func (p *process) running() bool {
 
 // locate asks the nodes in order until one knows where the entity lives.
 func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
-	err = errors.New("no node runs")
+	err = errors.New("no node of the cluster runs (call Start)")
 	for _, name := range c.Running() {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		at, err = c.process(name).node.Locate(ctx, kind, id)

@@ -341,7 +341,7 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 		}
 		v = a.View
 	}
-	return fail(errors.New("the coordinator moves (try again)"))
+	return fail(errors.New("the coordinator is moving to another member (try again)"))
 }
 
 // maxHosts is how many members are asked about a home, one after another until a member answers. A

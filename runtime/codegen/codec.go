@@ -321,7 +321,7 @@ func (d *Decoder) want(typ protowire.Type) bool {
 		return false
 	}
 	if d.typ != typ {
-		d.fail(fmt.Errorf("wire type %d, want %d", d.typ, typ))
+		d.fail(fmt.Errorf("the field has wire type %d: want %d", d.typ, typ))
 		return false
 	}
 	d.unread = false

@@ -60,7 +60,7 @@ func (s *Shards) Read(ctx context.Context, sh store.Shard, from, to store.Positi
 		return len(found) > 0
 	})
 	if err == nil && len(found) == 0 {
-		err = fail(opRead, sh.String(), fmt.Errorf("%w: positions %d to %d", store.ErrGone, from, to))
+		err = fail(opRead, sh.String(), fmt.Errorf("%w: the log lacks a position from %d to %d", store.ErrGone, from, to))
 	}
 	if err != nil {
 		return nil, err

@@ -388,7 +388,7 @@ func (c *conn) ask(ctx context.Context, m *nats.Msg, many bool, lost error) ([]*
 }
 
 // errNobody means that no server takes messages of this subject now.
-var errNobody = errors.New("no responders")
+var errNobody = errors.New("no server listens on the subject (no responders)")
 
 func nobody(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header.Get("Status") == "503"

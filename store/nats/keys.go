@@ -114,7 +114,7 @@ func (k *keys) list(ctx context.Context, filter string, upTo uint64) ([]store.Re
 	// asked is as a rule the same one.
 	p, err := k.page(ctx, k.stream, getRequest{MultiLast: []string{filter}, Batch: 1})
 	if err == nil && p.upTo != 0 && p.upTo < upTo {
-		return nil, fmt.Errorf("%w: all answering replicas lag", store.ErrUnavailable)
+		return nil, fmt.Errorf("%w: all replicas that answer lag (try again)", store.ErrUnavailable)
 	}
 	byKey := make(map[string]store.Record)
 	var after uint64

@@ -216,7 +216,7 @@ func (r *logReader) absent(ctx context.Context, position store.Position) (done b
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
-	return false, fmt.Errorf("%w: all answering replicas lag", store.ErrUnavailable)
+	return false, fmt.Errorf("%w: all replicas that answer lag (try again)", store.ErrUnavailable)
 }
 
 func (r *logReader) gone() error {

@@ -66,5 +66,5 @@ func (s *sender) limit() int { return s.env.Link().MaxPayload() - envelopeOverhe
 const envelopeOverhead = 512
 
 func unknownTopic(topic wire.ControlTopic) error {
-	return fmt.Errorf("topic %d is unknown to this release", topic)
+	return fmt.Errorf("topic %d is unknown to this release (upgrade this node)", topic)
 }

@@ -168,7 +168,7 @@ func (c *Conn) TryReceive() (m transport.Message, ok bool) {
 }
 
 // errLength is the error of a length that no frame can have.
-var errLength = errors.New("a frame's length is out of bounds")
+var errLength = errors.New("the length of a frame is out of bounds")
 
 // growBy bounds the memory that is allocated for a frame before its bytes have arrived. So a peer
 // that sends only a large length costs no more than this.

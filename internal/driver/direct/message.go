@@ -69,13 +69,13 @@ func decodeMessage(body []byte) (m agree.Message, err error) {
 func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key *agree.Key) (int, error) {
 	switch {
 	case lane > math.MaxInt16:
-		return 0, fmt.Errorf("lane %d is out of range", lane)
+		return 0, fmt.Errorf("lane %d is out of range (want 0 to 32767)", lane)
 	case len(nonce) != len(n):
 		return 0, fmt.Errorf("the nonce has %d bytes: want 16", len(nonce))
 	case key != nil && len(hash) != len(key):
 		return 0, fmt.Errorf("the hash of the key has %d bytes: want 32", len(hash))
 	case len(address) > maxAddress:
-		return 0, fmt.Errorf("the address is too long: %d bytes", len(address))
+		return 0, fmt.Errorf("the address has %d bytes: want at most %d", len(address), maxAddress)
 	}
 	copy(n[:], nonce)
 	if key != nil {

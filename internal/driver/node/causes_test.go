@@ -59,7 +59,7 @@ func TestCausesOfAnswers(t *testing.T) {
 		{"not queued", calls.Result{Code: calls.Unsent, Text: "too many bytes unacknowledged: 9 bytes for b"}, ErrOverloaded, calls.NotExecuted, "overloaded: too many bytes unacknowledged: 9 bytes for b (slow down and retry, or raise Config.Limits.MaxBuffered)"},
 		{"arguments too large", calls.Result{Code: wire.CodeUnsendable, Text: "9 bytes, at most 5"}, ErrTooLarge, calls.NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
 		{"shed", calls.Result{Code: calls.Shed}, ErrBufferFull, calls.NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.Limits.SingletonBuffer?)"},
-		{"a later code", calls.Result{Code: 999}, nil, calls.Unknown, "answer of unknown code 999 (is the other side newer?)"},
+		{"a later code", calls.Result{Code: 999}, nil, calls.Unknown, "the answer has the unknown code 999 (does the host run a newer program?)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, said := calls.NextStep(test.res.Code, nil)

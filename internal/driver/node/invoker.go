@@ -629,7 +629,7 @@ func (p invoker) resultError(c *outCall, res calls.Result, outcome calls.Outcome
 	if cause := notRun(kind, res, p.kind.Driver.Config.SingletonBuffer); cause != nil {
 		return p.fail(c.Ref, c.Method, outcome, cause)
 	}
-	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
+	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("the answer has the unknown code %d (does the host run a newer program?)", res.Code))
 }
 
 // CalledBy returns the kind that an invoker calls; nil if the invoker belongs to neither a node nor

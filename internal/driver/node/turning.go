@@ -10,7 +10,7 @@ import (
 
 // errLeaves is the cause with which a turn's context ends when its leaving node stops waiting for
 // the turn.
-var errLeaves = errors.New("the node leaves")
+var errLeaves = errors.New("the node is leaving and no longer waits for the turn")
 
 // Turning holds the parent of the contexts of all turns whose calls arrived encoded. This parent is
 // cancelled when the process ends, or when a leaving node stops waiting for running turns

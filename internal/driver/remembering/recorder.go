@@ -252,7 +252,7 @@ func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err erro
 		s, err := strconv.ParseUint(shard, 10, 32)
 		b, bad := strconv.Atoi(bucket)
 		if err = errors.Join(err, bad); err != nil {
-			return 0, fmt.Errorf("key %q: %w (the record is not shardgen's)", record.Key, err)
+			return 0, fmt.Errorf("key %q: %w (shardgen has not written this record)", record.Key, err)
 		}
 		stored = append(stored, remember.Stored{ShardID: placement.ShardID{Kind: r.kind, Shard: uint32(s)}, Bucket: b, Value: record.Value})
 	}

@@ -73,8 +73,9 @@ func (s *Shard) ChangedLocked(opened bool) {
 	}
 }
 
-// Activate remembers an entity, and waits for that until ctx ends. Then it calls wake, which
-// activates the entity. The caller has the entity's turn.
+// Activate remembers an entity and then calls wake, which activates the entity. If the entity is
+// not remembered by the time ctx ends, Activate fails and does not call wake. The caller has the
+// entity's turn.
 func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
 	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)
 	if err != nil {

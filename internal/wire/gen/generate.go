@@ -65,7 +65,7 @@ func protoNames(dir string) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, errors.New("no .proto files")
+		return nil, errors.New("the folder has no .proto files")
 	}
 	return names, nil
 }

@@ -64,7 +64,7 @@ func Start(o Options) (*Server, error) {
 		s.WaitForShutdown()
 		cause := log.fatal()
 		if cause == nil {
-			cause = fmt.Errorf("not ready within %v", readyTimeout)
+			cause = fmt.Errorf("the server is not ready within %v", readyTimeout)
 		}
 		return nil, fmt.Errorf("start embedded NATS server: %s: %w (is another server running there? Port 0 picks a free one)",
 			net.JoinHostPort(so.Host, strconv.Itoa(so.Port)), cause)
