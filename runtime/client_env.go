@@ -16,13 +16,11 @@ type clientEnv Conn
 
 var _ control.ClientEnv = (*clientEnv)(nil)
 
-// Now returns the time.
 func (v *clientEnv) Now() time.Time { return time.Now() }
 
 // Link returns the control channel's connection to the broker.
 func (v *clientEnv) Link() control.Link { return v.link }
 
-// Log writes a log line.
 func (v *clientEnv) Log(l control.Level, text string, args ...any) {
 	v.log.Log(context.Background(), l, text, args...)
 }

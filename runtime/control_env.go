@@ -29,10 +29,8 @@ var _ control.Env = (*controlEnv)(nil)
 // Link returns the control channel's connection to the broker.
 func (v *controlEnv) Link() control.Link { return v.link }
 
-// Now returns the time.
 func (v *controlEnv) Now() time.Time { return time.Now() }
 
-// Post calls f on the control loop.
 func (v *controlEnv) Post(f func()) { v.loop.Post(f) }
 
 // After calls f on the control loop after d.
@@ -40,7 +38,6 @@ func (v *controlEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { v.loop.Post(f) })
 }
 
-// Log writes a log line.
 func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 	v.node.log.Log(context.Background(), l, text, args...)
 }

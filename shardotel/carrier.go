@@ -21,10 +21,8 @@ func headersOf(call shard.Info) carrier {
 // Get returns the header of that key, or "".
 func (c carrier) Get(key string) string { return c[key] }
 
-// Set sets a header.
 func (c carrier) Set(key, value string) { c[key] = value }
 
-// Keys returns the keys.
 func (c carrier) Keys() (keys []string) {
 	for key := range c {
 		keys = append(keys, key)

@@ -248,7 +248,6 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 	return transport.Counts{Dropped: c.dropped}
 }
 
-// MaxPayload returns the broker's limit.
 func (l *link) MaxPayload() int { return int(l.broker.maxPayload.Load()) }
 
 // Flush returns at once, because Send has already routed its message.

@@ -330,7 +330,6 @@ var _ singlehost.Client = seeking{}
 // Member returns the member that serves the process; zero means none.
 func (s seeking) Member() transport.Address { return s.c.gateway.Address }
 
-// Send sends a message to a member.
 func (s seeking) Send(to transport.Peer, m singleton.Message) {
 	if body, err := singleton.Encode(m); err == nil {
 		s.c.sendBody(to, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body)

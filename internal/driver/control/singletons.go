@@ -21,10 +21,8 @@ var _ singlehost.Process = singletons{}
 // View returns the members; nil before there is a view.
 func (s singletons) View() *membership.View { return s.m.View() }
 
-// Send sends a message to a process.
 func (s singletons) Send(to transport.Peer, msg singleton.Message) { s.m.sendSingleton(to, msg) }
 
-// Broadcast sends a message to all members.
 func (s singletons) Broadcast(msg singleton.Message) { s.m.sendSingleton(transport.Peer{}, msg) }
 
 // Clients returns the processes outside the cluster that this member serves.

@@ -47,7 +47,6 @@ func newOutlet(c net.Conn, most int, spawn func(func())) *outlet {
 	return o
 }
 
-// Read reads from the socket.
 func (o *outlet) Read(b []byte) (int, error) { return o.in.Read(b) }
 
 // Write writes b. It buffers what the socket does not take.

@@ -18,7 +18,6 @@ type dataEnv Driver
 
 var _ calls.Env = (*dataEnv)(nil)
 
-// Self returns this process.
 func (v *dataEnv) Self() transport.Peer { return v.Local }
 
 // Calls returns the calls that wait for their answers.
@@ -76,7 +75,6 @@ func (v *dataEnv) MarkLeft(a transport.Address) { v.Sessions.MarkLeft(a) }
 // Parted reports whether a process has left or was removed.
 func (v *dataEnv) Parted(a transport.Address) bool { return (*Driver)(v).parted(a) }
 
-// After calls f once, after d.
 func (v *dataEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		if !(*Driver)(v).Closed() {
@@ -90,7 +88,6 @@ func (v *dataEnv) Returned(e *wire.Envelope, lane int) *shardhost.Call {
 	return &newInCall((*Driver)(v), v.Local, e, lane, time.Now()).Call
 }
 
-// Session returns the session with a process on a lane.
 func (v *dataEnv) Session(to transport.Peer, lane int) (calls.Session, bool) {
 	p := v.Sessions.Session(to, lane)
 	return p, p != nil
@@ -149,13 +146,11 @@ var dataReasons = [...]Reason{
 	calls.Retried: callRetried,
 }
 
-// Count counts an event.
 func (v *dataEnv) Count(e calls.Counter) { v.Counts.Add(dataReasons[e]) }
 
 // Refused counts a call that was refused with a code.
 func (v *dataEnv) Refused(code wire.Code) { (*Driver)(v).refused(code) }
 
-// Lost counts a lost tell.
 func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) {
 	switch {
 	case e.Type != wire.TypeTell:

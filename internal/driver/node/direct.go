@@ -51,7 +51,6 @@ type directEnv Driver
 
 var _ direct.Env = (*directEnv)(nil)
 
-// Go runs f on a goroutine of the process.
 func (v *directEnv) Go(f func()) { v.Group.Go(f) }
 
 // Send sends a control message about direct lanes. A lost message is not sent again; its sender
@@ -109,7 +108,6 @@ func (v *directEnv) Wanted(c *direct.Conn) {
 // directCounts maps the events of package direct to the counters of this process.
 var directCounts = [...]Reason{direct.Opened: directOpened, direct.Refused: directRefused, direct.Stranger: directStranger}
 
-// Count counts an event.
 func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {
 	return v.Counts.AddSeldom(directCounts[e])
 }
@@ -123,5 +121,4 @@ func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
 	}
 }
 
-// Log logs a line.
 func (v *directEnv) Log(text string, args ...any) { v.Logger.Warn(text, args...) }

@@ -96,10 +96,8 @@ type routeEnv Route
 
 var _ routing.Env = (*routeEnv)(nil)
 
-// Self returns this process.
 func (v *routeEnv) Self() transport.Peer { return v.kind.Driver.Local }
 
-// Now returns the time.
 func (v *routeEnv) Now() time.Time { return time.Now() }
 
 // Session returns the session with a process. It makes one if there is none.

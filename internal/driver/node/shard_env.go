@@ -20,7 +20,6 @@ var _ shardhost.Host = (*shardEnv)(nil)
 
 func (v *shardEnv) shard() *HostedShard { return (*HostedShard)(v) }
 
-// Now returns the wall-clock time.
 func (v *shardEnv) Now() time.Time { return time.Now() }
 
 // Elapsed returns the time of the lease's clock.
@@ -35,7 +34,6 @@ func (v *shardEnv) After(d time.Duration, f func()) {
 	})
 }
 
-// Session returns the session with a process on the shard's lane.
 func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
 	p := v.Host.driver.Sessions.Session(to, v.lane)
 	return p, p != nil
@@ -174,7 +172,6 @@ func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
 // Progress wakes the control loop, because a change of the shard may let it go on.
 func (v *shardEnv) Progress() { v.Host.driver.Control.Progress(v.ID) }
 
-// Remembered returns the remembered ids of the shard.
 func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
 	if v.remembered != nil {
 		ids = v.remembered.Leaving()
@@ -212,5 +209,4 @@ var reasonOf = [...]Reason{
 	shardhost.NoPeer:        dropNoPeer,
 }
 
-// Count adds one to a counter.
 func (v *shardEnv) Count(c shardhost.Counter) { v.Host.driver.Counts.Add(reasonOf[c]) }

@@ -284,7 +284,6 @@ type sessionEnv Session
 
 var _ StreamEnv = (*sessionEnv)(nil)
 
-// Now returns the time.
 func (v *sessionEnv) Now() time.Time { return time.Now() }
 
 // Send sends a frame over the direct lane or, if there is none, through the broker.
@@ -379,7 +378,6 @@ func (v *sessionEnv) tick() {
 	}
 }
 
-// Yield lets other goroutines run.
 func (v *sessionEnv) Yield() { runtime.Gosched() }
 
 // Ignored counts an ignored frame. If it was a client's goodbye, it closes the session.
