@@ -146,7 +146,7 @@ func (i *Info) set(num protowire.Number, v []byte) error {
 		return transport.CheckName("gateway caller", i.Gateway)
 	case infoHeaders:
 		if len(i.Headers) == MaxHeaders || len(v) > MaxHeaderBytes+2*protowire.SizeVarint(MaxHeaderBytes)+2 {
-			return fmt.Errorf("%w: more than %d headers, or a header of %d bytes (want at most %d)", ErrHeaders, MaxHeaders, len(v), MaxHeaderBytes)
+			return fmt.Errorf("%w: there are more than %d headers, or one has more than %d bytes", ErrHeaders, MaxHeaders, MaxHeaderBytes)
 		}
 		h, err := parseHeader(v)
 		i.Headers = append(i.Headers, h)
