@@ -33,7 +33,6 @@ func (v *controlEnv) Now() time.Time { return time.Now() }
 
 func (v *controlEnv) Post(f func()) { v.loop.Post(f) }
 
-// After calls f on the control loop after d.
 func (v *controlEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { v.loop.Post(f) })
 }
@@ -206,7 +205,6 @@ func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membersh
 	})
 }
 
-// ReadTable reads the membership table.
 func (v *controlEnv) ReadTable(r membership.TableRead, answer func(membership.TableRows)) {
 	askTable(v, answer, func(ctx context.Context) membership.TableRows { return v.table.Read(ctx, r) })
 }
@@ -258,7 +256,6 @@ func (v *controlEnv) Leaving() { v.driver.Leaving.Store(true) }
 // Left records that the cluster has removed the node after the node left in order.
 func (v *controlEnv) Left() { v.node.left() }
 
-// Fail stops the node with the error.
 func (v *controlEnv) Fail(err error) { v.node.fail(err) }
 
 // Downed stops the node, because the other members declared it down.

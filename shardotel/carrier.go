@@ -18,7 +18,6 @@ func headersOf(call shard.Info) carrier {
 	return headers
 }
 
-// Get returns the header of that key, or "".
 func (c carrier) Get(key string) string { return c[key] }
 
 func (c carrier) Set(key, value string) { c[key] = value }

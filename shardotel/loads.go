@@ -42,7 +42,6 @@ func newLoads(m *maker) *loads {
 	}
 }
 
-// observe reports a load.
 func (l *loads) observe(out metric.Observer, load measure.Load) {
 	out.ObserveInt64(l.buffer, load.BufferBytes)
 	out.ObserveInt64(l.limit, load.BufferLimit)

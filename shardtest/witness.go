@@ -71,7 +71,6 @@ func (w *Witness) begin(of entityKey, turn *watched) (other string) {
 	return other
 }
 
-// end records that a turn has ended.
 func (w *Witness) end(of entityKey, turn *watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

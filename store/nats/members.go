@@ -250,7 +250,6 @@ func (m *members) moving() error {
 	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, m.stream, errMoving)
 }
 
-// decoded decodes the messages of a part as a snapshot.
 func (m *members) decoded(p part, since membertable.Version) (membertable.Snapshot, error) {
 	s := membertable.Snapshot{Version: membertable.Version(p.upTo), Since: since, Rows: make([]membertable.Row, 0, len(p.last))}
 	for message := range maps.Values(p.last) {

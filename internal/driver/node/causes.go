@@ -181,7 +181,6 @@ type overload struct {
 
 func (e *overload) Error() string { return ErrOverloaded.Error() + ": " + e.cause.Error() + e.hint }
 
-// Is reports whether target is ErrOverloaded.
 func (e *overload) Is(target error) bool { return target == ErrOverloaded }
 
 // Unwrap returns the cause.

@@ -93,7 +93,6 @@ func (v *dataEnv) Session(to transport.Peer, lane int) (calls.Session, bool) {
 	return p, p != nil
 }
 
-// Peers returns the processes with which there are sessions.
 func (v *dataEnv) Peers() []transport.Address { return v.Sessions.Addresses() }
 
 // Close closes the sessions with a removed process: the one on the lane, or all if lane is

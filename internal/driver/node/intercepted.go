@@ -116,5 +116,4 @@ type refused struct {
 func (e *refused) Error() string   { return ErrRefused.Error() + ": " + e.text }
 func (e *refused) Unwrap() []error { return e.causes }
 
-// Is reports whether target is ErrRefused.
 func (e *refused) Is(target error) bool { return target == ErrRefused }

@@ -29,10 +29,8 @@ type invoker struct{ kind *Kind }
 
 var _ codegen.Invoker = invoker{}
 
-// called returns the kind that the invoker calls.
 func (p invoker) called() *Kind { return p.kind }
 
-// Hash returns the hash of an id.
 func (p invoker) Hash(id string) (hash uint64, err error) {
 	k := p.kind
 	switch {

@@ -22,7 +22,6 @@ type peersEnv struct {
 
 var _ peers.Env = (*peersEnv)(nil)
 
-// Closed reports whether this process is ending.
 func (v *peersEnv) Closed() bool { return v.driver.Closed() }
 
 // peerReasons maps the events of package peers to the counters of this process.

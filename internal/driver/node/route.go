@@ -107,14 +107,12 @@ func (v *routeEnv) Session(a transport.Address) (routing.Session, bool) {
 	return p, p != nil
 }
 
-// Known returns the session with a process, if there is one.
 func (v *routeEnv) Known(a transport.Address) (routing.Session, bool) {
 	drv := v.kind.Driver
 	p := drv.Sessions.Known(a, drv.LaneOf(v.shard))
 	return p, p != nil
 }
 
-// Local returns the shard at this process, if there is one.
 func (v *routeEnv) Local() (routing.Local, bool) {
 	if v.kind.Host == nil {
 		return nil, false

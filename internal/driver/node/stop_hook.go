@@ -64,7 +64,6 @@ func (c *hookContext) context() *endable {
 	return made
 }
 
-// end cancels the context.
 func (c *hookContext) end() {
 	c.over.Store(true)
 	if made := c.made.Load(); made != nil {

@@ -42,13 +42,11 @@ const (
 	timedAfter // parent is an endable, with the timeout of a local caller's reference
 )
 
-// shard returns the shard of the turn's entity.
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
 
 // up returns the turn on this goroutine that made this turn's call, or nil if no turn did.
 func (t *turn) up() *turn { return turnOf(t.parent) }
 
-// over reports whether the turn has ended.
 func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 
 // end marks the turn as ended, before another may begin.
@@ -94,10 +92,8 @@ func (t unseenTurn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// Deadline returns no deadline.
 func (unseenTurn) Deadline() (at time.Time, ok bool) { return at, false }
 
-// Done returns a channel that is closed.
 func (unseenTurn) Done() <-chan struct{} { return closedChannel }
 
 var closedChannel = func() <-chan struct{} {
