@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A setting is one option of a cluster or of a type. It must be equal at all members and is
-// compared when a node joins; if value is nil, members may differ in it.
+// A setting is one option of a cluster or of an entity type. If value is set, all members must have
+// the same value, which is compared when a node joins. If value is nil, members may differ.
 type setting[T any] struct {
 	name  string
 	value func(T) string
@@ -102,9 +102,9 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Logger"},
 }
 
-// directiveSettings are the options of a type's directive. Each member that knows a type announces
-// them in its metadata, so the admitting member compares a joining node's values with those of all
-// members.
+// directiveSettings are the options of a type's //shard directive. Each member that knows a type
+// announces them in its metadata, so the admitting member compares a joining node's values with
+// those of all members.
 var directiveSettings = []setting[declaredKind]{
 	{hostmeta.Shards, func(k declaredKind) string { return strconv.Itoa(int(k.Shards)) }},
 	{hostmeta.Hash, func(k declaredKind) string { return k.Desc.HashName }},
@@ -122,8 +122,8 @@ var directiveSettings = []setting[declaredKind]{
 	{name: "tell"},
 }
 
-// optionSettings are the options of [HostOption]. They are announced like directiveSettings, but
-// only by members that host the type or would host it in another role.
+// optionSettings are the options of [HostOption]. Members announce them in the same way as
+// directiveSettings, but only members that host the type or would host it in another role.
 var optionSettings = []setting[declaredKind]{
 	{"HostRole", func(k declaredKind) string { return k.options.role }},
 	{"Handoff", func(k declaredKind) string { return k.options.Handoff.String() }},
@@ -159,8 +159,8 @@ var optionSettings = []setting[declaredKind]{
 	{name: "singleton.Options.StableAfter"},
 }
 
-// declarations returns meta, to announce the node's types to other members, and compat, the cluster
-// settings that must be equal at all members.
+// declarations returns what a node announces when it joins: meta announces its types to other
+// members, and compat has the cluster settings that must be equal at all members.
 func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	for _, s := range clusterSettings {
 		if s.value != nil {

@@ -252,6 +252,6 @@ func TestOneNameOfTwoPackages(t *testing.T) {
 	invoker := c.nodes["a"].ShardInvoker(codegen.Kind{Name: accountKind, Package: "example.com/other"})
 	_, err := codegen.NewRef(invoker, "bob", nil).Begin(testContext(t), "Add")
 	require.ErrorIs(t, err, shard.ErrMismatch)
-	require.ErrorContains(t, err, "example.com/other (set name= in one's directive)")
+	require.ErrorContains(t, err, "example.com/other (set name= in the directive of one of them)")
 	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
 }

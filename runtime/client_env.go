@@ -16,13 +16,11 @@ type clientEnv Conn
 
 var _ control.ClientEnv = (*clientEnv)(nil)
 
-// Now returns the time.
 func (v *clientEnv) Now() time.Time { return time.Now() }
 
 // Link returns the control channel's connection to the broker.
 func (v *clientEnv) Link() control.Link { return v.link }
 
-// Log writes a log line.
 func (v *clientEnv) Log(l control.Level, text string, args ...any) {
 	v.log.Log(context.Background(), l, text, args...)
 }
@@ -38,13 +36,15 @@ func (v *clientEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 // SetTable replaces the shard table by a newer one.
 func (v *clientEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
-// BeginAnew drops the state kept for the former cluster after all its members have restarted.
+// BeginAnew drops the state kept for the former cluster. It is called after all members have
+// restarted.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.reasons.Clear()
 	v.driver.BeginAnew(members)
 }
 
-// AwaitsBounce reports whether the broker may still report that a process did not receive a call.
+// AwaitsBounce reports whether the broker may still return a message of this process, which proves
+// that the receiver did not get the calls in it.
 func (v *clientEnv) AwaitsBounce() bool { return v.driver.Sessions.AwaitsBounce() }
 
 // Callable returns the proxy through which this process calls the singleton named kind.
@@ -72,7 +72,7 @@ func (v *clientEnv) Direct(from transport.Peer, body []byte) error {
 	return v.driver.DirectMessage(from, body)
 }
 
-// Heard records the time of the latest message from the member that serves this process.
+// Heard records at, the time of the latest message from the member that serves this process.
 func (v *clientEnv) Heard(at time.Time) {
 	v.mu.Lock()
 	v.heardAt = at
@@ -90,7 +90,8 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 // Refused handles the reason for which a member refuses to serve this process.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
-// TurnedAway fails the calls sent to a member without a session for this process.
+// TurnedAway fails the calls sent to member by, which has refused them because it has no session
+// with this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
 		calls.Result{Code: calls.TurnedAway, Text: why.Error()})

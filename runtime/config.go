@@ -72,7 +72,7 @@ type Config struct {
 }
 
 // Limits bound the calls and bytes that wait at a process. The zero value of every field is its
-// default. Processes may differ in all of them.
+// default. Processes may have different limits.
 type Limits struct {
 	// BufferSize bounds the calls that wait at this process because their shards have no
 	// home. Default 100,000, minimum 1.
@@ -116,8 +116,9 @@ type Limits struct {
 	SingletonBuffer *int
 }
 
-// RebalanceOptions tune when the shards of a type move so that members have equally many. The
-// coordinator uses those of the member that it runs at. The zero value of every field is its default.
+// RebalanceOptions set when the coordinator moves shards so that members hold equal numbers of a
+// type's shards. The options of the member that runs the coordinator apply. The zero value of every
+// field is its default.
 type RebalanceOptions struct {
 	// MaxMoves bounds the shards of a type that move at once for rebalancing. Default 3,
 	// minimum 1. Shards of leaving nodes do not count.
@@ -156,7 +157,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Lowest and highest value of the bounds in bytes.
+// minBytes and maxBytes are the lowest and the highest value of Limits.MailboxBytes, and the base
+// of the bounds of the other byte limits.
 const (
 	minBytes = 64 << 10
 	maxBytes = 1 << 30
@@ -169,7 +171,7 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-// defaultName is <hostname>-<pid>, with - for characters that a name cannot have.
+// defaultName is <hostname>-<pid>, in which - replaces characters that a name cannot have.
 func defaultName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -184,7 +186,7 @@ func defaultName() string {
 	return fmt.Sprintf("%.48s-%d", host, os.Getpid())
 }
 
-// validate returns all faults of a config with defaults.
+// validate returns all faults of c, joined. The defaults have been filled in.
 func (c Config) validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {
@@ -220,7 +222,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// engine returns the part of a config with defaults that the engine needs.
+// engine returns the part of c that package node needs. The defaults have been filled in.
 func (c Config) engine() node.Config {
 	e := node.Config{
 		Cluster: c.Cluster, Name: c.Name, Lanes: c.Lanes, CallTimeout: c.CallTimeout, HandoffTimeout: c.HandoffTimeout,
@@ -236,7 +238,8 @@ func (c Config) engine() node.Config {
 	return e
 }
 
-// membershipConfig returns the config of the node's membership machine.
+// membershipConfig returns the config of the node's membership machine, which decides about joining
+// and leaving.
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
 	cfg := membership.Config{
 		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, Differ: hostmeta.Differ,
@@ -246,12 +249,11 @@ func (c Config) membershipConfig(self transport.Address, seeds []string, meta, c
 	return cfg
 }
 
-// DirectOptions let a process exchange data frames with others over TCP connections of their
-// own, one for each other process and lane, instead of the broker. A call that waits for
-// nothing else takes about a third of the time then. Everything else stays on the broker,
-// which also has the frames whenever there is no connection. The connections are encrypted by
-// keys that each process makes when it starts. Processes with and without direct lanes work
-// together.
+// DirectOptions let two processes exchange data frames over TCP connections between them, one for
+// each lane, instead of over the broker. A call that waits only for the network then takes about a
+// third of the time. All other messages go over the broker, and so do data frames while there is no
+// TCP connection. The connections are encrypted with keys that each process makes when it starts.
+// Processes with and without direct lanes work together.
 type DirectOptions struct {
 	// Listen is the TCP address at which the process accepts connections, as host:port; with port
 	// 0 the system chooses one. A client ([Dial]) never listens. Default "": it does not

@@ -24,9 +24,9 @@ import (
 
 // A Conn calls the entities of a cluster from a process that is not a member. It gets the shard
 // table from one member and sends calls directly to the entities' homes. After a restart of all
-// members it follows the new cluster: a call that may have run in the former cluster ends with
-// [ErrLost], and a call certainly not run is made in the new one. A Conn is safe for concurrent
-// use.
+// members the Conn follows the new cluster: a call that may have run in the former cluster fails
+// with [ErrLost], and a call that certainly did not run is sent to the new cluster. A Conn is safe
+// for concurrent use.
 type Conn struct {
 	cfg     Config
 	log     *slog.Logger
@@ -99,8 +99,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// awaitServed waits until a member serves the connection or refuses it. After tellAfter it logs why
-// it still waits.
+// awaitServed waits until a member serves the connection or refuses to. After tellAfter it logs the
+// reason for waiting.
 func (c *Conn) awaitServed(ctx context.Context) error {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -118,9 +118,9 @@ func (c *Conn) awaitServed(ctx context.Context) error {
 	}
 }
 
-var errNobodyServes = errors.New("no member answered (is a worker of this cluster up, and are there Config.Membership.MinMembers of them?)")
+var errNobodyServes = errors.New("no member answered (are workers of this cluster up, at least Config.Membership.MinMembers of them?)")
 
-// refusal handles the message of a member that refuses to serve this process. Dial fails with that
+// refusal handles a member's message that refuses to serve this process. Dial then fails with that
 // error. After Dial the error is only logged, because another member may still serve.
 func (c *Conn) refusal(err error) {
 	c.mu.Lock()
@@ -144,11 +144,11 @@ func (c *Conn) ShardInvoker(k codegen.Kind) codegen.Invoker {
 	return node.InvokerOf(c.driver.Kind(k))
 }
 
-// Close ends the connection. It waits up to two seconds until all tells have arrived; asks without
-// an answer fail. It returns nil if all tells have reached the entities' homes. Otherwise its error
-// says how many tells were not delivered, how many of these did not run, and how many may have run.
-// Close returns within three seconds, in any state of the broker and the homes. It may be called
-// twice.
+// Close ends the connection. Close waits up to two seconds until all tells have arrived; asks that
+// have no answer by then fail. Close returns nil if all tells have reached the entities' homes.
+// Otherwise its error says how many tells were not delivered, how many of these did not run, and
+// how many may have run. Close returns within three seconds, in any state of the broker and the
+// homes. It may be called twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {
 		c.unsent = c.finish()
@@ -187,7 +187,7 @@ func (c *Conn) finish() error {
 }
 
 // sayGoodbye drains the data plane and tells the member serving this connection that the connection
-// ends. sayGoodbye gives up when the broker blocks it for too long.
+// ends. If the broker blocks it for too long, it gives up.
 func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
@@ -222,8 +222,8 @@ func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
 // Counters returns the counters of this connection; see [Node.Counters].
 func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }
 
-// connPlane answers the data plane's requests for a Conn. A Conn hosts nothing, so most of these
-// requests never occur.
+// connPlane is the control plane as the data plane of a Conn sees it. A Conn hosts nothing, so most
+// of these methods are never called.
 type connPlane Conn
 
 func (c *connPlane) Ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }

@@ -10,35 +10,35 @@ import (
 
 // AfterCommit calls f when the store has all changes that the turn of ctx made or read, before the
 // turn's answer is sent. f gets nil, or an error if this home of the shard cannot know whether the
-// store has them; the next home finds out. Call AfterCommit in an interceptor of a host, with the
-// interceptor's ctx and after next has returned. It returns false and does not call f if there is
-// nothing to wait for: the type is not durable, or the store already has all these changes. f must
-// not block.
+// store has the changes; only the next home finds out. Call AfterCommit in an interceptor of a
+// host, with the interceptor's ctx and after next has returned. AfterCommit returns false and does
+// not call f if there is nothing to wait for: the type is not durable, or the store already has all
+// these changes. f must not block.
 func AfterCommit(ctx context.Context, f func(err error)) bool { return node.AfterCommit(ctx, f) }
 
 // ErrNoEpoch means that [Epoch] was called outside a turn of a durable type.
 var ErrNoEpoch = node.ErrNoEpoch
 
 // Epoch returns the epoch of the turn of ctx, for conditional writes to a database of your own. The
-// epochs of an entity only grow, over moves, crashes and full restarts. So the database must refuse
-// a write whose epoch is lower than one seen before: the write comes from a former home. Epoch
-// fails with ErrNoEpoch if ctx belongs to no turn of a durable type.
+// epochs of an entity only grow, even over moves, crashes and full restarts. So let the database
+// refuse a write whose epoch is lower than one that it has seen before: such a write comes from a
+// former home. Epoch fails with ErrNoEpoch if ctx belongs to no turn of a durable type.
 func Epoch(ctx context.Context) (uint64, error) { return node.Epoch(ctx) }
 
 // Passivate passivates the entity at the end of the turn of ctx: its stop hook runs with [Idle],
 // its state is kept encoded and its value dropped. If calls wait, the entity is activated again at
-// once. While it is passivated it is not remembered (see [Remember]). Passivate fails if ctx
-// belongs to no turn, or to a turn of a singleton, because a singleton is never passivated.
+// once. A passivated entity is not remembered (see [Remember]). Passivate fails if ctx belongs to
+// no turn, or to a turn of a singleton, because a singleton is never passivated.
 func Passivate(ctx context.Context) error { return node.Passivate(ctx) }
 
 // Forget deletes the entity at the end of the turn of ctx: its stop hook runs with [Forgotten], its
-// state is dropped, and the entity leaves the remembered ones. A later call begins a new entity.
-// Forget fails if ctx belongs to no turn, to a turn of a singleton, or to a turn of a method marked
+// state is dropped, and its id is no longer remembered. A later call begins a new entity. Forget
+// fails if ctx belongs to no turn, to a turn of a singleton, or to a turn of a method marked
 // //shard:read.
 func Forget(ctx context.Context) error { return node.Forget(ctx) }
 
 // Go starts a task of a singleton's instance: work that goes on between calls, such as a loop with
-// a ticker. ctx is that of OnActivate or of a method.
+// a ticker. ctx is the context of OnActivate or of a method.
 //
 // The task's context ends when the instance must stop: on a handoff, on the instance's death, or
 // when the node may no longer run the instance. The next instance, on any node, starts only after
@@ -59,10 +59,10 @@ func Go(ctx context.Context, task func(context.Context) error) error {
 	return node.StartTask(ctx, task)
 }
 
-// WithHeader returns a context whose calls and tells carry the header beside the headers of ctx. It
-// replaces a header of the same key. Headers are for data that concerns many methods, such as a
-// trace or a tenant. The called method reads them from [CallInfo]. Calls that this method makes do
-// not carry them, unless the method passes them on with WithHeader.
+// WithHeader returns a context whose calls and tells carry the header beside the headers of ctx.
+// The header replaces one of the same key in ctx. Headers are for data that concerns many methods,
+// such as a trace or a tenant. The called method reads them from [CallInfo]. Calls that this method
+// makes do not carry them, unless the method passes them on with WithHeader.
 //
 // A key has 1 to 64 of A-Z a-z 0-9 _ -, in any case, and is sent in lower case; a value is any
 // string. A call carries at most 32 headers, with at most 4,096 bytes of keys and values together;
@@ -74,8 +74,8 @@ func WithHeader(ctx context.Context, key, value string) (context.Context, error)
 
 // CallInfo returns the description of the call whose turn ctx belongs to: ctx is the context of a
 // method, or of OnActivate if a call activated the entity. CallInfo reports false for other
-// contexts, and after the turn has ended. It builds the description when called; until then a local
-// call keeps 16 bytes for it.
+// contexts, and after the turn has ended. The description is built only when CallInfo is called;
+// until then a local call keeps 16 bytes for it.
 func CallInfo(ctx context.Context) (Info, bool) {
 	c, ok := node.CallInfoOf(ctx)
 	return infoOf(c), ok

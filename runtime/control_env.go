@@ -29,18 +29,14 @@ var _ control.Env = (*controlEnv)(nil)
 // Link returns the control channel's connection to the broker.
 func (v *controlEnv) Link() control.Link { return v.link }
 
-// Now returns the time.
 func (v *controlEnv) Now() time.Time { return time.Now() }
 
-// Post calls f on the control loop.
 func (v *controlEnv) Post(f func()) { v.loop.Post(f) }
 
-// After calls f on the control loop after d.
 func (v *controlEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { v.loop.Post(f) })
 }
 
-// Log writes a log line.
 func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 	v.node.log.Log(context.Background(), l, text, args...)
 }
@@ -90,8 +86,9 @@ func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 	return v.node.inspectShards(kind)
 }
 
-// HoldsShards reports whether this node still has work with shards: it holds one, one is moving to
-// or from it, calls wait here, or a sender's Flush has yet to arrive.
+// HoldsShards reports whether this node still has work with shards: it holds a shard, a shard is
+// moving to or from it, calls wait here, or a Flush, the message behind a sender's last call, has
+// yet to arrive.
 func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 
 // Remembered returns the hosted types whose entities are remembered, in the order of their names.
@@ -107,7 +104,8 @@ func (v *controlEnv) Remembered() (kinds []string) {
 // Waiting returns how many calls of a type wait at this process because their shards have no home.
 func (v *controlEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 
-// WaitingTypes returns the types with such waiting calls, sorted.
+// WaitingTypes returns, sorted, the types of which calls wait at this process because their shards
+// have no home.
 func (v *controlEnv) WaitingTypes() (kinds []string) {
 	for kind := range *v.driver.Kinds.Load() {
 		if v.driver.HeldFor(kind) > 0 {
@@ -121,8 +119,8 @@ func (v *controlEnv) WaitingTypes() (kinds []string) {
 // SetTable replaces the shard table by a newer one.
 func (v *controlEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
-// SetExiting sets whether this leaving node refuses shards. It does once it has given all of its
-// own away.
+// SetExiting sets whether this leaving node refuses shards. A leaving node refuses them after it
+// has given away all its own shards.
 func (v *controlEnv) SetExiting(on bool) { v.driver.Exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that was downed.
@@ -130,14 +128,14 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 	v.driver.Data.PeerGone(a, calls.AllLanes, false)
 }
 
-// PeerLeft closes the sessions with a process after calls.ByeGrace: a member that left in order, or
-// a home no longer a member.
+// PeerLeft closes the sessions with a member that left in order, or with a former member that was a
+// home. It waits calls.ByeGrace before that.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
 // Homes returns the other processes to which calls are routed, except those departed or removed.
 func (v *controlEnv) Homes() []transport.Address { return v.driver.Data.Homes() }
 
-// RenewLease sets the time until which turns may run.
+// RenewLease extends the node's lease: turns may run until that time.
 func (v *controlEnv) RenewLease(until time.Time) { v.driver.Lease.Renew(until) }
 
 // LeaseValid reports whether the node's lease to run turns is valid now.
@@ -159,7 +157,8 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	})
 }
 
-// TakeTerm takes a new coordinator's term from the store, if the node has a store.
+// TakeTerm takes a term for a new coordinator, at least atLeast, from the store and passes it to
+// take. Without a store, the term is atLeast.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -173,7 +172,8 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	})
 }
 
-// LastTerm reads the highest coordinator's term from the store, if the node has a store.
+// LastTerm reads the highest coordinator term from the store and passes it to take. Without a store
+// it does nothing.
 func (v *controlEnv) LastTerm(take func(term uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -195,7 +195,7 @@ func (v *controlEnv) Serve(on bool, then func()) {
 	})
 }
 
-// Founding reads or writes the store's record of who founded the cluster.
+// Founding reads or writes the store's record of the node that founded the cluster.
 func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer)) {
 	v.driver.Group.Go(func() {
 		ctx, cancel := context.WithTimeout(v.driver.Context, r.Within)
@@ -205,17 +205,16 @@ func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membersh
 	})
 }
 
-// ReadTable reads the membership table.
 func (v *controlEnv) ReadTable(r membership.TableRead, answer func(membership.TableRows)) {
 	askTable(v, answer, func(ctx context.Context) membership.TableRows { return v.table.Read(ctx, r) })
 }
 
-// WriteTable writes to the membership table.
+// WriteTable writes a row to the membership table, or deletes rows, as r requests.
 func (v *controlEnv) WriteTable(r membership.TableWrite, answer func(membership.TableWritten)) {
 	askTable(v, answer, func(ctx context.Context) membership.TableWritten { return v.table.Write(ctx, r) })
 }
 
-// WriteAlive writes to the membership table that this member is alive.
+// WriteAlive records in the membership table that this member is alive.
 func (v *controlEnv) WriteAlive(r membership.TableAlive, answer func(membership.TableWritten)) {
 	askTable(v, answer, func(ctx context.Context) membership.TableWritten {
 		return v.table.Alive(ctx, v.driver.Local.Address, r)
@@ -257,7 +256,6 @@ func (v *controlEnv) Leaving() { v.driver.Leaving.Store(true) }
 // Left records that the cluster has removed the node after the node left in order.
 func (v *controlEnv) Left() { v.node.left() }
 
-// Fail stops the node with the error.
 func (v *controlEnv) Fail(err error) { v.node.fail(err) }
 
 // Downed stops the node, because the other members declared it down.
@@ -280,8 +278,8 @@ func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) 
 	})
 }
 
-// decisions returns a function that keeps the coordinator's events for operators. The node's log
-// has these events at level Debug only.
+// decisions returns a function that adds the coordinator's events to lines, where operators read
+// them. The node's log has these events at level Debug only.
 func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	return func(e coordinator.Event) {
 		about := slices.DeleteFunc([]string{e.Subject(), e.Reason}, func(s string) bool { return s == "" })

@@ -16,9 +16,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlLoop runs the control plane of a member on the goroutine of run. Its other methods may
-// be called from any goroutine, because they only post functions to this goroutine or read state
-// that is safe for concurrent use.
+// A controlLoop runs the control plane of a member on the goroutine that calls run. Its other
+// methods may be called from any goroutine, because they only post functions to that goroutine or
+// read state that is safe for concurrent use.
 type controlLoop struct {
 	node   *Node
 	driver *node.Driver
@@ -84,8 +84,8 @@ func (c *controlLoop) connState(s transport.State) {
 	c.loop.Post(func() { c.member.ConnState(s) })
 }
 
-// leave starts leaving in order. When exit is called, the node stops giving shards away and keeps
-// the remaining ones until it ends.
+// leave starts the node's leaving in order. Once exit is called, the node gives no more shards
+// away, and keeps the remaining ones until it ends.
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 

@@ -382,7 +382,7 @@ func TestEmptyCommandID(t *testing.T) {
 	for name, caller := range map[string]shard.Caller{"near": v.nodes["a"], "far": conn} {
 		r := ref(caller, "v", shard.CommandID(""))
 		_, err := r.Add(ctx, 5)
-		require.ErrorContains(t, err, "call Vault/v.Add: its command id is empty (give shard.CommandID a key", name)
+		require.ErrorContains(t, err, "call Vault/v.Add: the command id is empty (give shard.CommandID a key", name)
 		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err), name)
 		_, err = r.Get(ctx)
 		require.ErrorContains(t, err, "command id is empty", name)

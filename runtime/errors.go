@@ -93,9 +93,9 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// OutcomeOf reports whether the call that returned err ran. It is about the caller's own call, not
-// about a call made by the called method. The outcome of nil is Executed. The outcome of an error
-// that did not come from a call is Unknown.
+// OutcomeOf reports whether the call that returned err ran. A call that the called method itself
+// made does not matter. The outcome of nil is Executed. The outcome of an error that did not come
+// from a call is Unknown.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Executed
@@ -131,9 +131,9 @@ func (e *CallError) Error() string {
 func (e *CallError) Unwrap() error { return e.Err }
 
 // An EntityError is an error that an entity's method returned, as the caller sees it in the same
-// process or over the network. It has the text of the method's error. For errors.Is and errors.As
-// it holds those errors declared with //shard:error that the method's error wrapped; of other
-// errors only the text crosses the wire.
+// process or over the network. It has the text of the method's error. errors.Is and errors.As find
+// in it those errors declared with //shard:error that the method's error wrapped. Of other errors
+// only the text crosses the wire.
 type EntityError struct {
 	Kind, ID, Method string // the method that returned it
 	Text             string // of the method's error, or the value of its panic
@@ -166,7 +166,8 @@ func newCallError(f node.CallFailure) error {
 	return &CallError{Kind: f.Kind, ID: f.ID, Method: f.Method, Outcome: Outcome(f.Outcome), Err: f.Err}
 }
 
-// readCallError converts the CallError in the tree of err to package node's form, if there is one.
+// readCallError converts the CallError that err is or wraps to package node's form. ok is false if
+// there is none.
 func readCallError(err error) (f node.CallFailure, ok bool) {
 	var call *CallError
 	if errors.As(err, &call) {

@@ -14,7 +14,7 @@ import (
 // An EventKind is the kind of change that a [ClusterEvent] reports.
 type EventKind int
 
-// The kinds of events.
+// The kinds of events. The first is about the whole cluster, the others are about one member.
 const (
 	// EventView has the whole cluster as the node sees it, in View. It is the first event, and
 	// comes again after events were dropped; Missed is the number of dropped events.
@@ -124,8 +124,8 @@ func (v *events) unsubscribe(s *subscription) {
 	delete(v.subs, s)
 }
 
-// next returns the reader's next event. A view is made only when it is read, so it includes all
-// events dropped before.
+// next returns the reader's next event. An EventView is built only when the reader gets it, so it
+// includes all events dropped before.
 func (v *events) next(s *subscription, self transport.Address) (e ClusterEvent, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -150,7 +150,8 @@ func (v *events) empty(s *subscription) bool {
 	return !s.stale && len(s.queue) == 0
 }
 
-// publish takes the membership's view after a step, and passes on the events of that step.
+// publish stores the view that a step of the membership machine has made, and passes the events of
+// that step to the readers.
 func (v *events) publish(view *membership.View, list []membership.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -186,8 +187,8 @@ func (s *subscription) add(e ClusterEvent) {
 	}
 }
 
-// clusterEvent converts a membership event for users. ok is false for events that only the driver
-// needs.
+// clusterEvent converts a membership event to an event for users. ok is false for events that only
+// the driver needs.
 func clusterEvent(m membership.Event) (e ClusterEvent, ok bool) {
 	member := func(kind EventKind, m membership.Member) (ClusterEvent, bool) {
 		return ClusterEvent{Kind: kind, Member: memberOf(m, true, membership.NoEvidence)}, true

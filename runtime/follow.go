@@ -23,8 +23,8 @@ import (
 // A Position says how far a follower has read the events of a type. It is text without spaces, of
 // at most about twenty bytes for each shard, and stays valid over restarts and moves. The empty
 // position is the beginning: the oldest events that are kept. Every other position names the last
-// event read of each shard, even of a shard without events; so if later events are deleted before
-// they are read, the follower gets [ErrEventsGone].
+// event read of each shard, even of a shard that had no events yet. If later events are deleted
+// before the follower reads them, the follower gets [ErrEventsGone].
 type Position string
 
 // An Event is an event that an entity recorded and committed.
@@ -50,7 +50,7 @@ type Event[E any] struct {
 var (
 	// ErrEventsGone means that events were deleted before the follower had read them. To keep
 	// events longer, set keep= in the directive, or give the follower a name and set keep=followed.
-	ErrEventsGone = errors.New("events are not kept any more")
+	ErrEventsGone = errors.New("the events are no longer kept")
 	// ErrPosition means that the position is not of this type, or a restore put the store or a
 	// shard back to an earlier state, so events already read are gone or replaced. Follow again
 	// without a position, or under another name.
@@ -79,8 +79,8 @@ func FollowerName(name string) EventsOption {
 }
 
 // A follower without new events waits followPause before it reads again. Events are in the journal
-// about 250 ms after their commit, so a follower gets them within a second while the store answers
-// promptly.
+// about 250 ms after their commit, so a follower gets an event within a second of its commit while
+// the store answers promptly.
 const (
 	followPause  = 250 * time.Millisecond
 	followSave   = time.Second
@@ -152,7 +152,7 @@ type following struct {
 func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
 	k := node.CalledBy(p)
 	if k == nil {
-		return nil, errors.New("events: the caller is neither a Node nor a Conn")
+		return nil, errors.New("events: the caller is neither a Node nor a Conn (make the client with one of them)")
 	}
 	backend := k.Driver.Config.Store
 	if backend == nil {
@@ -188,7 +188,7 @@ func (f *following) begin(ctx context.Context) error {
 	return err
 }
 
-// round reads all journals once, and waits followPause if there are no new events.
+// round reads all journals of the type once, and waits followPause if there are no new events.
 func (f *following) round(ctx context.Context, each func(int, durable.Recorded) (bool, error)) error {
 	all, err := f.Poll(ctx)
 	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)

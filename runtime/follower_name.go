@@ -35,8 +35,8 @@ func newOwnedName(k *node.Kind, name string, answered func(error)) *ownedName {
 }
 
 // take makes the loop the owner of the name and returns the places at which it begins: the stored
-// places if resume is set, else the given ones. It waits until the store has answered the read. If
-// the store does not answer the write, save repeats the write later.
+// places if resume is set, else the given ones. take waits until the store has answered the read of
+// the name's record. If the store does not answer the write, a later save repeats it.
 func (n *ownedName) take(ctx context.Context, places []durable.Place, resume bool) ([]durable.Place, error) {
 	for {
 		found, revision, err := n.load(ctx)
@@ -123,8 +123,9 @@ func (n *ownedName) look(ctx context.Context) error {
 }
 
 // lostTo reports whether the record found says that another loop has taken the name over since this
-// loop began. A record older than the revision known to this loop says nothing. While this loop's
-// own first write is not answered, the owner before it may still store positions.
+// loop began. A record older than the revision known to this loop proves nothing. Until this loop's
+// own first write is answered, a record of the owner before it proves nothing either, because that
+// owner may still store positions.
 func (n *ownedName) lostTo(found durablehost.Followed, revision store.Revision) bool {
 	return revision > n.revision && found.Owner != n.owner && (n.taken || found.Owner != n.before)
 }

@@ -20,10 +20,10 @@ func TestForbiddenCallsAreAnswered(t *testing.T) {
 	for want, info := range map[string]wire.Info{
 		"web is a client, and only members make calls for a caller of a gateway": {Gateway: "php"},
 		"web is a client, and only members make calls for a tell in a log":       {Told: true},
-		"bad headers: key":                             {Headers: []wire.Header{{Key: "UPPER", Value: "x"}}},
-		"bad headers: more than 32, or one of":         {Headers: many},
-		"bad headers: keys and values have 8006 bytes": {Headers: []wire.Header{{Key: "one", Value: strings.Repeat("x", 4000)}, {Key: "two", Value: strings.Repeat("x", 4000)}}},
-		"bad headers: key two occurs twice":            {Headers: []wire.Header{{Key: "two", Value: "1"}, {Key: "two", Value: "2"}}},
+		"bad headers: key": {Headers: []wire.Header{{Key: "UPPER", Value: "x"}}},
+		"bad headers: there are more than 32 headers, or one": {Headers: many},
+		"bad headers: keys and values have 8006 bytes":        {Headers: []wire.Header{{Key: "one", Value: strings.Repeat("x", 4000)}, {Key: "two", Value: strings.Repeat("x", 4000)}}},
+		"bad headers: key two occurs twice":                   {Headers: []wire.Header{{Key: "two", Value: "1"}, {Key: "two", Value: "2"}}},
 	} {
 		for i := range info.Headers {
 			if info.Headers[i].Key == "" {

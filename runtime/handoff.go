@@ -8,11 +8,11 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// A HandoffMode is a way in which shards move, for [Handoff]. The numbers in the comments are those
-// of the options for graceful handoff in the Akka Cluster specification.
+// A HandoffMode is a way in which shards move, for [Handoff]. The comments of the modes have the
+// numbers of the options for graceful handoff in the Akka Cluster specification.
 type HandoffMode int
 
-// The ways in which shards may move.
+// The ways in which shards may move, each with its number in the Akka Cluster specification.
 const (
 	// HandoffOrdered is the default: 2b, 3b and 4a. State moves with the shard. Calls that arrive
 	// while the old home gives the shard away wait (2b). The new home holds a sender's calls until
@@ -70,14 +70,14 @@ func handoffOf(modes []HandoffMode) (h region.Handoff, err error) {
 		case HandoffDropState:
 			h = region.Handoff{DropCalls: true, Unordered: true, Refusing: true, DropState: true}
 		default:
-			return h, fmt.Errorf("%v is not a mode", m)
+			return h, fmt.Errorf("%v is not a mode of Handoff", m)
 		}
 		if alone := m == HandoffOrdered || m == HandoffDropState; alone && len(modes) > 1 {
-			return h, fmt.Errorf("%v cannot be combined with other modes", m)
+			return h, fmt.Errorf("mode %v cannot be combined with other modes", m)
 		}
 	}
 	if slices.Contains(modes, HandoffServing) && slices.Contains(modes, HandoffDropCalls) {
-		return h, errors.New("serving and drop-calls cannot be combined")
+		return h, errors.New("modes serving and drop-calls cannot be combined")
 	}
 	return h, nil
 }

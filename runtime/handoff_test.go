@@ -122,7 +122,7 @@ func TestHandoffRefused(t *testing.T) {
 	}{
 		{[]shard.HandoffMode{shard.HandoffServing}, "Handoff(serving): the type has state: serving would lose"},
 		{[]shard.HandoffMode{shard.HandoffUnordered}, "the type has state: unordered would run calls out of order (want HandoffOrdered or HandoffDropState)"},
-		{[]shard.HandoffMode{shard.HandoffServing, shard.HandoffDropCalls}, "serving and drop-calls cannot be combined"},
+		{[]shard.HandoffMode{shard.HandoffServing, shard.HandoffDropCalls}, "modes serving and drop-calls cannot be combined"},
 		{[]shard.HandoffMode{shard.HandoffOrdered, shard.HandoffRefusing}, "ordered cannot be combined with other modes"},
 		{[]shard.HandoffMode{shard.HandoffRefusing, shard.HandoffDropState}, "drop-state cannot be combined with other modes"},
 		{[]shard.HandoffMode{17}, "HandoffMode(17) is not a mode"},

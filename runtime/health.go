@@ -35,7 +35,8 @@ type Health struct {
 	Reasons []string
 }
 
-// vitals are the facts from which a process judges its health. A text is "" if it reports no fault.
+// vitals are the facts from which a process judges its health. A text field is "" if there is no
+// such fault.
 type vitals struct {
 	ended   string // the reason why it has ended
 	ending  bool
@@ -133,10 +134,10 @@ func endText(text string, err error) string {
 	return text
 }
 
-// joinText marks a node that is not Up yet, until nodeHealth replaces it by the reason.
+// joinText is the fault of a node that is not yet Up. nodeHealth replaces this text by the reason.
 const joinText = "not up"
 
-// examine adds to v what the control loop of a started node knows.
+// examine adds to v the facts that only the control loop of a started node knows.
 func examine(c *controlLoop, v *vitals, now time.Time) {
 	drv := c.driver
 	v.stuck = c.pulse.Stuck(drv.Lease.Now())

@@ -45,63 +45,65 @@ func defaultHostSettings(cfg Config) hostSettings {
 	}}
 }
 
-// singletonHostSettings are the settings of a singleton without options. It is never
-// idle, and does not run on its callers' goroutines, because a method that ends its
-// goroutine would end the caller's.
+// singletonHostSettings are the settings of a singleton without options. A singleton is never
+// passivated, and does not run on its callers' goroutines: a method that ends its goroutine
+// (runtime.Goexit) would end its caller's goroutine.
 func singletonHostSettings(cfg Config) hostSettings {
 	s := defaultHostSettings(cfg)
 	s.Idle, s.Inline = 0, false
 	return s
 }
 
-// IdleAfter passivates entities that nobody called for d: their state is kept encoded and
-// the value is dropped. The runtime looks for them every second, or up to every 5s if d
-// is at least 32s, and an entity may be passivated later by as much. At most 64 stop
-// hooks of the type run at once, not counting those that take longer than 1s. Default 2
+// IdleAfter passivates entities that nobody has called for d: their state is kept encoded and the
+// value is dropped. The runtime looks for idle entities every second or, if d is at least 32s, at
+// intervals of up to 5s; an entity may be passivated later than d by one interval. At most 64 stop
+// hooks of the type run at once, not counting hooks that have run for more than 1s. Default 2
 // minutes, and 0 with [Remember]; minimum 1s; 0 never passivates. Members may differ.
 func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.Idle, s.idleSet = d, true }
 }
 
-// StopTimeout bounds OnPassivate of one entity. A hook still running then is abandoned, and its
-// entity keeps the state from before the hook. Until then the entity's calls wait, and so does a
-// move of its shard; other entities go on. Default Config.HandoffTimeout less 5s, at least 1s;
-// minimum 1ms. Members may differ.
+// StopTimeout bounds OnPassivate of one entity. While the hook runs, the entity's calls wait, and
+// so does a move of its shard; other entities go on. A hook still running after StopTimeout is
+// abandoned, and its entity keeps the state from before the hook. Default Config.HandoffTimeout
+// less 5s, at least 1s; minimum 1ms. Members may differ.
 func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.StopTimeout = d } }
 
 // MaxActive bounds the active entities of the type at one node. Above it, the least recently used
-// ones are passivated. Entities with a turn count and are not passivated, so there may be more for
-// a while. Default 0: no bound. Members may differ.
+// ones are passivated. Entities that run a turn count too but are not passivated, so more than n
+// may be active for a while. Default 0: no bound. Members may differ.
 func MaxActive(n int) HostOption { return func(s *hostSettings) { s.MaxActive = n } }
 
-// Inline sets whether a local call may run on its caller's goroutine. Default true: the
-// call is fast and returns when its method returns, even past its deadline. With false
-// the call returns at its deadline, and costs a goroutine switch. Members may differ.
+// Inline sets whether a local call may run on its caller's goroutine. Default true: the call is
+// fast and returns when its method returns, even past its deadline. With false the call returns at
+// its deadline at the latest, but costs a goroutine switch. Members may differ.
 func Inline(on bool) HostOption { return func(s *hostSettings) { s.Inline = on } }
 
-// Proxy makes the type known at the node without hosting it: at joining the type is
-// compared with that of its hosts, and if the coordinator runs here it can use the
-// type's [Allocation]. A node that never calls HostX can call the type as well.
+// Proxy makes the type known at the node without hosting it. When the node joins, its declaration
+// of the type is compared with the hosts' declarations, and a coordinator at this node can use the
+// type's [Allocation]. Calls need no Proxy: a node that never calls HostX can call the type as
+// well.
 func Proxy() HostOption { return func(s *hostSettings) { s.proxy = true } }
 
-// HostRole limits the type to nodes with that role; on others HostX works as with
-// [Proxy]. Default "": all nodes. Members must agree: one that differs is refused at
-// joining.
+// HostRole limits hosting to nodes with that role; on other nodes HostX works as with [Proxy].
+// Default "": all nodes host the type. Members must agree: a node with another HostRole for the
+// type is refused when it joins.
 func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = role } }
 
-// Allocation sets how the type's shards are placed: [LeastShards], [ConsistentHash] or a
-// strategy of your own. Every node that may become the coordinator must have a strategy
-// of your own, by hosting the type or with [Proxy]. Default LeastShards with
-// Config.Rebalance.Threshold. Members may differ: the value of the last to join counts.
+// Allocation sets how the type's shards are placed: [LeastShards], [ConsistentHash] or a strategy
+// of your own. A strategy of your own must be set at every node that may become the coordinator,
+// with HostX as host or as [Proxy]. Default LeastShards with Config.Rebalance.Threshold. Members
+// may differ: the value of the last member to join counts.
 func Allocation(s Strategy) HostOption { return func(h *hostSettings) { h.place = s } }
 
-// MaxMoves bounds the shards of the type that move at once for rebalancing. Default
-// Config.Rebalance.MaxMoves, minimum 1. Members may differ: the value of the last to join counts.
+// MaxMoves bounds how many shards of the type move for rebalancing at the same time. Default
+// Config.Rebalance.MaxMoves, minimum 1. Members may differ: the value of the last member to join
+// counts.
 func MaxMoves(n int) HostOption { return func(s *hostSettings) { s.moves = n } }
 
-// MinHosts is the number of members hosting the type that must be up before its shards
-// get their first homes; calls wait until then. Default 1; Config.Membership.MinMembers counts
-// members of all types. Members may differ: the value of the last to join counts.
+// MinHosts is the number of members hosting the type that must be up before its shards get their
+// first homes; calls wait until then. Default 1; Config.Membership.MinMembers counts members of all
+// types. Members may differ: the value of the last member to join counts.
 func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
 
 // MaxMailboxCalls bounds the calls that wait for one entity of the type; further calls fail with
@@ -114,13 +116,13 @@ func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.Mailbo
 // differ.
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.MailboxBytes = n } }
 
-// Intercept has interceptors called around the turns of the type at this node, the first outermost.
-// They see the caller before the entity is activated, and may refuse. The method gets the context
-// that the last one gave to next, and so its values. Calls of a type with interceptors are encoded,
-// also those of the same process, and do not run on their callers' goroutines unless the type is
-// durable; a type without interceptors costs nothing more. Hooks, tasks of singletons, and
-// activations without a call are not intercepted. Default none. Members may differ, but then calls
-// are refused or not depending on where their entity lives.
+// Intercept sets the interceptors called around the type's turns at this node, the first outermost.
+// They see the caller before the entity is activated, and may refuse the call. The method gets the
+// context that the last interceptor gave to next, with its values. Calls of a type with
+// interceptors are encoded, even within one process, and do not run on their callers' goroutines
+// unless the type is durable; a type without interceptors has no extra cost. Hooks, tasks of
+// singletons, and activations without a call are not intercepted. Default none. Members may differ,
+// but then a call may be refused at one home and run at another.
 func Intercept(interceptors ...Interceptor) HostOption {
 	return func(s *hostSettings) { s.Intercept = append(s.Intercept, engineInterceptors(interceptors)...) }
 }
@@ -186,7 +188,7 @@ func (s *hostSettings) hostsAt(roles []string) bool {
 	return !s.proxy && (s.role == "" || slices.Contains(roles, s.role))
 }
 
-// tuning returns the settings that the coordinator needs.
+// tuning returns the settings of the type that the coordinator needs.
 func (s *hostSettings) tuning() coordinator.Tuning {
 	t := coordinator.Tuning{MaxMoves: uint32(s.moves), MinHosts: uint32(s.hosts)}
 	if s.place != nil {
@@ -195,9 +197,9 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 	return t
 }
 
-// notForSingletons returns the name of an option that is set and would have no effect
-// on a singleton, or would harm it. Options that drop the value between turns would
-// leave its tasks running beside those of the next instance.
+// notForSingletons returns the first set option that would have no effect on a singleton or would
+// harm it, with the reason, or "". An option that drops the instance between turns does harm: the
+// instance's tasks would run on beside those of the next instance.
 func (s *hostSettings) notForSingletons() string {
 	plain := defaultHostSettings(Config{})
 	for _, o := range []struct {
@@ -262,8 +264,8 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	return nil
 }
 
-// validateSingleton returns a fault of the settings of a singleton, or of another type
-// with settings of a singleton.
+// validateSingleton returns an error for an invalid setting of a singleton, or for a singleton's
+// setting of another type.
 func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
@@ -318,21 +320,24 @@ type RememberOptions struct {
 	MaxPerShard int
 }
 
-// Remember makes the runtime activate the type's active entities again, without a call, when their
-// shard has moved, when its home has crashed and, with a [Config].Store, which then keeps the ids,
-// after a stop of all members. They have their state only if it came with their shard's move.
+// Remember makes the runtime activate the type's active entities again, without a call, after their
+// shard has moved or its home has crashed. With a [Config].Store, which then keeps the ids, the
+// runtime does so after a stop of all members, too. An entity activated in this way has its state
+// only if the state came with the shard's move.
 //
 // The first activation of an entity waits until its id is remembered: without a store until another
 // member has the id, but at most a second, and with a store until the store has it. If the store
 // fails, the call fails with outcome NotExecuted. The entity is remembered until it calls
 // [Passivate] or [Forget], or its first activation fails. Idleness does not end it: with Remember
-// the default of [IdleAfter] is 0. If IdleAfter or [MaxActive] is set all the same, entities that
-// it passivates are no longer remembered.
+// the default of [IdleAfter] is 0. If IdleAfter or [MaxActive] is set all the same, the entities
+// that this option passivates are no longer remembered.
 //
-// With a Config.Store, all members can be stopped and started with another number of shards or another
-// shard function: the first ones that need the ids move them to their new shards, and log how many.
+// With a Config.Store, all members can be stopped and started with another number of shards or
+// another shard function: the first members that need the ids move them to their new shards, and
+// log how many.
 //
-// Members must agree on whether the type is remembered: one that differs is refused at joining.
+// Members must agree on whether the type is remembered: a node that differs is refused when it
+// joins.
 func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }

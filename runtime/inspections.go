@@ -21,8 +21,8 @@ import (
 // inspections carries out the requests of operators at a node.
 type inspections struct{ node *Node }
 
-// explainTimeout bounds the wait for the coordinator's reason for a home. It is shorter than the
-// time that an operator waits for an answer.
+// explainTimeout bounds the wait for the coordinator's reason for a home. An operator waits longer
+// than this for an answer, and so still gets the home.
 const explainTimeout = 2 * time.Second
 
 // answer carries out a request. It runs outside the control loop.
@@ -102,7 +102,7 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 	defer cancel()
 	k := (*i.node.driver.Kinds.Load())[e.Kind]
 	if k == nil || k.Desc.Singleton {
-		return operator.Home{}, fmt.Errorf("this node knows no entity type %s with shards", clip(e.Kind))
+		return operator.Home{}, fmt.Errorf("this node knows no entity type %s with shards (ask a node that hosts the type)", clip(e.Kind))
 	}
 	number, err := k.ShardOf(e.ID)
 	if err == nil {
@@ -134,14 +134,14 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 	})
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%w: the coordinator or a member has not confirmed it (are all members of this version? Repeating the command does no harm)", err)
+		return "", fmt.Errorf("%w: the coordinator or a member has not confirmed the request (are all members of this version? Repeating the command does no harm)", err)
 	case done.Refusal != "":
 		return "", errors.New(done.Refusal)
 	}
 	return done.Text, nil
 }
 
-// facts returns what operators can read about this process.
+// facts returns the facts about this process that operators can read, such as its version.
 func (i inspections) facts() *operator.Fact {
 	n := i.node
 	health := n.Health()

@@ -95,8 +95,8 @@ func (n *Node) ShardInvoker(k codegen.Kind) codegen.Invoker {
 }
 
 // Host makes the node host a type. Only generated code calls it: users call the type's HostX. After
-// Start it fails, because the cluster compares the types of members when a node joins. Start
-// returns Host's errors too.
+// Start, Host fails, because a node's types are compared with those of the members when it joins.
+// Start returns Host's errors too.
 func (n *Node) Host(h codegen.Host, opts ...HostOption) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,7 +180,8 @@ func (n *Node) declared() []declaredKind {
 	return kinds
 }
 
-// strategies returns the types' own placement strategies, for the coordinator.
+// strategies returns the placement strategies that the node's types have set with [Allocation], by
+// name, for the coordinator.
 func (n *Node) strategies() coordinator.Strategies {
 	all := coordinator.Strategies{}
 	for _, k := range n.declared() {
@@ -321,9 +322,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// drainFirst makes the node not ready. If the node was up, it also waits for Config.Membership.LeaveDelay
-// after the first call, unless the node or ctx ends before. It reports false if the node was not
-// started.
+// drainFirst makes the node not ready. If the node was up, drainFirst then waits until
+// Config.Membership.LeaveDelay has passed since its first call, or until the node or ctx ends. It
+// reports false if the node was not started.
 func (n *Node) drainFirst(ctx context.Context) bool {
 	n.mu.Lock()
 	started := n.state == stateStarted
@@ -366,8 +367,8 @@ func (n *Node) leaveByOrder() {
 	})
 }
 
-// sayGoodbye drains the data plane, and stops waiting when ctx ends, because hooks, the store or
-// the broker may delay the drain. Several goroutines may call it.
+// sayGoodbye drains the data plane. It stops waiting when ctx ends, because hooks, the store or the
+// broker may delay the drain. Several goroutines may call it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
 	n.goodbye.Do(func() {
 		n.driver.Group.Go(func() {
@@ -402,8 +403,8 @@ func (n *Node) drain(ctx context.Context) {
 }
 
 // stopEntities runs the stop hooks of entities that no other node took over, and waits until the
-// store has the hooks' changes. The contexts of methods and tasks that still run end at the time
-// over; stopEntities stops waiting for these methods turnOvertime later.
+// store has the hooks' changes. At the time over, the contexts of methods and tasks that still run
+// end; turnOvertime later stopEntities stops waiting for these methods.
 func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 	ender := time.AfterFunc(time.Until(over), n.driver.Turning.End)
 	defer ender.Stop()
@@ -443,7 +444,8 @@ const (
 	turnOvertime = node.SettlePatience - 500*time.Millisecond
 )
 
-// endGrace is how long Shutdown waits for a stopping node after Shutdown's own context has ended.
+// endGrace is how long Shutdown still waits for the node to stop after Shutdown's own context has
+// ended.
 const endGrace = 500 * time.Millisecond
 
 // awaitEnd waits until the node has stopped, or until endGrace after the end of ctx.
@@ -466,7 +468,7 @@ func (n *Node) awaitEnd(ctx context.Context) error {
 	return fmt.Errorf("shut down node %s: %w: the node is still stopping, delayed by methods or the broker (give Shutdown more time)", n.cfg.Name, ctx.Err())
 }
 
-// Close stops the node at once without leaving, so the other members detect a failed member. It
+// Close stops the node at once without leaving, so the other members detect it as failed. Close
 // ends the contexts of running methods and waits at most five seconds for the methods. It may be
 // called twice.
 func (n *Node) Close() error {
@@ -534,9 +536,10 @@ func (n *Node) stop(err error) {
 	})
 }
 
-// Health returns the node's health. It does no I/O and takes well under a millisecond. Whether the
-// store answers is known from a question that an earlier call of Health began. A call begins a new
-// question 5s after the last one, or after 1s while the store does not answer.
+// Health returns the node's health. It does no I/O and takes well under a millisecond. It does not
+// wait for the store: each call reports the result of a question to the store that an earlier call
+// began. A call begins a new question if the last one is 5s old, or 1s while the store does not
+// answer.
 func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
 
 // Counters returns how many calls, tells, frames and shards of this node did not take the usual

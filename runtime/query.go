@@ -33,8 +33,8 @@ type ShardState struct {
 
 // LocalShards returns the shards of a type, or of all types if kind is "", that this node holds,
 // receives, or still forwards calls for, in order. The node forwards the calls of a moved shard
-// until every node that called the shard here knows of the move, has left, or has not called it
-// here for 10s. LocalShards visits every entity, so use it for tests and diagnosis only.
+// until every node that called the shard here has learnt of the move, has left, or has not called
+// the shard here for 10s. LocalShards visits every entity, so use it for tests and diagnosis only.
 func (n *Node) LocalShards(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.inspectShards(kind) {
@@ -127,7 +127,7 @@ type Location struct {
 }
 
 // Locate returns the home of an entity's shard, whether or not the entity is active, and the reason
-// for that home. This node must know the type: it hosts the type or has called it before. If the
+// for that home. This node must know the type, by hosting it or by having called it before. If the
 // coordinator does not answer before ctx ends, Why is empty and Locate returns the error of ctx.
 func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	at := Location{Kind: kind, ID: id}
@@ -165,9 +165,9 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 
 // PinShards pins shards of a type to nodes. The keys of homes are shard numbers (see the type's
 // Extractor); the values are the names of the nodes at which the shards should live, and ""
-// withdraws a pin. The moves begin, as other moves do, once the view has converged. A pinned shard
-// stays at its node as long as that node hosts the type; otherwise the type's [Allocation] places
-// the shard.
+// withdraws a pin. Like other moves, the moves to these nodes begin once the view has converged. A
+// pinned shard stays at its node as long as that node hosts the type; otherwise the type's
+// [Allocation] places the shard.
 //
 // PinShards returns nil when every member that hosts types has confirmed the pins. The pins then
 // survive a change of the coordinator and restarts of members, but not a restart of all members at
@@ -193,7 +193,7 @@ func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]stri
 	})
 	switch {
 	case err != nil:
-		return fail(fmt.Errorf("%w: not every member has confirmed it (call PinShards again; repeating a pin has no effect)", err))
+		return fail(fmt.Errorf("%w: not every member has confirmed the pins (call PinShards again; repeating a pin has no effect)", err))
 	case refused != "":
 		return fail(errors.New(refused))
 	}

@@ -17,16 +17,12 @@ type rememberingNode struct{ node *Node }
 
 var _ remembering.Process = rememberingNode{}
 
-// Self returns the node's address.
 func (m rememberingNode) Self() transport.Address { return m.node.driver.Local.Address }
 
-// Cluster returns the name of the cluster.
 func (m rememberingNode) Cluster() string { return m.node.cfg.Cluster }
 
-// Log returns the node's logger.
 func (m rememberingNode) Log() *slog.Logger { return m.node.log }
 
-// Send sends a message to a member.
 func (m rememberingNode) Send(to transport.Address, msg remember.Message) {
 	body, err := remember.Encode(msg)
 	m.node.control.member.Send(transport.Peer{Address: to}, wire.ControlTopic_CONTROL_TOPIC_REMEMBER, body, err)

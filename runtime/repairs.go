@@ -63,8 +63,8 @@ func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	return k.Host, nil
 }
 
-// one describes one entity, and shows or replaces its state. If a turn of the entity is under way,
-// it describes that turn instead.
+// one describes one entity, and shows or replaces its state as r requests. If a turn of the entity
+// is under way, it describes only that turn.
 func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error) {
 	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
 	number, err := h.Kind.ShardOf(at.ID)
@@ -73,7 +73,7 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	}
 	s := p.node.hostedShard(placement.ShardID{Kind: at.Kind, Shard: number})
 	if s == nil {
-		return at, errors.New("no such shard")
+		return at, errors.New("this node has no such shard of the type")
 	}
 	e, open := p.take(s, &at)
 	switch {
@@ -111,8 +111,9 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	return at, err
 }
 
-// take begins a turn of an entity. If each time it tries another turn is under way, it describes
-// that turn in at. It reports whether the entity's shard is open here.
+// take begins a turn of entity at.ID. If another turn of the entity is under way at every try, take
+// returns a nil e and describes that turn in at. open reports whether the entity's shard is open
+// here.
 func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entity, open bool) {
 	drv := p.node.driver
 	for try := 1; ; try++ {
@@ -134,8 +135,8 @@ func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entit
 	}
 }
 
-// sinceWhen adds to at how long its turn has been under way. ReportTurns, which it calls, also
-// starts the timing of turns: turns are timed only while operators look.
+// sinceWhen sets in at how long the entity's turn has been under way. Its call of ReportTurns also
+// starts the timing of turns, because turns are timed only while operators look.
 func (p repairs) sinceWhen(at *operator.Entity) {
 	report := operator.ReportTurns(&p.node.driver.Turns, node.TurnsUnderWay(p.node.hosted()), time.Now())
 	for _, r := range report.Running {
@@ -145,8 +146,8 @@ func (p repairs) sinceWhen(at *operator.Entity) {
 	}
 }
 
-// showStored sets to the state that the store has of a passivated durable entity. The caller holds
-// the entity's turn. If the state cannot be read, to.Why has the reason.
+// showStored sets in to the stored state of a passivated durable entity. The caller holds the
+// entity's turn. If the state cannot be read, to.Why has the reason.
 func (p repairs) showStored(s *node.HostedShard, e *region.Entity, to *operator.Entity) {
 	ctx, cancel := context.WithTimeout(p.node.driver.Context, explainTimeout)
 	defer cancel()

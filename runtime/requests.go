@@ -21,7 +21,7 @@ import (
 // message that "shardgen contract proto" prints. The method CallRaw of generated clients sends it.
 type Raw = codegen.Raw
 
-// Content types of a [Raw] call.
+// Content types of a [Raw] call, for Raw.ContentType.
 const (
 	ContentJSON     = codegen.ContentJSON
 	ContentProtobuf = codegen.ContentProtobuf
@@ -38,8 +38,8 @@ const (
 // have at most half of them.
 const maxRequests = 2048
 
-// requests is the gateway: it makes the calls that other clients of the broker request from this
-// node.
+// requests is the gateway of a node: it makes the calls that programs in other languages request
+// through the broker.
 type requests struct{ node *Node }
 
 // serve accepts requests of any client of the broker for calls to the hosted types.
@@ -120,7 +120,7 @@ func (g requests) understand(k *node.Kind, r *transport.Request) (info wire.Info
 }
 
 // maxRequestTimeout is the longest timeout that a request may ask for, unless Config.CallTimeout is
-// longer. It is bounded because each request takes one of maxRequests places until it ends.
+// longer. A bound is needed because each request takes one of maxRequests places until it ends.
 const maxRequestTimeout = time.Minute
 
 // requestTimeout parses the timeout asked for by a request; "" means the usual timeout.

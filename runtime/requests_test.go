@@ -80,7 +80,7 @@ func TestGateway(t *testing.T) {
 		{name: "an array, not declared", subject: "Account.Add.alice", body: ` [5]`, outcome: "not executed", failure: "want an object of the arguments by their names", want: `"outcome":"not executed"`},
 		{name: "a text, not declared", subject: "Account.Add.alice", body: `"x"`, outcome: "not executed", failure: "want an object of the arguments by their names", want: `"outcome":"not executed"`},
 		{name: "null, not declared", subject: "Account.Add.alice", body: `null`, outcome: "executed", want: `{"balance":10}`},
-		{name: "a name twice", subject: "Account.Add.alice", body: `{"n":1,"n":2}`, outcome: "not executed", failure: `the name "n" is there twice`, want: "error"},
+		{name: "a name twice", subject: "Account.Add.alice", body: `{"n":1,"n":2}`, outcome: "not executed", failure: `the name "n" occurs twice`, want: "error"},
 		{name: "long unknown name", subject: "Account.Add.alice", body: `{"` + strings.Repeat("x", 2000) + `":1}`, outcome: "not executed", failure: strings.Repeat("x", 200) + "… (2000 bytes)", want: "error"},
 		{name: "long number", subject: "Account.Add.alice", body: `{"n":` + strings.Repeat("1", 2000) + `}`, outcome: "not executed", failure: "n: json: cannot unmarshal number 111", want: "error"},
 		{name: "long content type", subject: "Account.Add.alice", content: strings.Repeat("x", 2000), outcome: "not executed", failure: "… (2000 bytes)"},
@@ -88,7 +88,7 @@ func TestGateway(t *testing.T) {
 		{name: "time-out beyond the ceiling", subject: "Account.Get.alice", timeout: "61s", outcome: "not executed", failure: "timeout 1m1s is too long (want at most 1m0s)", want: "error"},
 		{name: "cut off", subject: "Account.Add.alice", body: `{"n":`, outcome: "not executed", failure: "unexpected end of JSON input", want: "error"},
 		{name: "arguments nobody takes", subject: "Account.Get.alice", body: `{"n":1}`, outcome: "not executed", failure: `unknown name "n"`, want: "error"},
-		{name: "bad protobuf", subject: "Account.Add.alice", content: shard.ContentProtobuf, body: "\xff", outcome: "not executed", failure: "arguments do not decode"},
+		{name: "bad protobuf", subject: "Account.Add.alice", content: shard.ContentProtobuf, body: "\xff", outcome: "not executed", failure: "the arguments cannot be decoded"},
 		{name: "content type", subject: "Account.Add.alice", content: "text/xml", body: `<n/>`, outcome: "not executed", failure: `content type "text/xml" (want application/json or application/protobuf)`},
 		{name: "unknown method", subject: "Account.Fly.alice", body: `{}`, outcome: "not executed", failure: "Account has no method Fly (it has Add, Echo,", want: "error"},
 		{name: "unknown method in protobuf", subject: "Account.Fly.alice", content: shard.ContentProtobuf, outcome: "not executed", failure: "unknown method: Account has no method Fly (it has Add, Echo,"},
@@ -212,7 +212,7 @@ func TestGatewayWithoutJSON(t *testing.T) {
 	}
 	require.NoError(t, hosting(false))
 	require.NoError(t, hosting(true, shard.HostRole("elsewhere")))
-	require.ErrorContains(t, hosting(true), "host Fine: Config.Gateway is set, and its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")
+	require.ErrorContains(t, hosting(true), "host Fine: Config.Gateway is set, and the type's code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")
 }
 
 // TestGatewayUnanswered: a kind that nobody hosts has no listener.

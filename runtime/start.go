@@ -61,12 +61,12 @@ func (n *Node) Run(ctx context.Context) error {
 	return n.Shutdown(leave)
 }
 
-// takeBackTime bounds leaving in order for a node that was never Up. Such a node has no shards to
-// give away, so one or two rounds of gossip are enough for it.
+// takeBackTime bounds leaving in order for a node that was never Up. One or two rounds of gossip
+// are enough, because such a node has no shards to give away.
 const takeBackTime = 2 * time.Second
 
-// giveUpJoining ends a node that is not Up. The node first tells the members that it leaves, so the
-// members need not detect its end.
+// giveUpJoining ends a node that is not Up. The node first announces to the members that it leaves,
+// so that they need not detect its end.
 func (n *Node) giveUpJoining(why error) {
 	n.control.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackTime)
@@ -189,8 +189,8 @@ func (n *Node) notBegun(err error) error {
 	return err
 }
 
-// opening changes the node's state to opening, or fails if the node may not connect now. After it
-// has returned nil, the driver ends only after begin has returned.
+// opening changes the node's state to opening, or fails if the node may not connect now. Once
+// opening has returned nil, the driver ends only after begin has returned.
 func (n *Node) opening(give context.CancelFunc) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -260,7 +260,7 @@ type serving struct {
 }
 
 // announce sends the latest value of serving to the broker and waits for the answer. It reports
-// false if the broker may not have got the value. A refusal by the broker counts as got.
+// false if the broker may not have received the value. A refusal by the broker counts as received.
 func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,8 +280,8 @@ const stopLook = 20 * time.Millisecond
 // StopHosting moves all shards of a type, with their state, to other members. From then on until
 // its next start this node takes no shards of the type and only calls it. Another member must host
 // the type. StopHosting returns nil when the last shard has left and no calls wait here for a shard
-// of the type. If ctx ends first, it returns the error of ctx, and the shards go on leaving; call
-// it again to wait on.
+// of the type. If ctx ends first, it returns the error of ctx, but the shards go on leaving; call
+// StopHosting again to wait for them.
 func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
 	c := n.control
@@ -291,7 +291,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	case v == nil:
 		return fail(errNotJoined)
 	case k == nil || k.Host == nil || k.Desc.Singleton:
-		return fail(errors.New("this node hosts no such entity type (TypeNames has those of the cluster)"))
+		return fail(errors.New("this node hosts no such entity type (TypeNames returns the types of the cluster)"))
 	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
 		return m.Address != n.driver.Local.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
 	}):
@@ -313,11 +313,11 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	return nil
 }
 
-// Join makes a node started with Config.Membership.JoinByCommand join the cluster, through the nodes
-// named by seeds or, without seeds, as its config says. If the first seed is this node, it founds the
-// cluster when no other seed answers. Join returns nil when the node is Up, and otherwise an error
-// with the reason. The end of ctx ends only the waiting; the node goes on joining. A further call
-// waits like the first.
+// Join makes a node started with Config.Membership.JoinByCommand join the cluster, through the
+// nodes named by seeds or, without seeds, as its config says. If the first seed is this node, it
+// founds the cluster when no other seed answers. Join returns nil when the node is Up, and
+// otherwise an error with the reason. If ctx ends first, only the waiting ends, and the node goes
+// on joining. A further call waits like the first call.
 func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if !n.cfg.Membership.JoinByCommand {
 		return fmt.Errorf("join node %s: the node joins at Start (to join by Join, set Config.Membership.JoinByCommand)", n.cfg.Name)

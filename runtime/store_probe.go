@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 )
 
-// A storeProbe checks for the node's health whether the store answers. It asks the store only when
-// somebody asks for the health, and at most every probeEvery, or every probeAgainAfter while the
-// store does not answer. The zero value is ready for use. It is safe for concurrent use.
+// A storeProbe finds out, for the node's health, whether the store answers. It asks the store only
+// when somebody asks for the health, and at most every probeEvery, or every probeAgainAfter while
+// the store does not answer. The zero value is ready for use. It is safe for concurrent use.
 type storeProbe struct {
 	mu      sync.Mutex
 	running bool
@@ -28,7 +28,8 @@ const (
 	probeAgainAfter = time.Second // while it does not answer
 )
 
-// ask asks the store on a goroutine of spawn, unless a question is under way or was just asked.
+// ask asks the store, on a goroutine that spawn starts. It does nothing if a question is under way
+// or the last one is recent.
 func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +71,8 @@ func tenths(d time.Duration) time.Duration {
 	return (d + tenth - 1).Truncate(tenth)
 }
 
-// identifyStore reads the identity of the store, and announces it to the cluster: a member with
-// another store is refused.
+// identifyStore reads the identity of the store and announces it to the cluster, because a member
+// with another store must be refused.
 func (n *Node) identifyStore(ctx context.Context) error {
 	if n.cfg.Store == nil {
 		return nil
@@ -86,9 +87,9 @@ func (n *Node) identifyStore(ctx context.Context) error {
 	return n.control.member.Prepare(controlSetup(n))
 }
 
-// watchStore checks, each time the store's connection has come back, whether it leads to the same
-// store, because it may lead to another server. If the store is another one, watchStore ends the
-// node: the other members would not find there what the node writes.
+// watchStore checks, each time the connection to the store has come back, whether it still leads to
+// the same store. If it leads to another store, watchStore ends the node, because the other members
+// would not find there what the node writes.
 func (n *Node) watchStore() {
 	seen := durablehost.Outages(n.cfg.Store.Shards())
 	ticker := time.NewTicker(time.Second)

@@ -14,7 +14,7 @@ var ErrEscalated = node.ErrEscalated
 // argument is an [*EntityError] with Panic set, for which errors.Is(err, ErrPanic) holds. For a
 // failed activation it is [ErrActivation] with its cause. The caller gets its answer in any case.
 // The function is called from many goroutines; if it panics, the entity resumes. By default every
-// entity resumes, because its state has no other copy. Members may differ.
+// entity resumes, because the state in its memory has no other copy. Members may differ.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
 	return func(s *hostSettings) {
 		s.Decide = nil
@@ -26,8 +26,8 @@ func Supervise(decide func(err error) SupervisorAction) HostOption {
 
 // RestartBackoff sets how long an entity that [Supervise] restarts waits for its next turn: first
 // after one failure, and twice as long after each further failure, up to longest. An entity without
-// a failure for twice longest begins with first again. A shard that moves does not wait. Default
-// 100ms to 10s, minimum 0. Members may differ.
+// a failure for twice longest begins with first again. A move of the shard does not wait for this
+// time. Default 100ms to 10s, minimum 0. Members may differ.
 func RestartBackoff(first, longest time.Duration) HostOption {
 	return func(s *hostSettings) { s.Backoff, s.BackoffMost = first, longest }
 }

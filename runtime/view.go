@@ -10,7 +10,7 @@ import (
 // names it.
 type MemberStatus = membership.Status
 
-// The statuses of members.
+// The statuses of members, in the order in which a member passes through them.
 const (
 	MemberJoining  = membership.Joining  // admitted; waits for the leader
 	MemberWeaklyUp = membership.WeaklyUp // serves clients although not all members agree; hosts nothing

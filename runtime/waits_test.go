@@ -20,12 +20,12 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	k := drv.Kind(codegen.Kind{Name: "Cart", Package: "shop"})
 	r := k.Route(k.Shards)
 	drv.Reach.Note(transport.Control, false, now.Add(-4200*time.Millisecond))
-	require.EqualError(t, r.WaitsFor(now), "its shard has no home yet: NATS has not been reached for 4.2s")
+	require.EqualError(t, r.WaitsFor(now), "the entity's shard has no home yet: NATS has not been reached for 4.2s")
 	drv.Reach.Note(transport.Control, true, now)
-	require.EqualError(t, r.WaitsFor(now), "its shard has no home yet: node a is not up yet")
+	require.EqualError(t, r.WaitsFor(now), "the entity's shard has no home yet: node a is not up yet")
 	r.Core.State, r.Core.Home = stream.Stopped, transport.Address{Name: "n1"}
 	err := r.WaitsFor(now)
-	require.EqualError(t, err, "its shard kept moving: shard 256 of Cart leaves n1, and its next home is not known yet")
+	require.EqualError(t, err, "the entity's shard kept moving: shard 256 of Cart leaves n1, and its next home is not known yet")
 	require.ErrorIs(t, err, node.ErrMoving)
 
 	moved := k.Route(k.Shards + 3)
@@ -33,7 +33,7 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	moved.Core.LastSeq = 5 // n1 has not acknowledged it
 	moved.Learn(transport.Address{Name: "n2", Incarnation: 2}, 2, false)
 	require.EqualError(t, moved.WaitsFor(moved.LeftLocked().Add(4200*time.Millisecond)),
-		"its shard kept moving: shard 259 of Cart moves from n1 to n2 (for 4.2s)")
+		"the entity's shard kept moving: shard 259 of Cart moves from n1 to n2 (for 4.2s)")
 
 	drv.Reach.Note(transport.Control, false, now.Add(-time.Second))
 	require.EqualError(t, r.NoInstance(now), "no instance of the singleton runs: NATS has not been reached for 1s")

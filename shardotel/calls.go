@@ -55,10 +55,10 @@ func (t *Telemetry) Caller() shard.Interceptor {
 }
 
 // Host returns the interceptor of a hosted type (shard.Intercept). It opens a span of kind server,
-// or consumer for a tell, as a child of the caller's span. It lasts from the call's arrival at the
-// host to the moment when the answer may be sent. The span of a call from the gateway also names
-// the caller. The span's children are the spans "queue" (the wait for its turn), "turn" (with the
-// calls of the method as children), and for a durable type "commit" (the answer's wait for the
+// or consumer for a tell, as a child of the caller's span. The span lasts from the call's arrival
+// at the host to the moment when the answer may be sent. The span of a call from the gateway also
+// names the caller. The span's children are the spans "queue" (the wait for its turn), "turn" (with
+// the calls of the method as children), and for a durable type "commit" (the answer's wait for the
 // store).
 //
 // It records rpc.server.call.duration of the turn, shardgen.call.queue.duration and
@@ -73,8 +73,9 @@ func (t *Telemetry) Host() shard.Interceptor {
 	}
 }
 
-// record records how a call ended and how long it took. An error that is not of the runtime counts
-// as the entity's. status is the outcome that the caller knows; hosts leave it empty.
+// record records how a call ended and how long it took. An error that does not come from the
+// runtime counts as an error of the entity. status is the outcome that the caller knows; hosts
+// leave it empty.
 func (t *Telemetry) record(ctx context.Context, durations metric.Float64Histogram, span trace.Span, call shard.Info, took time.Duration, err error, status string) {
 	e := ending{kind: call.Kind, method: call.Method, status: status, tell: call.Tell}
 	if err != nil {
@@ -108,8 +109,8 @@ func (e ending) attributes() []attribute.KeyValue {
 	return all
 }
 
-// labels returns the labels of a call's metrics. It caches them, because there are few different
-// ones.
+// labels returns the labels of a call's metrics. It caches them, because calls have only few
+// different combinations of labels.
 func (t *Telemetry) labels(e ending) metric.MeasurementOption {
 	if known, ok := t.known.Load(e); ok {
 		return known.(metric.MeasurementOption)

@@ -18,13 +18,10 @@ func headersOf(call shard.Info) carrier {
 	return headers
 }
 
-// Get returns the header of that key, or "".
 func (c carrier) Get(key string) string { return c[key] }
 
-// Set sets a header.
 func (c carrier) Set(key, value string) { c[key] = value }
 
-// Keys returns the keys.
 func (c carrier) Keys() (keys []string) {
 	for key := range c {
 		keys = append(keys, key)
@@ -33,7 +30,7 @@ func (c carrier) Keys() (keys []string) {
 }
 
 // put returns a context whose calls carry the headers. If the headers do not fit beside those
-// already in ctx, it returns ctx.
+// already in ctx, it returns ctx itself.
 func (c carrier) put(ctx context.Context) (context.Context, error) {
 	with := ctx
 	for key, value := range c {

@@ -42,7 +42,6 @@ func newLoads(m *maker) *loads {
 	}
 }
 
-// observe reports a load.
 func (l *loads) observe(out metric.Observer, load measure.Load) {
 	out.ObserveInt64(l.buffer, load.BufferBytes)
 	out.ObserveInt64(l.limit, load.BufferLimit)
@@ -87,7 +86,7 @@ const (
 	moveGivenUp   = "given up"
 )
 
-// each reports counts by name. The name is a label beside other labels.
+// each reports counts by name: each name becomes the value of label, beside the other labels.
 func each(out metric.Observer, o metric.Int64Observable, counts map[string]uint64, label attribute.Key, others ...attribute.KeyValue) {
 	for name, count := range counts {
 		all := append([]attribute.KeyValue{label.String(name)}, others...)

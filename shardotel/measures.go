@@ -80,7 +80,7 @@ func storeError(err error) string {
 	return "_OTHER"
 }
 
-// numbers and sizes are the bucket bounds of the histograms: numbers of counts, and sizes of bytes.
+// numbers are the bucket bounds of histograms of counts, and sizes those of histograms of bytes.
 var (
 	numbers = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 	sizes   = []float64{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}

@@ -145,7 +145,7 @@ func (o *observer) observeMembers(out metric.Observer) {
 	}
 }
 
-// one returns 1 for true and 0 for false.
+// one returns the value of a metric that is 1 for true and 0 for false.
 func one(b bool) int64 {
 	if b {
 		return 1

@@ -32,8 +32,8 @@ type Telemetry struct {
 	known      sync.Map // of labels by ending
 }
 
-// buckets are the bounds of the histograms, in seconds. They begin below the buckets of the
-// semantic conventions, because calls within one process are shorter than the smallest of those.
+// buckets are the bounds of the histograms, in seconds. They begin lower than those of the semantic
+// conventions, because a call within one process is shorter than the smallest of these.
 var buckets = []float64{
 	0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 }

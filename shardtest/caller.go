@@ -11,8 +11,8 @@ import (
 )
 
 // A Caller replaces a cluster in unit tests of entities that call other entities: clients made with
-// it call plain structs of the test, on the caller's goroutine. It records the calls. It is safe
-// for concurrent use, but it does not make an entity's calls run one at a time.
+// it call plain structs of the test, on the caller's goroutine. A Caller records the calls. It is
+// safe for concurrent use, but unlike a cluster it does not run an entity's calls one at a time.
 //
 //	auctions := shardtest.NewCaller()
 //	auctions.Put("Auction", "vase", &auction.Auction{High: 50, Bidder: "bob"})
@@ -43,14 +43,14 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s/%s.%s", c.Kind, c.ID, c.Method)
 }
 
-// NewCaller returns a Caller without entities. An ask of an entity that it does not have fails with
-// ErrNoHost and outcome NotExecuted; tells are only recorded.
+// NewCaller returns a Caller without entities. An ask to an entity that was not given to Put fails
+// with ErrNoHost and outcome NotExecuted; tells are only recorded.
 func NewCaller() *Caller {
 	return &Caller{entities: map[entityKey]any{}, failures: map[entityKey]error{}}
 }
 
-// Put makes asks of an entity run on entity, a pointer to a struct of the kind's type. id is the
-// wire form of the entity's id; for a singleton it is "singleton".
+// Put makes asks to an entity run on the struct that entity points to, of the kind's type. id is
+// the wire form of the entity's id; for a singleton it is "singleton".
 func (c *Caller) Put(kind, id string, entity any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,8 +120,8 @@ func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string, _ bo
 // Check returns nil, because every call can be sent.
 func (i *invoker) Check(context.Context, *codegen.Ref, string) error { return nil }
 
-// Do returns an error. It is called if the entity is not of the type for which the code was
-// generated.
+// Do returns the error for an entity of another type than the one for which the code was generated.
+// Calls of other entities do not reach Do.
 func (i *invoker) Do(_ context.Context, r *codegen.Ref, method string, _ []byte) ([]byte, error) {
 	return nil, i.Failed(r, method, false, fmt.Errorf("%w: the value given to Put is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
 }

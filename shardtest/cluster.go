@@ -99,7 +99,8 @@ func (c *Cluster) Broker() *memory.Broker { return c.broker }
 func (c *Cluster) Store() *memorystore.Server { return c.store }
 
 // Client returns a connection from a process that is not a member, named "client". The first call
-// makes it. It can also follow events. Client fails the test if no member serves the connection.
+// of Client makes the connection, which can also follow events. Client fails the test if no member
+// serves the connection.
 func (c *Cluster) Client() *shard.Conn {
 	c.t.Helper()
 	if c.client != nil {
@@ -115,7 +116,8 @@ func (c *Cluster) Client() *shard.Conn {
 	return conn
 }
 
-// Node returns the node of that name, as it was started last. It fails the test if there was none.
+// Node returns the latest node of that name. It fails the test if no node of that name was ever
+// started.
 func (c *Cluster) Node(name string) *shard.Node {
 	c.t.Helper()
 	p := c.process(name)
@@ -204,9 +206,9 @@ func (c *Cluster) config(name string, s *memorystore.Client) shard.Config {
 	return cfg
 }
 
-// Kill ends a node like SIGKILL: nothing more is sent or stored, and the other nodes detect its
-// end. The contexts of methods that run at the node end; Kill waits for these methods, at most five
-// seconds. It does nothing if the node has ended.
+// Kill ends a node like SIGKILL: the node sends and stores nothing more, and the other nodes detect
+// its end. The contexts of methods that run at the node end; Kill waits for these methods, at most
+// five seconds. It does nothing if the node has ended.
 func (c *Cluster) Kill(name string) {
 	p := c.process(name)
 	if !p.running() {
@@ -277,8 +279,8 @@ func (c *Cluster) resume(name string) {
 	c.broker.Release(memory.Path{From: memory.Any, To: name})
 }
 
-// Cut makes messages between two processes be lost in both directions, until Mend. The client's
-// name is "client".
+// Cut loses all messages between two processes, in both directions, until Mend. The client's name
+// is "client".
 func (c *Cluster) Cut(a, b string) {
 	c.broker.Cut(memory.Path{From: a, To: b})
 	c.broker.Cut(memory.Path{From: b, To: a})
@@ -323,7 +325,7 @@ func (c *Cluster) Mend() {
 	}
 }
 
-// join ends the isolation and the pause of a node.
+// join ends both the isolation and the pause of a node.
 func (c *Cluster) join(name string) {
 	c.resume(name)
 	c.broker.Mend(memory.Path{From: name, To: memory.Any})
@@ -346,7 +348,7 @@ func (c *Cluster) processes() []string {
 
 // Home returns the name of the node where an entity lives; kind is the name of its type. The shards
 // of a type get homes when an entity of the type is first called. Home waits while the entity has
-// no home, or a home that has ended. It fails the test after ten minutes.
+// no home, or while its home has ended. After ten minutes it fails the test.
 func (c *Cluster) Home(kind, id string) (name string) {
 	c.t.Helper()
 	await(c.t, fmt.Sprintf("%s/%s has a home", kind, id), func() (err error) {
@@ -357,7 +359,7 @@ func (c *Cluster) Home(kind, id string) (name string) {
 }
 
 // Move moves the shard of an entity to a node, and waits until the entity lives there. The shard
-// stays as long as that node runs. Move fails the test after ten minutes.
+// stays there as long as that node runs. After ten minutes Move fails the test.
 func (c *Cluster) Move(kind, id, node string) {
 	c.t.Helper()
 	ctx, cancel := bounded(c.t)
@@ -381,7 +383,7 @@ func (c *Cluster) Move(kind, id, node string) {
 }
 
 // Advance lets d pass. In virtual time it then waits until every goroutine waits for more time to
-// pass. The nodes go on meanwhile, so a day takes over a minute of real time.
+// pass. The nodes go on working during d, so to let a day pass takes over a minute of real time.
 func (c *Cluster) Advance(d time.Duration) {
 	time.Sleep(d)
 	if c.virtual {
@@ -389,8 +391,8 @@ func (c *Cluster) Advance(d time.Duration) {
 	}
 }
 
-// Until calls done every 10 ms until it returns true. After ten minutes it fails the test, and
-// names the condition as what.
+// Until calls done every 10 ms until it returns true. After ten minutes it fails the test; what
+// names the condition in the failure.
 func (c *Cluster) Until(what string, done func() bool) {
 	c.t.Helper()
 	why := fmt.Errorf("condition not met after %v", patience)
@@ -413,17 +415,17 @@ func (c *Cluster) Settle() {
 			moves, since = now, time.Now()
 		}
 		if err == nil && time.Since(since) < calm {
-			err = fmt.Errorf("shards moved %v ago", time.Since(since))
+			err = fmt.Errorf("shards still moved %v ago", time.Since(since))
 		}
 		return err
 	})
 }
 
-// Storm makes faults happen for d. The seed draws them, from the kinds in faults or from all kinds.
-// At any time fewer than half of the nodes are away, or at most one node in a cluster of one or
-// two. The test's log has each fault. Storm returns when all faults have ended and all nodes that
-// ran before run again. Run callers in goroutines of the test, so that their calls meet the faults.
-// Storm fails the test if a node does not become Up.
+// Storm makes faults happen for d, of the kinds in faults or, without any, of all kinds. The
+// cluster's seed determines the faults. At any time fewer than half of the nodes are away; in a
+// cluster of one or two nodes, at most one is away. The test's log has each fault. Storm returns
+// when all faults have ended and all nodes that ran before run again. Run callers in goroutines of
+// the test, so that their calls meet the faults. Storm fails the test if a node does not become Up.
 func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	c.t.Helper()
 	if len(faults) == 0 {
@@ -495,7 +497,7 @@ func (p *process) running() bool {
 
 // locate asks the nodes in order until one knows where the entity lives.
 func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
-	err = errors.New("no node runs")
+	err = errors.New("no node of the cluster runs (call Start)")
 	for _, name := range c.Running() {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		at, err = c.process(name).node.Locate(ctx, kind, id)
@@ -507,8 +509,8 @@ func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 	return at, err
 }
 
-// home returns the node at which the entity's shard is active. If no node or several nodes have it
-// active, home returns the home in the table of the first node that answers.
+// home returns the node at which the entity's shard is active. If the shard is active at no node or
+// at several nodes, home returns the home in the table of the first node that answers.
 func home(c *Cluster, kind, id string) (string, error) {
 	at, err := locate(c, kind, id)
 	if err != nil {
@@ -529,7 +531,7 @@ func home(c *Cluster, kind, id string) (string, error) {
 	case at.Node == "":
 		return "", fmt.Errorf("%s/%s has no home: %s", kind, id, at.Why)
 	case !slices.Contains(names, at.Node):
-		return "", fmt.Errorf("its home %s does not run", at.Node)
+		return "", fmt.Errorf("the home %s of %s/%s does not run", at.Node, kind, id)
 	}
 	return at.Node, nil
 }
@@ -545,7 +547,7 @@ func bounded(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), patience)
 }
 
-// await calls done until it returns nil. When the patience is over, it fails the test with done's
+// await calls done until it returns nil. After patience (10 minutes) it fails the test with done's
 // last error.
 func await(t testing.TB, what string, done func() error) {
 	t.Helper()

@@ -29,7 +29,6 @@ func (l *testLog) handler() slog.Handler {
 	}})
 }
 
-// Write writes a line.
 func (l *testLog) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

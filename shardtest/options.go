@@ -36,7 +36,7 @@ func Host(host func(*shard.Node) error) Option {
 
 // Config adds a function that changes the config of each node, and of the client named "client",
 // before its use. Name, Transport and Store are already set. Each process has its own client of the
-// cluster's store; that of the client is for following events.
+// cluster's store; the process named "client" needs it for following events.
 func Config(tune func(*shard.Config)) Option {
 	return func(o *options) { o.tune = append(o.tune, tune) }
 }
@@ -46,8 +46,8 @@ func Config(tune func(*shard.Config)) Option {
 func Seed(seed uint64) Option { return func(o *options) { o.seed = &seed } }
 
 // Latency sets how long each message is on its way: a duration from least to most that the seed
-// draws. Messages between two processes keep their order. Default: messages arrive at once. Then a
-// call through three nodes takes no virtual time, so no fault can happen in its middle.
+// draws. Messages between two processes keep their order. Default: messages arrive at once, so that
+// a call through three nodes takes no virtual time and no fault can happen in its middle.
 func Latency(least, most time.Duration) Option {
 	return func(o *options) { o.least, o.most = least, most }
 }

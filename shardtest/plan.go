@@ -54,7 +54,7 @@ func (s step) String() string {
 	return fmt.Sprintf("%v: %v for %v", s.at, s.fault, s.lasts)
 }
 
-// plan draws the faults of a storm that lasts for d.
+// plan draws from r the faults of a storm that lasts for d.
 func plan(r *rand.Rand, names []string, d time.Duration, faults []Fault) (steps []step) {
 	for at := between(r, 0, time.Second); at < d && len(names) > 0; at += between(r, 50*time.Millisecond, 2*time.Second) {
 		s := step{at: at, fault: faults[r.IntN(len(faults))], number: r.Uint64()}

@@ -28,8 +28,8 @@ func (s *storm) note(err error) {
 	}
 }
 
-// take reserves a node for a fault, and reports false if the node is already reserved. If limited
-// is set, it also refuses while the largest allowed number of nodes is away.
+// take reserves a node for a fault. It reports false if the node is already reserved or, if limited
+// is set, if no further node may be away.
 func (s *storm) take(name string, limited bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 
 // A Witness watches the turns of entities at all nodes of a test. It counts turns, and fails the
 // test when two turns of one entity run at the same time, at one node or at two. A turn whose
-// context has ended is not counted as running, because in a test a killed node's method may still
-// run beside the entity's next turn. Such a method must do nothing more.
+// context has ended does not count as running, because in a test a killed node's method may still
+// run beside the entity's next turn. Write methods that do nothing more once their context has
+// ended.
 //
 //	w := shardtest.NewWitness(t)
 //	host := func(n *shard.Node) error { return counter.HostCounter(n, newCounter, w.Watch()) }
@@ -57,8 +58,8 @@ func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(cont
 	return next(ctx)
 }
 
-// begin records that a turn has begun. It returns the method of another turn of the entity that
-// runs, or "".
+// begin records that a turn has begun. If another turn of the entity is running, begin returns the
+// method of that turn, and otherwise "".
 func (w *Witness) begin(of entityKey, turn *watched) (other string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +71,6 @@ func (w *Witness) begin(of entityKey, turn *watched) (other string) {
 	return other
 }
 
-// end records that a turn has ended.
 func (w *Witness) end(of entityKey, turn *watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

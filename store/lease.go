@@ -7,7 +7,7 @@ import (
 )
 
 // A Lease grants leases by name, each to one holder at a time. All methods are safe for concurrent
-// use, try once, and return when ctx ends; their errors are of type [*Error].
+// use, make one attempt, and return when ctx ends. Their errors are of type [*Error].
 type Lease interface {
 	// Acquire grants the lease if it has no holder, or if the claim's own holder has it. So a
 	// caller that got ErrUncertain calls Acquire again. If another holder has the lease, Acquire
@@ -59,8 +59,8 @@ func (c Claim) Check() error {
 	return nil
 }
 
-// Margin returns a tenth of the TTL. Because clocks run at different rates, a holder stops this
-// long before the TTL has passed, and a candidate waits this long after it.
+// Margin returns a tenth of the TTL. A holder stops this long before the TTL has passed, and a
+// candidate waits this long after it, because clocks run at different rates.
 func Margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
 // A Held is a lease as its holder has it.

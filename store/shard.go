@@ -105,7 +105,7 @@ func CheckIDs(ids []string) error {
 			return err
 		}
 		if seen[id] {
-			return fmt.Errorf("%w: record %q twice", ErrBadKey, id)
+			return fmt.Errorf("%w: record %q occurs twice", ErrBadKey, id)
 		}
 		seen[id] = true
 	}
@@ -123,7 +123,7 @@ func CheckChanges(head Revision, changes []Change, limit int) error {
 			return err
 		}
 		if seen[c.ID] {
-			return fmt.Errorf("%w: record %q twice", ErrBadKey, c.ID)
+			return fmt.Errorf("%w: record %q occurs twice", ErrBadKey, c.ID)
 		}
 		seen[c.ID] = true
 		if err := CheckSize(len(c.Value), limit); err != nil {

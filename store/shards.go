@@ -2,11 +2,11 @@ package store
 
 import "context"
 
-// Shards keeps the state of entities, by shards. All methods are safe for concurrent use, try once,
-// and return when ctx ends. A write then fails with ErrUncertain, or with ErrUnavailable if nothing
-// was sent; a read fails with ErrUnavailable. These errors wrap ctx's error. All errors are of type
-// [*Error]. Every method may fail with ErrUnavailable and ErrBadKey, and every write also with
-// ErrBusy and ErrUncertain. The methods do not keep the bytes passed to them.
+// Shards keeps the state of entities, by shards. All methods are safe for concurrent use, make one
+// attempt, and return when ctx ends. A write then fails with ErrUncertain, or with ErrUnavailable
+// if nothing was sent; a read fails with ErrUnavailable. These errors wrap ctx's error. All errors
+// are of type [*Error]. Every method may fail with ErrUnavailable and ErrBadKey, and every write
+// also with ErrBusy and ErrUncertain. The methods do not keep the bytes passed to them.
 //
 // A write with an uncertain outcome may be applied later, even after later writes of this process,
 // but only if its expected revision or position is still right then.
@@ -15,7 +15,7 @@ type Shards interface {
 	Records
 }
 
-// Logs are the shards' logs.
+// Logs are the logs of all shards. Each log has one writer at a time.
 type Logs interface {
 	// Append adds data, of at most MaxAppend bytes, after the append at position expect, and
 	// returns the new position. Start expects an empty log, and Any expects nothing. Append fails

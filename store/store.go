@@ -29,9 +29,10 @@ type Record struct {
 	Revision Revision // of the write that made it; None where nothing is
 }
 
-// A Store keeps small records. All methods are safe for concurrent use, try once, and return when
-// ctx ends. A write then fails with ErrUncertain, or with ErrUnavailable if nothing was sent; a
-// read fails with ErrUnavailable. These errors wrap ctx's error. All errors are of type [*Error].
+// A Store keeps small records. All methods are safe for concurrent use, make one attempt, and
+// return when ctx ends. A write then fails with ErrUncertain, or with ErrUnavailable if nothing was
+// sent; a read fails with ErrUnavailable. These errors wrap ctx's error. All errors are of type
+// [*Error].
 type Store interface {
 	// Get returns the record under key, or ErrNotFound. The result may be out of date, even older
 	// than a write that this process has completed. Other errors: ErrUnavailable, ErrBadKey.

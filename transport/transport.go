@@ -24,7 +24,7 @@ var (
 // numbered from 0. Control carries the messages that must not wait behind data.
 type Channel int
 
-// Control is the control channel.
+// Control is the channel for control messages, which must not wait behind data.
 const Control Channel = -1
 
 // MaxLanes bounds the number of lanes of a link. Each lane is a connection.
@@ -64,7 +64,7 @@ func (o Options) Validate() error {
 		return err
 	}
 	if class := identity.Of(o.Self.Incarnation); o.Client != (class != identity.Member) {
-		return fmt.Errorf("incarnation %016x belongs to a %v, and Options.Client is %v", o.Self.Incarnation, class, o.Client)
+		return fmt.Errorf("incarnation %016x is that of a %v, but Options.Client is %v", o.Self.Incarnation, class, o.Client)
 	}
 	if o.Lanes < 1 || o.Lanes > MaxLanes {
 		return fmt.Errorf("%d lanes: want 1 to %d", o.Lanes, MaxLanes)
@@ -84,8 +84,8 @@ type State struct {
 	Alone bool
 }
 
-// A Peer is the address of a process, and whether the process is a client: a client listens on
-// other subjects than a member.
+// A Peer is the address of a process, and whether the process is a client. Senders need this,
+// because a client listens on other subjects than a member.
 type Peer struct {
 	Address
 	Client bool
@@ -138,7 +138,8 @@ type Link interface {
 // A Kind is the kind of a Message.
 type Kind uint8
 
-// The kinds of messages.
+// The kinds of messages. They say how a message was addressed, or that it is a report of the
+// broker.
 const (
 	Direct      Kind = iota // sent to this address by Send
 	Broadcast               // sent to all members

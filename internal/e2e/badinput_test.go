@@ -113,7 +113,7 @@ var badCalls = []bad{
 			_, err := fixture.NewAccountClient(c).Ref("").Get(ctx)
 			return err
 		},
-		is: shard.ErrBadID, want: []string{"it is empty", "want 1 to 1024 bytes"}, outcome: shard.NotExecuted,
+		is: shard.ErrBadID, want: []string{"the id is empty", "want 1 to 1024 bytes"}, outcome: shard.NotExecuted,
 	},
 	{
 		name: "id of 1025 bytes",
@@ -136,7 +136,7 @@ var badCalls = []bad{
 		call: func(ctx context.Context, c shard.Caller) error {
 			return fixture.NewAccountClient(c).Tell("").Note(ctx, "x")
 		},
-		is: shard.ErrBadID, want: []string{"it is empty"}, outcome: shard.NotExecuted,
+		is: shard.ErrBadID, want: []string{"the id is empty"}, outcome: shard.NotExecuted,
 	},
 	{
 		name: "arguments over the server's limit",

@@ -24,8 +24,8 @@ func SealControl(cluster string, from transport.Peer, topic ControlTopic, body [
 	return b
 }
 
-// OpenControl decodes the output of SealControl. It returns an error for other bytes and other
-// clusters.
+// OpenControl decodes the output of SealControl. It returns an error for any other bytes, and for a
+// message of another cluster.
 func OpenControl(cluster string, b []byte) (from transport.Peer, topic ControlTopic, body []byte, err error) {
 	var c Control
 	if err := proto.Unmarshal(b, &c); err != nil {
@@ -35,7 +35,7 @@ func OpenControl(cluster string, b []byte) (from transport.Peer, topic ControlTo
 	case c.GetFormat() == 0 || c.GetFormat() > ControlFormat:
 		return from, 0, nil, fmt.Errorf("read control message: format %d: this program reads 1 to %d", c.GetFormat(), ControlFormat)
 	case c.GetCluster() != cluster:
-		return from, 0, nil, fmt.Errorf("read control message: it is from cluster %.80q: want %q", c.GetCluster(), cluster)
+		return from, 0, nil, fmt.Errorf("read control message: the message is from cluster %.80q: want %q", c.GetCluster(), cluster)
 	}
 	if err := transport.CheckName("sender", c.GetFrom()); err != nil {
 		return from, 0, nil, fmt.Errorf("read control message: %w", err)

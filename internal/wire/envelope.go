@@ -123,19 +123,19 @@ func (e *Envelope) SizeBound() int {
 		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command) + len(e.Info)
 }
 
-// KeptSize returns how many bytes are kept for a call that waits.
+// KeptSize returns how many bytes a waiting call counts toward the limits of bytes.
 func (e *Envelope) KeptSize() int {
 	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command) + len(e.Info)
 }
 
-// Relayed reports whether a call or a tell came through a process that is not its sender. Node is
-// then the sender, and otherwise the zero Peer.
+// Relayed reports whether a call or a tell came through a process that is not its sender. If so,
+// Node is the sender; otherwise Node is the zero Peer.
 func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
 
 // MayComeFrom reports whether a process of a class other than members may send the envelope. A
-// client may send its own calls and tells, neither forwarded by a member nor made by a turn, and
-// the control envelopes that belong to them. Only members send answers, and the envelopes of a
-// shard's move.
+// client may send its own calls and tells, and the control envelopes that belong to them. It may
+// not send calls forwarded by a member or made by a turn. Only members send answers, and the
+// envelopes of a shard's move.
 func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	if class != identity.Client {
 		return false // operators have no part in the data plane
@@ -165,7 +165,8 @@ func (e *Envelope) Deadline(at int64) int64 {
 }
 
 // AppendEnvelope appends the envelope to the bytes of a frame. It writes the envelope's length
-// last, in a fixed three bytes, or five from 2 MiB on; protobuf readers accept that form.
+// last, in a field of fixed size: three bytes, or five from 2 MiB on. Protobuf readers accept that
+// form.
 func AppendEnvelope(b []byte, e *Envelope) []byte {
 	size := e.SizeBound()
 	width := 3
@@ -184,7 +185,7 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 }
 
 // VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips the
-// envelope. It reports whether it could.
+// envelope. It reports false if it cannot.
 func VoidEnvelope(b []byte) bool {
 	_, _, n := protowire.ConsumeTag(b)
 	if n < 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FrameVersion is the format version that this program writes. It reads every version from 1 to
-// this one and skips unknown fields. It refuses a greater version, because fields may have another
-// meaning there.
+// FrameVersion is the format version that this program writes. The program reads every version from
+// 1 to FrameVersion, and skips unknown fields. It refuses a higher version, in which fields may
+// have another meaning.
 const FrameVersion = 1
 
 // Flags of a frame.
@@ -122,8 +122,8 @@ func (n *names) check(text string) error {
 type FrameReader struct{ names names }
 
 // Header parses the header of a frame and returns the bytes behind it: envelopes, for
-// [NextEnvelope]. It does not see header fields after the first envelope; no version writes them
-// there.
+// [NextEnvelope]. Header does not read header fields after the first envelope, because no version
+// writes them there.
 func (r *FrameReader) Header(b []byte) (h FrameHeader, rest []byte, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -225,7 +225,7 @@ func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 	return append(b, v...)
 }
 
-// appendTag is protowire's, for fields that mostly take one byte.
+// appendTag is protowire.AppendTag, made faster for tags of one byte, which are the most frequent.
 func appendTag(b []byte, num protowire.Number, t protowire.Type) []byte {
 	if num < 16 {
 		return append(b, byte(num)<<3|byte(t))
@@ -233,7 +233,8 @@ func appendTag(b []byte, num protowire.Number, t protowire.Type) []byte {
 	return protowire.AppendTag(b, num, t)
 }
 
-// appendVarint is protowire's, for numbers that mostly take one byte.
+// appendVarint is protowire.AppendVarint, made faster for numbers of one byte, which are the most
+// frequent.
 func appendVarint(b []byte, v uint64) []byte {
 	for v >= 0x80 {
 		b = append(b, byte(v)|0x80)
@@ -242,7 +243,8 @@ func appendVarint(b []byte, v uint64) []byte {
 	return append(b, byte(v))
 }
 
-// consumeTag is protowire's, for fields that mostly take one byte.
+// consumeTag is protowire.ConsumeTag, made faster for tags of one byte, which are the most
+// frequent.
 func consumeTag(b []byte) (protowire.Number, protowire.Type, int) {
 	if len(b) > 0 && b[0] < 0x80 && b[0] >= 8 {
 		return protowire.Number(b[0] >> 3), protowire.Type(b[0] & 7), 1
@@ -250,7 +252,8 @@ func consumeTag(b []byte) (protowire.Number, protowire.Type, int) {
 	return protowire.ConsumeTag(b)
 }
 
-// consumeBytes is protowire's, for lengths that mostly take one byte.
+// consumeBytes is protowire.ConsumeBytes, made faster for lengths of one byte, which are the most
+// frequent.
 func consumeBytes(b []byte) ([]byte, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		if n := int(b[0]) + 1; n <= len(b) {

@@ -125,8 +125,8 @@ func ParseInfo(b []byte) (i Info, err error) {
 	return i, i.Check()
 }
 
-// GatewayOf returns the gateway's caller in an encoded Info; "" if the Info names none, or is
-// malformed. Unlike ParseInfo it reads no headers.
+// GatewayOf returns the gateway's caller in an encoded Info. It returns "" if the Info names no
+// such caller, or is malformed. Unlike ParseInfo it reads no headers.
 func GatewayOf(info []byte) string {
 	num, typ, n := protowire.ConsumeTag(info) // Append writes it first
 	if n < 0 || num != infoGateway || typ != protowire.BytesType {
@@ -146,7 +146,7 @@ func (i *Info) set(num protowire.Number, v []byte) error {
 		return transport.CheckName("gateway caller", i.Gateway)
 	case infoHeaders:
 		if len(i.Headers) == MaxHeaders || len(v) > MaxHeaderBytes+2*protowire.SizeVarint(MaxHeaderBytes)+2 {
-			return fmt.Errorf("%w: more than %d, or one of %d bytes (want at most %d)", ErrHeaders, MaxHeaders, len(v), MaxHeaderBytes)
+			return fmt.Errorf("%w: there are more than %d headers, or one has more than %d bytes", ErrHeaders, MaxHeaders, MaxHeaderBytes)
 		}
 		h, err := parseHeader(v)
 		i.Headers = append(i.Headers, h)

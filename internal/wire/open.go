@@ -6,8 +6,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An OpenPayload is sent with Open. It names processes and detours from which the new home must not
-// expect, or accept, more calls.
+// An OpenPayload is sent with the message Open, which lets a shard's new home run the shard. It
+// names departed processes, from which no further call can come, and detours on which further calls
+// are refused.
 type OpenPayload struct {
 	Departed []transport.Address // processes from which nothing more arrives
 	Refused  []Detour            // calls that still arrive by them are out of order

@@ -2,8 +2,8 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Record is one entity's encoded state. A record without an entity means that the records include
-// all remembered entities.
+// A Record is one entity's encoded state. A record without an entity marks the records as complete:
+// they include all remembered entities.
 type Record struct {
 	Entity     string
 	State      []byte

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A line is a connection to the broker: one for queries, or one for commands.
+// A line is a connection of the client to the broker: one for queries, or one for commands.
 type line struct {
 	self transport.Peer
 	link transport.Link
@@ -44,7 +44,8 @@ func (c *Client) line(ctx context.Context, class identity.Class) (*line, error) 
 	return l, nil
 }
 
-// reply is the response to a request: an answer, or the broker's notice that nobody listens.
+// reply is the response to a request: a process's answer, or the broker's notice that nobody
+// listens.
 type reply struct {
 	from   transport.Peer
 	answer operator.Answer

@@ -51,9 +51,9 @@ type Options struct {
 const defaultName = "shardctl"
 
 // A Client sends queries and commands to a cluster from a process that is not a member. It is safe
-// for concurrent use, and must be closed. Its methods repeat a command until it is answered, so a
-// process may carry out a command twice, which does no harm. Errors wrap one of this package's Err
-// values if one fits, otherwise the error of the transport or of ctx.
+// for concurrent use, and must be closed. Its methods send a command again until it is answered. So
+// a process may carry out a command twice, which does no harm. Errors wrap one of this package's
+// Err values if one fits, otherwise the error of the transport or of ctx.
 type Client struct {
 	cluster string
 	options Options
@@ -100,8 +100,8 @@ func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
 }
 
 // SetState replaces the state of an inactive entity. A nil state drops the entity's state, and the
-// next call begins a fresh entity. It is refused if the entity is active (call the entity instead),
-// or if its node cannot decode the state.
+// next call begins a fresh entity. The request is refused if the entity is active (call the entity
+// instead), or if its node cannot decode the state.
 func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
 }
@@ -129,7 +129,7 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 		return err == nil && a.View.Status >= membership.Up, nil
 	})
 	if err != nil {
-		return node, fmt.Errorf("cluster %s: join %v: the process took the command, and is not up: %w", c.cluster, node, err)
+		return node, fmt.Errorf("cluster %s: join %v: the process accepted the command, but is not up yet: %w", c.cluster, node, err)
 	}
 	return node, nil
 }
@@ -164,7 +164,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 		return err != nil, nil
 	})
 	if err != nil {
-		return m.Address, fmt.Errorf("cluster %s: leave %v: the process took the command, and is still a member: %w", c.cluster, m.Address, err)
+		return m.Address, fmt.Errorf("cluster %s: leave %v: the process accepted the command, but is still a member: %w", c.cluster, m.Address, err)
 	}
 	return m.Address, nil
 }
@@ -182,17 +182,17 @@ func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error
 }
 
 // Rebalance makes the coordinator begin moves for balance at once, including shards whose moves
-// were just given up. It returns the number of moves as text. It is refused while rebalancing is
-// paused, and while the members do not agree on the view.
+// were just given up. Rebalance returns the number of moves as text. It is refused while
+// rebalancing is paused, and while the members do not agree on the view.
 func (c *Client) Rebalance(ctx context.Context) (result string, err error) {
 	return c.balance(ctx, operator.Rebalance)
 }
 
 // PauseRebalancing stops moves for balance until [Client.ResumeRebalancing], even if the
 // coordinator changes. Moves under way go on, shards without a home still get one, and shards still
-// move away from leaving members and to the homes of [Client.Place]. It returns when all members
-// with hosted types have confirmed the pause. [View] shows the pause. The pause ends if all members
-// stop at once.
+// move away from leaving members and to the homes of [Client.Place]. PauseRebalancing returns when
+// all members with hosted types have confirmed the pause. [View] shows the pause. The pause ends if
+// all members stop at once.
 func (c *Client) PauseRebalancing(ctx context.Context) error {
 	_, err := c.balance(ctx, operator.PauseRebalancing)
 	return err
@@ -234,7 +234,7 @@ func (c *Client) Down(ctx context.Context, node string, force bool) (transport.A
 	return m.Address, nil
 }
 
-// until repeats a check until it reports true, fails, or ctx ends.
+// until repeats the check holds until it reports true or fails, or until ctx ends.
 func (c *Client) until(ctx context.Context, holds func() (bool, error)) error {
 	again := time.NewTicker(look)
 	defer again.Stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Event is a line of the logs of one or more members. Many events of a cluster are seen and
-// logged by each of its members.
+// An Event is a line of the logs of one or more members. Many events of a cluster are one Event of
+// several members, because each member sees and logs them.
 type Event struct {
 	Line
 	Node transport.Address   // the first member that has it
@@ -30,9 +30,9 @@ type Events struct {
 }
 
 // Next returns the events since the last call, the oldest first, by the clocks of the members. The
-// first call returns all events that members keep. It asks each member, and does not wait for
-// events. If a member does not answer, the error names it, and the events of the other members are
-// returned.
+// first call returns all events that members keep. Next asks each member once, and does not wait
+// for events to happen. If a member does not answer, the error names it, and the events of the
+// other members are returned.
 func (e *Events) Next(ctx context.Context) ([]Event, error) {
 	v, err := e.client.Members(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (e *Events) Next(ctx context.Context) ([]Event, error) {
 	return merge(events), err
 }
 
-// of returns the log lines of one member with numbers above after.
+// of returns the log lines of one member whose numbers are above after.
 func (e *Events) of(ctx context.Context, node transport.Address, after uint64) (all []Line, err error) {
 	for {
 		a, err := e.client.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Events, After: after})

@@ -35,9 +35,9 @@ func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) 
 	return found, err
 }
 
-// Inspect returns an entity without its state. The entity has the turn under way and the calls
-// waiting behind this turn, or the size of the state. The id is in wire form: the string itself, an
-// integer in decimal, or its text.
+// Inspect returns an entity without its state. The result has the turn under way, with the number
+// of calls that wait behind it, or else the size of the state. The id is in wire form: the string
+// itself, an integer in decimal, or its text.
 func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
@@ -59,7 +59,7 @@ func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, err
 		case err != nil:
 			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %w", c.cluster, r.Entity.Kind, r.Entity.ID, err)
 		case len(a.Entities) != 1:
-			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %s gave %d answers (upgrade it)", c.cluster, r.Entity.Kind, r.Entity.ID, home.Name, len(a.Entities))
+			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %s gave %d answers for one entity (upgrade that node)", c.cluster, r.Entity.Kind, r.Entity.ID, home.Name, len(a.Entities))
 		case a.Entities[0].Node == home:
 			return a.Entities[0], nil
 		}
@@ -136,7 +136,7 @@ func describe(views []View) string {
 		parts = append(parts, fmt.Sprintf("waiting to be told to join: %s (shardctl join %s)", strings.Join(waiting, ", "), waiting[0]))
 	}
 	if len(others) > 0 {
-		parts = append(parts, strings.Join(others, ", ")+" (are there Config.Membership.MinMembers of them?)")
+		parts = append(parts, strings.Join(others, ", ")+" (are at least Config.Membership.MinMembers of them up?)")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -256,7 +256,7 @@ type NodeTurns struct {
 }
 
 // Turns asks every member for its most frequent turns, by method, entity and caller, and for the
-// turns that run. The first question starts the counting, which costs the member about a
+// turns that run. The first call of Turns starts the counting, which costs the member about a
 // microsecond for each turn. The results are in order of the members' names. It fails if no member
 // answers which members there are.
 func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
@@ -301,8 +301,8 @@ func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 
 // Eavesdropped reports whether a process outside the cluster, such as nats sub 'sh.>', receives the
 // messages between the cluster's processes. The broker then does not report when a process ends,
-// and members notice the end only later, because the process is silent. Eavesdropped finds out by a
-// question to a process that does not exist.
+// and members notice the end only later, because the process is silent. To find out, Eavesdropped
+// sends a question to a process that does not exist.
 func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	to := recipient{to: transport.Address{Name: "nobody", Incarnation: identity.New(identity.Member)}, what: "nobody"}
 	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second question, if the first is lost
@@ -317,8 +317,8 @@ func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("cluster %s: %w", c.cluster, err)
 }
 
-// Moves returns the moves of shards under way, in the order in which they began, and the
-// coordinator's member. It fails with ErrNoMember if no member knows a coordinator.
+// Moves returns the moves of shards that are under way, in the order in which they began, and the
+// member that runs the coordinator. It fails with ErrNoMember if no member knows a coordinator.
 func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {
 		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
@@ -341,11 +341,11 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 		}
 		v = a.View
 	}
-	return fail(errors.New("the coordinator moves (try again)"))
+	return fail(errors.New("the coordinator is moving to another member (try again)"))
 }
 
-// maxHosts is the number of members that are asked about a home if the earlier ones do not answer,
-// because a member may have stopped just before without anybody noticing.
+// maxHosts is how many members are asked about a home, one after another until a member answers. A
+// single one is not enough, because it may have stopped just before without anybody noticing.
 const maxHosts = 2
 
 // askHost asks a member that hosts the type about the home of an entity.

@@ -49,8 +49,8 @@ type Ref struct {
 	Near unsafe.Pointer
 }
 
-// RefWithOptions is the Invoker of a reference with options or an error. References without them,
-// as most are, need no memory for these.
+// RefWithOptions is the Invoker of a reference with options or an error. Most references have
+// neither, so [Ref] has no fields for options and errors.
 type RefWithOptions struct {
 	Invoker
 	Err     error // why every call fails: a bad id
@@ -105,8 +105,9 @@ func NewSingletonRef(by Invoker, opts ...CallOption) *Ref {
 
 var errZeroRef = errors.New("call through a zero reference (get one from a client's Ref)")
 
-// Begin begins a turn of the entity on the caller's goroutine, if the entity lives here and may
-// run. If it returns the zero Turn, the call must go by Ask or Run, which also gets err.
+// Begin begins a turn of the entity on the caller's goroutine, if the entity lives in this process
+// and may run. If it returns the zero Turn, the caller makes the call with Ask or Run and passes
+// err to it.
 func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 	if r == nil {
 		return t, errZeroRef
@@ -114,9 +115,8 @@ func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 	return r.Invoker.Begin(ctx, r, method, false)
 }
 
-// BeginNoContext is Begin for a method whose context parameter has no name. Such a turn needs no
-// memory. Its Context is only for passing to the method; if the method uses it after all, it has
-// already ended.
+// BeginNoContext is Begin for a method whose context parameter has no name. Such a turn allocates
+// no context: its Context is only for passing to the method, and has already ended.
 func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err error) {
 	if r == nil {
 		return t, errZeroRef
@@ -125,8 +125,8 @@ func (r *Ref) BeginNoContext(ctx context.Context, method string) (t Turn, err er
 }
 
 // Ask sends a call and returns a decoder of its results. The arguments are in a buffer from
-// NewArgs, which Ask owns from then on. If err, from Begin, is not nil, Ask sends nothing. The
-// decoder's error is err or the error of the call: see [Decoder.Results].
+// NewArgs, which Ask owns from then on. If err, which Begin returned, is not nil, Ask sends
+// nothing. The decoder's error is err or the error of the call: see [Decoder.Results].
 func (r *Ref) Ask(ctx context.Context, method string, args []byte, err error) Decoder {
 	results, err := r.do(ctx, method, args, err)
 	d := NewDecoder(results)
@@ -153,7 +153,7 @@ func (r *Ref) do(ctx context.Context, method string, args []byte, err error) ([]
 }
 
 // Tell sends a call without an answer. The arguments are in a buffer from NewArgs, which Tell owns
-// from then on. It returns the reason if the call cannot be sent.
+// from then on. If the call cannot be sent, Tell returns the reason.
 func (r *Ref) Tell(ctx context.Context, method string, args []byte) error {
 	if r == nil {
 		return errZeroRef
@@ -187,7 +187,7 @@ var argsPool = sync.Pool{New: func() any { return new(argsBuffer) }}
 
 type argsBuffer [2 << 10]byte
 
-// NewArgs returns an empty buffer for the arguments of a call. It goes back to the pool by Recycle.
+// NewArgs returns an empty buffer for the arguments of a call. Recycle puts it back into the pool.
 func NewArgs() []byte { return argsPool.Get().(*argsBuffer)[:0] }
 
 // Recycle puts the buffer of a call's arguments back into the pool. Call it when nobody uses args

@@ -34,7 +34,7 @@ import (
 // Append… leaves out a value that is zero, as protobuf does; Put… never does, for
 // elements and for targets of pointers.
 
-// signed are the signed integer types.
+// signed is the constraint for types whose underlying type is a signed integer.
 type signed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64
 }
@@ -146,7 +146,7 @@ func Open(b []byte, num int) ([]byte, int) {
 	return b, len(b)
 }
 
-// Close ends the message that [Open] began at the position at.
+// Close ends the message that [Open] began. at is the position that Open returned.
 func Close(b []byte, at int) []byte {
 	size := uint64(len(b) - at)
 	if size < 0x80 {
@@ -162,11 +162,11 @@ func Close(b []byte, at int) []byte {
 	return b
 }
 
-// maxDecodeDepth bounds how many messages within messages a [Decoder] enters. It is protobuf's own
-// bound, and higher than [MaxDepth], the bound of writers.
+// maxDecodeDepth bounds how deep the messages are nested that a [Decoder] enters. It is the bound
+// of protobuf itself, and higher than [MaxDepth], the bound of writers.
 const maxDecodeDepth = 10_000
 
-var errDecodeDepth = fmt.Errorf("messages nested deeper than %d", maxDecodeDepth)
+var errDecodeDepth = fmt.Errorf("messages are nested deeper than %d", maxDecodeDepth)
 
 // A Decoder reads one message, and the messages in it, from bytes that need not be valid. After the
 // first error it reads nothing, and [Decoder.Err] returns that error.
@@ -207,8 +207,7 @@ func NewDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b)} }
 func NewStateDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), keeps: true} }
 
 // NewEventDecoder returns a decoder of an event that is to be applied. It refuses unknown fields:
-// without these fields the event would give a wrong state, and a later commit would store that
-// state.
+// applied without them, the event would give a wrong state, which the next commit would store.
 func NewEventDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), strict: true} }
 
 // Next goes to the next field of the message and reports whether there is one.
@@ -258,8 +257,8 @@ func (d *Decoder) Leave(outer int) {
 	d.end = outer
 }
 
-// Skipped reports whether any field, of the message or of messages in it, was not read. Then a
-// newer program wrote the message.
+// Skipped reports whether a field of the message, or of a message in it, was skipped. Such a field
+// means that a newer program wrote the message.
 func (d *Decoder) Skipped() bool { return d.passed }
 
 // Err returns nil, or the first error as a [*DecodeError] about the value named what.
@@ -290,7 +289,7 @@ func (d *Decoder) Results() error {
 	return d.ref.Invoker.Failed(d.ref, d.method, true, d.Err("results"))
 }
 
-// ReadBack returns nil, or an [*EncodeError] if the value just encoded cannot be decoded here: a
+// ReadBack returns nil, or an [*EncodeError] if the value just encoded cannot be decoded here. A
 // type's own encoding may write values that its decoding refuses.
 func (d *Decoder) ReadBack(what string) error {
 	if d.err == nil {
@@ -299,7 +298,8 @@ func (d *Decoder) ReadBack(what string) error {
 	return &EncodeError{What: what, Err: fmt.Errorf("the encoded value cannot be decoded: %w", d.err)}
 }
 
-// fail keeps err, with the current field, as the decoder's error, unless it has one already.
+// fail records err, with the number of the current field, as the decoder's error. If the decoder
+// already has an error, fail does nothing.
 func (d *Decoder) fail(err error) {
 	if d.err != nil {
 		return
@@ -310,8 +310,8 @@ func (d *Decoder) fail(err error) {
 	d.err = err
 }
 
-// want reports whether the current field has this wire type, and fails if not: the writer has
-// changed the field's type, which breaks the contract.
+// want reports whether the current field has this wire type, and makes the decoder fail if not: the
+// writer has changed the field's type, which breaks the contract.
 func (d *Decoder) want(typ protowire.Type) bool {
 	if d.err != nil {
 		return false
@@ -321,14 +321,15 @@ func (d *Decoder) want(typ protowire.Type) bool {
 		return false
 	}
 	if d.typ != typ {
-		d.fail(fmt.Errorf("wire type %d, want %d", d.typ, typ))
+		d.fail(fmt.Errorf("the field has wire type %d: want %d", d.typ, typ))
 		return false
 	}
 	d.unread = false
 	return true
 }
 
-// took advances past a value of n bytes, or fails if n is a parse error.
+// took advances past a value of n bytes. A negative n is a parse error of protowire, and makes the
+// decoder fail.
 func (d *Decoder) took(n int) bool {
 	if n < 0 {
 		d.fail(protowire.ParseError(n))

@@ -26,8 +26,8 @@ func PutTime(b []byte, num int, t time.Time) []byte {
 	return Close(b, at)
 }
 
-// ReadTime reads the field into t, in UTC. If the field comes twice, the two messages are merged,
-// unless t was the zero time.
+// ReadTime reads the field into t, in UTC. If the field comes twice, the second message is merged
+// into the first, as protobuf requires, unless the first gave the zero time.
 func ReadTime(d *Decoder, t *time.Time) {
 	var seconds, nanos int64
 	if !t.IsZero() {
@@ -60,8 +60,8 @@ type textPointer[T any] interface {
 	encoding.TextUnmarshaler
 }
 
-// AppendText appends v's text as field num. It leaves out the zero value if the zero value's text
-// is empty or is not decoded as the zero value.
+// AppendText appends v's text as field num. It appends nothing for the zero value if that value's
+// text is empty, or if decoding the text does not give the zero value.
 func AppendText[T any, P textPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	return appendOwn(b, num, &v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }

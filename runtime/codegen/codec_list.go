@@ -203,7 +203,7 @@ func Fill[T any](d *Decoder, to, from []T) {
 		return
 	}
 	if len(from) != len(to) {
-		d.fail(fmt.Errorf("%d elements for an array of %d", len(from), len(to)))
+		d.fail(fmt.Errorf("%d elements do not fit an array of %d", len(from), len(to)))
 		return
 	}
 	copy(to, from)
@@ -244,8 +244,8 @@ func SortedKeys[M ~map[K]V, K cmp.Ordered, V any](m M) []K {
 	return keys
 }
 
-// SortedFloats yields the entries of m in ascending order of their keys. NaN keys come first; it
-// yields entries because a lookup by a NaN finds nothing.
+// SortedFloats yields the entries of m in ascending order of their keys. NaN keys come first. It
+// yields keys with their values, because a lookup by a NaN key finds nothing.
 func SortedFloats[M ~map[K]V, K ~float32 | ~float64, V any](m M) iter.Seq2[K, V] {
 	type entry struct {
 		key   K

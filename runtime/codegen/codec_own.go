@@ -17,7 +17,8 @@ import (
 //   - A value that this would turn into the zero value is refused, unless the zero value
 //     has the same form: then the type itself does not tell them apart.
 
-// ownMethods are the methods of one of a type's own encodings.
+// ownMethods are the methods of one of the encodings that a type T can define itself, such as
+// MarshalText with UnmarshalText.
 type ownMethods[T any, P ~*T] struct {
 	form  string // textForm, binaryForm or gobForm
 	write func(P) ([]byte, error)
@@ -45,7 +46,8 @@ type ownKey struct {
 // ownZeros caches the ownZero of each type, by its ownKey.
 var ownZeros sync.Map
 
-// zero returns the ownZero of T. At first use it finds out by encoding and decoding the zero value.
+// zero returns the ownZero of T, which says how T's zero value is encoded. The first call finds
+// this out by encoding and decoding the zero value.
 func (m ownMethods[T, P]) zero() ownZero {
 	key := ownKey{reflect.TypeFor[T](), m.form}
 	if known, ok := ownZeros.Load(key); ok {
@@ -79,7 +81,7 @@ func (m ownMethods[T, P]) tryZero() (z ownZero) {
 
 func isZero[T any](v *T) bool { return reflect.ValueOf(v).Elem().IsZero() }
 
-// encode returns v's own form. absent means that v is to be written as no field.
+// encode returns v in the type's own encoding. absent reports that v is to be written as no field.
 func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 	if !isZero(v) {
 		if data, err = m.write(v); err != nil || len(data) > 0 {

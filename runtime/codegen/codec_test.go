@@ -144,15 +144,15 @@ func TestHostileBytes(t *testing.T) {
 		{"too large a packed uint8", "\x0a\x02\x80\x02", func(d *Decoder) { ReadUints(d, &uints) }, "256 does not fit uint8"},
 		{"half a packed int", "\x0a\x01\x80", func(d *Decoder) { ReadInts(d, &ints) }, "unexpected EOF"},
 		{"half a packed float", "\x0a\x03\x00\x00\x00", func(d *Decoder) { ReadFloat32s(d, &fs) }, "unexpected EOF"},
-		{"another wire type", "\x0a\x01a", readInt, "wire type 2, want 0"},
-		{"a varint for a float", "\x08\x01", func(d *Decoder) { ReadFloat64(d, &f) }, "wire type 0, want 1"},
+		{"another wire type", "\x0a\x01a", readInt, "wire type 2: want 0"},
+		{"a varint for a float", "\x08\x01", func(d *Decoder) { ReadFloat64(d, &f) }, "wire type 0: want 1"},
 		{"a length past the end", "\x0a\x05ab", func(d *Decoder) { ReadString(d, &s) }, "unexpected EOF"},
 		{"a huge length", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", func(d *Decoder) { ReadString(d, &s) }, "unexpected EOF"},
 		{"a message past the end", "\x0a\x05\x08", nested, "unexpected EOF"},
 		{"a field past its message", "\x0a\x01\x08\x01", func(d *Decoder) { ReadTime(d, &when) }, "unexpected EOF"},
 		{"too many nanoseconds", "\x0a\x06\x10\x80\x94\xeb\xdc\x03", func(d *Decoder) { ReadTime(d, &when) }, "nanoseconds"},
-		{"too short an array", "\x0a\x02ab", func(d *Decoder) { ReadByteArray(d, array[:]) }, "2 elements for an array of 3"},
-		{"too long an array", "\x0a\x04abcd", func(d *Decoder) { ReadByteArray(d, array[:]) }, "4 elements for an array of 3"},
+		{"too short an array", "\x0a\x02ab", func(d *Decoder) { ReadByteArray(d, array[:]) }, "2 elements do not fit an array of 3"},
+		{"too long an array", "\x0a\x04abcd", func(d *Decoder) { ReadByteArray(d, array[:]) }, "4 elements do not fit an array of 3"},
 		{"bad text", "\x0a\x01x", func(d *Decoder) { ReadText(d, &n) }, "unmarshal"},
 		{"a bad message", "\x0a\x01\x0a", func(d *Decoder) { ReadProto(d, &m) }, "proto"},
 		{"too deep", string(deep), nested, "nested deeper"},
@@ -236,7 +236,7 @@ func TestFirstErrorSticks(t *testing.T) {
 	ReadString(&d, &s)
 	outer := d.Enter()
 	d.Leave(outer)
-	if err := d.Err("x"); n != 5 || s != "kept" || err == nil || !strings.Contains(err.Error(), "decode x: field 1: wire type 2, want 0") {
+	if err := d.Err("x"); n != 5 || s != "kept" || err == nil || !strings.Contains(err.Error(), "decode x: field 1: the field has wire type 2: want 0") {
 		t.Errorf("got %d, %q, %v; want 5, kept, and the first error", n, s, err)
 	}
 }

@@ -3,8 +3,8 @@ package codegen
 import "google.golang.org/protobuf/encoding/protowire"
 
 // Fields reports whether this program knows field num of a message. inside is not nil if the field
-// holds one message (a struct, or a pointer to one): it is the Fields of this message, whose
-// unknown fields are kept too.
+// holds one message (a struct, or a pointer to one). It is then the Fields of that inner message,
+// because the inner message's unknown fields are kept too.
 type Fields func(num int) (known bool, inside Fields)
 
 // UnknownFields returns the fields of the message b that f does not know. Unknown fields of
@@ -12,9 +12,9 @@ type Fields func(num int) (known bool, inside Fields)
 // none. The result does not share memory with b.
 //
 // A state written by a newer program has such fields. The program that reads the state keeps them
-// beside the entity and writes them back with [AppendUnknown]. Unknown fields of elements of
-// slices, arrays and maps are not kept: once the program has changed the list, it is unknown to
-// which element they belong.
+// beside the entity and writes them back with [AppendUnknown]. Unknown fields inside elements of
+// slices, arrays and maps are not kept, because they cannot be matched to the elements once the
+// program has changed the list.
 func UnknownFields(b []byte, f Fields) []byte { return appendUnknown(nil, b, f) }
 
 func appendUnknown(out, b []byte, f Fields) []byte {
@@ -34,8 +34,9 @@ func appendUnknown(out, b []byte, f Fields) []byte {
 }
 
 // AppendUnknown appends kept, the result of [UnknownFields] for an earlier encoding, to the encoded
-// message b. It leaves out kept fields of a message that b does not have, because a pointer became
-// nil. If a message field then occurs twice, every reader of protobuf merges its two parts.
+// message b. It leaves out kept fields of inner messages that b does not have, for example because
+// a pointer became nil. An inner message may then be in the result twice; readers of protobuf merge
+// its two parts.
 func AppendUnknown(b, kept []byte, f Fields) []byte {
 	if len(kept) == 0 {
 		return b

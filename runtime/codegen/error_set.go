@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// An ErrorSet collects the errors that callers of one package's entities can match. These are the
-// package's own, and those of the packages whose clients it uses, because its entities may return
+// An ErrorSet collects the errors that callers of one package's entities can match: the errors of
+// that package, and those of the packages whose clients it uses, because its entities may return
 // errors of nested calls.
 type ErrorSet struct {
 	list []Error
 	seen []string // packages
 }
 
-// Errors returns the errors that add, a package's generated function, adds to a set.
+// Errors returns the errors that add puts into an empty set. add is a generated function of a
+// package.
 func Errors(add func(*ErrorSet)) []Error {
 	if add == nil {
 		return nil
@@ -24,9 +25,9 @@ func Errors(add func(*ErrorSet)) []Error {
 }
 
 // Declare adds the errors of a package. It adds none and returns false if the package was added
-// before, which happens if it is imported by several others. The first package added must be the
-// entities' own. Its errors have short names on the wire, so that the package may be moved; the
-// names of other errors have their package's path as prefix.
+// before, because several other packages import it. The first package added must be the package of
+// the entities. The errors of this first package have short names on the wire, so that the package
+// may be moved; the names of other errors have their package's path as prefix.
 func (s *ErrorSet) Declare(path string, errors ...Error) bool {
 	if slices.Contains(s.seen, path) {
 		return false

@@ -31,8 +31,8 @@ func SentinelError(name string, sentinel error) Error {
 	}
 }
 
-// ValueError returns the Error for an error type that crosses the wire by value. If a value cannot
-// be encoded, only its text crosses.
+// ValueError returns the Error for an error type whose values cross the wire. If a value cannot be
+// encoded, only its text crosses the wire.
 func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error), decode func(b []byte) (T, error)) Error {
 	return Error{
 		Name: name,
@@ -66,8 +66,8 @@ func same(a, b error) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// nodeAs is errors.As for one node of a tree. T may be a pointer to a type whose values are errors.
-// Such a pointer is an error too, although the type parameter does not say so.
+// nodeAs does what errors.As does, for one node of the error tree. T may be a pointer to an error
+// type with value methods; such a pointer is an error too, although T's constraint does not say so.
 func nodeAs[T any](node error) (v T, ok bool) {
 	if v, ok = any(node).(T); ok {
 		return v, true
@@ -96,7 +96,7 @@ func nodes(err error, yield func(error)) {
 }
 
 // PointerError returns the Error for a type whose pointers are errors. The value behind the pointer
-// crosses the wire. If it cannot be encoded, only its text crosses.
+// crosses the wire. If the value cannot be encoded, only the error's text crosses the wire.
 func PointerError[T any, P interface {
 	*T
 	error
@@ -133,7 +133,7 @@ const (
 
 // DescribeError returns the wire form of a method's error: its text, and those errors in its tree
 // that table has, each value once and in the order of errors.Is. Causes beyond 64 KiB are left out.
-// If a method of the user's errors panics here, the text says so.
+// If a method of one of these errors panics, the text says so.
 func DescribeError(table []Error, err error) (text string, causes []byte) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -7,10 +7,10 @@ import "fmt"
 const MaxDepth = 1000
 
 // ErrDepth means that a value of a recursive type is nested deeper than [MaxDepth].
-var ErrDepth = fmt.Errorf("nested deeper than %d (a cycle of pointers? use a slice for a long list)", MaxDepth)
+var ErrDepth = fmt.Errorf("the value is nested deeper than %d (a cycle of pointers? use a slice for a long list)", MaxDepth)
 
-// An EncodeError means that a value cannot be encoded: a Marshal method of its type refused, or it
-// is nested too deep.
+// An EncodeError means that a value cannot be encoded, because a Marshal method of its type has
+// failed, or because the value is nested too deep.
 type EncodeError struct {
 	What string // "arguments of Stock.Reserve"
 	Err  error
@@ -31,8 +31,9 @@ func encodeError(what string, err error) error {
 	return &EncodeError{What: what, Err: err}
 }
 
-// A DecodeError means that bytes from the wire or the store do not fit this program's contract: an
-// older or newer program with an incompatible contract wrote them, or no shardgen program did.
+// A DecodeError means that bytes from the wire or the store do not fit this program's contract.
+// They were written by an older or newer program with an incompatible contract, or by no shardgen
+// program.
 type DecodeError struct {
 	What string // "arguments", or "state of Stock"
 	Err  error
@@ -48,8 +49,8 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 
 // An ArgumentsError tells the runtime that the arguments of this call cannot be decoded or copied,
 // so the method was not entered. Generated code returns it, and the runtime makes the caller's
-// error from it. No call ever returns an ArgumentsError, so one that a method's nested call
-// returned cannot be confused with it.
+// error from it. Calls never return an ArgumentsError, so a method cannot pass on one from a nested
+// call.
 type ArgumentsError struct{ Err error }
 
 // BadArguments returns the [*ArgumentsError] of arguments that cannot be copied.

@@ -3,7 +3,7 @@ package codegen
 // An Activation is the reason for an entity's activation, passed to OnActivate.
 type Activation int
 
-// The reasons for an activation.
+// The reasons for an activation, as OnActivate gets them.
 const (
 	// Fresh: the entity has no state; it is as the factory made it.
 	Fresh Activation = iota
@@ -34,7 +34,7 @@ func (a Activation) String() string {
 // A Passivation is the reason for an entity's end in memory, passed to OnPassivate.
 type Passivation int
 
-// The reasons for a passivation.
+// The reasons for a passivation, as OnPassivate gets them.
 const (
 	// Idle: the entity was not called for the idle time of its type, or it asked to be passivated.
 	Idle Passivation = iota

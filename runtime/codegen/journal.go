@@ -16,24 +16,24 @@ type Journal[E any] struct {
 	encode   func(b []byte, event E) ([]byte, error) // set by TakeEvents; nil in an entity that was made by hand
 }
 
-// A recorded is an event with its bytes. The bytes were encoded before Apply, because Apply may
-// keep parts of the event in the state, where later events may change them.
+// A recorded is an event with its encoded form. The event is encoded before Apply, because Apply
+// may keep parts of the event in the state, where later events may change them.
 type recorded[E any] struct {
 	event   E
 	encoded []byte
 	err     error
 }
 
-var errNilEvent = errors.New("a nil event was recorded")
+var errNilEvent = errors.New("a nil event was recorded (pass Record an event of one of the interface's cases)")
 
-// Record applies an event to the entity, which must be the journal's own, and keeps the event's
-// present value for the commit of the turn. Apply must change the fields tagged state as the event
-// says, and nothing else, and must not record events. The same events must always give the same
-// state, because the state is rebuilt from them.
+// Record applies an event to the entity, which must be the entity that contains the journal, and
+// keeps the event's present value for the commit of the turn. Apply must change the fields tagged
+// state as the event says, and nothing else, and must not record events. The same events must
+// always give the same state, because the state is rebuilt from them.
 //
 // A turn is refused if it changes state without recording an event, or if it records a nil event of
-// an interface type. Under go test it is also refused if its events do not give the state that it
-// leaves.
+// an interface type. Under go test a turn is also refused if its events, applied to the state
+// before the turn, do not give the state after it.
 func (j *Journal[E]) Record(entity interface{ Apply(event E) }, event E) {
 	r := recorded[E]{event: event}
 	switch {
@@ -74,8 +74,8 @@ type Events struct {
 	Apply func(entity any, event []byte) error
 }
 
-// TakeEvents returns the bytes of the recorded events and removes these from j. Events recorded
-// later are encoded by encode. It fails if an event could not be encoded or is nil.
+// TakeEvents returns the encoded events recorded in j and removes them from j. From then on j
+// encodes events with encode. It fails if an event could not be encoded or is nil.
 func TakeEvents[E any](j *Journal[E], encode func(b []byte, event E) ([]byte, error)) (all [][]byte, err error) {
 	recorded := j.recorded
 	j.recorded, j.encode = nil, encode

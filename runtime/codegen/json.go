@@ -14,7 +14,7 @@ import (
 )
 
 // A JSONMethod converts the arguments of one method from JSON and its results to JSON, for callers
-// without generated code. Unlike typed calls it uses reflection.
+// without generated code. A JSONMethod uses reflection, which typed calls do not.
 type JSONMethod struct {
 	// Args appends the encoded arguments to b, from text, a JSON object of the arguments by name.
 	// It is nil if the method has no arguments.
@@ -98,7 +98,7 @@ func checkNames(text []byte) error {
 			continue
 		case isName:
 			if open[in].names[name] {
-				return fmt.Errorf("the name %q is there twice", bounded.Text(name))
+				return fmt.Errorf("the name %q occurs twice (give each name once)", bounded.Text(name))
 			}
 			open[in].names[name], open[in].value = true, true
 			continue

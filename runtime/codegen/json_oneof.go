@@ -15,9 +15,9 @@ import (
 )
 
 // JSONOneof makes p usable as the Value of a [JSONField] if the value at p may hold interfaces
-// marked //shard:oneof. Such an interface value is an object with one member, named like the case,
-// as in {"Card": {…}}; a nil interface is null. known has, by a nil pointer to each interface, zero
-// values of the types that implement it, by the names of the cases.
+// marked //shard:oneof. Such an interface value is written as an object with one member, named like
+// the case, as in {"Card": {…}}; a nil interface is null. The keys of known are nil pointers to the
+// interfaces; its values map the names of each interface's cases to zero values of their types.
 func JSONOneof(p any, known map[any]map[string]any) any {
 	o := &oneofs{make(map[reflect.Type]*interfaceJSON), make(map[reflect.Type]bool)}
 	for of, cases := range known {
@@ -47,8 +47,8 @@ type interfaceJSON struct {
 	types map[string]reflect.Type
 }
 
-// oneofs writes and reads values that may hold such interfaces. It visits the types that may hold
-// one by reflection, and leaves other types to encoding/json and protojson.
+// oneofs writes and reads values that may hold interfaces marked //shard:oneof. It visits the types
+// that may hold one by reflection, and leaves other types to encoding/json and protojson.
 type oneofs struct {
 	known map[reflect.Type]*interfaceJSON
 	memo  map[reflect.Type]bool // whether a type holds one
@@ -147,7 +147,7 @@ func (o *oneofs) writeCase(one *interfaceJSON, v reflect.Value) ([]byte, error) 
 	return nil, NoCase(v.Type().String(), v.Interface())
 }
 
-// entries returns the map type with the keys of m and raw JSON as values.
+// entries returns a map type with the key type of m and raw JSON as values.
 func entries(m reflect.Type) reflect.Type {
 	return reflect.MapOf(m.Key(), reflect.TypeFor[json.RawMessage]())
 }
@@ -164,15 +164,16 @@ func (o *oneofs) writeMap(v reflect.Value) ([]byte, error) {
 	return json.Marshal(m.Interface())
 }
 
-// A member is a struct field, as it is named in JSON, that may hold one of the interfaces.
+// A member is a struct field that may hold one of the interfaces, with its name in JSON.
 type member struct {
 	name  string
 	index []int
 	omit  bool // where it is empty
 }
 
-// members returns the fields of a struct that may hold one of the interfaces. rest is a struct type
-// of the other fields with the same tags, and at has the indices of these in t.
+// members returns in own the fields of struct t that may hold one of the interfaces. rest is a
+// struct type of t's other fields with their tags, and at has the indices of these other fields in
+// t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
 	var named [][]int // embedded structs that are members themselves
@@ -312,7 +313,7 @@ func (o *oneofs) readCase(one *interfaceJSON, raw []byte, v reflect.Value) error
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if value.Kind() == reflect.Pointer && value.IsNil() {
-			return fmt.Errorf("%s: null (set the whole to null, or give a value)", name)
+			return fmt.Errorf("%s: the case is null (set the interface itself to null, or give the case a value)", name)
 		}
 		v.Set(value)
 	}
@@ -348,7 +349,7 @@ func (o *oneofs) readStruct(raw []byte, v reflect.Value) error {
 			continue
 		}
 		if mine[i] != nil {
-			return fmt.Errorf("the name %q is there twice", own[i].name)
+			return fmt.Errorf("the name %q occurs twice (give each name once)", own[i].name)
 		}
 		mine[i] = content
 		delete(object, name)

@@ -42,8 +42,8 @@ type Kind struct {
 	TTL time.Duration
 }
 
-// A Host is a kind with the functions that make, run and encode its entities. The entities passed
-// to these functions all come from New.
+// A Host is a kind with the functions that make, run and encode its entities. Every entity passed
+// to these functions was made by New.
 type Host struct {
 	Kind
 	New func() any // nil: the user gave none
@@ -71,8 +71,8 @@ type Host struct {
 	Passivate func(ctx context.Context, entity any, p Passivation) error
 }
 
-// Factory converts the factory of a host function for a [Host]. It returns nil for nil, which the
-// node refuses.
+// Factory converts the factory that the user passes to a HostX function for use in a [Host]. A nil
+// factory stays nil, which the node refuses.
 func Factory[T any](factory func() *T) func() any {
 	if factory == nil {
 		return nil
@@ -81,8 +81,8 @@ func Factory[T any](factory func() *T) func() any {
 }
 
 // CheckMethods returns an error if the entity's struct has gained or lost exported methods since
-// its code was generated. It compares only their number: to look at each method would keep the
-// linker from dropping any unused method of the program.
+// its code was generated. It compares only their number, because code that looks up methods by
+// reflection keeps the linker from removing unused methods of the whole program.
 func (h *Host) CheckMethods() error {
 	if h.Struct == nil {
 		return nil

@@ -50,8 +50,8 @@ func (c UnknownCase) err() error {
 	return fmt.Errorf("%s: this program does not know case %d (was it built before the case was added, or after it was removed?)", c.oneof, c.number)
 }
 
-// AppendUnknownCase appends v, which is none of the known cases of the interface oneof, if v stands
-// for an unknown case, and otherwise returns the error of [NoCase].
+// AppendUnknownCase appends v if v stands for an unknown case, and otherwise returns the error of
+// [NoCase]. v is none of the known cases of the interface oneof.
 func AppendUnknownCase(b []byte, oneof string, v any) ([]byte, error) {
 	if u, ok := v.(unknownCase); ok {
 		if c := u.ShardUnknownCase(); c.oneof == oneof {
@@ -61,8 +61,8 @@ func AppendUnknownCase(b []byte, oneof string, v any) ([]byte, error) {
 	return b, NoCase(oneof, v)
 }
 
-// NoCase returns the error for v, which is none of the known cases of the interface oneof, or is a
-// nil pointer.
+// NoCase returns the error for a v that is none of the known cases of the interface oneof, or that
+// is a nil pointer.
 func NoCase(oneof string, v any) error {
 	if u, ok := v.(unknownCase); ok {
 		return u.ShardUnknownCase().err()

@@ -88,7 +88,7 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	return reply, err
 }
 
-// form returns whether the call is in JSON, and if so, the conversion of its messages.
+// form reports whether the call is in JSON. If so, m converts its arguments and results.
 func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 	asJSON, err = r.IsJSON()
 	switch {
@@ -104,4 +104,4 @@ func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 }
 
 // ErrNoJSON means that a type does not accept calls in JSON.
-var ErrNoJSON = errors.New("its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")
+var ErrNoJSON = errors.New("the type's code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")

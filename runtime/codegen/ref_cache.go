@@ -9,9 +9,9 @@ import (
 // take 16 KiB.
 const cachedRefs = 1 << 11
 
-// A RefCache has recently made references of one kind. Without it, a caller that makes a reference
-// for each call makes garbage and must find the entity each time: a local call by id then takes 2.4
-// times as long. The zero value is empty. It is safe for concurrent use.
+// A RefCache keeps recently made references of one kind. Without it, a caller that makes a
+// reference for each call makes garbage and must look the entity up for each call: a local call by
+// id then takes 2.4 times as long. The zero value is empty. It is safe for concurrent use.
 type RefCache struct {
 	places [cachedRefs]atomic.Pointer[Ref]
 }

@@ -17,7 +17,7 @@ type Turn struct {
 	Context context.Context // the method's context, which is an ender
 }
 
-// An ender ends a turn.
+// An ender ends a turn, for Turn.End. The runtime implements it.
 type ender interface {
 	// End ends the turn of the method. panicked is the value of the method's panic, and err its
 	// error. End returns the error for the caller.
@@ -31,8 +31,8 @@ func (t Turn) End(method string, err *error) {
 	*err = t.Context.(ender).End(method, panicked, *err)
 }
 
-// Result returns a method's results, but the zero value if there is an error, because a remote call
-// would not return a value then.
+// Result returns v and err, the results of a method. If err is not nil, it returns the zero value
+// instead of v, because a remote call returns no results with an error.
 func Result[T any](v T, err error) (T, error) {
 	if err != nil {
 		var none T

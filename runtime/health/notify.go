@@ -98,7 +98,7 @@ func (n *notifier) run(ctx context.Context) error {
 	}
 }
 
-// news returns the messages to send for h, one a line, or "" for none.
+// news returns the messages to send to systemd for h, one on each line, or "" if there are none.
 func (n *notifier) news(h shard.Health) string {
 	var lines []string
 	if h.Ready && !n.ready {

@@ -5,7 +5,7 @@ package measure
 
 import "time"
 
-// Load is the memory that entities and calls take at a node at one moment, with counts of events
+// Load is the memory that entities and calls take at a node at the moment, with counts of events
 // since shard.New. Node.Load returns it.
 type Load struct {
 	// Types has the types that the node hosts or has clients of, in order of name.
@@ -27,8 +27,8 @@ type Load struct {
 	Health int
 }
 
-// Type is the [Load] of one entity type. Its counts begin at shard.New; other fields are values of
-// the moment.
+// Type is the [Load] of one entity type. Its counts begin at shard.New; its other fields describe
+// the present moment.
 type Type struct {
 	Kind string
 	// Shards counts the shards that the node holds, receives, or still forwards calls for, by the
@@ -54,9 +54,9 @@ type Type struct {
 	MovesBegun, MovesCommitted, MovesGivenUp uint64
 }
 
-// A Meter gets durations and sizes that a node does not sum up itself, after Node.Measure. A nil
-// function is not called. The functions are called by several goroutines at once, some of which
-// hold locks, so they must not block and must not call the node.
+// A Meter gets the durations and sizes of single events, after Node.Measure, because the node keeps
+// no sums of them. A nil function is not called. The functions are called by several goroutines at
+// once, some of which hold locks, so they must not block and must not call the node.
 type Meter struct {
 	// StoreAppend is called when an append to the log of a durable type's shard has ended.
 	StoreAppend func(Append)

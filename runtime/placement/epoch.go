@@ -6,8 +6,8 @@ import (
 )
 
 // An Epoch numbers the homes of one shard. Its upper 32 bits are the term of the coordinator that
-// chose the home, its lower 32 bits a counter. Every envelope carries it, and of two homes that
-// claim a shard the one with the higher epoch is right. 0 means no epoch.
+// chose the home, its lower 32 bits a counter. Of two homes that claim a shard, the one with the
+// higher epoch is right; therefore every envelope carries the epoch. 0 means no epoch.
 type Epoch uint64
 
 // MakeEpoch returns the epoch with the given term and counter.
@@ -20,7 +20,7 @@ func (e Epoch) Term() uint32 { return uint32(e >> 32) }
 func (e Epoch) Counter() uint32 { return uint32(e) }
 
 // Next returns the lowest epoch above e that a coordinator of this term may assign. It returns 0 if
-// there is none: the term is below that of e, or the counter is used up.
+// there is no such epoch, because the term is below that of e or the counter is used up.
 func (e Epoch) Next(term uint32) Epoch {
 	next := max(e+1, MakeEpoch(term, 1))
 	if next.Term() != term {
@@ -33,9 +33,10 @@ func (e Epoch) Next(term uint32) Epoch {
 func (e Epoch) String() string { return fmt.Sprintf("%d.%d", e.Term(), e.Counter()) }
 
 // A Term is one coordinator's time in office. With a store its number is a counter raised by
-// compare-and-set. Without a store the number is the coordinator's age number in the cluster, which
-// grows because each later oldest member is younger. Coordinators with the same number, in two
-// halves of a split cluster, are ordered by incarnation. The zero Term is before all others.
+// compare-and-set. Without a store the number is the age number of the coordinator's member, the
+// oldest one. It grows from term to term, because each later oldest member is younger. Coordinators
+// with the same number, in two halves of a split cluster, are ordered by incarnation. The zero Term
+// is before all others.
 type Term struct {
 	Number      uint32
 	Incarnation uint64

@@ -66,7 +66,7 @@ type LeastShards struct {
 // String implements [Strategy].
 func (l LeastShards) String() string { return fmt.Sprintf("least-shards(%d)", max(l.Threshold, 1)) }
 
-// lighter orders loads, the best home for another shard first.
+// lighter orders loads by how good a home the member is for another shard; the best comes first.
 func lighter(a, b Load) int {
 	return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(a.Total, b.Total), a.Node.Compare(b.Node))
 }
@@ -76,8 +76,9 @@ func (l LeastShards) Allocate(_ ShardID, homes []Load) transport.Address {
 	return slices.MinFunc(homes, lighter).Node
 }
 
-// Rebalance implements [Strategy]. It moves the lowest shards of the member with the most, as long
-// as that member exceeds the one with the fewest by more than Threshold.
+// Rebalance implements [Strategy]. It moves shards, the lowest first, from the member with the most
+// shards to the member with the fewest, as long as their numbers of shards differ by more than
+// Threshold.
 func (l LeastShards) Rebalance(_ string, homes []Load, limit int) []Transfer {
 	homes = slices.Clone(homes)
 	var moves []Transfer
@@ -93,7 +94,7 @@ func (l LeastShards) Rebalance(_ string, homes []Load, limit int) []Transfer {
 	return moves
 }
 
-// transfer updates homes for a move of the first movable shard from one member to another.
+// transfer changes homes as if the first movable shard had moved from one member to the other.
 func transfer(homes []Load, from, to Load) {
 	for i := range homes {
 		switch homes[i].Node {
@@ -109,8 +110,9 @@ func transfer(homes []Load, from, to Load) {
 // ConsistentHash chooses each shard's member by a hash of the shard's number and the member's name.
 // So shards of all types with equal numbers have the same home; a member that returns under its
 // name gets the same shards; and a joining or leaving member moves only its own share, 1/n of all
-// shards. It is less even than LeastShards: with 256 shards on 3 members, some members have a fifth
-// more than others. It is rendezvous hashing (Thaler and Ravishankar, 1998).
+// shards. It spreads shards less evenly than LeastShards: with 256 shards on 3 members, some
+// members have a fifth more shards than others. The method is rendezvous hashing (Thaler and
+// Ravishankar, 1998).
 type ConsistentHash struct{}
 
 // String implements [Strategy].

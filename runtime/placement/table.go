@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGone bounds the removed addresses that a table remembers. Callers hold calls only to nodes
-// that were just removed, so the latest addresses are enough.
+// maxGone bounds the removed addresses that a table remembers. The latest addresses are enough,
+// because callers hold calls only to nodes that were removed just before.
 const maxGone = 64
 
 // A Table is one version of the list of all shards and their homes. It never changes, so it can be
@@ -44,7 +44,8 @@ func (t *Table) Version() Version {
 	return t.version
 }
 
-// Type returns the part of one entity type, or nil if the table does not have the type.
+// Type returns the part of the table for one entity type, or nil if the table does not have the
+// type.
 func (t *Table) Type(name string) *TypeTable {
 	if t == nil {
 		return nil
@@ -196,7 +197,7 @@ func (k *TypeTable) within(other *TypeTable) bool {
 	return true
 }
 
-// errGap means that a difference does not start at the reader's version of the table.
+// errGap means that a difference does not start at the version of the table to which it is applied.
 var errGap = errors.New("a difference is missing")
 
 // Apply returns the table to which d leads. It fails, and leaves t unchanged, if d does not start
@@ -226,8 +227,8 @@ func (t *Table) Apply(d Diff) (*Table, error) {
 	return next, nil
 }
 
-// put sets one entry. It copies the type's slots before their first change, and notes that in
-// fresh.
+// put sets one entry. Before the first change of a type it copies the type's slots, and records the
+// type in fresh.
 func (t *Table) put(e Entry, fresh map[string]bool) error {
 	if err := e.check(); err != nil {
 		return err

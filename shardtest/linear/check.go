@@ -35,7 +35,7 @@ const Patience = time.Minute
 // model defines, each between its begin and its end, or if a minute is not enough to find out. If
 // it fails the test, it writes a page that shows the calls into [testing.T.ArtifactDir].
 //
-// It runs in real time, so call it after [shardtest.Run], not in virtual time.
+// Check needs real time, so call it after [shardtest.Run], not in virtual time.
 func Check[I, O, S any](t testing.TB, m Model[I, O, S], history []shardtest.Operation[I, O]) {
 	t.Helper()
 	model, calls := m.porcupine(), operations(history)
@@ -111,7 +111,7 @@ func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupin
 
 // operations converts the calls to porcupine's form. It leaves out calls that certainly did not
 // run. A call that may have run gets an end after all other calls, because it may take effect at
-// any time after it was made, or never visibly.
+// any time after it was made. An effect after all other calls is visible to none of them.
 func operations[I, O any](history []shardtest.Operation[I, O]) (all []porcupine.Operation) {
 	for i, op := range history {
 		p := porcupine.Operation{ClientId: i, Input: op.In, Call: op.Begin, Return: op.End}

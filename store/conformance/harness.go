@@ -132,8 +132,9 @@ func (h Harness) claim(holder string) store.Claim {
 	return store.Claim{Name: leaseName, Holder: holder, TTL: h.TTL}
 }
 
-// patience bounds a candidate's wait for a lease that has ended. It is twice the wait, because an
-// implementation may begin to watch the lease only at the first request.
+// patience bounds a candidate's wait for a lease that has ended. It is twice the time that the
+// candidate has to wait, because an implementation may begin to watch the lease only at the first
+// request.
 func (h Harness) patience() time.Duration { return 2*(h.TTL+store.Margin(h.TTL)) + h.TTL }
 
 // takes repeats the claim until it is granted, and returns how long that took.

@@ -102,7 +102,8 @@ func testLeaseLost(t *testing.T, h Harness) {
 	wantError(t, "a renews its first holding", err, store.ErrLost)
 }
 
-// A client that did not get the answer to its claim claims again.
+// testLeaseOfTheSameHolder lets a client that did not get the answer to its claim claim the lease
+// again.
 func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	a := h.Client(t)
 	first := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
@@ -114,7 +115,8 @@ func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	must[store.Held](t)(a.Renew(t.Context(), second))
 }
 
-// A client that knows the token of a holding may take the lease over from it, once.
+// testLeaseSucceeded checks that a client that knows the token of a held lease may take the lease
+// over, but only once.
 func testLeaseSucceeded(t *testing.T, h Harness) {
 	a, b, c := h.Client(t), h.Client(t), h.Client(t)
 	over := func(holder string, token uint64) store.Claim {

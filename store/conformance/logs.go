@@ -105,7 +105,8 @@ func testLogConflict(t *testing.T, h Harness) {
 	wantLog(t, a, shard, store.Start, at[2], "0", "1", "2")
 }
 
-// A claim expects no position, and makes later appends of the writer before it fail.
+// testLogClaimed checks that a claim, an append that expects no position, makes later appends of
+// the writer before it fail.
 func testLogClaimed(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	at := fill(t, zombie, shard, 2)
@@ -334,8 +335,8 @@ func testAppendUncertain(t *testing.T, h Harness) {
 	}
 }
 
-// An append that arrives after a claim is refused. One that expects no position is added behind the
-// claim.
+// testAppendLate lets appends arrive after a claim. An append that expects a position must be
+// refused; one that expects none must be added behind the claim.
 func testAppendLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("the store's requests cannot be held up")

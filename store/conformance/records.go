@@ -148,7 +148,8 @@ func testBadKeys(t *testing.T, h Harness) {
 	}
 }
 
-// If the context has ended before anything was sent, the outcome must be certain.
+// testContextEnded uses a context that has ended before anything was sent: the outcome must be
+// certain.
 func testContextEnded(t *testing.T, h Harness) {
 	a := h.Client(t)
 	revision := must[store.Revision](t)(a.Put(t.Context(), "k", []byte("v"), store.None))

@@ -81,7 +81,8 @@ func testRecordsOfShards(t *testing.T, h Harness) {
 	}
 }
 
-// Get reports a missing record only together with the head of that moment.
+// testRecordsAbsent checks that Get reports a missing record only together with the head of that
+// moment.
 func testRecordsAbsent(t *testing.T, h Harness) {
 	a := h.Client(t)
 	if head := wantRecords(t, a, shard, store.None, "x", "", "y", ""); head.Revision != store.None {
@@ -113,7 +114,8 @@ func testRecordsUnderOldHead(t *testing.T, h Harness) {
 	wantRecords(t, zombie, shard, r, "id", "second")
 }
 
-// A write with an old head's revision that arrives late changes nothing.
+// testRecordsLate lets a write that expects an old revision of the head arrive late: it must change
+// nothing.
 func testRecordsLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("the store's requests cannot be held up")
@@ -220,7 +222,8 @@ func testRecordsListed(t *testing.T, h Harness) {
 	}
 }
 
-// Reads may be stale, but not staler than the requested revision.
+// testRecordsStale checks that reads may be stale, but not staler than the revision that they
+// request.
 func testRecordsStale(t *testing.T, h Harness) {
 	if h.Stale == nil {
 		t.Skip("the store's replicas cannot be held back")
@@ -248,7 +251,8 @@ func testRecordsStale(t *testing.T, h Harness) {
 	wantRecords(t, reader, shard, next.Revision, "x", "new", "y", "")
 }
 
-// A Get at a revision that a client was told must see all writes up to it, at every server.
+// testRecordsFresh checks that a Get that requests a revision known to a client sees all writes up
+// to this revision, at every server.
 func testRecordsFresh(t *testing.T, h Harness) {
 	home, reader := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})

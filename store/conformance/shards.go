@@ -13,7 +13,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Writes to one shard do not change other shards, of the same or another type.
+// testShardsApart checks that writes to one shard do not change other shards, of the same type or
+// of another.
 func testShardsApart(t *testing.T, h Harness) {
 	a := h.Client(t)
 	shards := []store.Shard{
@@ -131,7 +132,8 @@ func testShardMisused(t *testing.T, h Harness) {
 	wantError(t, "put under None", err, store.ErrBadKey)
 }
 
-// If the context has ended before anything was sent, the outcome must be certain.
+// testShardContextEnded uses a context that has ended before anything was sent: the outcome must be
+// certain.
 func testShardContextEnded(t *testing.T, h Harness) {
 	c := h.Client(t)
 	head := setHead(t, c, shard, store.Head{Value: []byte("old")})
@@ -165,7 +167,7 @@ func testShardContextEnded(t *testing.T, h Harness) {
 	appendTo(t, c, shard, last, "next")
 }
 
-// The bytes of arguments and results belong to the caller.
+// testShardOwnership checks that the bytes of arguments and results belong to the caller.
 func testShardOwnership(t *testing.T, h Harness) {
 	c := h.Client(t)
 	a := c.Shards()
@@ -196,7 +198,8 @@ func testShardOwnership(t *testing.T, h Harness) {
 	}
 }
 
-// Acknowledged writes and heads survive a restart of the store's processes.
+// testShardsRestarted checks that acknowledged writes and heads survive a restart of the store's
+// processes.
 func testShardsRestarted(t *testing.T, h Harness) {
 	if h.Restart == nil {
 		t.Skip("the store cannot be restarted")

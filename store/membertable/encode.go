@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// encoded is a row as text that people can read in a store of keys and values.
+// encoded is the JSON form of a row, which people can read in a key-value store.
 type encoded struct {
 	Name        string      `json:"name"`
 	Incarnation hexadecimal `json:"incarnation"`
@@ -28,7 +28,8 @@ type vote struct {
 	At          time.Time   `json:"at,omitzero"`
 }
 
-// hexadecimal is a number of which JSON readers would lose the lowest digits.
+// hexadecimal is a number encoded as text, because many JSON readers would lose the lowest digits
+// of a number.
 type hexadecimal uint64
 
 func (h hexadecimal) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(h)), nil }
@@ -65,8 +66,8 @@ func check(row Row) error {
 	return nil
 }
 
-// Encode checks a row and returns it as JSON, without Alive and Version, for tables that keep
-// bytes. Other tables call it for its checks. It fails with store.ErrBadKey and
+// Encode checks a row and returns it as JSON, without Alive and Version, for tables that store
+// bytes. Other tables call it only for its checks. It fails with store.ErrBadKey and
 // store.ErrTooLarge.
 func Encode(row Row) ([]byte, error) {
 	if err := check(row); err != nil {
@@ -86,7 +87,7 @@ func Encode(row Row) ([]byte, error) {
 	return data, store.CheckSize(len(data), MaxRow)
 }
 
-// Decode is the reverse of Encode.
+// Decode decodes a row that Encode has encoded.
 func Decode(data []byte) (Row, error) {
 	var e encoded
 	if err := json.Unmarshal(data, &e); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Table is the membership table of one cluster. All methods are safe for concurrent use, try
-// once, and return when ctx ends: a write then with ErrUncertain, or ErrUnavailable if nothing
-// was sent, a read with ErrUnavailable, wrapped with ctx's error. Their errors are of type
-// [*store.Error], with a cause of package store: every method may return ErrUnavailable and
-// ErrBadKey, every write ErrUncertain.
+// A Table is the membership table of one cluster. All methods are safe for concurrent use, make one
+// attempt, and return when ctx ends. A write then fails with ErrUncertain, or with ErrUnavailable
+// if nothing was sent; a read fails with ErrUnavailable. These errors wrap ctx's error. All errors
+// are of type [*store.Error], with a cause of package store. Every method may fail with
+// ErrUnavailable and ErrBadKey, and every write also with ErrUncertain.
 type Table interface {
 	// Read returns the table. Since is the version that the caller has, with which the table
 	// may return less: only the rows that were written after it, if none was deleted after it.
@@ -41,13 +41,14 @@ type Provider interface {
 	Members(cluster string) Table
 }
 
-// A Version names one state of a table. Later states have higher versions, but not each number
-// is a version. Versions are below 2^32: a table begins at [First] and is written less often than
-// once a second, on average over its life.
+// A Version numbers the states of a table. A later state has a higher version, and numbers may be
+// left out. Versions are below 2^32, because a table begins at [First] and, on average over its
+// life, is written less often than once a second.
 type Version uint64
 
-// First returns the version of a table that is made now: the seconds since 2020. So a table that
-// was lost and is made again is above all versions that it had.
+// First returns the first version of a table that is created now: the number of seconds since 2020.
+// If a table was lost and is created again, its versions are therefore above all versions that it
+// had before.
 func First(now time.Time) Version {
 	return Version(max(now.Unix()-time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 1))
 }
@@ -62,7 +63,7 @@ const (
 	MaxDelete = 100
 )
 
-// An ID names a row: one incarnation of a member.
+// An ID identifies a row by the name and the incarnation of its member.
 type ID struct {
 	Name        string // obeys CheckName
 	Incarnation uint64
@@ -76,10 +77,10 @@ func (id ID) Compare(other ID) int {
 // String is the name and the incarnation in hexadecimal: "web-1#00c0ffee00c0ffee".
 func (id ID) String() string { return fmt.Sprintf("%s#%016x", id.Name, id.Incarnation) }
 
-// A Status is what the cluster has agreed about a member. A table keeps any text.
+// A Status is a member's status, as the cluster has agreed on it. A table accepts any text.
 type Status string
 
-// The statuses.
+// The statuses with which members write their rows.
 const (
 	Joining Status = "joining" // it is there, and checks that it reaches the active members
 	Active  Status = "active"
@@ -87,7 +88,7 @@ const (
 	Dead    Status = "dead"    // it left, or was declared dead; final
 )
 
-// A Row is one member. Times are kept to the microsecond.
+// A Row describes one member. A table keeps its times to the microsecond.
 type Row struct {
 	ID
 	Status     Status
@@ -108,7 +109,7 @@ type Suspicion struct {
 	At time.Time // by the clock of the voter
 }
 
-// A Snapshot is a state of a table, or what changed in it.
+// A Snapshot is one state of a table, or the changes since an earlier state.
 type Snapshot struct {
 	Version Version
 	// Since is 0 if Rows has all rows. Otherwise Rows has only those written after Since, the
@@ -118,8 +119,8 @@ type Snapshot struct {
 	Rows []Row
 }
 
-// Over returns the whole snapshot that s makes of old, which the reader had before. It is s if s
-// has all rows, and old if that is newer.
+// Over returns the whole table, from s and the whole snapshot old that the reader had before. It
+// returns s if s has all rows, and old if old is newer.
 func (s Snapshot) Over(old Snapshot) Snapshot {
 	switch {
 	case s.Version < old.Version || s.Since != 0 && s.Version == old.Version:
@@ -156,8 +157,8 @@ func (s Snapshot) Row(id ID) (Row, bool) {
 	return s.Rows[i], true
 }
 
-// CheckName returns an error wrapping store.ErrBadKey unless name has 1 to MaxName of A-Z a-z
-// 0-9 _ -.
+// CheckName returns an error wrapping store.ErrBadKey unless name has 1 to MaxName bytes, all of
+// A-Z a-z 0-9 _ -.
 func CheckName(name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("%w: name has %d bytes: want 1 to %d", store.ErrBadKey, len(name), MaxName)
@@ -170,7 +171,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckIDs returns an error wrapping store.ErrBadKey unless Delete takes these IDs.
+// CheckIDs returns an error wrapping store.ErrBadKey unless ids are valid for Delete: 1 to
+// MaxDelete, and none twice.
 func CheckIDs(ids []ID) error {
 	if len(ids) == 0 || len(ids) > MaxDelete {
 		return fmt.Errorf("%w: %d rows at once: want 1 to %d", store.ErrBadKey, len(ids), MaxDelete)
@@ -180,7 +182,7 @@ func CheckIDs(ids []ID) error {
 			return err
 		}
 		if slices.Contains(ids[:i], id) {
-			return fmt.Errorf("%w: row %v twice", store.ErrBadKey, id)
+			return fmt.Errorf("%w: row %v occurs twice", store.ErrBadKey, id)
 		}
 	}
 	return nil
@@ -194,7 +196,7 @@ const (
 	OpAlive  = "write alive"
 )
 
-// Fail makes the typed error of an operation on the table of a cluster; nil stays nil.
+// Fail returns err as a [*store.Error] about an operation on the table of a cluster; nil stays nil.
 func Fail(op, cluster string, err error) error {
 	if err == nil {
 		return nil

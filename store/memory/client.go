@@ -60,14 +60,14 @@ func (c *Client) faults(op Op) [2]Fault {
 	return met
 }
 
-// do is carry for operations that need not know their fault.
+// do is carry for operations whose effect does not depend on their fault.
 func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 	return c.carry(ctx, op, func(Fault) error { return apply() })
 }
 
-// carry runs apply on the server, under the server's lock, and applies the faults of op: apply gets
-// them combined into one. If ctx ends on the way to the server or back, the outcome of a write is
-// uncertain.
+// carry runs apply on the server, under the server's lock, with the faults of op: the client's and
+// the server's, combined into one, which apply gets. If ctx ends on the way to the server or back,
+// the outcome of a write is uncertain.
 func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -93,9 +93,9 @@ func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) erro
 	return err
 }
 
-// meets combines the client's fault and the server's into one. Their times are added. Of two losses
-// the client's counts, unless the server's is LoseConnection. If the server is stopped, the loss is
-// LoseConnection.
+// meets combines the client's fault for op and the server's into one. Their delays are added. If
+// both lose a part of the operation, the client's loss counts, unless the server's is
+// LoseConnection. If the server is stopped, the loss is LoseConnection.
 func (c *Client) meets(op Op) Fault {
 	met := c.faults(op)
 	one := met[0]

@@ -51,8 +51,8 @@ func (s *shard) last() store.Position {
 	return s.log[len(s.log)-1].Position
 }
 
-// between returns the appends from position from to position to, both included, or nil if the
-// append at one of these is not there.
+// between returns the appends at the positions from from to to, both included. It returns nil if
+// the log lacks one of these two appends.
 func (s *shard) between(from, to store.Position) []store.Append {
 	first, ok := s.index(from)
 	if from == store.Start {

@@ -32,7 +32,7 @@ type Fault struct {
 // A Loss is the part of an operation that is lost.
 type Loss uint8
 
-// The possible losses.
+// The parts of an operation that may be lost.
 const (
 	// LoseNothing: the operation is done and answered.
 	LoseNothing Loss = iota
@@ -51,8 +51,8 @@ const (
 	LoseHalf
 )
 
-// Trouble draws faults at random. Each number is the probability of a fault, 0 to 1, and each
-// duration is the upper bound of the drawn durations. The zero value draws no faults.
+// Trouble draws faults at random. Each number is the probability of one fault, 0 to 1, and each
+// duration is the upper bound of durations that are drawn. The zero value draws no faults.
 type Trouble struct {
 	Cut           float64 // LoseConnection
 	RequestLost   float64 // LoseRequest
@@ -66,8 +66,8 @@ type Trouble struct {
 	Latest        time.Duration // of Fault.Late
 }
 
-// Faults returns a function that draws all these faults, for [Client.Fault] and [Server.Fault].
-// Equal seeds of random and equal operations give equal faults.
+// Faults returns a function that draws the faults of t, for [Client.Fault] and [Server.Fault]. With
+// the same seed of random, the same operations get the same faults.
 func (t Trouble) Faults(random *rand.Rand) func(Op) Fault {
 	between := func(d time.Duration) time.Duration {
 		if d <= 0 {

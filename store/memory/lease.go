@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// lease is the server's record of a lease. It stays when nobody holds the lease, because it keeps
-// the token.
+// lease is the server's record of a lease. The record stays when nobody holds the lease, because it
+// contains the token.
 type lease struct {
 	holder string // empty: nobody
 	token  uint64
@@ -96,7 +96,8 @@ func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	}
 }
 
-// heldSince returns the lease as its holder has it. Its time begins before the request was sent.
+// heldSince returns the lease as its holder has it. The lease's time counts from sent, before the
+// request was sent.
 func heldSince(sent time.Time, claim store.Claim, token uint64) store.Held {
 	return store.Held{Claim: claim, Token: token, Until: sent.Add(claim.TTL - store.Margin(claim.TTL))}
 }

@@ -19,7 +19,7 @@ type members struct {
 }
 
 // Members returns the membership table of a cluster, with the faults of the client. It implements
-// [membertable.Provider]. Fault.Follower has it answer with a state of an earlier read.
+// [membertable.Provider]. With Fault.Follower, a read returns a state that was read before.
 func (c *Client) Members(cluster string) membertable.Table { return memberTable{c, cluster} }
 
 type memberTable struct {
@@ -116,7 +116,7 @@ func (m *members) find(id membertable.ID) (int, bool) {
 	return slices.BinarySearchFunc(m.rows, id, func(r membertable.Row, id membertable.ID) int { return r.ID.Compare(id) })
 }
 
-// own makes the rows a copy that no reader has.
+// own replaces the rows by a copy that no reader shares.
 func (m *members) own() {
 	if m.shared {
 		m.rows, m.shared = slices.Clone(m.rows), false
@@ -136,8 +136,8 @@ func (m *members) write(row membertable.Row) {
 	m.rows = slices.Insert(m.rows, i, row)
 }
 
-// read returns the table, or what was written after since. All readers of one state share its
-// rows.
+// read returns the table, or only the rows written after version since. All readers of one state
+// share its rows.
 func (m *members) read(since membertable.Version, stale bool) membertable.Snapshot {
 	if stale {
 		return m.stale

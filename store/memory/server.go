@@ -25,8 +25,9 @@ type Server struct {
 // New returns an empty server.
 func New() *Server { return NewAt(nil) }
 
-// NewAt returns an empty server with the clock of a simulation. Its clients never wait: the
-// simulation itself must let Fault.Delay and Fault.Answer pass. A nil clock means package time.
+// NewAt returns an empty server with the clock of a simulation. Its clients never wait, so the
+// simulation itself must let the times Fault.Delay and Fault.Answer pass. A nil clock means package
+// time.
 func NewAt(clock func() time.Time) *Server {
 	return &Server{clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies(), members: make(map[string]*members)}
 }
@@ -46,7 +47,7 @@ func (s *Server) now() time.Time {
 }
 
 // Lag keeps one of the server's two replicas behind by the given number of writes to shards, at
-// most MaxUnsynced. Reads with [Fault.Follower] are answered by that replica.
+// most MaxUnsynced. Reads with [Fault.Follower] are answered by the lagging replica.
 func (s *Server) Lag(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +55,7 @@ func (s *Server) Lag(writes int) {
 	s.copies.holdBack(writes)
 }
 
-// Deliver makes all delayed writes arrive now.
+// Deliver applies all delayed writes now.
 func (s *Server) Deliver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,10 +76,10 @@ func (s *Server) Stop() {
 // MaxUnsynced bounds how many of the last writes Start can lose.
 const MaxUnsynced = 1024
 
-// Start starts the server again from its disk. It has lost that many of the last writes to shards,
-// at most MaxUnsynced: 0 as after the end of a server's process, more as after the end of its
-// machine. The revisions and positions of lost writes are assigned again. Small records and leases
-// are never lost.
+// Start starts the server again from its disk. The last writes to shards, as many as lost says and
+// at most MaxUnsynced, are gone: 0 as after a crash of the server's process, more as after a crash
+// of its machine. The revisions and positions of lost writes are assigned again. Small records and
+// leases are never lost.
 func (s *Server) Start(lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +124,8 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 	s.late = slices.Insert(s.late, at, w)
 }
 
-// serve runs an operation at the server, and reports whether the caller gets its answer.
+// serve runs an operation at the server with the fault met, and reports whether the caller gets its
+// answer. lost is the error that the caller gets if the request or the answer is lost.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,7 +60,7 @@ func (s *Shards) Read(ctx context.Context, sh store.Shard, from, to store.Positi
 		return len(found) > 0
 	})
 	if err == nil && len(found) == 0 {
-		err = fail(opRead, sh.String(), fmt.Errorf("%w: positions %d to %d", store.ErrGone, from, to))
+		err = fail(opRead, sh.String(), fmt.Errorf("%w: the log lacks a position from %d to %d", store.ErrGone, from, to))
 	}
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (s *Shards) Get(ctx context.Context, sh store.Shard, ids []string, atLeast 
 		return true
 	})
 	if err == nil && !fresh {
-		err = fail(opGetRecords, sh.String(), fmt.Errorf("%w: no replica has revision %d (a server that lost its last writes?)", store.ErrUnavailable, atLeast))
+		err = fail(opGetRecords, sh.String(), fmt.Errorf("%w: no replica has revision %d (has a server lost its last writes?)", store.ErrUnavailable, atLeast))
 	}
 	if err != nil {
 		return store.Head{}, nil, err
@@ -233,8 +233,8 @@ func (s *Shards) write(ctx context.Context, op string, sh store.Shard, apply fun
 	}))
 }
 
-// read runs a read at a replica. look reports whether that replica is new enough; if not, the
-// leader is asked.
+// read runs a read at a replica. look reports whether that replica is new enough. If not, read asks
+// the leader.
 func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(*shards) bool) error {
 	if err := sh.Check(); err != nil {
 		return fail(op, sh.String(), err)

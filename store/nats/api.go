@@ -15,8 +15,8 @@ import (
 // An api sends requests to JetStream's API.
 type api struct{ *conn }
 
-// inquire is call for requests that change nothing. It repeats the request while servers elect
-// leaders and do not answer.
+// inquire is call, but repeats the request while servers elect leaders and do not answer. It is
+// only for requests that change nothing.
 func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	return c.again(ctx, func(ctx context.Context) (bool, error) {
 		err := c.call(ctx, subject, in, v)
@@ -52,8 +52,8 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	return json.Unmarshal(got[0].Data, v)
 }
 
-// why returns the error for a request on a stream's subject on which nobody listens. The request
-// had no effect.
+// why returns the error for a request about a stream if nobody listens on the request's subject.
+// Such a request had no effect.
 func (c *api) why(ctx context.Context, stream string) error {
 	var info streamInfo
 	err := c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
@@ -68,11 +68,12 @@ func (c *api) why(ctx context.Context, stream string) error {
 }
 
 // firstAttempt bounds the first attempt of a read, because the replica that was asked may have
-// stopped. After an attempt that was not answered in time, the next may take twice as long.
+// stopped. After each attempt that was not answered in time, the next one may take twice as long.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f, with pauses, until f is done, because another try may reach a replica that does
-// not lag and answers. When ctx ends or the time for one call is over, it returns f's last error.
+// again calls f, with pauses, until f is done, because another attempt may reach a replica that
+// answers and does not lag. When ctx ends or the time for one call is over, it returns f's last
+// error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -60,7 +60,7 @@ func (r *request) end() {
 var errLost = errors.New("connection to the NATS server lost before the answer (the client reconnects)")
 
 // errAway means that the request was not sent, because there is no connection.
-var errAway = errors.New("not connected to a NATS server (the client reconnects; is it running?)")
+var errAway = errors.New("not connected to a NATS server (the client reconnects; is a server running?)")
 
 // Options of the connection that differ from the defaults of nats.go.
 const (
@@ -107,7 +107,7 @@ func absent(err error) bool {
 		errors.Is(err, io.EOF) || errors.As(err, &broken)
 }
 
-// checkURL refuses addresses that cannot be those of NATS servers.
+// checkURL refuses URLs whose scheme no NATS server has.
 func checkURL(servers string) error {
 	for _, server := range strings.Split(servers, ",") {
 		scheme, _, found := strings.Cut(strings.TrimSpace(server), "://")
@@ -180,8 +180,8 @@ func (c *conn) close() {
 // disconnected ends all waiting requests, because the connection was lost.
 func (c *conn) disconnected() { c.fail(errLost, func(*request) bool { return true }) }
 
-// reconnected is a nats.Option that counts an outage when the connection is back, before it calls
-// the user's handler.
+// reconnected is a nats.Option. It counts an outage when the connection is back, and then calls the
+// user's handler.
 func (c *conn) reconnected(o *nats.Options) error {
 	then := o.ReconnectedCB
 	o.ReconnectedCB = func(nc *nats.Conn) {
@@ -216,7 +216,7 @@ func (c *conn) receive(m *nats.Msg) {
 	}
 }
 
-// fail ends the selected requests with err.
+// fail ends the requests for which the function which returns true. Their error is err.
 func (c *conn) fail(err error, which func(*request) bool) {
 	var ended []*request
 	c.mu.Lock()
@@ -233,15 +233,14 @@ func (c *conn) fail(err error, which func(*request) bool) {
 	}
 }
 
-// sweepParts is the number of sweeps within the timeout of a request that was begun with a function
-// then.
+// sweepParts is how often sweep runs within the timeout of a request that was sent by begin.
 const sweepParts = 5
 
 // errUnanswered means that no answer came within the timeout.
-var errUnanswered = errors.New("no answer")
+var errUnanswered = errors.New("no answer within the timeout")
 
-// begin publishes m. When the request has ended, at the latest after the timeout and a fifth of it,
-// then is called.
+// begin publishes m. It calls then when the request has ended: at the latest after the timeout and
+// a fifth of the timeout.
 func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	r := &request{subject: m.Subject, then: then}
 	c.mu.Lock()
@@ -267,7 +266,7 @@ func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	return err
 }
 
-// sweep ends the requests with a function then that have waited longer than the timeout.
+// sweep ends the requests sent by begin that have waited longer than the timeout.
 func (c *conn) sweep() {
 	c.mu.Lock()
 	c.round++
@@ -282,8 +281,8 @@ func (c *conn) sweep() {
 	c.fail(errUnanswered, func(r *request) bool { return r.then != nil && round-r.round > sweepParts })
 }
 
-// denied ends the requests that the server refused for lack of a right, because it never answers
-// them.
+// denied ends the requests that the server has refused for lack of a right. Without it they would
+// wait, because the server never answers them.
 func (c *conn) denied(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
@@ -341,7 +340,7 @@ func unsent(err error) error {
 }
 
 // await waits for the answer to a request. Its error wraps lost, or ErrUnavailable if the request
-// certainly had no effect.
+// certainly had no effect. token is the request's token.
 func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) ([]*nats.Msg, error) {
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
@@ -389,7 +388,7 @@ func (c *conn) ask(ctx context.Context, m *nats.Msg, many bool, lost error) ([]*
 }
 
 // errNobody means that no server takes messages of this subject now.
-var errNobody = errors.New("no responders")
+var errNobody = errors.New("no server listens on the subject (no responders)")
 
 func nobody(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header.Get("Status") == "503"

@@ -46,7 +46,7 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode)
 }
 
-// mended returns an error that wraps cause and e and names the remedy mend.
+// mended returns an error that wraps cause and e, and adds the remedy mend.
 func mended(cause error, e *apiError, mend string) error {
 	return fmt.Errorf("%w: %w (%s)", cause, e, mend)
 }
@@ -85,7 +85,7 @@ func (e *apiError) cause(stream string) error {
 	return mended(store.ErrUncertain, e, "see the log of nats-server; if the disk is full, make room and restart it")
 }
 
-// unapplied is cause for requests that change nothing if they are refused.
+// unapplied is cause, for a request that has changed nothing if it was refused.
 func (e *apiError) unapplied(stream string) error {
 	if err := e.cause(stream); errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -106,7 +106,8 @@ func fail(op, key string, err error) error {
 	return &store.Error{Op: op, Key: key, Err: err}
 }
 
-// unavailable converts the error of a request that changed nothing.
+// unavailable converts the error of a request that has certainly changed nothing to an error of
+// package store.
 func unavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return err

@@ -54,7 +54,8 @@ func (k *keys) Put(ctx context.Context, key string, value []byte, expect store.R
 	return store.Revision(seq), nil
 }
 
-// putOverDeleted writes a record whose key may have a message marking a deleted record.
+// putOverDeleted writes a new record under a key at which the stream may have the mark of a deleted
+// record.
 func (k *keys) putOverDeleted(ctx context.Context, key string, value []byte) (uint64, error) {
 	subject := keySubject(k.name, key)
 	m, err := k.leaderHas(ctx, k.stream, getRequest{LastFor: subject})
@@ -113,7 +114,7 @@ func (k *keys) list(ctx context.Context, filter string, upTo uint64) ([]store.Re
 	// asked is as a rule the same one.
 	p, err := k.page(ctx, k.stream, getRequest{MultiLast: []string{filter}, Batch: 1})
 	if err == nil && p.upTo != 0 && p.upTo < upTo {
-		return nil, fmt.Errorf("%w: all answering replicas lag", store.ErrUnavailable)
+		return nil, fmt.Errorf("%w: all replicas that answer lag (try again)", store.ErrUnavailable)
 	}
 	byKey := make(map[string]store.Record)
 	var after uint64

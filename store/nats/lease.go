@@ -12,8 +12,8 @@ import (
 )
 
 // leases implements [store.Lease]. A lease is a message that changes by compare-and-set and is
-// never deleted, because it keeps the token. The server's clock is not used: a candidate waits
-// until it has seen the same revision for TTL plus Margin.
+// never deleted, because it contains the token. The server's clock is not used. Instead, a
+// candidate waits until the message has had the same revision for TTL plus Margin.
 type leases struct {
 	*writer
 	name, stream string
@@ -30,7 +30,7 @@ type sighting struct {
 	since    time.Time
 }
 
-// A holding is the content of a lease's message.
+// A holding is the content of a lease's message: who holds the lease, and on what terms.
 type holding struct {
 	Holder string        `json:"holder"` // empty: nobody
 	Token  uint64        `json:"token"`
@@ -38,7 +38,7 @@ type holding struct {
 }
 
 // errMoved means that the lease changed between the read and the write.
-var errMoved = errors.New("the lease changed meanwhile")
+var errMoved = errors.New("the lease changed between the read and the write")
 
 // rounds bounds how often one call reads the lease again after other processes wrote it.
 const rounds = 5
@@ -86,8 +86,9 @@ func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	return l.write(ctx, c, next, revision)
 }
 
-// left returns the longest time that the holder's lease can still last. It counts from when this
-// process first saw the last renewal, which the holder had sent before.
+// left returns the longest time that the holder's lease can still last. It counts from the time at
+// which this process first saw the last renewal, which is later than the time at which the holder
+// sent it.
 func (l *leases) left(name string, h holding, revision uint64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,8 +170,8 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	return h, m.seq, nil
 }
 
-// write replaces the lease's message if it has that revision. The granted time begins before the
-// request was sent.
+// write replaces the lease's message if the message still has that revision. The granted time
+// counts from before the request was sent.
 func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
 	data, err := json.Marshal(h)
 	if err != nil {

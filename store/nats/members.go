@@ -20,18 +20,19 @@ import (
 // headerStreamLast makes a write depend on the last sequence of the whole stream.
 const headerStreamLast = "Nats-Expected-Last-Sequence"
 
-// aliveFor is how long an I-am-alive is kept, as text of a header. It is for people; dead rows
-// are deleted after seven days.
+// aliveFor is how long the server keeps an I-am-alive, as the text of a header. The I-am-alives are
+// for people; rows of dead members are deleted after seven days.
 const aliveFor = "192h"
 
-// buckets is the number of parts in which a table is read that has more rows than one answer.
+// buckets is the number of parts in which a table is read if it has more rows than fit into one
+// answer.
 const buckets = 64
 
-// members is the membership table of a cluster: a stream with a message for each row, whose last
-// sequence is the table's version. So one message changes the row and the version. Of a
-// deletion, which is a batch, the last message is the mark; it says since when a reader of
-// changes may have missed the end of a row. I-am-alives are small records, because they change
-// no version.
+// members is the membership table of a cluster: a stream with one message for each row, whose last
+// sequence is the table's version. So a single message changes both the row and the version. A
+// deletion is a batch whose last message is the mark. A reader whose version is below the mark's
+// sequence may have missed the deletion of a row, so it must read the whole table. I-am-alives are
+// small records outside this stream, because they change no version.
 type members struct {
 	*streams
 	keys            *keys
@@ -51,22 +52,22 @@ func (s *Store) Members(cluster string) membertable.Table {
 	}
 }
 
-// mark is the subject of the mark.
+// mark returns the subject of the mark, the last message of each deletion.
 func (m *members) mark() string { return m.subject + "mark" }
 
-// row is the subject of a row.
+// row returns the subject of a row's message.
 func (m *members) row(id membertable.ID) string {
 	return fmt.Sprintf("%s%d.%s.%016x", m.subject, id.Incarnation%buckets, id.Name, id.Incarnation)
 }
 
-// alive is the key of a row's I-am-alive.
+// alive returns the key of a row's I-am-alive.
 func (m *members) alive(id membertable.ID) string {
 	return fmt.Sprintf("%s%s/%016x", m.alives(), id.Name, id.Incarnation)
 }
 
 func (m *members) alives() string { return m.cluster + "/members/" }
 
-// open finds or creates the stream.
+// open finds the table's stream, or creates it.
 func (m *members) open(ctx context.Context) error {
 	if m.ready.Load() {
 		return nil
@@ -108,7 +109,8 @@ func (m *members) open(ctx context.Context) error {
 	return err
 }
 
-// errMoving: the answers of replicas do not make one state of the table.
+// errMoving means that the answers of several replicas could not be combined into one state of the
+// table.
 var errMoving = errors.New("replicas lag, or the table changes too fast to be read (try again)")
 
 // Read implements [membertable.Table]. Config.Timeout bounds each of its requests.
@@ -149,7 +151,7 @@ func (m *members) snapshot(ctx context.Context, since membertable.Version) (memb
 	return s, m.addAlives(ctx, s.Rows)
 }
 
-// ask is page that tries again.
+// ask reads a page, and tries again after an error.
 func (m *members) ask(ctx context.Context, stream string, r getRequest) (p page, err error) {
 	err = m.again(ctx, func(ctx context.Context) (bool, error) {
 		p, err = m.page(ctx, stream, r)
@@ -158,14 +160,15 @@ func (m *members) ask(ctx context.Context, stream string, r getRequest) (p page,
 	return p, err
 }
 
-// A part of a stream: the last messages of subjects, as they were when the stream ended at upTo.
+// A part has the last messages of some subjects of a stream, as they were when the stream's last
+// sequence was upTo.
 type part struct {
 	last map[string]stored // by subject
 	upTo uint64
 }
 
-// changes reads the messages behind a sequence, as one state of a replica. It reports false if they
-// are too many for one answer.
+// changes reads the messages after sequence since from one state of one replica. It reports false
+// if they do not fit into one answer.
 func (m *members) changes(ctx context.Context, since uint64) (part, bool, error) {
 	p, err := m.ask(ctx, m.stream, getRequest{Seq: since + 1, Batch: pageMessages, MaxBytes: pageBytes})
 	if err != nil {
@@ -179,7 +182,7 @@ func (m *members) changes(ctx context.Context, since uint64) (part, bool, error)
 	return changed, !p.more, nil
 }
 
-// add adds messages, of which the newer of a subject counts.
+// add adds messages to the part. Of two messages of one subject, the newer one is kept.
 func (p *part) add(all []stored) {
 	for _, message := range all {
 		if p.last[message.subject].seq < message.seq {
@@ -205,10 +208,10 @@ func (m *members) whole(ctx context.Context) (part, error) {
 	return m.parts(ctx, filters)
 }
 
-// parts reads the last messages of subjects page by page. Replicas may answer from different
-// states, so what changed between the oldest and the newest of these is read at the end, as one
-// state that is not older. A message that is the last of its subject in that state either is
-// among these changes, or was in the page of its sequence: no page has a newer state.
+// parts reads the last messages of subjects page by page. Pages may come from replicas in different
+// states. So at the end it reads, from a state that is at least as new as all pages, the changes
+// since the oldest page. The last message of each subject in that state is then either among these
+// changes or was on a page, because no page is from a newer state.
 func (m *members) parts(ctx context.Context, filters []string) (part, error) {
 	all := part{last: make(map[string]stored)}
 	oldest := uint64(math.MaxUint64)
@@ -247,7 +250,6 @@ func (m *members) moving() error {
 	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, m.stream, errMoving)
 }
 
-// decoded makes a snapshot of messages.
 func (m *members) decoded(p part, since membertable.Version) (membertable.Snapshot, error) {
 	s := membertable.Snapshot{Version: membertable.Version(p.upTo), Since: since, Rows: make([]membertable.Row, 0, len(p.last))}
 	for message := range maps.Values(p.last) {
@@ -256,7 +258,7 @@ func (m *members) decoded(p part, since membertable.Version) (membertable.Snapsh
 		}
 		row, err := membertable.Decode(message.data)
 		if err == nil && m.row(row.ID) != message.subject {
-			err = fmt.Errorf("it is that of %v", row.ID)
+			err = fmt.Errorf("its content is the row of %v", row.ID)
 		}
 		if err != nil {
 			return membertable.Snapshot{}, finalError{fmt.Errorf("%w: stream %s: message %d of %q: %w (delete the message)", store.ErrUnavailable, m.stream, message.seq, message.subject, err)}
@@ -268,7 +270,7 @@ func (m *members) decoded(p part, since membertable.Version) (membertable.Snapsh
 	return s, nil
 }
 
-// addAlives adds what the members wrote about themselves, as new as the answering replicas have it.
+// addAlives adds the I-am-alives to the rows, as new as the replicas that answer have them.
 func (m *members) addAlives(ctx context.Context, rows []membertable.Row) error {
 	at := make(map[string]time.Time)
 	filter := keySubject(m.cfg.Name, m.alives()) + ">"
@@ -337,10 +339,11 @@ func (m *members) Alive(ctx context.Context, id membertable.ID, at time.Time) er
 	return membertable.Fail(membertable.OpAlive, m.cluster, err)
 }
 
-// membersStream is the stream of a cluster's membership table. Those of types end with a number.
+// membersStream returns the name of the stream of a cluster's membership table. Names of types'
+// streams differ from it because they end with a number.
 func membersStream(name, cluster string) string { return name + "_" + cluster + "_members" }
 
-// membersSubject is what the subjects of a cluster's membership table begin with.
+// membersSubject returns the prefix of the subjects of a cluster's membership table.
 func membersSubject(name, cluster string) string {
 	return strings.Join([]string{name, "m", cluster, ""}, ".")
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // maxTypeToken bounds a type's name in names of streams, in bytes, because the server makes folders
-// with these names. A longer name is replaced by its hash.
+// of these names. A longer name is replaced by its hash.
 const maxTypeToken = 160
 
 // long is the prefix of a token in base64. No escaped token begins with it.
@@ -28,7 +28,7 @@ func plainID(c byte) bool {
 	return c > ' ' && c <= '~' && !strings.ContainsRune(`.*>="\`, rune(c))
 }
 
-// escape makes a token of s: each byte that is not plain becomes = and two hex digits.
+// escape makes a token of s: each byte that is not plain becomes = and two hexadecimal digits.
 func escape(s string, plain func(byte) bool) string {
 	odd := 0
 	for i := range len(s) {
@@ -66,7 +66,7 @@ func idToken(id string) string {
 	return token
 }
 
-// idOf returns the id of which idToken made the token.
+// idOf returns the id from which idToken made the token.
 func idOf(token string) (string, error) {
 	if text, ok := strings.CutPrefix(token, long); ok {
 		id, err := base64.RawURLEncoding.DecodeString(text)
@@ -80,7 +80,7 @@ func idOf(token string) (string, error) {
 			return id.String(), nil
 		}
 		if len(rest) < 2 {
-			return "", fmt.Errorf("%q ends within an escape", token)
+			return "", fmt.Errorf("the token %q ends within an escape", token)
 		}
 		b, err := hex.DecodeString(rest[:2])
 		if err != nil {
@@ -91,7 +91,7 @@ func idOf(token string) (string, error) {
 	}
 }
 
-// typeToken returns the token of a type's name.
+// typeToken returns the token that stands for a type's name in the names of streams.
 func typeToken(name string) string {
 	token := escape(name, plainName)
 	if len(token) > maxTypeToken {

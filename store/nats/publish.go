@@ -44,11 +44,11 @@ func message(subject string, data []byte, headers ...string) *nats.Msg {
 
 func number[N ~uint64](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// headerRoom is more than the headers of any message take, in bytes: two subjects, and less than
-// half a kilobyte of other headers.
+// headerRoom is a number of bytes that no message's headers exceed: they have two subjects, and
+// less than half a kilobyte besides.
 const headerRoom = 4 << 10
 
-// A writer publishes to streams.
+// A writer publishes messages to streams and waits for their acknowledgements.
 type writer struct{ *reader }
 
 // checkPayload returns a *store.TooLargeError for data that the server would refuse.
@@ -63,8 +63,8 @@ func (c *writer) checkPayload(data []byte) error {
 	}
 }
 
-// leaderless bounds how long a write waits for a stream's leader. All servers know the leader of a
-// new stream a moment after its creation.
+// leaderless bounds how long a write waits for a stream's leader. A short time is enough, because a
+// moment after a stream's creation all servers know its leader.
 const leaderless = 2 * time.Second
 
 // publish writes one message and returns its sequence.
@@ -116,8 +116,9 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	return c.written(ctx, stream, got)
 }
 
-// begin publishes one message and reports whether it was sent. Afterwards it calls then: with the
-// message's sequence, or with a function that finds out the outcome.
+// begin publishes one message, and reports whether it was sent. If so, it calls then once: with the
+// message's sequence or, if no plain acknowledgement came, with a function rest that finds out the
+// outcome.
 func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
 	err := c.conn.begin(m, func(r *request) {
 		if r.err == nil {
@@ -167,7 +168,7 @@ func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (u
 }
 
 // plainAck parses the acknowledgement that almost all writes get. ok is false for every other
-// answer; in an answer with an error, the error comes before the stream's name.
+// answer. An answer with an error is recognised because its error comes before the stream's name.
 func plainAck(data []byte, stream string) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	if !ok || len(rest) <= len(stream) || string(rest[:len(stream)]) != stream {
@@ -206,7 +207,7 @@ func split(all []*nats.Msg) (parts [][]*nats.Msg) {
 }
 
 // publishEach writes messages, all under way at the same time, and returns the highest sequence. Of
-// several errors it returns the most informative one, by graver.
+// several errors it returns the one that graver prefers.
 func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg) (last uint64, err error) {
 	type sent struct {
 		r     *request
@@ -229,7 +230,7 @@ func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg
 	return last, failed
 }
 
-// graver returns the error that is more important for the caller.
+// graver returns the graver of two errors: the one that is more important for the caller.
 func graver(a, b error) error {
 	for _, cause := range []error{store.ErrConflict, store.ErrUncertain} {
 		if errors.Is(a, cause) {
@@ -247,7 +248,7 @@ func graver(a, b error) error {
 
 // publishBatch writes messages as one atomic batch and returns the last sequence. Streams with
 // several replicas refuse single messages that expect the same head while another such message is
-// under way; they do not refuse those of one batch.
+// under way; they do not refuse the messages of one batch.
 func (c *writer) publishBatch(ctx context.Context, stream string, all []*nats.Msg) (uint64, error) {
 	if len(all) == 1 {
 		return c.publish(ctx, stream, all[0])

@@ -29,7 +29,7 @@ const (
 	pageMessages = 1000
 )
 
-// A stored is a message stored in a stream.
+// A stored is a message as JetStream has stored it, with its sequence.
 type stored struct {
 	subject string
 	seq     uint64
@@ -46,21 +46,21 @@ func (m *stored) head() store.Head {
 // deleted reports whether the message marks a deleted record.
 func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
 
-// A page is the answer of one replica to a direct get.
+// A page has the messages with which one replica has answered a direct get.
 type page struct {
 	messages []stored
 	more     bool   // there are others
 	upTo     uint64 // the replica's last sequence; 0 means it did not say
 }
 
-// A reader reads streams.
+// A reader reads messages and properties of streams.
 type reader struct{ *api }
 
 // errTooMany means that more subjects match than fit into one answer.
-var errTooMany = errors.New("too many results")
+var errTooMany = errors.New("more results than fit into one answer")
 
-// page reads messages by a direct get. One replica answers from its own copy; no write changes the
-// copy meanwhile.
+// page reads messages by a direct get. One replica answers from its own copy, which no write
+// changes during the read.
 func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
 	got, err := c.ask(ctx, &nats.Msg{Subject: c.js + "DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
@@ -88,7 +88,7 @@ func readPage(stream string, got []*nats.Msg) (page, error) {
 	for _, m := range got[:len(got)-1] {
 		seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 		if err != nil {
-			return page{}, fmt.Errorf("%w: stream %s: a message without its sequence", store.ErrUnavailable, stream)
+			return page{}, fmt.Errorf("%w: stream %s: JetStream's direct get returned a message without its sequence", store.ErrUnavailable, stream)
 		}
 		p.messages = append(p.messages, stored{m.Header.Get("Nats-Subject"), seq, m.Header, m.Data})
 	}
@@ -134,8 +134,8 @@ type streamInfo struct {
 	} `json:"state"`
 }
 
-// info reads the properties of a stream; found is false if there is none. While the servers elect a
-// leader for JetStream, it waits.
+// info reads the properties of a stream; found is false if there is none. info waits while the
+// servers elect a leader for JetStream.
 func (c *reader) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
 	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
 	var refused *apiError
@@ -157,8 +157,8 @@ type logReader struct {
 	missed   int // how often the leader did not know the last position
 }
 
-// read reads up to the last position of the range. Each page comes from one replica, not changed
-// meanwhile by writes and purges. A further page begins at the last append of the page before, to
+// read reads up to the last position of the range. Each page comes from one replica, which no write
+// or purge changes during the read. A further page begins at the last append of the page before, to
 // prove that nothing was trimmed in between.
 func (r *logReader) read(ctx context.Context) error {
 	if r.to == store.Start || r.to == store.Any || r.from > r.to {
@@ -216,7 +216,7 @@ func (r *logReader) absent(ctx context.Context, position store.Position) (done b
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
-	return false, fmt.Errorf("%w: all answering replicas lag", store.ErrUnavailable)
+	return false, fmt.Errorf("%w: all replicas that answer lag (try again)", store.ErrUnavailable)
 }
 
 func (r *logReader) gone() error {

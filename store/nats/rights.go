@@ -15,7 +15,7 @@ import (
 // headerStream names the stream that is expected to store the message.
 const headerStream = "Nats-Expected-Stream"
 
-// wordProbe is the last word of names and subjects that are only tried.
+// wordProbe is the last word of the names and subjects with which rights are only checked.
 const wordProbe = "probe"
 
 // rightsPatience bounds the wait for answers. A refusal comes at once, but JetStream without a

@@ -39,7 +39,7 @@ func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 }
 
 // Outages returns how often the connection was lost and came back. In an outage the store may have
-// lost acknowledged writes, if its server ended before it wrote them to its disk.
+// lost acknowledged writes, if its server crashed before it wrote them to its disk.
 func (s *shards) Outages() uint64 { return s.outages.Load() }
 
 // Append implements [store.Logs].
@@ -63,9 +63,9 @@ func (s *shards) append(ctx context.Context, sh store.Shard, expect store.Positi
 	return s.publish(ctx, at.logs, m)
 }
 
-// BeginAppend is Append without waiting for the answer. It reports whether the append was sent. If
-// so, done is called once: with the position, or with a function rest that finds out the outcome.
-// done must not block.
+// BeginAppend is Append, but does not wait for the answer. It reports whether the append was sent.
+// If so, done is called once: with the position, or with a function rest that finds out the
+// outcome. done must not block.
 func (s *shards) BeginAppend(
 	sh store.Shard, expect store.Position, data []byte,
 	done func(store.Position, func(context.Context) (store.Position, error)),
@@ -121,8 +121,8 @@ func (s *shards) Head(ctx context.Context, sh store.Shard) (store.Head, error) {
 	return m.head(), nil
 }
 
-// Latest returns the revision of the record of a shard that was written last, read from the leader.
-// A Get with this revision as atLeast is not stale.
+// Latest returns the revision of the latest record write in a shard, read from the leader. A Get
+// with this revision as atLeast is not stale.
 func (s *shards) Latest(ctx context.Context, sh store.Shard) (store.Revision, error) {
 	at, _, err := s.place(ctx, sh)
 	if err != nil {

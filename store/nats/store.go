@@ -24,8 +24,8 @@ var _ store.Backend = (*Store)(nil)
 // creates the stream of small records and leases, and returns when that stream answers. If no
 // server answers, it logs that once and waits until ctx ends, at most 30 s. If JetStream does not
 // answer yet, it waits until ctx ends. Open fails with [store.ErrUnavailable], and fails at once if
-// the server refuses the connection or JetStream is not enabled. Streams of types are looked for
-// when they are first used.
+// the server refuses the connection or JetStream is not enabled. Open does not look for the streams
+// of types; the first use of a type does.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -114,8 +114,8 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 }
 
 // DropLeases deletes the leases whose names begin with prefix, and returns their number. prefix
-// must end with a slash. A holder of such a lease has lost it, and tokens of these names begin with
-// 1 again. DropLeases needs only the permissions of [Open]. It fails with ErrUnavailable and
+// must end with a slash. The holder of such a lease loses it, and the tokens of these leases begin
+// with 1 again. DropLeases needs only the permissions of [Open]. It fails with ErrUnavailable and
 // ErrBadKey.
 func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error) {
 	const op = "drop leases"

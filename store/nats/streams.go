@@ -24,14 +24,15 @@ const (
 	format         = 1
 )
 
-// layout says into how many partitions a type is divided, and whether its streams have replicas.
+// layout has the number of partitions into which a type is divided, and whether its streams have
+// replicas.
 type layout struct {
 	partitions int
 	replicated bool // a write goes by way of several servers
 }
 
-// checkStream refuses a stream of another store or of a newer format, and a stream with settings
-// that lose state or forbid direct reads.
+// checkStream refuses a stream that belongs to another store or has a newer format. It also refuses
+// a stream with settings that lose state or forbid direct reads.
 func checkStream(c jetstream.StreamConfig) error {
 	written, _ := strconv.Atoi(c.Metadata[metaFormat])
 	problem := ""
@@ -111,7 +112,8 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	}
 }
 
-// found returns the layout of a type, read from the metadata of the stream that is created last.
+// found returns the layout of a type. The layout is in the metadata of the stream of the type that
+// is created last.
 func found(info streamInfo) (layout, error) {
 	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	if err != nil || partitions < 1 || partitions > maxPartitions {
@@ -128,8 +130,8 @@ type placed struct {
 }
 
 // layoutOf finds the streams of a type, or creates them. The stream of the first partition's log is
-// created last, and says how many partitions there are. So if it exists, another stream that is
-// missing was deleted.
+// created last, and says how many partitions there are. So if that stream exists, every other
+// stream of the type that is missing was deleted.
 func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	s.mu.Lock()
 	known, ok := s.layouts[name]
@@ -172,7 +174,8 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	return l, nil
 }
 
-// createType creates the streams of a type that has none, or those missing if all others are empty.
+// createType creates the streams of a type that has no streams. It also creates missing streams if
+// all existing ones are empty.
 func (s *streams) createType(ctx context.Context, name, token string) error {
 	last := streamName(s.cfg.Name, token, partLog, 0)
 	if s.cfg.NoCreate {

@@ -11,8 +11,8 @@ import (
 )
 
 // trimPause is the shortest time between two trims of a stream by this process. Without a pause
-// trims would be frequent, because every shard of the stream moves its Since often, and each trim
-// has the server read the heads and change the stream's first block.
+// trims would be frequent, because every shard of the stream moves its Since often. Each trim makes
+// the server read the heads and change the stream's first block.
 const trimPause = time.Second
 
 // trims holds the state of trimming for all streams of logs. The zero value is ready, and it is
@@ -46,8 +46,8 @@ func (t *trims) checks(stream string) bool {
 }
 
 // wait returns when the stream may be trimmed. It reports false if another caller already waits,
-// because that caller will read the heads of all shards. If the replica answering that caller lags,
-// the next trim removes what remains.
+// because that caller will read the heads of all shards. If that caller reads from a lagging
+// replica and so leaves too many appends, a later trim removes them.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]
@@ -75,12 +75,12 @@ func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	return true, nil
 }
 
-// Trim implements [store.Logs]. It removes the beginning of the stream that no head needs, and may
-// first wait for a second. Once a minute it checks the settings of the shard's streams, and fails
-// if somebody has changed them so that the streams may lose messages.
+// Trim implements [store.Logs]. It removes those appends at the beginning of the stream that no
+// head needs, and may first wait for a second. Once a minute it checks the settings of the shard's
+// streams, and fails if somebody has changed them so that the streams may lose messages.
 //
 // The heads are read at the revision of h or later. So a head that is missing in the result was
-// written after these heads, and its log begins after their Since.
+// written after the heads in the result, and its log begins after their Since.
 func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	at, _, err := s.place(ctx, sh)
 	if err != nil {

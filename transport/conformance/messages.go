@@ -65,7 +65,8 @@ func testConcurrentSends(t *testing.T, h Harness) {
 	b.wantNothing(0)
 }
 
-// Goroutines take turns at receiving, and no message is lost or reordered between them.
+// testReceiverHandover lets goroutines take turns at receiving: no message may be lost or reordered
+// between them.
 func testReceiverHandover(t *testing.T, h Harness) {
 	a, b := openMember(t, h, "a"), openMember(t, h, "b")
 	const n = 300
@@ -145,7 +146,8 @@ func testPayloadOwnership(t *testing.T, h Harness) {
 	b.want(transport.Control, transport.Broadcast, "other")
 }
 
-// An empty payload is received as a message, not as the broker's Unreachable.
+// testEmptyPayload checks that an empty payload is received as a message, and not taken for the
+// broker's Unreachable.
 func testEmptyPayload(t *testing.T, h Harness) {
 	a, c := openMember(t, h, "a"), openClient(t, h, "c")
 	for _, ch := range channels {
@@ -287,7 +289,8 @@ func testUnreachableGone(t *testing.T, h Harness) {
 	}
 }
 
-// A message's sender is the one that the broker's subject names, not the one in the payload.
+// testSenders checks that a message's sender is the one that the broker's subject names, and not
+// one named in the payload.
 func testSenders(t *testing.T, h Harness) {
 	a, b, c := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "c")
 	a.serve(true)

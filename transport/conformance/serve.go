@@ -84,7 +84,7 @@ func testServeKeepsWhatWasRouted(t *testing.T, h Harness) {
 	outside.wantAnycastRefused(n)
 }
 
-// A link that serves goes on serving over a reconnect.
+// testServeReconnected checks that a link that serves goes on serving after a reconnect.
 func testServeReconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	a.serve(true)
@@ -114,7 +114,8 @@ func restart(h Harness, all ...*process) {
 	}
 }
 
-// Without a connection, Serve decides what the next connection serves.
+// testServeDisconnected calls Serve without a connection: it must decide whether the next
+// connection serves.
 func testServeDisconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	all := []*process{a, b, outside}
@@ -162,8 +163,8 @@ func testServeEnded(t *testing.T, h Harness) {
 	wantError(t, "serve no more", a.Serve(t.Context(), false), transport.ErrClosed)
 }
 
-// Concurrent calls of Serve run one after another, even while the broker restarts and the link
-// closes.
+// testServeConcurrently calls Serve concurrently: the calls must run one after another, even while
+// the broker restarts and the link closes.
 func testServeConcurrently(t *testing.T, h Harness) {
 	a, outside := openMember(t, h, "a"), openClient(t, h, "outside")
 	var wg sync.WaitGroup

@@ -80,8 +80,8 @@ func (b *Broker) SetMaxPayload(bytes int) { b.maxPayload.Store(int64(bytes)) }
 func (b *Broker) Transport() *Transport { return &Transport{broker: b} }
 
 // Stop stops the broker: all connections break, and held messages are lost. Links keep messages
-// that they have already received. When Stop, Start, Disconnect or Reconnect returns, every OnState
-// has been called, unless another goroutine is still in such a call.
+// that they have already received. When Stop, Start, Disconnect or Reconnect returns, the links'
+// OnState functions have been called, unless another goroutine is still calling one of them.
 func (b *Broker) Stop() {
 	b.mu.Lock()
 	if !b.running {
@@ -133,7 +133,7 @@ func (b *Broker) setAway(name string, away bool) {
 	b.updateAndUnlock()
 }
 
-// Lost returns the number of messages lost by faults.
+// Lost returns the number of messages lost because of faults that the test has set.
 func (b *Broker) Lost() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,8 +143,8 @@ func (b *Broker) Lost() uint64 {
 // server returns the identity of the running instance.
 func (b *Broker) server() string { return fmt.Sprintf("%s-%d", b.options.Name, b.instance) }
 
-// updateAndUnlock sets every channel's state to follow the broker's, releases b.mu, and reports the
-// changes to the links.
+// updateAndUnlock adapts the state of every channel to the broker's state, releases b.mu, and
+// reports the changes to the links.
 func (b *Broker) updateAndUnlock() {
 	var changed []*channel
 	for _, l := range b.links {
@@ -191,7 +191,7 @@ func (e *delivery) target() string {
 	return e.peer.Name
 }
 
-// paths returns the paths that match e, the most specific first.
+// paths returns the Paths that match the delivery, the most specific first.
 func (e *delivery) paths() [4]Path {
 	from, to := e.from.link.self.Name, e.target()
 	return [...]Path{{from, to}, {from, Any}, {Any, to}, {Any, Any}}
@@ -276,11 +276,11 @@ func (l *link) takesAnycast() bool { return l.serves && l.listening(transport.Co
 const Any = "*"
 
 // A Path is one direction between two nodes, by name. A fault on a path applies to all messages on
-// it. If From or To is Any, these include a node's messages to itself. Faults never apply to an
-// Unreachable, which the broker itself sends.
+// it. If From or To is Any, this includes messages of a node to itself. Faults never apply to an
+// Unreachable, because the broker itself sends it.
 type Path struct{ From, To string }
 
-// A fault has the faults that a test has set on one path. The zero value has no effect.
+// A fault has the faults that a test has set on one path. The zero value does nothing to messages.
 type fault struct {
 	cut  bool
 	next int
@@ -320,12 +320,12 @@ func (b *Broker) Hold(p Path) { b.fault(p, func(f *fault) { f.hold = true }) }
 // Delay delays each message on p by a random duration from least to most, until Mend. If several
 // paths match a message, the most specific path with a delay counts. Messages from one node to
 // another keep their order on each channel. A delayed message arrives even if the path is cut
-// meanwhile, but Stop loses it.
+// before it is due, but Stop loses it.
 func (b *Broker) Delay(p Path, least, most time.Duration) {
 	b.fault(p, func(f *fault) { f.least, f.most = max(least, 0), max(least, most, 0) })
 }
 
-// delayLocked draws the delay of e.
+// delayLocked draws the time for which e is delayed.
 func (b *Broker) delayLocked(e delivery) time.Duration {
 	if len(b.faults) == 0 {
 		return 0

@@ -61,7 +61,7 @@ func (l *late) drop() {
 	clear(l.last)
 }
 
-// deliver passes the messages that are due to hand.
+// deliver calls hand with each message that is due.
 func (l *late) deliver(now time.Time, hand func(delivery)) {
 	n := 0
 	for ; n < len(l.messages) && !l.messages[n].due.After(now); n++ {

@@ -44,7 +44,7 @@ func (b *Broker) open(ctx context.Context, o transport.Options) (*link, error) {
 	}
 	if b.away[o.Self.Name] {
 		b.mu.Unlock()
-		return nil, fmt.Errorf("node %s is disconnected (Reconnect it)", o.Self.Name)
+		return nil, fmt.Errorf("node %s is disconnected (call Broker.Reconnect)", o.Self.Name)
 	}
 	if b.byPeer[l.peer()] != nil {
 		b.mu.Unlock()
@@ -96,8 +96,8 @@ var (
 
 func (l *link) peer() transport.Peer { return transport.Peer{Address: l.self, Client: l.client} }
 
-// sender returns the sender's address for receivers. It is zero for a member, as over NATS, where
-// receivers cannot identify a member.
+// sender returns the sender's address for receivers. For a member it is zero, because over NATS,
+// too, receivers cannot identify a member.
 func (l *link) sender() transport.Address {
 	if l.client {
 		return l.self
@@ -248,7 +248,6 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 	return transport.Counts{Dropped: c.dropped}
 }
 
-// MaxPayload returns the broker's limit.
 func (l *link) MaxPayload() int { return int(l.broker.maxPayload.Load()) }
 
 // Flush returns at once, because Send has already routed its message.

@@ -82,8 +82,8 @@ func (c *channel) isClosed() bool {
 	}
 }
 
-// adopt makes s the channel's connection. It refuses s if the channel was closed, or its interest
-// changed while s subscribed.
+// adopt makes s the channel's connection. It refuses s if the channel has been closed, or if the
+// channel's interest changed while s subscribed.
 func (c *channel) adopt(s *connection, subscribed interest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,8 @@ func (c *channel) adopt(s *connection, subscribed interest) bool {
 	return true
 }
 
-// retire keeps what is still needed of an ended connection.
+// retire keeps of an ended connection the connection itself, its count of dropped messages, and the
+// servers that the NATS cluster announced on it.
 func (c *channel) retire(s *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +116,7 @@ func (c *channel) retire(s *connection) {
 }
 
 // withUser adds the user of the configured servers to the URL of a server that the NATS cluster has
-// announced, because announced URLs have no user.
+// announced, because announced URLs name no user.
 func (c *channel) withUser(server string) string {
 	u, err := url.Parse(server)
 	if err != nil || u.User != nil || len(c.options.Servers) == 0 {
@@ -139,8 +140,8 @@ func (c *channel) tell(s transport.State) {
 	}
 }
 
-// tellDenied makes Receive return a server's refusal. If the queue is full, the refusal is dropped:
-// the refused message is sent again, and refused again.
+// tellDenied makes Receive return a server's refusal. If the queue is full, tellDenied drops the
+// refusal, because the refused message will be sent again and refused again.
 func (c *channel) tellDenied(to transport.Address, err error) {
 	m := &nats.Msg{Data: []byte(deny(err, c.role).Error())} // without a Sub, which all others have
 	if !to.IsZero() {
@@ -297,7 +298,8 @@ func (c *channel) close(timeout time.Duration) {
 	s.end()
 }
 
-// By statusHeader and noResponders a server says that nobody listens.
+// A server reports that nobody listens on a subject by a message whose header statusHeader has the
+// value noResponders.
 const (
 	statusHeader = "Status"
 	noResponders = "503"
@@ -342,7 +344,7 @@ func (c *channel) next() (*nats.Msg, error) {
 }
 
 // parse finds the kind and the sender of m by the words of its subject behind "sh.<cluster>.".
-// These words suffice, because all messages come by the link's own subscriptions.
+// These words are enough, because all messages come through the link's own subscriptions.
 func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	if m.Sub == nil { // of tellDenied
 		from, _ := address(m.Subject)

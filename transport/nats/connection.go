@@ -43,7 +43,7 @@ type connection struct {
 	forgotten uint64               // of them, by subscriptions that were ended
 }
 
-// state returns the channel's state while this is its connection.
+// state returns the channel's state while s is the channel's connection.
 func (s *connection) state() transport.State {
 	return transport.State{Connected: true, Server: s.server, Alone: s.alone}
 }
@@ -79,7 +79,7 @@ func (s *connection) confidential() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %s without TLS", to.Network(), to)
+	return fmt.Errorf("the connection to %s %s has no TLS", to.Network(), to)
 }
 
 // isOver reports whether the connection has ended.
@@ -92,8 +92,8 @@ func (s *connection) isOver() bool {
 	}
 }
 
-// drain asks the server to end the subscriptions. A successful flush afterwards means that all
-// messages routed to them are in the queue.
+// drain asks the server to end the subscriptions. If a flush afterwards succeeds, all messages
+// routed to these subscriptions are in the queue.
 func (s *connection) drain() {
 	s.mu.Lock()
 	subs := slices.Clone(s.subs)
@@ -103,8 +103,9 @@ func (s *connection) drain() {
 	}
 }
 
-// countDropped returns how many messages found the queue full. When the connection ends, nats.go
-// loses the count, and the last count seen is used.
+// countDropped returns how many messages the connection has dropped because the queue was full.
+// nats.go loses this number when the connection ends, so countDropped then returns the last number
+// that it saw.
 func (s *connection) countDropped() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +132,8 @@ func (s *connection) flush(ctx context.Context) error {
 }
 
 // settle waits until the server's subscriptions are as requested. It returns nil if the server has
-// answered a flush, or if the connection has ended, because the next connection makes them again.
-// Otherwise it returns the error of ctx.
+// answered a flush. It also returns nil if the connection has ended, because the next connection
+// makes the subscriptions again. Otherwise it returns the error of ctx.
 func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {
 		return nil

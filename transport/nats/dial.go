@@ -27,7 +27,7 @@ type dialer struct {
 	err  error // of the last dial: nats.go reports a refused one as "no servers"
 }
 
-// use makes nats.go dial through d, by the options o.
+// use sets the options o so that nats.go dials through d.
 func (d *dialer) use(o *nats.Options) {
 	copied := *o
 	d.opts = &copied
@@ -76,14 +76,14 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 	return d.last, nil
 }
 
-// wire returns the last dialled wire, which is the connection's.
+// wire returns the last wire that was dialled. It is the wire of the connection.
 func (d *dialer) wire() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
-// release ends the attempt: the end of its context cuts no wire any more.
+// release ends the attempt to connect. From then on the end of its context cuts no wire.
 func (d *dialer) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,15 +127,16 @@ type settings struct {
 // process's own messages echoed, and a new nats.Conn for each reconnect (so a ReconnectHandler is
 // never called: use transport.Options.OnState).
 //
-// nats.PingInterval (default 1s) is the interval of pings to a server. If an answer is late by this
-// time, the link makes a second connection. After nats.MaxPingsOutstanding (default 4) intervals
-// without an answer, the first connection ends. A PingInterval of 0 switches pings off.
+// nats.PingInterval (default 1s) is the interval of pings to a server. If an answer to a ping is
+// late by one interval, the link makes a second connection. After nats.MaxPingsOutstanding (default
+// 4) intervals without an answer, the first connection ends. A PingInterval of 0 switches pings
+// off.
 func ConnectOptions(o ...nats.Option) Option {
 	return func(s *settings) { s.connect = append(s.connect, o...) }
 }
 
-// ConnectTimeout bounds a whole call of Open. Default 5s. Until then Open tries a server that
-// cannot be reached again.
+// ConnectTimeout bounds a call of Open. During this time Open tries again if no server can be
+// reached. Default 5s.
 func ConnectTimeout(d time.Duration) Option {
 	return func(s *settings) { s.connectTimeout = d }
 }

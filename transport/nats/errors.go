@@ -29,7 +29,7 @@ func (e *denial) Error() string {
 // Unwrap returns the server's error.
 func (e *denial) Unwrap() error { return e.cause }
 
-// isDenial reports whether err names the missing right.
+// isDenial reports whether err is a denial, which names the missing right.
 func isDenial(err error) bool {
 	var d *denial
 	return errors.As(err, &d)

@@ -27,8 +27,8 @@ func (h *heldWire) drop() {
 	h.wire.drop()
 }
 
-// A holder holds the wires of a channel's ended connections. Only upkeep.run uses it, so it needs
-// no lock; timers close wires and nothing else.
+// A holder holds the wires of a channel's ended connections. It needs no lock, because only
+// upkeep.run uses it; timers only close wires.
 type holder struct{ wires []*heldWire }
 
 // hold keeps the connection's wire open. Afterwards the caller ends the connection, which does not

@@ -103,7 +103,8 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 	return transport.Counts{Dropped: c.countDropped(), Foreign: c.foreign.Load(), Denied: c.denied.Load()}
 }
 
-// Confidential checks the present connection of Control; each connection may be to another server.
+// Confidential checks the present connection of Control. Each new connection may lead to another
+// server, so the result may change.
 func (l *link) Confidential() error { return l.channels[0].connection.Load().confidential() }
 
 // Flush makes a round trip to the server.
@@ -122,7 +123,7 @@ func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 }
 
 // Drain ends the subscriptions of all lanes. It may be called again after an error. A lane whose
-// connection breaks meanwhile counts as drained, because its next connection makes no
+// connection breaks during Drain counts as drained, because its next connection makes no
 // subscriptions.
 func (l *link) Drain(ctx context.Context) error {
 	lanes := l.channels[1:]

@@ -61,7 +61,7 @@ func TestOpenRefused(t *testing.T) {
 	addr := freeAddress(t)
 	short := natstransport.ConnectTimeout(300 * time.Millisecond)
 	wantOpenError(t, natstransport.New("nats://u:secret@"+addr, short),
-		"open link: nats://***@"+addr, "no connection within 300ms", "connection refused", "is a NATS server running there?")
+		"open link: nats://***@"+addr, "no connection to a server within 300ms", "connection refused", "is a NATS server running there?")
 	wantOpenError(t, natstransport.New("http://"+addr), `scheme "http"`)
 	wantOpenError(t, natstransport.New("nats://no-such-host.invalid", short), "nats://no-such-host.invalid")
 }

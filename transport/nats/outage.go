@@ -9,7 +9,7 @@ import (
 )
 
 // tellAfter is how long channels may be without connections before that is logged. A restart of a
-// server takes less time, and gives one line when it is over.
+// server takes less time, and is logged in one line when it is over.
 const tellAfter = time.Second
 
 // An outage collects the reports of a link's channels about their connections, so that the end of a

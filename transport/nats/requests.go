@@ -56,7 +56,7 @@ type requests struct {
 }
 
 // beginLocked takes a place for a caller's request, and reports false if there is none. One caller
-// gets at most half of all places, so that other callers are served while it floods the gateway.
+// gets at most half of all places, so that others are served while this caller floods the gateway.
 func (s *requests) beginLocked(caller string) bool {
 	limit := max(s.options.Limit, 1)
 	if s.running >= limit || s.callers[caller] >= (limit+1)/2 {
@@ -123,8 +123,8 @@ func (s *requests) take(m *nats.Msg) {
 	})
 }
 
-// otherHeaders returns the headers meant for the method: those of neither the request format nor
-// the broker.
+// otherHeaders returns the headers meant for the method: it leaves out those of the request format
+// and of the broker.
 func otherHeaders(all nats.Header) map[string][]string {
 	if len(all) == 0 {
 		return nil
@@ -145,7 +145,8 @@ func (s *requests) close() {
 	s.wg.Wait()
 }
 
-// faults logs failed requests, less and less often for each caller, because there may be very many.
+// faults logs failed requests. Because there may be very many, it logs further failures of one
+// caller ever more rarely.
 type faults struct {
 	log *slog.Logger
 

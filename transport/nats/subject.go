@@ -48,9 +48,9 @@ const wordProbe = "probe"
 // cluster of 64 bytes each, two incarnations, and a token of 16 digits.
 const maxReplyBytes = 320
 
-// subjects are the subjects of one channel of one link, built once. Each begins with "sh." and the
-// cluster. Then come the sender's class and name, which the broker's permissions check; subjects
-// between members name only the receiver.
+// subjects are the subjects of one channel of one link, which are built only once. Each begins with
+// "sh." and the cluster. Then come the sender's class and name, which the broker's permissions
+// check; subjects between members name only the receiver.
 type subjects struct {
 	prefix    string // "sh.<cluster>."
 	channel   string // "<lane>" or "ctl"
@@ -134,8 +134,8 @@ func (s *subjects) probes(self transport.Address) []string {
 	return all
 }
 
-// addressee returns the process to which the subject of a refused publish belongs, or zero if there
-// is none.
+// addressee returns the process to which the subject of a refused publish belongs. It returns zero
+// if the subject belongs to no process.
 func (s *subjects) addressee(subject string) (a transport.Address) {
 	rest, ok := strings.CutPrefix(subject, s.say)
 	if !ok {
@@ -221,8 +221,8 @@ type senders struct {
 	from transport.Address
 }
 
-// sender returns the result of the function sender for the subject, from memory if it is the same
-// sender.
+// sender returns the result of the function sender for the subject. If the subject has the same
+// sender as the last one, it uses the remembered result.
 func (s *senders) sender(subject string) (from transport.Address, rest string, ok bool) {
 	if s.last != "" {
 		if rest, ok := strings.CutPrefix(subject, s.last); ok { // its dot stands behind all that names the sender

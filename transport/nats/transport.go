@@ -63,7 +63,7 @@ func (t *Transport) open(ctx context.Context, o transport.Options) (*link, error
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.settings.connectTimeout,
-		fmt.Errorf("no connection within %v", t.settings.connectTimeout))
+		fmt.Errorf("no connection to a server within %v", t.settings.connectTimeout))
 	defer cancel()
 
 	l := newLink(o, no)

@@ -19,12 +19,13 @@ type upkeep struct {
 	held holder // sockets of stale connections
 }
 
-// run replaces connections as they end, until ctx ends. Once Open has called OnState, only run
-// calls it. It stores a new connection only after it has reported the end of the old one.
+// run replaces connections as they end, until ctx ends. Once Open has called OnState for the first
+// time, only run calls it. run stores a new connection only after it has reported the end of the
+// old one.
 //
-// It also ends a connection to a silent server, but holds the connection's socket until the next
-// connection listens. Lost packets may silence a server for seconds; without the socket the server
-// would report that nobody listens here, and the node would count as gone.
+// run also ends a connection to a silent server, but holds the connection's socket until the next
+// connection listens. Lost packets may silence a server for seconds; if the socket were closed, the
+// server would report that nobody listens here, and the node would count as gone.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
 	for {
@@ -58,9 +59,9 @@ func (u *upkeep) run(ctx context.Context) {
 	}
 }
 
-// watch returns when s has ended, when ctx ends, or when s is stale: its server has not answered
-// for MaxPingsOut intervals, or not before another connection was made. That other connection is
-// spare, which has no subscriptions yet.
+// watch returns when s has ended, when ctx ends, or when s is stale. s is stale if its server has
+// not answered for MaxPingsOut intervals, or if another connection could be made before the server
+// answered. spare is that other connection, which has no subscriptions yet.
 func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	if u.options.PingInterval <= 0 {
 		select {
@@ -87,10 +88,10 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 }
 
 // ping waits for the server's answer. If the answer is a PingInterval late, ping makes another
-// connection. Once that connection stands, or after MaxPingsOut intervals, s is stale. On a lane
-// the answer may wait behind other messages, so a lane that receives anything gets all MaxPingsOut
-// intervals. Intervals are counted, not measured, so a process that was stopped for long reads its
-// messages before it judges.
+// connection. s is stale once the other connection stands, or after MaxPingsOut intervals without
+// an answer. On a lane the answer may wait behind other messages, so a lane that receives anything
+// gets all MaxPingsOut intervals. The intervals are counted by ticks and not by the clock, so that
+// a process that was stopped for long reads its messages before it judges the connection.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -200,8 +201,8 @@ func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection
 }
 
 // reopen connects until it succeeds; nil means that the channel was closed. If there is a spare
-// connection, the first attempt uses it. The first attempt is made at once, unless patient is set:
-// then the server ended the last connection within a second.
+// connection, the first attempt uses it. The first attempt is made at once, unless patient is set,
+// which means that the server ended the last connection within a second.
 func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *connection {
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !u.pause(ctx) {

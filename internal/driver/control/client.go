@@ -17,7 +17,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Times of a Client.
+// Intervals and time limits of a Client.
 const (
 	AskDelay   = 5 * time.Millisecond   // how long questions of waiting calls are collected for one hello
 	seekEvery  = 100 * time.Millisecond // interval of hellos while no member serves the process
@@ -25,8 +25,8 @@ const (
 	byeAllowed = 3 * time.Second        // how long a process that is not a member any more may still say goodbye
 )
 
-// A Client is the control plane of a process outside the cluster. It finds a member that serves it,
-// its gateway. The gateway sends it the shard table and the list of members. Like a [Member], a
+// A Client is the control plane of a process outside the cluster. It looks for a member that serves
+// the process: the gateway, which sends the shard table and the list of members. Like a [Member], a
 // Client is used only on the control loop.
 type Client struct {
 	env      ClientEnv
@@ -69,7 +69,7 @@ func (c *Client) WakeAt() time.Time {
 	return c.seekers.WakeAt(at)
 }
 
-// Tick says hello to the member that serves the process, or looks for one.
+// Tick says hello to the gateway, or looks for a member that serves the process.
 func (c *Client) Tick() {
 	now := c.env.Now()
 	c.seekers.Tick(now)
@@ -152,7 +152,7 @@ func (c *Client) Receive(m transport.Message) {
 	}
 }
 
-// dispatch handles the body of a message. Its error says that the body cannot be read.
+// dispatch handles the body of a message. An error means that the body cannot be read.
 func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte) error {
 	switch topic {
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
@@ -182,7 +182,7 @@ func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 }
 
 // placement handles a message about the shard table. It ignores messages that do not come from the
-// gateway, because these may belong to another life of the cluster.
+// gateway, because these may belong to another life of the cluster (see [life]).
 func (c *Client) placement(from transport.Peer, msg coordinator.Message) {
 	if from.Address != c.gateway.Address {
 		c.env.Count(Ignored)
@@ -228,7 +228,7 @@ func (c *Client) heardNow() {
 	c.env.Heard(c.heard)
 }
 
-// meet takes the lists of members and of lost members from the gateway's welcome.
+// meet takes over the lists of members and of lost members in the gateway's welcome.
 func (c *Client) meet(w *wire.GatewayWelcome) {
 	if len(w.GetMembers()) > 0 {
 		c.digest, c.members = w.GetDigest(), addressesOf(w.GetMembers())
@@ -261,9 +261,9 @@ func (c *Client) part(a transport.Address) {
 	c.seekers.Lost(a)
 }
 
-// partWithAbsent parts with peers that have not been members for byeAllowed. It does not do so when
-// nobody listens at a peer's address, because a leaving process stops listening before it says
-// goodbye.
+// partWithAbsent closes the sessions with peers that have not been members for byeAllowed. A report
+// that nobody listens at a peer's address is not enough, because a leaving process stops listening
+// before it says goodbye.
 func (c *Client) partWithAbsent() {
 	now := c.env.Now()
 	for _, a := range c.env.Peers() {
@@ -284,7 +284,8 @@ func (c *Client) partWithAbsent() {
 	}
 }
 
-// step gives a message or the time to the follower, and carries out its output.
+// step gives the follower of the shard table a message, or only the time if m is nil, and carries
+// out the follower's output.
 func (c *Client) step(from transport.Address, m coordinator.Message) {
 	out := c.follower.Step(c.env.Now(), from, m)
 	c.follow = out.WakeAt
@@ -309,15 +310,16 @@ func (c *Client) Ask(kind string) {
 	}
 }
 
-// Suspect records that nobody listens at a peer's address, and sends a hello: if a life of the
-// cluster has ended, the gateway does not answer the hello either.
+// Suspect records that nobody listens at a peer's address, and sends the gateway a hello soon. If
+// the cluster's members have all stopped, the gateway does not answer the hello, and the client
+// looks for another.
 func (c *Client) Suspect() {
 	if now := c.env.Now(); !c.gateway.IsZero() && now.Sub(c.life.helloAt) >= AskDelay {
 		c.helloAt = now
 	}
 }
 
-// seeking presents a Client to package singlehost.
+// seeking is a Client as package singlehost sees it: it implements singlehost.Client.
 type seeking struct {
 	ClientEnv
 	c *Client
@@ -328,7 +330,6 @@ var _ singlehost.Client = seeking{}
 // Member returns the member that serves the process; zero means none.
 func (s seeking) Member() transport.Address { return s.c.gateway.Address }
 
-// Send sends a message to a member.
 func (s seeking) Send(to transport.Peer, m singleton.Message) {
 	if body, err := singleton.Encode(m); err == nil {
 		s.c.sendBody(to, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body)
@@ -340,10 +341,10 @@ func (s seeking) Send(to transport.Peer, m singleton.Message) {
 // compared with those of another life.
 //
 // A client is always in the life of its gateway. It changes to another life only after its gateway
-// has stopped serving it and a member of the other life has answered a later hello. An earlier
-// message can therefore never take it back. If two clusters have the same name, the one that
-// remains serves the client as soon as the other has given way: the other's members then do not
-// serve.
+// has stopped serving it and a member of the other life has answered a later hello. So an earlier
+// message can never take the client back to a former life. If two clusters with the same name exist
+// at once, one of them gives way: its members stop serving, and members of the remaining cluster
+// serve the client.
 type life struct {
 	founder transport.Address // identifies the life; zero: the client was never served
 	hello   uint64            // number of the latest hello
@@ -352,8 +353,9 @@ type life struct {
 	later   time.Time         // when a welcome of another life was first put off; zero means that none was
 }
 
-// putOffFor bounds how long a client stays in a life because its calls await bounces. A bounce
-// takes a round trip to the broker.
+// putOffFor bounds how long a client puts off a change to another life because its calls await
+// bounces, the broker's reports that a call reached nobody. A bounce takes a round trip to the
+// broker.
 const putOffFor = 200 * time.Millisecond
 
 // welcomed handles a member's welcome. It reports whether that member serves this client.
@@ -378,9 +380,9 @@ func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 	return true
 }
 
-// putOff reports whether the client puts off a change to another life, and then makes it send a
-// hello again soon. That happens while calls await bounces, because such a call would now fail with
-// an unknown outcome, but after its bounce goes to its next home.
+// putOff reports whether the client puts off a change to another life; if so, it also makes the
+// client send a hello again soon. The client waits while calls await bounces: a change would make
+// such a call fail with an unknown outcome, but after its bounce the call goes to its next home.
 func (c *Client) putOff() bool {
 	now := c.env.Now()
 	if !c.env.AwaitsBounce() {
@@ -398,8 +400,8 @@ func (c *Client) putOff() bool {
 	return true
 }
 
-// notServed answers a member whose welcome this client does not accept. If another member serves
-// the client, it says goodbye.
+// notServed handles a welcome that this client does not accept. If another member serves the
+// client, the client says goodbye to the sender.
 func (c *Client) notServed(from transport.Peer) {
 	c.env.Count(Ignored)
 	if !c.gateway.IsZero() {
@@ -407,8 +409,8 @@ func (c *Client) notServed(from transport.Peer) {
 	}
 }
 
-// beginAnew forgets everything about the former life. before is that life's founder, members are
-// those of the new life.
+// beginAnew drops the state of the former life. before is that life's founder, members are those of
+// the new life.
 func (c *Client) beginAnew(before transport.Address, members map[transport.Address]bool) {
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil

@@ -45,7 +45,7 @@ type Link interface {
 // A Level is the severity of a log line.
 type Level = slog.Level
 
-// The levels.
+// The levels of log lines. They are those of package slog.
 const (
 	Debug = slog.LevelDebug
 	Info  = slog.LevelInfo
@@ -53,7 +53,7 @@ const (
 	Error = slog.LevelError
 )
 
-// A Log logs events for operators, and counts events.
+// A Log writes log lines for operators, and counts events.
 type Log interface {
 	Log(l Level, text string, args ...any)
 	// LogSeldom is Log, but drops most repetitions of lines with the same text and subject.
@@ -70,7 +70,7 @@ type Log interface {
 // A Counter is one of the counters of a process. [Log.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package control counts.
 const (
 	Foreign   Counter = iota // bytes that are not a message of this cluster
 	Newer                    // messages that only a later release can read
@@ -120,7 +120,7 @@ type Peers interface {
 	Homes() []transport.Address
 }
 
-// A Process has the other functions that the control plane needs.
+// A Process has the functions of the process that the other interfaces of Env do not have.
 type Process interface {
 	// RenewLease sets the time until which turns may run; zero means no end. LeaseValid reports
 	// whether they may run now.

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A tableFollower drives the core that follows the shard table, and passes the coordinator's orders
-// to the shards of this process.
+// A tableFollower drives the state machine that follows the shard table, and passes the
+// coordinator's orders to the shards of this process.
 type tableFollower struct {
 	m      *Member
 	core   *coordinator.Follower
@@ -24,8 +24,8 @@ func (f *tableFollower) tick(now time.Time) {
 	}
 }
 
-// message handles a message of the coordinator's protocol: it passes the message to the
-// coordinator, if that is here, or carries out an order.
+// message handles a message of the coordinator's protocol: it carries out an order, or passes the
+// message to the coordinator if the coordinator runs here.
 func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
@@ -49,9 +49,10 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	}
 }
 
-// heeds reports whether a process may be this one's coordinator, which must be a member. A joining
-// process also hears coordinators of other clusters with the same name, even of the one from which
-// it was cut off. Their epochs cannot be compared with those of the cluster that admits it.
+// heeds reports whether a process may be this process's coordinator: it must be a member. A joining
+// process also hears coordinators of other clusters with the same name, even of the cluster from
+// which it was cut off. The epochs of those clusters cannot be compared with the epochs of the
+// cluster that admits the process.
 func (f *tableFollower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {
@@ -61,8 +62,8 @@ func (f *tableFollower) heeds(from transport.Peer) bool {
 	return member
 }
 
-// step gives the core one input and carries out its output. It reports whether to carry out the
-// message's order.
+// step gives the state machine one input and carries out its output. It reports whether to carry
+// out the order in the message.
 func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bool {
 	m := f.m
 	before := f.core.Coordinator()
@@ -95,8 +96,8 @@ func (f *tableFollower) register() {
 	f.step(transport.Address{}, nil)
 }
 
-// progressed registers again if a new coordinator has not sent its first table yet, because until
-// then the coordinator relies on registrations.
+// progressed registers this process again if a new coordinator has not sent its first table yet.
+// Until then the coordinator knows only what processes have registered.
 func (f *tableFollower) progressed() {
 	if f.core.Unsettled() {
 		f.register()
@@ -123,7 +124,7 @@ func (f *tableFollower) pause() coordinator.Pause {
 	return f.core.Pause()
 }
 
-// order carries out an order of the coordinator, or handles its answer or its notice.
+// order handles a message of the coordinator to this process: an order, an answer or a notice.
 func (f *tableFollower) order(msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
@@ -145,8 +146,8 @@ func (f *tableFollower) order(msg coordinator.Message) {
 	}
 }
 
-// obey passes an order to its shard, and the shard's answer to the coordinator. It reports false if
-// this process has no such shard.
+// obey passes an order to the shard that it is about, and the shard's answer to the coordinator. It
+// reports false if this process has no such shard.
 func (f *tableFollower) obey(id placement.ShardID, msg coordinator.Message) bool {
 	s := f.m.env.Shard(id)
 	if s == nil {

@@ -21,15 +21,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Times for serving the shard table to processes outside the cluster.
+// Intervals and time limits for serving the shard table to processes outside the cluster.
 const (
 	gatewayStatusEvery = time.Second
 	gatewayForget      = 10 * time.Second // how long after its last hello a client is forgotten
 	HelloEvery         = time.Second      // interval of a client's hellos to its gateway
 )
 
-// gateway serves the shard table to clients, as a coordinator serves it to members: differences at
-// once, a status every second, and the whole table on request. It is used only on the control loop.
+// gateway serves the shard table to clients in the way in which a coordinator serves it to members:
+// it sends differences at once, a status every second, and the whole table on request. It is used
+// only on the control loop.
 type gateway struct {
 	m       *Member
 	clients map[transport.Address]*servedClient
@@ -75,7 +76,7 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	case m.GetProbe() != nil:
 		// Its arrival is enough: the broker did not answer that nobody listens.
 	case !from.Client:
-		return fmt.Errorf("gateway message from %v, which is no client", from.Address)
+		return fmt.Errorf("gateway message from %v, which is not a client", from.Address)
 	case m.GetBye() != nil:
 		g.drop(from.Address)
 	case m.GetHello() != nil:
@@ -84,7 +85,8 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	return nil
 }
 
-// probe asks the broker whether any member serves clients. The broker answers only if none does.
+// probe asks the broker whether any member serves clients. The broker answers only if no member
+// does.
 func (g *gateway) probe() {
 	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
 	if err == nil {
@@ -117,8 +119,8 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	g.status(from)
 }
 
-// welcome sends a client the hosted types, the lost members and, if the client has another list,
-// the members.
+// welcome sends a client the hosted types, the lost members and, if the client's list of members
+// differs from the current one, the members.
 func (g *gateway) welcome(client *servedClient) {
 	m := &wire.GatewayWelcome{
 		Kinds: g.types(), Lost: g.lost, Founder: nodeOf(g.m.View().Founder), Hello: client.hello,
@@ -177,14 +179,14 @@ func (g *gateway) lostMember(a transport.Address) {
 }
 
 // serves reports whether this member may serve clients. A leaving member may not, because it will
-// soon have no table.
+// soon have no shard table.
 func (g *gateway) serves() bool {
 	v := g.m.View()
 	return v != nil && v.SelfStatus == membership.Up
 }
 
-// membersChanged sends the members to each client that has another list. If this member may not
-// serve any more, it instead makes all clients look for another gateway.
+// membersChanged sends the members to each client whose list of members differs. If this member may
+// no longer serve, it instead makes all its clients look for another gateway.
 func (g *gateway) membersChanged() {
 	if len(g.clients) == 0 {
 		return
@@ -276,8 +278,8 @@ func (g *gateway) tableChanged(t *placement.Table) {
 	}
 }
 
-// noHome sends the reason why a type has no home to the clients that have asked for the type. They
-// ask again with each hello, so each question of a client costs one message.
+// noHome sends the reason why a type has no home to the clients that have asked for the type, and
+// forgets their questions. Clients ask again with each hello, so each question costs one message.
 func (g *gateway) noHome(m coordinator.NoHome) {
 	asked := g.asked[m.Type]
 	if len(asked.askers) == 0 {

@@ -11,8 +11,8 @@ import (
 )
 
 // Bounds of the memory and work that processes outside the cluster may cost a member. A client
-// repeats a hello that was not answered. Clients of one name, granted by the broker, have lower
-// bounds than all together, so that one name's flood leaves room for others.
+// repeats a hello that was not answered. The clients of one name, granted by the broker, have lower
+// bounds than all clients together, so that a flood from one name leaves room for other names.
 const (
 	// maxClients bounds the clients that a member serves, and maxNamed those of one name. Further
 	// ones are refused until another client has said goodbye, or has sent no hello for
@@ -45,8 +45,8 @@ type quota struct {
 	n     int
 }
 
-// take counts one more event. It reports false, and does not count, if limit events were counted in
-// this period.
+// take counts one more event. If limit events were already counted in this period, take does not
+// count the event and reports false.
 func (q *quota) take(now time.Time, limit int) bool {
 	if now.Sub(q.since) >= limitEvery {
 		*q = quota{since: now}
@@ -58,7 +58,7 @@ func (q *quota) take(now time.Time, limit int) bool {
 	return true
 }
 
-// namedClients counts what the clients of one name cost.
+// namedClients counts the memory and work that the clients of one name cost.
 type namedClients struct {
 	clients int // number of clients that are served
 	asked   int // number of types that they wait for
@@ -81,8 +81,8 @@ func (c clientsByName) of(name string, now time.Time) *namedClients {
 	return of
 }
 
-// admit returns the client that has sent a hello, and adds it if it is new. It returns nil above
-// the bounds.
+// admit returns the client that has sent a hello, and adds the client if it is new. It returns nil
+// if a new client would exceed the bounds.
 func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
 	of, client := g.clientsOf(from.Name, now), g.clients[from.Address]
 	if client == nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Member is the control plane of one member. It drives the membership, the coordinator's
-// singleton and, while it is here, the coordinator, the shard table, and the user's singletons. Its
-// methods are called on the control loop, except View, Knows, Traffic and Reasons, which any
-// goroutine may call.
+// A Member is the control plane of one member. It drives the state machines of the membership, of
+// the coordinator's singleton, of the shard table and of the user's singletons, and the coordinator
+// while it runs here. Its methods are called on the control loop, except View, Knows, Traffic and
+// Reasons, which any goroutine may call.
 type Member struct {
 	sender
 	cfg     Config
@@ -51,7 +51,7 @@ func New(cfg Config, env Env) *Member {
 	return m
 }
 
-// Prepare makes the machines, but starts nothing.
+// Prepare makes the member's state machines, but starts none of them.
 func (m *Member) Prepare(s Setup) (err error) {
 	m.setup = s
 	if m.members.machine, err = s.Members(m.cfg.Seeds); err != nil {
@@ -65,7 +65,7 @@ func (m *Member) Prepare(s Setup) (err error) {
 	return err
 }
 
-// Begin starts the machines over an open link. The process begins to join, unless it joins by
+// Begin starts the state machines over an open link. The process begins to join, unless it joins by
 // command.
 func (m *Member) Begin() {
 	m.started = true
@@ -78,14 +78,15 @@ func (m *Member) Begin() {
 	}
 }
 
-// ConnState handles a change of the control channel's connection. Before Begin it does nothing.
+// ConnState handles a change of the control channel's connection to the broker. Before Begin it
+// does nothing.
 func (m *Member) ConnState(s transport.State) {
 	if m.started {
 		m.members.step(membership.ConnState(s))
 	}
 }
 
-// Tick passes the time to all machines.
+// Tick passes the time to all state machines of the member.
 func (m *Member) Tick() {
 	now := m.env.Now()
 	m.members.tick(now)
@@ -136,7 +137,7 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 	}
 }
 
-// dispatch passes the body of a message to the part that handles it. Its error says that the body
+// dispatch passes the body of a message to the part that handles it. An error means that the body
 // cannot be read.
 func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
 	if !accepts(from, topic) {
@@ -180,7 +181,7 @@ func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// Send sends a message of another part of the process. err is the error of encoding body.
+// Send sends a control message for another part of the process. err is the error of encoding body.
 func (m *Member) Send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
 	m.send(to, topic, body, err)
 }
@@ -258,14 +259,16 @@ func (m *Member) MoveDone(id placement.ShardID, epoch placement.Epoch) {
 	m.follower.progressed()
 }
 
-// MoveAborted gives up a move that a shard here cannot make.
+// MoveAborted gives up a move of a shard that this process cannot carry out, and reports that to
+// the coordinator.
 func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
 	if !m.singles.Refused(id.Kind, reason) {
 		m.reports.abort(id, epoch, reason)
 	}
 }
 
-// Progress handles a change of a shard that others may wait for.
+// Progress handles a change of a shard here, which a new coordinator or this member's leaving may
+// wait for.
 func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {
@@ -275,7 +278,8 @@ func (m *Member) Progress(id placement.ShardID) {
 	}
 }
 
-// HostingChanged registers the process again, because it has stopped hosting a type.
+// HostingChanged registers the process at the coordinator again, because it has stopped hosting a
+// type.
 func (m *Member) HostingChanged() { m.follower.register() }
 
 // Bounced records that nobody listens at an address, as the given server of the broker reports.
@@ -288,8 +292,8 @@ func (m *Member) LeaseAnswer(a membership.LeaseAnswer) { m.members.step(a) }
 // begun.
 func (m *Member) Join(seeds []string) error { return m.members.join(seeds) }
 
-// Inquire opens an inquiry. got receives its answers until Conclude. The number of an inquiry is
-// never 0.
+// Inquire opens an inquiry, a question to other processes. got receives the answers until Conclude
+// is called. The inquiry's number is never 0.
 func (m *Member) Inquire(got func(from transport.Address, msg coordinator.Message)) (id uint64) {
 	m.lastInquiry++
 	m.inquiries[m.lastInquiry] = got
@@ -322,7 +326,7 @@ func (m *Member) viewChanged() {
 	m.checkLeaving()
 }
 
-// lost passes on that a member was downed.
+// lost passes the news that a member was downed to the process, to clients and to the singletons.
 func (m *Member) lost(a transport.Address) {
 	m.env.PeerGone(a)
 	m.gateway.lostMember(a)
@@ -334,10 +338,10 @@ func (m *Member) TurnAway(from transport.Peer, why string) {
 	m.gateway.refuse(from, why, m.env.Now())
 }
 
-// accepted has the topics on which each class of process may send to a member. Messages of clients
-// are restricted further where they are handled: to hello, probe and goodbye in gateway.message, to
-// the search for a singleton, and to the questions of asksTable. operatorMessage divides the
-// requests of readers and operators.
+// accepted has, for each class of process, the topics on which it may send to a member. Messages of
+// clients are restricted further where they are handled: gateway.message accepts only hello, probe
+// and goodbye, asksTable only some questions, and of singletons' messages only the search is
+// accepted. operatorMessage separates the requests of readers from those of operators.
 var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Member: {
 		wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR,

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// members drives the machine of the membership.
+// members drives the state machine of the membership.
 type members struct {
 	m        *Member
 	machine  Machine
@@ -27,7 +27,7 @@ type members struct {
 	traffic  Traffic
 }
 
-// start makes the machine join through seeds.
+// start makes the machine join the cluster through seeds.
 func (s *members) start(seeds []string) {
 	s.joining = true
 	s.m.seeds.begin(seeds, s.m.self.Name, s.m.cfg.SeedTimeout, s.m.env.Now())
@@ -80,7 +80,7 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 }
 
 // noteRefusal logs, once for each reason, that a member refuses to admit this process for now. It
-// does not log a final reason, because that ends the process.
+// does not log a final refusal, because a final refusal ends the process with an error.
 func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {
@@ -112,9 +112,10 @@ func (s *members) bounced(a transport.Address, server string) {
 	}
 }
 
-// partWithAbsent closes sessions with routes' homes that are not members. Such a home was removed
-// before this process was admitted, so no event names it: a home was Up, and a joining process must
-// be seen by all Up members before it becomes Up itself. The home may still say goodbye.
+// partWithAbsent closes the sessions with homes of shards that are not members. Such a home was
+// removed before this process was admitted, so no event reports its removal: a home is an Up
+// member, and every Up member sees a joining process before that process becomes Up. The home may
+// still say goodbye.
 func (s *members) partWithAbsent() {
 	v := s.view.Load()
 	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {
@@ -257,8 +258,8 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 		"through", e.Other.Server, "this node's broker", e.Server)
 }
 
-// removed handles the removal of a member. If the member left gracefully while this one is leaving
-// too, that is logged only at Debug, because a rolling stop removes many.
+// removed handles the removal of a member. If both that member and this one are leaving in order,
+// the removal is logged only at Debug, because a rolling stop removes many members.
 func (s *members) removed(m membership.Member) {
 	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
 	if inOrder && s.m.leaving {
@@ -293,29 +294,29 @@ func (s *members) refuseDown(node transport.Address, force bool) error {
 // before a log line asks whether its name is right.
 const seedPatience = 10
 
-// seeds are the names of seeds that have not become members yet.
+// seeds are the names of seeds that are not members yet.
 type seeds struct {
 	names []string
 	after time.Duration
 	due   time.Time // when the remaining names are logged; zero means that they were
 }
 
-// begin starts to wait for the names, except the process's own.
+// begin starts to wait for the named seeds to become members, except for the process's own name.
 func (s *seeds) begin(names []string, self string, timeout time.Duration, now time.Time) {
 	s.names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == self })
 	s.after = seedPatience * timeout
 	s.due = now.Add(s.after)
 }
 
-// seen removes the names of members, which were evidently right.
+// seen removes the names of members from the seeds, because these names were right.
 func (s *seeds) seen(v *membership.View) {
 	s.names = slices.DeleteFunc(s.names, func(name string) bool {
 		return slices.ContainsFunc(v.ByAddress, func(m membership.MemberView) bool { return m.Name == name })
 	})
 }
 
-// tick logs once the seeds that have not become members in time. Nothing else would reveal a wrong
-// name, because the other seeds admit the process all the same.
+// tick logs once which seeds have not become members in time. Without this log line a wrong name
+// would go unnoticed, because the other seeds admit the process.
 func (s *seeds) tick(now time.Time, log func(l Level, text string, args ...any)) {
 	if !due(s.due, now) {
 		return

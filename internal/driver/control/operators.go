@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// seekTime is how long an operator's request waits while this member asks where singletons run. It
-// is far more than such a question takes.
+// seekTime is how long an operator's request waits while this member asks where singletons run. An
+// answer usually comes far sooner.
 const seekTime = 100 * time.Millisecond
 
 // operatorMessage handles an operator's message; see package operator.
@@ -97,7 +97,7 @@ func (m *Member) obey(from transport.Peer, r *operator.Request) operator.Answer 
 		err = m.members.join(r.Seeds)
 	case operator.Leave:
 		if r.Node != m.self.Address {
-			err = fmt.Errorf("the command is for another node, this is %v", m.self.Address)
+			err = fmt.Errorf("the command is for another node; this node is %v", m.self.Address)
 			break
 		}
 		m.env.Log(Info, "told to leave", "by", from.Name)

@@ -101,7 +101,7 @@ func TestRefusedCommandDoesNothing(t *testing.T) {
 		operator.Request
 		why string
 	}{
-		"leave of another":           {operator.Request{Command: operator.Leave, Node: other}, "this is a#"},
+		"leave of another":           {operator.Request{Command: operator.Leave, Node: other}, "this node is a#"},
 		"down of one that is up":     {operator.Request{Command: operator.Down, Node: other}, "is up and reachable"},
 		"down of itself, not forced": {operator.Request{Command: operator.Down, Node: self}, "is up and reachable"},
 		"down of no member":          {operator.Request{Command: operator.Down, Node: operates.Address, Force: true}, "is not a member"},

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// reasonLife is how long a coordinator's reason holds. While calls wait, the coordinator is asked
-// every half second, and gives no reason if it can give a home.
+// reasonLife is how long a reason given by a coordinator holds. While calls wait, the coordinator
+// is asked every half second, so a reason that still applies is given again. A coordinator that can
+// give a home gives no reason.
 const reasonLife = 3 * time.Second
 
 // Reasons has the reasons why types have no home, as other processes gave them. It is safe for
@@ -31,7 +32,7 @@ type reasonSaid struct {
 	first, last time.Time // when the reason was first and last given
 }
 
-// Note records a reason given now; "" means that there is none.
+// Note records a reason given now for which a type has no home; "" means that there is none.
 func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +72,7 @@ func (r *Reasons) Clear() {
 	r.kind = nil
 }
 
-// Said returns the last reason; if it still holds, also for how long it has been given.
+// Said returns the last reason and, if it still holds, for how long it has been given.
 func (r *Reasons) Said(kind string, now time.Time) string {
 	if why := r.Lately(kind, now); why != "" {
 		return why

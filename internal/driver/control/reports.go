@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// ResendEvery is the interval at which a report is sent again until the table shows its effect, and
-// a question until it is answered.
+// ResendEvery is the interval at which a report is sent again until the shard table shows its
+// effect, and at which a question is sent again until it is answered.
 const ResendEvery = 500 * time.Millisecond
 
 // reports are this process's reports to the coordinator about its shards. Each is sent again until
@@ -26,19 +26,19 @@ type reports struct {
 	at      time.Time       // when reports are next sent again; zero means that there are none
 }
 
-// An abort is the report of a move that this process gave up.
+// An abort is the report that this process gave up a move.
 type abort struct {
 	epoch  placement.Epoch
 	reason string
 }
 
-// aborts are the reports of given-up moves whose end the table does not show, at most one for each
-// shard.
+// aborts are the reports about given-up moves that the table does not show as ended, at most one
+// for each shard.
 type aborts map[placement.ShardID]abort
 
-// add adds a report, and reports whether to send it. It refuses a report if a later one waits, or
-// if the table already shows the end of the move. Such late reports occur, for example when the new
-// home refuses state that was long on its way.
+// add adds a report, and reports whether to send it. It refuses the report if a report of a later
+// epoch waits, or if the table already shows the end of the move. Late reports occur, for example,
+// when the new home refuses state that was long on its way.
 func (a aborts) add(id placement.ShardID, one abort, t *placement.Table) bool {
 	if e, ok := t.Lookup(id); a[id].epoch > one.epoch || ok && e.Epoch > one.epoch {
 		return false
@@ -55,7 +55,7 @@ func (r *reports) init(m *Member) {
 	r.asks = map[string]bool{}
 }
 
-// wakeAt returns when resend is due.
+// wakeAt returns when resend must next be called.
 func (r *reports) wakeAt() time.Time {
 	if at := r.log.at; !at.IsZero() && (r.at.IsZero() || at.Before(r.at)) {
 		return at
@@ -71,7 +71,7 @@ func (r *reports) plan() {
 	}
 }
 
-// resend sends all reports again whose effect the table does not show.
+// resend sends again all reports whose effect the table does not show yet.
 func (r *reports) resend(now time.Time) {
 	r.log.tick(now)
 	if !due(r.at, now) {
@@ -122,14 +122,15 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// missesHomes reports whether entities of the type may have to be activated again, but the type's
-// shards have no homes: they never had any, or the coordinator that knew the homes is gone.
+// missesHomes reports whether entities of the type may have to be activated again while the type's
+// shards have no homes. The shards then never had homes, or the coordinator that knew the homes is
+// gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
 }
 
-// askForRemembered asks for homes for types with remembered entities, because perhaps no call will
-// ask for them.
+// askForRemembered asks for homes for types with remembered entities. Otherwise these entities
+// might stay inactive, because perhaps no call asks for their homes.
 func (r *reports) askForRemembered() {
 	for _, kind := range r.m.env.Remembered() {
 		if r.missesHomes(kind) {
@@ -138,7 +139,7 @@ func (r *reports) askForRemembered() {
 	}
 }
 
-// opened reports that a shard runs here, unless the table already shows it.
+// opened reports to the coordinator that a shard runs here, unless the table already shows it.
 func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	if e, ok := r.m.follower.core.Table().Lookup(id); !ok || e.Epoch < epoch {
 		r.done[id] = epoch
@@ -184,8 +185,8 @@ const (
 	maxAborted = 16
 )
 
-// abortedMoves collects given-up moves for the log, because when nodes leave together, many moves
-// are given up for one reason.
+// abortedMoves collects given-up moves, so that many of them make one log line. When nodes leave
+// together, many moves are given up for one reason.
 type abortedMoves struct {
 	log func(l Level, text string, args ...any)
 	all map[abortCause]*abortedShards

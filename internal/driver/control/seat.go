@@ -15,8 +15,8 @@ import (
 // coordinatorSingleton is the coordinator's name among singletons.
 const coordinatorSingleton = "coordinator"
 
-// A seat manages the coordinator at this member: the manager of its singleton decides whether it
-// runs here.
+// A seat manages the coordinator at this member: the manager of the coordinator's singleton decides
+// whether the coordinator runs here.
 type seat struct {
 	m          *Member
 	manager    *singleton.Manager
@@ -43,17 +43,18 @@ func (s *seat) tick(now time.Time) {
 	}
 }
 
-// The store's last term is read every termEvery. If it was higher than the coordinator's term
-// termTries times in a row, it does not belong to a successor, because this process would have
-// heard of a successor. So the record of the terms was lost before the coordinator took its term,
-// and homes have since found a later term in the store.
+// The last term in the store is read every termEvery. If it was higher than the coordinator's term
+// termTries times in a row, it does not belong to a successor: this process would have heard of a
+// successor. The record of the terms was then lost before the coordinator took its term, and homes
+// have since found a later term in the store.
 const (
 	termEvery = 2 * time.Second
 	termTries = 3
 )
 
-// compareTerm makes the coordinator begin again, above all terms that the store knows, if its term
-// is behind them. Otherwise no home could open a shard that has had a home under a later term.
+// compareTerm restarts the coordinator with a term above all terms that the store knows, if its
+// present term is below one of them. Otherwise no home could open a shard that has had a home under
+// a later term.
 func (s *seat) compareTerm(now time.Time) {
 	s.termAt = now.Add(termEvery)
 	n := s.starts
@@ -72,13 +73,13 @@ func (s *seat) compareTerm(now time.Time) {
 	})
 }
 
-// stop ends the coordinator here.
+// stop stops the coordinator at this member.
 func (s *seat) stop() {
 	s.starts++
 	s.core, s.coreAt, s.termAt, s.behind = nil, time.Time{}, time.Time{}, 0
 }
 
-// managed passes the members to the manager.
+// managed passes the members to the manager of the coordinator's singleton.
 func (s *seat) managed(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -89,7 +90,7 @@ func (s *seat) managed(v *membership.View) {
 	s.stepManager(view)
 }
 
-// placed passes the members to the coordinator, if it is here.
+// placed passes the members to the coordinator, if the coordinator runs here.
 func (s *seat) placed(v *membership.View) {
 	if s.core != nil {
 		s.step(placementView(v))
@@ -131,8 +132,8 @@ func (s *seat) stepManager(in singleton.Input) {
 	}
 }
 
-// start takes a term and then starts the coordinator here, unless it was stopped or started again
-// meanwhile.
+// start takes a term and then starts the coordinator here, unless the coordinator was stopped or
+// started again while start waited for the term.
 func (s *seat) start() {
 	s.starts++
 	n := s.starts
@@ -145,7 +146,7 @@ func (s *seat) start() {
 }
 
 // begin starts the coordinator here under term. before is the term that the store had before. If
-// this process has not heard of that term, another cluster may have taken it.
+// this process has not heard of the term before, another cluster may have taken it.
 func (s *seat) begin(term, before uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address
@@ -183,8 +184,8 @@ func (s *seat) step(in coordinator.Input) {
 }
 
 // lookForOwing quarantines members that have owed the coordinator an answer for QuarantineAfter. It
-// counts only time in which this process could hear: its turn lease is valid, and the member is
-// reachable.
+// counts only time in which this process could receive the answer: its lease to run turns was
+// valid, and the member was reachable.
 func (s *seat) lookForOwing() {
 	var owing []transport.Address
 	if s.core != nil && s.m.env.LeaseValid() {
@@ -203,8 +204,8 @@ type quarantine struct {
 	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }
 
-// look takes the members owing an answer now, and returns those that have owed one for at least
-// after.
+// look takes the members that now owe the coordinator an answer, and returns those among them that
+// have owed an answer for at least after.
 func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
 	owed := make(map[transport.Address]time.Time, len(owing))
 	for _, node := range owing {

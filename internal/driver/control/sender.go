@@ -51,8 +51,8 @@ func (s *sender) newer(err error) {
 	s.env.Log(Debug, "a later release's message skipped", "err", bounded.Error(err))
 }
 
-// foreign counts bytes that are not a message of this cluster. from is the sender that their
-// subject names, perhaps not a member.
+// foreign counts a message whose bytes are not a message of this cluster. from is the sender named
+// by the message's subject, which may be no member.
 func (s *sender) foreign(from transport.Address, bytes int, err error) {
 	if n, tell := s.env.CountOf(Foreign, from.Name); tell {
 		s.env.Log(Warn, "foreign bytes refused", "channel", "control", "from", from.Name, "bytes", bytes, "err", bounded.Error(err), "count", n)
@@ -66,5 +66,5 @@ func (s *sender) limit() int { return s.env.Link().MaxPayload() - envelopeOverhe
 const envelopeOverhead = 512
 
 func unknownTopic(topic wire.ControlTopic) error {
-	return fmt.Errorf("topic %d is unknown to this release", topic)
+	return fmt.Errorf("topic %d is unknown to this release (upgrade this node)", topic)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// singletons presents a Member to package singlehost.
+// singletons is a Member as package singlehost sees it: it implements singlehost.Process.
 type singletons struct {
 	Env
 	m *Member
@@ -21,10 +21,8 @@ var _ singlehost.Process = singletons{}
 // View returns the members; nil before there is a view.
 func (s singletons) View() *membership.View { return s.m.View() }
 
-// Send sends a message to a process.
 func (s singletons) Send(to transport.Peer, msg singleton.Message) { s.m.sendSingleton(to, msg) }
 
-// Broadcast sends a message to all members.
 func (s singletons) Broadcast(msg singleton.Message) { s.m.sendSingleton(transport.Peer{}, msg) }
 
 // Clients returns the processes outside the cluster that this member serves.
@@ -45,5 +43,5 @@ func (s singletons) SetWhy(kind, reason string) { s.m.reasons.Note(kind, reason,
 // GaveAway lets a leaving member exit if it has given everything away.
 func (s singletons) GaveAway() { s.m.checkLeaving() }
 
-// Ignored counts a message that nothing here waits for.
+// Ignored counts a message about singletons that nothing in this process waits for.
 func (s singletons) Ignored() { s.m.env.Count(Ignored) }

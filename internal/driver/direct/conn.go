@@ -80,8 +80,8 @@ func (c *Conn) Send(frame []byte) error {
 	return err
 }
 
-// The first stall does not end a connection, because after a process was not scheduled for some 100
-// ms, all of its connections seem to have stalled.
+// A first stall does not end a connection: if a process was not scheduled for some 100 ms, all of
+// its connections seem to have stalled.
 const (
 	// stallsApart is the time in which a second stall ends the connection.
 	stallsApart = 5 * time.Second
@@ -104,7 +104,7 @@ func (c *Conn) Stalled() {
 // stall.
 func (c *Conn) IsHeard() bool { return c.stalledAt.Load() == 0 || c.heard.Load() }
 
-// checkStall ends the connection if nothing has arrived for stallPatience since it stalled.
+// checkStall ends the connection if nothing has arrived on it for stallPatience since it stalled.
 func (c *Conn) checkStall() {
 	at := c.stalledAt.Load()
 	if at != 0 && !c.heard.Load() && int64(time.Since(c.born))-at >= int64(stallPatience) {
@@ -168,10 +168,10 @@ func (c *Conn) TryReceive() (m transport.Message, ok bool) {
 }
 
 // errLength is the error of a length that no frame can have.
-var errLength = errors.New("a frame's length is out of bounds")
+var errLength = errors.New("the length of a frame is out of bounds")
 
-// growBy bounds the memory allocated for a frame before its bytes have arrived, so that a mere
-// length costs no more.
+// growBy bounds the memory that is allocated for a frame before its bytes have arrived. So a peer
+// that sends only a large length costs no more than this.
 const growBy = 64 << 10
 
 // readFrame reads a length and a frame of that length. The frame belongs to the caller.

@@ -14,7 +14,7 @@ type Dialer interface {
 type dialerKey struct{}
 
 // WithDialer returns a context for starting a process that dials with d instead of the system's
-// Dialer. It serves programs whose processes act as several hosts, such as internal/e2e/netns.
+// Dialer. It is for programs that act as several hosts, such as internal/e2e/netns.
 func WithDialer(ctx context.Context, d Dialer) context.Context {
 	return context.WithValue(ctx, dialerKey{}, d)
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 )
 
-// After the TLS handshake the dialing process sends version and the nonce. The listening one
-// answers with version. Then frames follow in both directions.
+// version is the version of the handshake. After the TLS handshake the dialing process sends
+// version and the nonce, and the listening process answers with version. Then frames follow in both
+// directions.
 const version = 1
 
 // errVersion is the error of a peer with another version of this handshake.
@@ -36,7 +37,8 @@ func dial(ctx context.Context, id *keyPair, d agree.Dial, most int, spawn func(f
 	return newConn(secure, out, limit), nil
 }
 
-// greet is the dialing side of the handshake.
+// greet carries out the handshake of the process that dials: it sends version and nonce, and reads
+// the answer.
 func greet(ctx context.Context, c net.Conn, secure *tls.Conn, nonce agree.Nonce) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -58,8 +60,8 @@ func greet(ctx context.Context, c net.Conn, secure *tls.Conn, nonce agree.Nonce)
 	return nil
 }
 
-// greeted is the listening side of the handshake. It reads the key and the nonce of the process
-// that dialed.
+// greeted carries out the handshake of the process that listens. It returns the key and the nonce
+// of the process that dialed.
 func greeted(secure *tls.Conn) (key agree.Key, nonce agree.Nonce, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agree.DialFor)
 	defer cancel()

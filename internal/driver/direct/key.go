@@ -22,7 +22,7 @@ type keyPair struct {
 	hash        agree.Key
 }
 
-// newKeyPair makes a key.
+// newKeyPair makes a key, and a certificate that the key itself signs.
 func newKeyPair() (*keyPair, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -51,10 +51,10 @@ func newKeyPair() (*keyPair, error) {
 func hashOf(c *x509.Certificate) agree.Key { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
 // errWrongKey is the error of a peer that does not have the key announced through the broker.
-var errWrongKey = errors.New("the peer shows another key than it announced through the broker")
+var errWrongKey = errors.New("the peer shows a key other than the one that it announced through the broker")
 
-// config returns the TLS configuration of one side. pinned reports whether the peer may have a key.
-// Nothing else is checked, because the certificates are self-signed.
+// config returns the TLS configuration of one side of a connection. It accepts a peer only if
+// pinned accepts the peer's key. It checks nothing else, because the certificates are self-signed.
 func (k *keyPair) config(pinned func(agree.Key) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -27,7 +27,7 @@ const tickEvery = 500 * time.Millisecond
 // A Counter is one of the counters of a process. [Env.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package direct counts.
 const (
 	Opened   Counter = iota // opened connections
 	Refused                 // refused offers, by either side
@@ -259,8 +259,9 @@ func (l *Lanes) Close() {
 // received frames have been handled.
 func (l *Lanes) Drained() <-chan struct{} { return l.drained }
 
-// noteDrainedLocked closes drained if Close was called and no connection is left. A connection made
-// during Close fails at once, so nothing is received on it.
+// noteDrainedLocked closes drained if Close was called and no connection is left. It need not wait
+// for a connection that is still being made, because such a connection fails at once and receives
+// nothing.
 func (l *Lanes) noteDrainedLocked() {
 	if !l.stopped || len(l.conns) > 0 {
 		return
@@ -298,7 +299,7 @@ func (l *Lanes) doLocked(out *agree.Output) {
 	}
 }
 
-// perform does the other work of an output, without the lock.
+// perform sends the messages and makes the connections that an output asks for, without the lock.
 func (l *Lanes) perform(out *agree.Output) {
 	for _, s := range out.Send {
 		body, err := encode(s.Message)
@@ -316,12 +317,12 @@ func (l *Lanes) perform(out *agree.Output) {
 	}
 }
 
-// maxTold bounds the reasons that are each logged once, because a peer may send any text as a
-// reason.
+// maxTold bounds the reasons that are each logged once. It is needed because a peer may send any
+// text as a reason.
 const maxTold = 16
 
-// refused counts a refused offer. It logs each reason once and few further refusals, because a peer
-// can be refused any number of times, with changing reasons.
+// refused counts a refused offer. It logs each reason once, and only few further refusals, because
+// a peer can cause any number of refusals with changing reasons.
 func (l *Lanes) refused(r agree.Refused) {
 	n, tell := l.env.Count(Refused)
 	l.mu.Lock()
@@ -386,8 +387,8 @@ func (l *Lanes) dial(d agree.Dial) {
 	l.carry(c, ok)
 }
 
-// admitLocked records a connection if ok: the machine still waits for it. Otherwise admitLocked
-// ends the connection.
+// admitLocked records a connection. If ok is false, the machine does not want the connection any
+// more, and admitLocked ends it.
 func (l *Lanes) admitLocked(c *Conn, ok bool) {
 	if !ok || l.stopped {
 		c.Fail(agree.Over)
@@ -432,8 +433,9 @@ func (l *Lanes) accept() {
 	}
 }
 
-// errCrowd is the reason to close a connection at once.
-var errCrowd = fmt.Errorf("%d connections have shown no key yet", maxGreeting)
+// errCrowd is the reason for closing a new connection while maxGreeting other connections have
+// shown no nonce.
+var errCrowd = fmt.Errorf("%d connections have not shown a key yet (this one is closed)", maxGreeting)
 
 // stranger closes a connection that has not shown an announced key and nonce.
 func (l *Lanes) stranger(c net.Conn, why error) {
@@ -482,5 +484,6 @@ func (l *Lanes) hearGreeting(c net.Conn) {
 	l.carry(conn, true)
 }
 
-// errNobody is the reason to close a connection whose key is known.
-var errNobody = fmt.Errorf("its nonce is not known, was used, or has expired")
+// errNobody is the reason for closing a connection that has shown a known key, but not a valid
+// nonce.
+var errNobody = fmt.Errorf("the nonce of the connection is not known, was used, or has expired")

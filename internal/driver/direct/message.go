@@ -15,8 +15,8 @@ import (
 // maxAddress bounds the address in a message, in bytes.
 const maxAddress = 300
 
-// errNoMessage is the error of a message with no content that this release knows.
-var errNoMessage = errors.New("no known content")
+// errNoMessage is the error of a message whose content this release does not know.
+var errNoMessage = errors.New("the message has no content known to this release")
 
 // encode returns the body of a control message.
 func encode(m agree.Message) ([]byte, error) {
@@ -64,17 +64,18 @@ func decodeMessage(body []byte) (m agree.Message, err error) {
 	return m, nil
 }
 
-// terms reads the fields that messages share. key is nil for a message without a key.
+// terms checks the fields that several kinds of messages share, and copies nonce and hash to n and
+// key. A nil key means that the message has no key.
 func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key *agree.Key) (int, error) {
 	switch {
 	case lane > math.MaxInt16:
-		return 0, fmt.Errorf("lane %d is out of range", lane)
+		return 0, fmt.Errorf("lane %d is out of range (want 0 to 32767)", lane)
 	case len(nonce) != len(n):
-		return 0, fmt.Errorf("the nonce has a wrong length of %d bytes", len(nonce))
+		return 0, fmt.Errorf("the nonce has %d bytes: want 16", len(nonce))
 	case key != nil && len(hash) != len(key):
-		return 0, fmt.Errorf("the key's hash has a wrong length of %d bytes", len(hash))
+		return 0, fmt.Errorf("the hash of the key has %d bytes: want 32", len(hash))
 	case len(address) > maxAddress:
-		return 0, fmt.Errorf("the address is too long: %d bytes", len(address))
+		return 0, fmt.Errorf("the address has %d bytes: want at most %d", len(address), maxAddress)
 	}
 	copy(n[:], nonce)
 	if key != nil {

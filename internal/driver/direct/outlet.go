@@ -9,7 +9,7 @@ import (
 )
 
 // errCrowded is the error of a connection whose peer reads too slowly.
-var errCrowded = errors.New("the peer does not read: too much waits to be written")
+var errCrowded = errors.New("the peer reads too slowly: too many bytes wait to be written")
 
 // An outlet is the socket under a TLS connection. Write never blocks: it buffers bytes that the
 // socket does not take, and a goroutine writes them. It is safe for concurrent use.
@@ -29,7 +29,8 @@ type outlet struct {
 	err      error  // of the socket, or errCrowded
 }
 
-// readAhead is the most bytes that are read from the socket at once. They are several TLS records.
+// readAhead is the largest number of bytes that one read takes from the socket. It is the size of
+// several TLS records.
 const readAhead = 64 << 10
 
 func newOutlet(c net.Conn, most int, spawn func(func())) *outlet {
@@ -46,7 +47,6 @@ func newOutlet(c net.Conn, most int, spawn func(func())) *outlet {
 	return o
 }
 
-// Read reads from the socket.
 func (o *outlet) Read(b []byte) (int, error) { return o.in.Read(b) }
 
 // Write writes b. It buffers what the socket does not take.
@@ -66,8 +66,8 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Cork makes Write buffer until Uncork. It fails if more than most bytes wait already, so at most
-// one frame beyond that limit is held.
+// Cork makes Write buffer until Uncork. It fails if more than o.most bytes wait to be written, so
+// at most one frame beyond that limit is held.
 func (o *outlet) Cork() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,7 +78,7 @@ func (o *outlet) Cork() error {
 	return o.err
 }
 
-// Uncork writes the buffered bytes.
+// Uncork ends the buffering that Cork began, and writes the buffered bytes.
 func (o *outlet) Uncork() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

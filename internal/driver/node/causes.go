@@ -17,17 +17,18 @@ import (
 // Causes of failed calls, and their remedies. Texts are made only when a call has
 // failed, so a call that succeeds pays nothing for them.
 
-// Causes of calls past their deadlines, or given up by their callers.
+// Causes of the error of a call that ended without an answer, because its deadline passed or its
+// caller gave up.
 var (
-	errNoHome     = errors.New("its shard has no home yet")
+	errNoHome     = errors.New("the entity's shard has no home yet")
 	errNoAnswer   = errors.New("no answer")
 	errBusy       = errors.New("the entity was busy")
-	ErrMoving     = errors.New("its shard kept moving")
+	ErrMoving     = errors.New("the entity's shard kept moving")
 	errOutOfReach = errors.New("the call did not arrive")
 )
 
 // errPassed is the error of a call whose deadline was over before it could be sent.
-var errPassed = errors.New("its deadline had passed before it was sent")
+var errPassed = errors.New("the deadline had passed before the call was sent")
 
 // errPending is the error of a call that finds the table of pending calls full.
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
@@ -55,10 +56,12 @@ func moreTime(err error) string {
 	return ""
 }
 
-// waitError returns the error of a wait for why that ended with ctx.
+// waitError returns the error of a call whose wait was ended by ctx. why says what the call waited
+// for.
 func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
 
-// circular is the error of a call that came back to an entity waiting for it.
+// circular returns the error of a call to an entity that itself waits for this call. chain is the
+// text of the waiting turns.
 func circular(chain string) error {
 	return fmt.Errorf("%w: %s (make one of these calls a Tell, or make it after the turn)", ErrCircular, chain)
 }
@@ -69,13 +72,13 @@ func NoContact(node string) string {
 	return "node " + node + " has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"
 }
 
-// noResult is the error of a call whose results do not encode.
+// noResult returns the error of a call whose results cannot be encoded.
 func noResult(why error) error {
 	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
 }
 
-// notRun returns the error of a call refused according to its answer, and nil for other answers.
-// buffered is Config.Limits.SingletonBuffer.
+// notRun returns the error of a call that did not run, according to its answer res, and nil if res
+// says anything else. buffered is Config.Limits.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
@@ -87,9 +90,9 @@ func notRun(kind string, res calls.Result, buffered int) error {
 		return circular(res.Text)
 	case wire.CodeUnknownKind:
 		if res.Text != "" {
-			return fmt.Errorf("%w: %s (generate both from one version)", ErrMismatch, res.Text)
+			return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrMismatch, res.Text)
 		}
-		return fmt.Errorf("%w: the home of its shard does not know %s (start members that host it)", ErrNoHost, kind)
+		return fmt.Errorf("%w: the home of the entity's shard does not know %s (start members that host it)", ErrNoHost, kind)
 	case wire.CodeNoMethod:
 		return fmt.Errorf("%w: %s has no method %s at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)", ErrNoMethod, kind, res.Text)
 	case wire.CodeForbidden:
@@ -104,7 +107,7 @@ func notRun(kind string, res calls.Result, buffered int) error {
 		}
 		return fmt.Errorf("%w: %s", context.DeadlineExceeded, res.Text)
 	case wire.CodeCanceled:
-		return fmt.Errorf("%w: before its turn", context.Canceled)
+		return fmt.Errorf("%w: the caller gave up before the turn", context.Canceled)
 	case calls.Unsent:
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
 	case wire.CodeRefused:
@@ -126,8 +129,9 @@ func NoMethod(method string, has []string) string {
 	return fmt.Sprintf("%s (it has %s)", bounded.Text(method), strings.Join(has, ", "))
 }
 
-// errLargeCommit is ErrTooLarge for the state or the results of a durable entity's turn. The call
-// had a command, so no earlier attempt of it has been committed either.
+// errLargeCommit is ErrTooLarge for the state or the results of a durable entity's turn. Such a
+// call has a command, so no attempt of the call has been committed and the call certainly did not
+// run.
 var errLargeCommit = fmt.Errorf("%w for a durable turn", ErrTooLarge)
 
 // Remedies that are appended to errors of lower layers.
@@ -136,17 +140,17 @@ const (
 	slower  = " (slow down and retry, or raise Config.Limits.MaxBuffered)"
 )
 
-// unacknowledged returns why a client's call does not run: the client has not acknowledged too many
-// bytes of answers.
+// unacknowledged returns why a client's call does not run: the client has left too many bytes of
+// answers unacknowledged.
 func unacknowledged(p *peers.Session) string {
 	held, limit := p.Core.Account.Held()
 	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.Limits.MaxBuffered and Config.Limits.AnswerBytes of the members)",
 		held, p.Peer().Name, limit)
 }
 
-// silence returns, for error texts, how long ago the session's last message from its peer came. It
-// does not mean that the peer is unreachable: a peer also sends nothing while this process sends
-// nothing. It is "" below silenceTold, or if no message ever came.
+// silence returns the text, for errors, of how long ago the session's peer last sent a message.
+// Silence does not mean that the peer is unreachable, because a peer with nothing to answer sends
+// nothing. The text is "" below silenceTold, or if the peer never sent a message.
 func silence(p *peers.Session, now time.Time) string {
 	if d := p.Silence(now); d >= silenceTold {
 		return fmt.Sprintf("; its last message came %v ago", d.Round(100*time.Millisecond))
@@ -168,8 +172,8 @@ func publicError(err error) error {
 	return err
 }
 
-// overload is ErrOverloaded with a cause and a remedy. Its text is built only when it is read,
-// because a refused caller may retry very often.
+// overload is ErrOverloaded with a cause and a remedy. Its text is built only when somebody reads
+// it, because a refused caller may retry very often.
 type overload struct {
 	cause error
 	hint  string
@@ -177,7 +181,6 @@ type overload struct {
 
 func (e *overload) Error() string { return ErrOverloaded.Error() + ": " + e.cause.Error() + e.hint }
 
-// Is reports whether target is ErrOverloaded.
 func (e *overload) Is(target error) bool { return target == ErrOverloaded }
 
 // Unwrap returns the cause.
@@ -186,8 +189,8 @@ func (e *overload) Unwrap() error { return e.cause }
 // errNoLease means that the lease of the singleton's instance has ended.
 var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
 
-// errSingletonStays is the error of Passivate and Forget in a singleton: they would leave the
-// instance's tasks running beside those of the next instance.
+// errSingletonStays is the error of Passivate and Forget in a singleton. Ending its instance would
+// leave the instance's tasks running beside those of the next instance.
 var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to start it again)")
 
 // failure is a failed method or activation, which the supervisor decides about.
@@ -197,8 +200,8 @@ type failure struct {
 	panics bool // the method panicked, or ended its goroutine
 }
 
-// outcome tells operators whether the call ran and how it failed. It leaves out the error's text,
-// which may hold arguments and state.
+// outcome returns, for operators, whether the call ran and how it failed. It leaves out the error's
+// text, which may contain arguments and state.
 func (f *failure) outcome(read func(error) (CallFailure, bool)) string {
 	call, ok := read(f.err)
 	switch {

@@ -37,8 +37,8 @@ type Config struct {
 // directEnabled reports whether the process may have direct lanes.
 func (c *Config) directEnabled() bool { return c.DirectDial || c.DirectListen != "" }
 
-// RunnerBytes returns how many bytes of tells may wait at each of that many runners. The batch that
-// a runner is running may have as many bytes again.
+// RunnerBytes returns how many bytes of tells may wait at each runner, if there are that many
+// runners. The batch that a runner is running may have as many bytes again.
 func (c *Config) RunnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
 
 // A CallFailure describes the error of a call.
@@ -54,7 +54,7 @@ type CallFailure struct {
 // A CallerClass is the class of process that a call came from.
 type CallerClass int
 
-// The classes of callers.
+// The values of CallerClass: a member, a client outside the cluster, or a caller of a gateway.
 const (
 	classMember CallerClass = iota + 1
 	classClient
@@ -69,7 +69,7 @@ func (c CallerClass) String() string {
 	return [...]string{"member", "client", "gateway"}[c-classMember]
 }
 
-// A Caller is the caller of a call.
+// A Caller identifies the process, and perhaps the entity, that has made a call.
 type Caller struct {
 	Class       CallerClass
 	Name        string
@@ -102,7 +102,7 @@ type Interceptor func(ctx context.Context, call CallInfo, next func(context.Cont
 // An Action is a supervisor's decision about an entity whose turn failed.
 type Action int
 
-// The actions.
+// The values of Action, which say what happens to the entity or its node.
 const (
 	actionResume   Action = iota // the entity stays as it is
 	actionRestart                // the entity is dropped, and activated again after a back-off
@@ -118,7 +118,7 @@ func (a Action) String() string {
 	return [...]string{"resume", "restart", "stop", "escalate"}[a]
 }
 
-// Settings are the settings of a hosted type.
+// Settings are the settings with which a node hosts one type.
 type Settings struct {
 	Idle         time.Duration // 0: entities are not passivated for being idle
 	Inline       bool          // local calls may run on their callers' goroutines
@@ -134,7 +134,7 @@ type Settings struct {
 	BackoffMost  time.Duration
 }
 
-// tells returns how many tells of this process may join one turn of tells.
+// tells returns how many tells of this process may run in one turn of tells.
 func (s *Settings) tells() int { return min(s.MailboxCalls, s.MailboxBytes/region.TellBytes) }
 
 // tellBound returns the setting that limits tells: the mailbox's calls or its bytes.

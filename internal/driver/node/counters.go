@@ -7,7 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Reason says why a call, tell, frame or shard did not take the usual path. It has one counter.
+// A Reason says why a call, tell, frame or shard did not take the usual path. Each reason has one
+// counter.
 type Reason int
 
 const (
@@ -58,7 +59,7 @@ const (
 	reasons           = membershipRefused + Reason(membership.RefusedMalformed)
 )
 
-// reasonNames are the keys of Counters.
+// reasonNames are the names of the reasons. They are the keys in the result of Driver.Counters.
 var reasonNames = [directEnded]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",
@@ -87,7 +88,7 @@ func (r Reason) String() string {
 	return reasonNames[r]
 }
 
-// RefusedFor returns the counter of membership messages that were refused for this reason.
+// RefusedFor returns the counter of the membership messages refused for the reason why.
 func RefusedFor(why membership.Refusal) Reason { return membershipRefused + Reason(why) - 1 }
 
 // Counters counts events by reason. It is safe for concurrent use.
@@ -95,8 +96,8 @@ type Counters [reasons]atomic.Uint64
 
 func (l *Counters) Add(r Reason) { l[r].Add(1) }
 
-// AddSeldom counts a frequent event. It returns the number of such events, and whether to log this
-// one: the first, second, fourth, eighth and so on.
+// AddSeldom counts a frequent event. It returns the number of events with this reason so far, and
+// whether to log this one: the first, second, fourth, eighth and so on are logged.
 func (l *Counters) AddSeldom(r Reason) (n uint64, tell bool) {
 	n = l[r].Add(1)
 	return n, n&(n-1) == 0

@@ -18,13 +18,12 @@ type dataEnv Driver
 
 var _ calls.Env = (*dataEnv)(nil)
 
-// Self returns this process.
 func (v *dataEnv) Self() transport.Peer { return v.Local }
 
 // Calls returns the calls that wait for their answers.
 func (v *dataEnv) Calls() *calls.Table { return &v.Pending }
 
-// Table returns the latest table.
+// Table returns the latest shard table.
 func (v *dataEnv) Table() *placement.Table { return v.ShardTable.Load() }
 
 // Route returns the route of a shard, or nil if this process knows no such shard.
@@ -76,7 +75,6 @@ func (v *dataEnv) MarkLeft(a transport.Address) { v.Sessions.MarkLeft(a) }
 // Parted reports whether a process has left or was removed.
 func (v *dataEnv) Parted(a transport.Address) bool { return (*Driver)(v).parted(a) }
 
-// After calls f once, after d.
 func (v *dataEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		if !(*Driver)(v).Closed() {
@@ -85,21 +83,20 @@ func (v *dataEnv) After(d time.Duration, f func()) {
 	})
 }
 
-// Returned makes a call from an envelope that this process forwarded and got back.
+// Returned makes a call again from the envelope of a call that this process forwarded and got back.
 func (v *dataEnv) Returned(e *wire.Envelope, lane int) *shardhost.Call {
 	return &newInCall((*Driver)(v), v.Local, e, lane, time.Now()).Call
 }
 
-// Session returns the session with a process on a lane.
 func (v *dataEnv) Session(to transport.Peer, lane int) (calls.Session, bool) {
 	p := v.Sessions.Session(to, lane)
 	return p, p != nil
 }
 
-// Peers returns the processes with which there are sessions.
 func (v *dataEnv) Peers() []transport.Address { return v.Sessions.Addresses() }
 
-// Close closes the sessions with a removed process, or only the one on that lane.
+// Close closes the sessions with a removed process: the one on the lane, or all if lane is
+// negative. left has what the closed sessions leave behind.
 func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []calls.Left, ok bool) {
 	if l := v.Direct.Load(); l != nil && lane < 0 {
 		l.Gone(a)
@@ -115,7 +112,8 @@ func leftOf(l *peers.Left) calls.Left {
 	return calls.Left{Session: l.Session, Lane: l.Session.Lane(), Unacknowledged: l.Unacknowledged, Stopped: l.Stopped}
 }
 
-// Renew begins a new session in place of one that the peer has dropped.
+// Renew begins a new session in place of s, which the peer has dropped. left has what s leaves
+// behind.
 func (v *dataEnv) Renew(s calls.Session) (next calls.Session, left *calls.Left) {
 	p, closed := v.Sessions.Replace(s.(*peers.Session))
 	if p != nil {
@@ -147,13 +145,11 @@ var dataReasons = [...]Reason{
 	calls.Retried: callRetried,
 }
 
-// Count counts an event.
 func (v *dataEnv) Count(e calls.Counter) { v.Counts.Add(dataReasons[e]) }
 
 // Refused counts a call that was refused with a code.
 func (v *dataEnv) Refused(code wire.Code) { (*Driver)(v).refused(code) }
 
-// Lost counts a lost tell.
 func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) {
 	switch {
 	case e.Type != wire.TypeTell:

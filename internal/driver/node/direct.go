@@ -14,8 +14,8 @@ import (
 // DirectBackOff is the pause after a direct lane failed, before the next try. Tests set less.
 var DirectBackOff = agree.MinBackOff
 
-// OpenDirect prepares direct lanes, if they are enabled; they start when the driver opens. ctx may
-// hold a direct.Dialer.
+// OpenDirect prepares direct lanes if the config enables them. They start when the driver opens.
+// ctx may hold a direct.Dialer.
 func (drv *Driver) OpenDirect(ctx context.Context) error {
 	if !drv.Config.directEnabled() {
 		return nil
@@ -51,18 +51,18 @@ type directEnv Driver
 
 var _ direct.Env = (*directEnv)(nil)
 
-// Go runs f on a goroutine of the process.
 func (v *directEnv) Go(f func()) { v.Group.Go(f) }
 
-// Send sends a control message. A time-out handles a lost one.
+// Send sends a control message about direct lanes. A lost message is not sent again; its sender
+// gives the agreement up after a time-out.
 func (v *directEnv) Send(to transport.Peer, body []byte) {
 	b := wire.SealControl(v.Config.Cluster, v.Local, wire.ControlTopic_CONTROL_TOPIC_DIRECT, body)
 	_ = (*Driver)(v).Link().Send(transport.Control, to, 0, b)
 }
 
-// errUnknownTransport is the error of Confidential if the transport does not report whether its
+// errUnknownTransport is the error of Confidential if the transport cannot report whether its
 // connection is encrypted.
-var errUnknownTransport = errors.New("the transport does not say whether it is encrypted")
+var errUnknownTransport = errors.New("the transport does not report whether its connection is encrypted")
 
 // Confidential returns nil if the connection to the broker is encrypted or local, and otherwise an
 // error.
@@ -77,7 +77,7 @@ func (v *directEnv) Confidential() error {
 // MaxPayload is the largest frame, in bytes.
 func (v *directEnv) MaxPayload() int { return max((*Driver)(v).Link().MaxPayload(), minPayload) }
 
-// Carry begins a lane on the connection.
+// Carry starts a lane that receives the frames of the connection.
 func (v *directEnv) Carry(c *direct.Conn) {
 	drv := (*Driver)(v)
 	l := newLane(drv, transport.Channel(c.Lane()), c)
@@ -97,8 +97,8 @@ func (v *directEnv) Carry(c *direct.Conn) {
 	drv.Group.Go(l.run)
 }
 
-// Wanted makes the connection carry the session with its peer. That session may be younger than the
-// connection, or may have been on the broker in the meantime.
+// Wanted makes the connection c carry the session with its peer. It is called when a session wants
+// a direct lane although c exists: the session is younger than c, or has gone back to the broker.
 func (v *directEnv) Wanted(c *direct.Conn) {
 	if p := v.Sessions.Known(c.Peer().Address, c.Lane()); p != nil && c.IsHeard() {
 		p.Use(c)
@@ -108,13 +108,12 @@ func (v *directEnv) Wanted(c *direct.Conn) {
 // directCounts maps the events of package direct to the counters of this process.
 var directCounts = [...]Reason{direct.Opened: directOpened, direct.Refused: directRefused, direct.Stranger: directStranger}
 
-// Count counts an event.
 func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {
 	return v.Counts.AddSeldom(directCounts[e])
 }
 
-// Closed counts a connection that has ended. Most connections of clients are not logged, because
-// clients can open and spoil any number.
+// Closed counts a connection that has ended. It does not log most connections of clients, because
+// clients can open and spoil any number of them.
 func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
 	n, tell := (*Driver)(v).AddSeldomOf(directEnded+Reason(why), peer.Name)
 	if why.IsFault() && (tell || !peer.Client) {
@@ -122,5 +121,4 @@ func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
 	}
 }
 
-// Log logs a line.
 func (v *directEnv) Log(text string, args ...any) { v.Logger.Warn(text, args...) }

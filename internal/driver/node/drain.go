@@ -11,8 +11,8 @@ import (
 
 // SettlePatience is how long a leaving node waits for running methods and for acknowledgements. It
 // is less than calls.ByeGrace, after which peers stop listening to this node, and more than
-// region.BarrierTimeout, when barriers for late calls have opened. The node stops waiting for a
-// peer if everything sent to it has bounced for absentPatience.
+// region.BarrierTimeout, after which barriers no longer hold late calls. The node stops waiting for
+// a peer if the broker has returned every frame to that peer for absentPatience.
 const (
 	SettlePatience = calls.ByeGrace - 500*time.Millisecond
 	absentPatience = time.Second
@@ -21,10 +21,11 @@ const (
 // Drain closes a process's sessions gracefully.
 type Drain struct{ *Driver }
 
-// SettleSessions waits until the peers have acknowledged all envelopes sent so far, because after
-// the link drains no acknowledgement arrives: envelopes held back by the window could not be sent,
-// nor lost ones again. It stops when ctx ends, or SettlePatience after now or since, whichever is
-// earlier. It counts and logs the envelopes that are still unacknowledged.
+// SettleSessions waits until the peers have acknowledged all envelopes sent so far. It runs before
+// the link drains: afterwards no acknowledgement arrives, so envelopes held back by the window
+// could not be sent, and lost envelopes could not be sent again. It stops when ctx ends, or
+// SettlePatience after the earlier of now and since. It counts and logs the envelopes that are
+// still unacknowledged.
 func (drv Drain) SettleSessions(ctx context.Context, since time.Time) {
 	begin, sessions := time.Now(), drv.Sessions.All()
 	if begin.Before(since) {
@@ -87,8 +88,8 @@ func (drv Drain) Run(ctx context.Context) {
 	}
 }
 
-// closeDirect ends direct lanes, and waits until their received frames have been handled. The peers
-// send frames that were still under way again over the broker.
+// closeDirect ends direct lanes, and waits until this node has handled the frames received on them.
+// Peers send frames that were still under way again, over the broker.
 func (drv Drain) closeDirect(ctx context.Context) {
 	l := drv.Direct.Load()
 	if l == nil {
@@ -101,7 +102,8 @@ func (drv Drain) closeDirect(ctx context.Context) {
 	}
 }
 
-// dismiss handles late calls for shards whose next home has also left.
+// dismiss waits until this node knows where to forward late calls, or until ctx ends. Then its
+// shards forward or refuse all calls that wait in them.
 func (drv Drain) dismiss(ctx context.Context) {
 	dismissed := make(chan struct{})
 	drv.Data.Depart(func() { close(dismissed) })
@@ -112,8 +114,8 @@ func (drv Drain) dismiss(ctx context.Context) {
 	}
 }
 
-// SettleTells waits until no tell waits for a home or for an acknowledgement, or until ctx ends. It
-// waits for acknowledgements too, because a former home may send a tell back.
+// SettleTells waits until no tell waits for a home or for an acknowledgement, or until ctx ends.
+// Acknowledgements count too, because a former home may send an unacknowledged tell back.
 func (drv Drain) SettleTells(ctx context.Context) {
 	for drv.hasUnsettled() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // meanwhile the lanes and the control loop run

@@ -30,8 +30,9 @@ import (
 )
 
 // Driver is the data plane of one process: its lanes, sessions with peers, routes and pending
-// calls. A node has one, and so has a client connection, which hosts nothing. It exists before
-// Start, so that clients can be made and their calls wait; Open connects it.
+// calls. A node has one, and so has a client connection, which hosts nothing. The driver exists
+// before the process is connected, so that clients can be made and their calls can wait. Open
+// connects the driver.
 type Driver struct {
 	Config  Config
 	Local   transport.Peer
@@ -155,8 +156,9 @@ func (drv *Driver) lately() time.Time {
 // sweepClients is the interval between searches for clients that are gone.
 const sweepClients = 5 * time.Second
 
-// sweepPending ends pending calls after their deadlines, every calls.SweepInterval; drops tells
-// that waited too long, every second; and ends the sessions of gone clients, every sweepClients.
+// sweepPending is a loop. Every calls.SweepInterval it ends pending calls whose deadline has
+// passed, every second it drops tells that have waited too long, and every sweepClients it ends the
+// sessions of clients that are gone.
 func (drv *Driver) sweepPending() {
 	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
 	defer calls.Stop()
@@ -230,24 +232,24 @@ func (drv *Driver) Close() {
 // bytes.
 const minPayload = peers.MinPayload
 
-// smallMessage is a size in bytes that every broker accepts. For smaller messages the payload limit
-// is not looked up.
+// smallMessage is a size in bytes that every broker accepts. Messages below this size are sent
+// without looking up the payload limit.
 const smallMessage = minPayload / 2
 
 func (drv *Driver) LaneOf(shard uint32) int { return laneOf(shard, drv.Config.Lanes) }
 
-// Callable returns the kind for a type that this process calls and may host. Calls of it fail if a
-// type of another package has the same name at this process.
+// Callable returns the kind for a type that this process calls and may host. Calls of the kind fail
+// if this process already has a type of the same name from another package.
 func (drv *Driver) Callable(c codegen.Kind) *Kind {
 	k := drv.Kind(c)
 	if k.Desc.Package == c.Package {
 		return k
 	}
-	return &Kind{Driver: drv, Desc: c, name: k.name, Err: fmt.Errorf("%w: type %s is declared in packages %s and %s (set name= in one's directive)",
+	return &Kind{Driver: drv, Desc: c, name: k.name, Err: fmt.Errorf("%w: type %s is declared in packages %s and %s (set name= in the directive of one of them)",
 		ErrMismatch, c.Name, k.Desc.Package, c.Package)}
 }
 
-// Kind returns the kind of this process, which it adds if it is new.
+// Kind returns the kind of this process for the description c. It adds the kind if it is new.
 func (drv *Driver) Kind(c codegen.Kind) *Kind {
 	if k := (*drv.Kinds.Load())[c.Name]; k != nil {
 		return k
@@ -316,7 +318,7 @@ func (drv *Driver) countMoves(old, t *placement.Table) {
 }
 
 // WaitLease waits until this node may run turns. It fails when ctx or the process ends, or when the
-// lease is ending for good.
+// lease is about to end for ever.
 func (drv *Driver) WaitLease(ctx context.Context) error {
 	return drv.waitUntil(ctx, drv.Lease.Valid, runner.Ending)
 }
@@ -360,8 +362,8 @@ func (drv *Driver) HeldFor(name string) (n int) {
 	return n
 }
 
-// pause delays try number try of a loop that waits until the shard table and this process agree
-// about a shard's home. After 5,000 tries, about 5 s, it returns an error.
+// pause is called in a loop that waits until the shard table and this process agree about a shard's
+// home. It delays try number try. After 5,000 tries, about 5 s, it returns an error.
 func (drv *Driver) pause(try int) error {
 	switch {
 	case try < 3:
@@ -369,7 +371,7 @@ func (drv *Driver) pause(try int) error {
 	case drv.Closed():
 		return drv.ErrClosed()
 	case try > 5000:
-		return fmt.Errorf("%w: the shard table and this process disagree about its home (retry later)", ErrNoHost)
+		return fmt.Errorf("%w: the shard table and this process disagree about the shard's home (retry later)", ErrNoHost)
 	}
 	time.Sleep(time.Millisecond)
 	return nil
@@ -399,8 +401,9 @@ func (drv *Driver) answerCode(c *InCall, code wire.Code, text string) {
 	drv.answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)}, nil)
 }
 
-// answer sends an answer to the call's sender: to the pending table if that is this process, and
-// otherwise to the sender's session. by publishes the answer; nil means at once.
+// answer sends an answer to the call's sender: to the pending table if the sender is in this
+// process, and otherwise on the sender's session. by publishes the session; a nil by means that it
+// is published at once.
 func (drv *Driver) answer(c *InCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
@@ -432,7 +435,8 @@ func (drv *Driver) AddSeldomOf(what Reason, name string) (n uint64, tell bool) {
 	return drv.outside.count(what.String(), name, "")
 }
 
-// laneOf returns the lane of a shard, which the top bits of its ids' hashes choose.
+// laneOf returns the lane of a shard. Lanes divide the shards by the top bits of the hashes of
+// their ids, which a shard's number contains.
 func laneOf(shard uint32, lanes int) int {
 	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the prefix without its leading 1
 	hi, _ := bits.Mul64(aligned, uint64(lanes))
@@ -451,7 +455,7 @@ func (NoLink) MaxPayload() int { return 1 << 20 }
 // ErrClosed returns ErrClosed with this process's name and the remedy.
 func (drv *Driver) ErrClosed() error {
 	if drv.Local.Client {
-		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, drv.Local.Name)
+		return fmt.Errorf("%w: connection %s has ended (call Dial again)", ErrClosed, drv.Local.Name)
 	}
 	return fmt.Errorf("%w: node %s has ended (its Err has the reason; make calls at another node, or start a new one)", ErrClosed, drv.Local.Name)
 }
@@ -549,19 +553,19 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	return drv
 }
 
-// minRunners is the least number of runners of a process. With fewer, turns of just under a
-// millisecond would queue behind each other.
+// minRunners is the smallest number of runners of a process. With fewer runners, turns of just
+// under a millisecond would queue behind each other.
 const minRunners = 4
 
 // forgottenFirst is the time before the first sweep through the records of a shard whose type has
-// no ttl, and forgottenRest the time between later ones. Such a sweep finds only records of
+// no ttl, and forgottenRest the time between later sweeps. Such a sweep finds only records of
 // forgotten entities.
 const (
 	forgottenFirst = time.Hour
 	forgottenRest  = 24 * time.Hour
 )
 
-// sweepOf returns the sweeps through a shard's records for a type with that ttl; 0 means no ttl.
+// sweepOf returns when the records of a shard are swept, for a type with that ttl; 0 means no ttl.
 func sweepOf(ttl time.Duration) durablehost.Sweep {
 	if ttl > 0 {
 		return durablehost.Sweep{On: true}
@@ -613,8 +617,8 @@ func (r *Reach) Note(ch transport.Channel, connected bool, now time.Time) {
 	}
 }
 
-// Away returns for how long the channel that lost the broker first has had no connection; 0 if all
-// channels have one.
+// Away returns for how long a channel has had no connection to the broker, for the channel that
+// lost its connection first; 0 if all channels have one.
 func (r *Reach) Away(now time.Time, channels ...transport.Channel) (longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -67,8 +67,8 @@ func newDurableShard(s *HostedShard) *DurableShard {
 	return d
 }
 
-// placedLocked opens or closes the shard in the store after a change of its state here. The caller
-// holds Mu.
+// placedLocked opens the shard in the store, or closes it there, after the shard's state at this
+// process has changed. The caller holds Mu.
 func (d *DurableShard) placedLocked(opened bool) {
 	switch d.hosted.Core.State() {
 	case region.Open, region.Draining:
@@ -81,11 +81,11 @@ func (d *DurableShard) placedLocked(opened bool) {
 }
 
 // leaveTimeout bounds the writing of records before a shard moves. The next home reads from the log
-// what was not written by then.
+// the changes whose records were not written by then.
 const leaveTimeout = 5 * time.Second
 
-// leave ends the tenure of a shard that moves, after its entities' stop hooks have run. It does
-// nothing if the move was given up.
+// leave ends this home's tenure of a shard that moves, after the stop hooks of the shard's entities
+// have run. It does nothing if the move was given up.
 func (d *DurableShard) leave() {
 	s, drv := d.hosted, d.hosted.driver()
 	s.Mu.Lock()
@@ -102,7 +102,7 @@ func (d *DurableShard) leave() {
 }
 
 // ready returns the activation of e if it belongs to that tenure and a turn may begin with its
-// value; otherwise nil.
+// value, and nil otherwise.
 func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *durableEntity {
 	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
 		return a
@@ -110,7 +110,7 @@ func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *dura
 	return nil
 }
 
-// activate activates an entity under that tenure.
+// activate activates an entity for a turn, under that tenure of the shard.
 func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
 	s.Host.lost(e)
@@ -155,13 +155,13 @@ func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	return a, nil
 }
 
-// events returns the taker of the events that turns record.
+// events returns the eventTaker of the shard's type.
 func (d *DurableShard) events() eventTaker {
 	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
 }
 
-// begin keeps the state from before OnActivate, which may change the entity. The first commit is
-// compared with that state.
+// begin keeps the state from before OnActivate, because OnActivate may change the entity. The first
+// commit is compared with the kept state.
 func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	if h := &d.hosted.Host.Desc; h.Events != nil {
 		_, _ = h.Events.Take(value) // from now on its journal encodes the events that are recorded
@@ -187,7 +187,8 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// stray logs that an entity about to be passivated differs from the state left by its last turn.
+// stray logs that the state of an entity about to be passivated is not the state after its last
+// turn.
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
 		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
@@ -200,9 +201,9 @@ func (d *DurableShard) noteStray(e *region.Entity, why string) {
 	drv.Limiter.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
 }
 
-// retire commits the changes of an entity's stop hook. If err is not nil, state is from before the
-// hook, and nothing is committed. It always returns nil, because the region must not keep the state
-// of a durable entity.
+// retire commits the changes that an entity's stop hook has made. If err is not nil, the hook or
+// the encoding has failed: state is then from before the hook, and nothing is committed. The result
+// is always nil, because the region must not keep the state of a durable entity.
 func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) []byte {
 	a := d.entity(e)
 	if a == nil || !a.ready || err != nil || a.expired() || bytes.Equal(a.state, state) {
@@ -237,7 +238,7 @@ func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	return nil
 }
 
-// lost ends the activation of an entity that loses its value.
+// lost ends the store's activation of an entity that loses its value.
 func (d *DurableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
 		e.SetData(nil)
@@ -245,9 +246,9 @@ func (d *DurableShard) lost(e *region.Entity) {
 	}
 }
 
-// runHere runs a local caller's turn, which has begun, on the caller's goroutine. The caller gets
-// the answer when all changes that the turn saw are in the log. exits is called if the method ends
-// the goroutine.
+// runHere runs a turn that has begun on the goroutine of its local caller. The caller gets the
+// answer when all changes that the turn saw are in the log. exits is called if the method ends the
+// goroutine.
 func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	s := d.hosted
 	returned := false
@@ -263,16 +264,15 @@ func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	h.end(e, a)
 }
 
-// mayRead reports whether a read-only turn may run on an active entity and be answered at once,
-// because the entity's state is completely in the log and the shard is here. The caller has begun
-// the turn.
+// mayRead reports whether a read-only turn, which the caller has begun, may run on an active entity
+// and be answered at once: the entity's state is completely in the log, and the shard is here.
 func (d *DurableShard) mayRead(e *region.Entity) bool {
 	a := d.entity(e)
 	return a != nil && a.ready && !a.woken && e.Value != nil && d.Has(a.tenure) && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
-// checkRead returns an error if a method marked //shard:read has changed the entity. The turn ran
-// on its caller's goroutine. The change is dropped with the activation.
+// checkRead returns an error if a method marked //shard:read has changed the entity, and drops the
+// activation with the change. The turn has run on its caller's goroutine.
 func (d *DurableShard) checkRead(e *region.Entity, method string) error {
 	a := d.entity(e)
 	if a == nil || e.Value == nil { // the shard was lost meanwhile
@@ -296,15 +296,15 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// Before its deadline a call that waits for the store fails with the reason: earlier by a tenth of
-// the time left, at most by maxNotice.
+// A call that waits for the store fails shortly before its deadline, so that its caller still gets
+// the reason: earlier by a tenth of the time left, at most by maxNotice.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
 )
 
-// patience returns the turn's context with a deadline that is early enough to answer with the
-// reason of the wait. A tell has no deadline, and gets Config.CallTimeout.
+// patience returns the turn's context with an earlier deadline, which leaves time to answer with
+// the reason of the wait. A tell has no deadline, and gets Config.CallTimeout.
 func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	if deadline, ok := t.Deadline(); ok {
 		return context.WithDeadline(t, deadline.Add(-min(time.Until(deadline)/noticePart, maxNotice)))
@@ -312,8 +312,8 @@ func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t, d.hosted.driver().Config.CallTimeout)
 }
 
-// drop ends an activation, and a singleton's instance, after a turn that commits nothing. The next
-// activation begins with the committed state.
+// drop ends an activation after a turn that commits nothing, and with it a singleton's instance.
+// The next activation begins with the committed state.
 func (d *DurableShard) drop(e *region.Entity) {
 	d.tasks.take()
 	d.hosted.Host.died("the changes of its last turn were not committed")
@@ -355,8 +355,8 @@ func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 
 const strayedState = "its state was changed outside a turn, and the change is undone (a task calls a method through the singleton's client, which changes and commits it)"
 
-// strayed returns why a singleton's instance must end before another turn; "" if it may go on, or
-// if the type is no singleton.
+// strayed returns why a singleton's instance must end before another turn, and "" if the instance
+// may go on or the type is no singleton.
 func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) string {
 	in := d.hosted.Host.Instance
 	if in == nil {
@@ -378,8 +378,8 @@ func (d *DurableShard) differs(e *region.Entity, a *durableEntity) bool {
 	return err != nil || !bytes.Equal(state, a.state)
 }
 
-// undoStray checks a singleton that is about to end: if its state was changed outside a turn, the
-// change is logged and not committed.
+// undoStray checks a singleton that is about to end. If its state was changed outside a turn,
+// undoStray logs the change and drops it.
 func (d *DurableShard) undoStray(e *region.Entity) {
 	a := d.entity(e)
 	if a != nil && a.ready && e.Value != nil && d.hosted.Host.Instance.HadTasks() && d.differs(e, a) {
@@ -388,7 +388,7 @@ func (d *DurableShard) undoStray(e *region.Entity) {
 	}
 }
 
-// keptOf encodes an answer for the log.
+// keptOf encodes an answer in the form in which the log keeps it.
 func keptOf(a answer) []byte {
 	r := durablehost.Answer{Code: uint32(a.code), Text: clipText(a.text)}
 	if a.payload != nil {
@@ -397,10 +397,10 @@ func keptOf(a answer) []byte {
 	return r.Append(nil)
 }
 
-// checksTurns reports whether turns of durable entities are checked: a //shard:read method must not
-// change the state, and applying a turn's events must give the turn's final state. Tests check
-// that. Programs and benchmarks do not, to save the cost: there such a change is answered and may
-// be lost, which stateSum detects later and logs.
+// checksTurns reports whether this process checks that a //shard:read method changes no state, and
+// that applying a turn's events gives the turn's final state. Only tests check this, because it
+// costs time. In programs and benchmarks such a call is answered and the change may be lost;
+// stateSum detects and logs the loss later.
 func checksTurns() bool {
 	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
 	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""
@@ -427,9 +427,9 @@ func (a *durableEntity) expired() bool {
 // errActivate is the error of an entity that exists in the store but cannot be activated.
 var errActivate = errors.New("activate")
 
-// loadState reads an inactive entity from the store, in a turn of that entity. It applies the
-// entity's events and migrates the state to this program's version. If err is nil, the caller calls
-// the tenure's Passivated when it has finished with the state.
+// loadState reads an inactive entity from the store. The caller has the entity's turn. It applies
+// the entity's events and migrates the state to this program's version. If loadState succeeds, the
+// caller must call the tenure's Passivated when it no longer needs the state.
 func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
 	loaded, err := tenure.Load(ctx, id)
 	if err != nil || !loaded.Found {
@@ -437,7 +437,7 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 	}
 	if loaded.State, err = migrated(h, id, &loaded); err == nil {
 		if loaded.State, err = foldEvents(h, id, slices.Concat([]byte{}, loaded.State), loaded.Since); err != nil {
-			err = fmt.Errorf("the events that follow its state: %w", err)
+			err = fmt.Errorf("the events after the stored state: %w", err)
 		}
 	}
 	if err != nil {
@@ -448,13 +448,13 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 }
 
 // UnreadableState reports whether an error of loadState means that this program cannot read a
-// stored state. It is false if the store could not be reached or the shard is not here.
+// stored state, and not that the store could not be reached or that the shard is not here.
 func UnreadableState(err error) bool {
 	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
 }
 
-// StoredState returns the state of an inactive durable entity, in a turn of the entity; nil means
-// that it has none.
+// StoredState returns the stored state of an inactive durable entity, and nil if the entity has
+// none. The caller has the entity's turn.
 func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id string) ([]byte, error) {
 	tenure, err := d.Tenure(ctx)
 	if err != nil {
@@ -474,8 +474,8 @@ func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id 
 // migrator is an entity whose directive has version=, so its states have versions.
 type migrator interface{ MigrateState(from int) error }
 
-// form returns the version of the states that this program writes, in the store's form: 0 stands
-// for 1.
+// form returns the version of the states that this program writes. Version 1 is returned as 0,
+// because the store has it in this form.
 func form(h *codegen.Host) uint32 {
 	if h.StateVersion <= 1 {
 		return 0
@@ -498,7 +498,7 @@ func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte,
 			state, err = nil, fmt.Errorf("%w in MigrateState: %v", ErrPanic, r)
 		}
 		if err != nil {
-			err = fmt.Errorf("migrate the state of %s/%.100s from version %d to %d: %w (it is kept as it is: mend MigrateState)", h.Name, id, from, now, err)
+			err = fmt.Errorf("migrate the state of %s/%.100s from version %d to %d: %w (the state is kept as it is: correct MigrateState)", h.Name, id, from, now, err)
 		}
 	}()
 	return restate(h, id, loaded.State, func(entity any) error {
@@ -506,7 +506,7 @@ func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte,
 	})
 }
 
-// LastCommits are the commits of stop hooks that run because the node ends. It is safe for
+// LastCommits are the commits made by stop hooks that run because the node ends. It is safe for
 // concurrent use.
 type LastCommits struct {
 	mu  sync.Mutex

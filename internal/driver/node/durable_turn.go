@@ -45,8 +45,8 @@ func durableOf(t *turn) *durableTurn {
 	return r
 }
 
-// base returns the context that ends the turn's: the caller's, if the turn runs on the caller's
-// goroutine, and otherwise the process's.
+// base returns the context whose end ends the turn's context: the caller's, if the turn runs on the
+// caller's goroutine, and otherwise the process's.
 func (r *durableTurn) base() context.Context {
 	if r.caller != nil {
 		return r.caller
@@ -54,12 +54,13 @@ func (r *durableTurn) base() context.Context {
 	return r.remoteTurn.base()
 }
 
-// mayLeave reports whether the answer may leave at once, because what the turn saw is in the log.
+// mayLeave reports whether the answer may be sent at once, because everything that the turn saw is
+// in the log.
 func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
 
-// answer sends an answer when everything that the turn saw is in the log. If the tenure ends
-// before, the caller of a command sends the command to the next home, and any other call fails with
-// an unknown outcome.
+// answer sends an answer when everything that the turn saw is in the log. If this home's tenure of
+// the shard ends first, the caller of a command sends the command to the next home, and any other
+// call fails with an unknown outcome.
 func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 	a.after = nil
 	drv.answering.Add(1)
@@ -80,8 +81,8 @@ func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 // inDoubt returns the answer to a call whose changes may or may not be in the log.
 func inDoubt(err error) answer { return answer{code: wire.CodeInDoubt, text: err.Error()} }
 
-// logged reports whether everything that the turn saw is in the log. The turn may send calls only
-// then.
+// logged reports whether everything that the turn saw is in the log. Before that, the turn may not
+// send calls.
 func (r *durableTurn) logged() bool {
 	return r.tenure == nil || r.tenure.Reached(r.seen) // nil: it is an interceptor's call
 }
@@ -106,9 +107,9 @@ func (r *durableTurn) activating() (end func()) {
 	return func() { set(false) }
 }
 
-// nested sets id to the command of a call that the turn makes, and reports whether the call has
-// one. It has none if the turn has no command, or if OnActivate makes the call: when the turn's
-// command runs again, OnActivate may not.
+// nested sets id to the command of a call that the turn makes, and reports whether the call has a
+// command. The call has none if the turn has none, or if OnActivate makes the call: when the turn's
+// command runs again, OnActivate may not run again.
 func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
 	if r.command.Number == 0 {
 		return false
@@ -158,7 +159,7 @@ func (r *durableTurn) runCall(e *region.Entity, c *InCall, method codegen.Method
 	return a
 }
 
-// open waits for the shard's tenure.
+// open waits until this home's tenure of the shard has begun.
 func (r *durableTurn) open() (err error) {
 	t, d := &r.turn, r.turn.shard().Durable
 	t.yieldLane()
@@ -170,8 +171,8 @@ func (r *durableTurn) open() (err error) {
 	return err
 }
 
-// activate returns the active entity, if the method is to run. Otherwise run is false: activate has
-// ended the turn's command and returns the answer.
+// activate returns the active entity if the method is to run. Otherwise run is false: activate has
+// then ended the turn's command, and a is the answer to the call.
 func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEntity, a answer, run bool) {
 	s, t := r.turn.shard(), &r.turn
 	d := s.Durable
@@ -219,8 +220,8 @@ func (r *durableTurn) notOpen(err error) answer {
 	return answer{code: wire.CodeRefused, text: err.Error()}
 }
 
-// admit checks the call's command, and reports whether the method is to run. If not, it returns the
-// answer.
+// admit checks the call's command, and reports whether the method is to run. If not, a is the
+// answer to the call.
 func (r *durableTurn) admit(e *region.Entity, c *InCall) (a answer, run bool) {
 	if err := r.identify(e, c); err != nil {
 		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
@@ -255,7 +256,8 @@ func (r *durableTurn) identify(e *region.Entity, c *InCall) error {
 	return nil
 }
 
-// decided returns the answer to a command that is not to run.
+// decided returns the answer to a command that must not run, because it has run before or is
+// refused.
 func (r *durableTurn) decided(v durable.Admission) answer {
 	switch v.Verdict {
 	case durable.Replay:
@@ -281,15 +283,15 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 	return answer{code: wire.CodeDropped}
 }
 
-// discard forgets the turn's command, because the turn commits nothing.
+// discard ends the turn's command without an answer to keep, because the turn commits nothing.
 func (r *durableTurn) discard() {
 	if r.command.Number != 0 {
 		r.tenure.Discard(&r.command)
 	}
 }
 
-// settle commits the changes of a turn, if there are any, and returns the answer, which waits for
-// the log.
+// settle commits the changes of a turn, if there are any, and returns the answer. The answer is
+// sent only when the changes are in the log.
 func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer) answer {
 	read, tells := r.read && !active.woken, r.tells.take()
 	d := r.turn.shard().Durable
@@ -333,8 +335,8 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 	return a
 }
 
-// changes sets the state and the events that the turn commits, and reports whether the turn changed
-// something. The call is refused with its errors.
+// changes sets in turn the state and the events to commit, and reports whether the turn changed
+// something. If changes returns an error, the call is refused with that error.
 func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *durableEntity, read bool) (changed bool, err error) {
 	s := r.turn.shard()
 	checked := read && s.driver().ChecksTurns
@@ -377,7 +379,8 @@ func (r *durableTurn) drop(e *region.Entity) {
 	r.turn.shard().Durable.drop(e)
 }
 
-// refuseTurn returns the answer that refuses a call, because all changes of its turn are dropped.
+// refuseTurn returns the answer that refuses a call, with text as the reason, because all changes
+// of its turn are dropped.
 func refuseTurn(a answer, text string) answer {
 	if a.code == wire.CodeOK && a.payload != nil {
 		answerPool.Put(a.payload)
@@ -385,8 +388,8 @@ func refuseTurn(a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// unwoken drops an activation if OnActivate has sent tells that no turn committed. OnActivate then
-// runs again before the next turn.
+// unwoken drops an activation whose OnActivate has sent tells, if no turn has committed these
+// tells. OnActivate then runs again before the next turn.
 func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	if active.woken && len(r.tells.take()) > 0 {
 		r.turn.shard().Host.lost(e)
@@ -394,8 +397,8 @@ func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	}
 }
 
-// sendTells sends the tells of a //shard:read method's turn, which has no commit, once everything
-// seen by the turn is in the log.
+// sendTells sends the tells of a //shard:read method's turn. Such a turn has no commit, so its
+// tells are sent once everything that the turn saw is in the log.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return

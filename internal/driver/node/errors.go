@@ -13,16 +13,16 @@ var (
 	ErrCircular        = errors.New("circular call")
 	ErrNoHost          = errors.New("no member hosts the type")
 	ErrNoMethod        = errors.New("unknown method")
-	ErrBadArgs         = errors.New("arguments do not decode")
+	ErrBadArgs         = errors.New("the arguments cannot be decoded")
 	ErrActivation      = errors.New("activation failed")
 	ErrTooLarge        = errors.New("message too large")
-	ErrNoResult        = errors.New("results do not encode")
+	ErrNoResult        = errors.New("the results cannot be encoded")
 	ErrForbidden       = errors.New("forbidden")
 	ErrBadID           = errors.New("bad entity id")
-	ErrCommandReused   = errors.New("command id of another call")
-	ErrAnswerForgotten = errors.New("answer of the command is not kept any more")
+	ErrCommandReused   = errors.New("the command id belongs to another call")
+	ErrAnswerForgotten = errors.New("the answer of the command is no longer kept")
 	ErrMismatch        = errors.New("type mismatch")
-	ErrLost            = errors.New("node was lost")
+	ErrLost            = errors.New("the node was lost")
 	ErrClosed          = errors.New("closed")
 	ErrPanic           = errors.New("panic")
 	ErrNoInstance      = singleton.ErrNoInstance
@@ -30,7 +30,7 @@ var (
 	ErrNotSingleton    = singleton.ErrNotSingleton
 	ErrRefused         = errors.New("refused by an interceptor")
 	ErrEscalated       = errors.New("escalated by a supervisor")
-	ErrNoEpoch         = errors.New("ctx is not that of a turn of a durable type, whose epochs grow over full restarts")
+	ErrNoEpoch         = errors.New("ctx belongs to no turn of a durable type (epochs are only for durable types, where they grow over full restarts)")
 )
 
 // clip shortens a text from a user, such as an id, for error texts and logs.

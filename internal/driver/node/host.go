@@ -64,7 +64,8 @@ func (h *Host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
 }
 
-// appendState is encodeState that appends to b. For a type without encoder b is not used.
+// appendState is encodeState, but appends the state to b. For a type without an encoder it does not
+// use b.
 func (h *Host) appendState(b []byte, e *region.Entity) (state []byte, err error) {
 	d := &h.Desc
 	if d.AppendState == nil {
@@ -104,7 +105,7 @@ func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) 
 }
 
 // stopHook runs OnPassivate on a new goroutine, because the hook may never return, or may end its
-// goroutine. An error that the hook returns is only logged, because the entity ends in any case.
+// goroutine. It only logs an error that the hook returns, because the entity ends in any case.
 func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	if h.Desc.Passivate == nil {
 		return nil
@@ -128,8 +129,8 @@ func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	}
 }
 
-// callStopHook runs OnPassivate. It returns a panic of the hook as an error, and logs an error that
-// the hook returns.
+// callStopHook runs OnPassivate. If the hook panics, it returns the panic as an error. An error
+// returned by the hook is only logged.
 func (h *Host) callStopHook(ctx context.Context, id string, value any, why codegen.Passivation) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -146,7 +147,7 @@ func (h *Host) callStopHook(ctx context.Context, id string, value any, why codeg
 // hookAbandoned counts a stop hook that did not return in time, and returns the error.
 func (h *Host) hookAbandoned() error {
 	h.driver.Counts.Add(hookAbandoned)
-	return fmt.Errorf("%w within %v (heed its context, or raise StopTimeout)", errHookStuck, h.Settings.StopTimeout)
+	return fmt.Errorf("%w within %v (let the hook end with its context, or raise StopTimeout)", errHookStuck, h.Settings.StopTimeout)
 }
 
 func (h *Host) passivationFailed(e *region.Entity, why codegen.Passivation, err error) {
@@ -155,7 +156,7 @@ func (h *Host) passivationFailed(e *region.Entity, why codegen.Passivation, err 
 		"kind", h.Desc.Name, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
-// died ends the type's instance if the type is a singleton.
+// died ends the instance of a singleton, with the reason why. It does nothing for other types.
 func (h *Host) died(why string) {
 	if h.Instance != nil {
 		h.Instance.Fail(why)
@@ -180,8 +181,8 @@ func (h *Host) panicFailure(id, method, text string) *failure {
 	return &failure{method: method, err: h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Text: text, Panic: true}), panics: true}
 }
 
-// failureOf returns a method's error as a failure for the supervisor. It returns nil if only the
-// arguments or the results were the problem: they did not decode or encode.
+// failureOf returns a method's error as a failure for the supervisor. It returns nil if the method
+// itself did not fail: only its arguments could not be decoded, or its results not encoded.
 func (h *Host) failureOf(id, method string, err error) *failure {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
@@ -196,8 +197,8 @@ func (h *Host) notRun(id, method string, err error) error {
 	return h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Outcome: calls.NotExecuted, Err: err})
 }
 
-// CountActive sets the number of active entities by counting them, because the loss of a shard
-// removes entities without subtracting them.
+// CountActive sets the number of active entities to a fresh count, because the loss of a shard
+// removes entities without subtracting them from the number.
 func (h *Host) CountActive() {
 	n := 0
 	for i := range h.Shards {
@@ -220,7 +221,8 @@ func (h *Host) Holds() bool {
 	return false
 }
 
-// lost subtracts an entity that is about to lose its value, and ends its activation in the store.
+// lost subtracts from the active entities one that is about to lose its value, and ends its
+// activation in the store.
 func (h *Host) lost(e *region.Entity) {
 	if e.Value != nil {
 		h.active.Add(-1)
@@ -230,7 +232,7 @@ func (h *Host) lost(e *region.Entity) {
 	}
 }
 
-// mayPassivate reports whether entities may be passivated: the node has not ended, and its lease is
+// mayPassivate reports whether this node may passivate entities: it has not ended, and its lease is
 // valid, so no other node can have these entities.
 func (h *Host) mayPassivate() bool { return !h.driver.Closed() && h.driver.Lease.Valid() }
 
@@ -258,8 +260,9 @@ func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 	return d
 }
 
-// StuckShards describes the first durable shard of the type that is placed here and has not opened
-// for too long, with cause and remedy, and says how many more there are; "" means there is none.
+// StuckShards describes, with cause and remedy, the first durable shard of the type that was placed
+// here and has still not opened after too long, and says how many more such shards there are. ""
+// means that there is none.
 func (h *Host) StuckShards(now time.Time) string {
 	if !h.Desc.Durable {
 		return ""
@@ -331,7 +334,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	return h, nil
 }
 
-// initShard makes s a shard of h.
+// initShard initializes s as the shard of h with that id.
 func initShard(s *HostedShard, h *Host, id placement.ShardID, cfg *shardhost.Config, l region.Limits) {
 	s.Host, s.lane = h, h.driver.LaneOf(id.Shard)
 	s.Init(id, (*shardEnv)(s), cfg, l)

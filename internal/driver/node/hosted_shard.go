@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// HostedShard is one shard of a hosted type: the shard of package shardhost, which shardEnv
-// connects to this process, with the records of failed and restarted entities.
+// HostedShard is one shard of a hosted type. It contains the Shard of package shardhost, which
+// shardEnv connects to this process, and the records of failed and restarted entities.
 //
 // Lock order: route.Mu, then Mu, then the session's lock.
 type HostedShard struct {
@@ -50,9 +50,9 @@ func (s *HostedShard) driver() *Driver { return s.Host.driver }
 
 func (s *HostedShard) runner() *TurnRunner { return s.Host.driver.runner(s.ID.Shard) }
 
-// tell gives a tell of this process to the runner, without the shard's lock. near is false if that
-// is impossible: the tell must take the ordinary path. err means that there is no room for the
-// tell.
+// tell gives a tell of this process to the runner, without taking the shard's lock. If near is
+// false, that is impossible and the tell must take the ordinary path. err means that there is no
+// room for the tell.
 func (s *HostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) {
 	most := 0
 	if len(c.Args) <= region.TellBytes {
@@ -90,7 +90,7 @@ func (s *HostedShard) mayRunAt(now int64) bool {
 	return s.driver().Lease.ValidAt(now) && (s.Host.Instance == nil || s.Host.Instance.LeaseValid())
 }
 
-// activate is activateNow, and also stores the entity's id if the type's entities are remembered.
+// activate is activateNow, but also stores the entity's id if the type's entities are remembered.
 func (s *HostedShard) activate(t *turn, e *region.Entity) error {
 	if s.remembered == nil {
 		return s.activateNow(t, e)
@@ -108,9 +108,9 @@ func (s *HostedShard) Direct(on bool) {
 }
 
 // enqueue queues an encoded call of this process at the shard. It reports false if the shard is not
-// here, or if the route does not lead here, which current reports: the call must then look for its
-// home again, because here it would arrive after the route's Flush. An error means that there is no
-// room for a tell: no answer to a tell could say so.
+// here, or if current reports that the route does not lead here. The call must then look for its
+// home again, because here it would arrive behind the route's Flush. An error means that there is
+// no room for a tell; it is returned here because a tell gets no answer.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -126,7 +126,7 @@ func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bo
 	return false, nil
 }
 
-// Enqueue is enqueue for an envelope that the shard must take whatever its route says.
+// Enqueue is enqueue for an envelope that the shard must take wherever its route leads.
 func (s *HostedShard) Enqueue(e *wire.Envelope) {
 	drv := s.driver()
 	at := time.Now()
@@ -144,12 +144,12 @@ func (s *HostedShard) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	return s.Step(from, e, nil)
 }
 
-// Needed reports whether a leaving node waits for the shard. It is false for a singleton's shard,
-// because the instance's manager makes the node wait.
+// Needed reports whether a leaving node must wait for the shard. It is false for a singleton's
+// shard, because the manager of the singleton's instance makes the node wait.
 func (s *HostedShard) Needed() bool { return s.Host.Instance == nil && s.Shard.Needed() }
 
-// Stop runs the stop hooks of the shard's entities, each after its turn. It also waits for turns
-// that still run although the shard was lost.
+// Stop runs the stop hooks of the shard's entities, each after the entity's turn. It also waits for
+// turns that still run although the shard was lost.
 func (s *HostedShard) Stop(ctx context.Context) {
 	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {
 		select {
@@ -160,8 +160,8 @@ func (s *HostedShard) Stop(ctx context.Context) {
 	}
 }
 
-// stopIdle passivates every idle entity. If turns are still running, it returns a channel that is
-// closed when one of them ends; otherwise nil.
+// stopIdle passivates every idle entity. If turns of other entities are still running, it returns a
+// channel that is closed when one of these turns ends; otherwise nil.
 func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.Mu.Lock()
@@ -179,7 +179,7 @@ func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	return ended
 }
 
-// look returns the entity of a reference, or nil, without the shard's lock.
+// look returns the entity of a reference, or nil, without taking the shard's lock.
 func (s *HostedShard) look(r *codegen.Ref) *region.Entity { return s.Core.Look(s.hashOf(r), r.ID) }
 
 // hashOf returns the region.Hash of the reference's id.
@@ -190,8 +190,8 @@ func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	return r.Hash
 }
 
-// enter begins a turn on the caller's goroutine, for a reference that has no usable entity at hand.
-// It returns nil if the call has to wait.
+// enter begins a turn on the caller's goroutine for a reference that does not yet point to a usable
+// entity. It returns nil if the call has to wait.
 func (s *HostedShard) enter(r *codegen.Ref) *region.Entity {
 	e := s.Enter(s.hashOf(r), r.ID)
 	if e != nil {
@@ -225,7 +225,7 @@ func (s *HostedShard) lostToken(e *region.Entity) {
 	}
 }
 
-// begin starts a local caller's turn on the caller's goroutine.
+// begin begins a turn of e on the goroutine of its local caller.
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	ready, w := e.Value != nil && s.mayRunInline(), s.driver().Turns.Load()
 	if noContext && ready && w == nil {
@@ -262,8 +262,8 @@ func (s *HostedShard) beginSlowly(t *turn, method string) error {
 	return err
 }
 
-// prepareTurn does what few turns need before they begin: it waits for the lease, and activates the
-// entity. failed is the failure that the supervisor decides about.
+// prepareTurn does what only few turns need before they begin: it waits for the lease, and
+// activates the entity. failed is a failed activation, about which the supervisor decides.
 func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err error) {
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})
@@ -287,8 +287,8 @@ func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	return nil, nil
 }
 
-// mayRunInline is mayRun for a turn on its caller's goroutine. It reads only the coarse clock if
-// the lease lasts longer than that clock's error.
+// mayRunInline is mayRun for a turn on its caller's goroutine. If the lease lasts longer than the
+// coarse clock can be wrong, it reads only that clock, which is cheaper.
 func (s *HostedShard) mayRunInline() bool {
 	drv := s.driver()
 	if !drv.watch.Valid(&drv.Lease) && !drv.Lease.Valid() {
@@ -305,23 +305,24 @@ func (s *HostedShard) leaseError(err error) error {
 	return fmt.Errorf("%w: %s", err, NoContact(s.driver().Local.Name))
 }
 
-// noRoom returns the error of a waiting call for which the shard has no room.
+// noRoom returns the error of a call that has to wait, but for which the shard has no room.
 func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
 
 // hostedOf returns the shard that holds an entity.
 func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedShard) }
 
-// leaveTries is how often a leaving node tries to move a shard whose entities do not all encode. At
-// the last try it moves the shard without the states that do not encode.
+// leaveTries is how often a leaving node tries to move a shard if some states cannot be encoded. At
+// the last try it moves the shard without these states.
 const leaveTries = 3
 
 // errEncodeExits means that the encoder of a state ended its goroutine.
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
 
-// mustGo reports whether the shard is to move even without states that do not encode.
+// mustGo reports whether the shard must move now, even without the states that cannot be encoded.
 func (s *HostedShard) mustGo() bool { return s.driver().Leaving.Load() && s.unsent >= leaveTries-1 }
 
-// cannotMove counts a move that failed because a state does not encode. The shard stays.
+// cannotMove counts a move that failed because a state cannot be encoded. The shard stays at this
+// node.
 func (s *HostedShard) cannotMove(why error) {
 	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // logged at growing intervals, because moves are tried again
 		s.driver().Logger.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
@@ -329,9 +330,9 @@ func (s *HostedShard) cannotMove(why error) {
 }
 
 // passivateAll encodes the entities that Core has stopped for a move, and then runs their stop
-// hooks. It ends early if the move is given up, because turns may then run again. If a state does
-// not encode, it returns an error and runs no hook; but if must is set, it moves the entity without
-// its state.
+// hooks. It ends early if the move is given up, because turns may then run again. If a state cannot
+// be encoded, it returns an error and runs no hook; if must is set, it moves that entity without
+// its state instead.
 func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
@@ -362,8 +363,8 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 }
 
 // passivate runs an entity's stop hook and keeps the entity's encoded state. The caller has the
-// entity's turn. If the state does not encode, an idle entity stays active; an entity that must go
-// loses its changes since the last encoding, and the loss is logged.
+// entity's turn. If the state cannot be encoded, an idle entity stays active. An entity that must
+// go loses its changes since the last encoding, which is logged.
 func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.Host.encodeState(e)
 	s.stray(e, state, err)
@@ -382,7 +383,7 @@ func (s *HostedShard) stray(e *region.Entity, state []byte, err error) {
 }
 
 // settle passivates an entity whose hook has run, with the given encoded state. If err is not nil,
-// the hook or the encoding failed; then an idle entity stays active, unless its hook is still
+// the hook or the encoding failed; an idle entity then stays active, unless its hook is still
 // running.
 func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
@@ -408,8 +409,8 @@ func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, s
 	return after, nil
 }
 
-// retire passivates an entity whose hook has run, with the given encoded state. err, an error of
-// the hook or the encoding, is only logged.
+// retire passivates an entity whose hook has run, with the given encoded state. It only logs err,
+// an error of the hook or the encoding.
 func (s *HostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil {
 		s.Host.passivationFailed(e, why, err)
@@ -472,8 +473,8 @@ func (s *HostedShard) activateNow(ctx context.Context, e *region.Entity) (err er
 	return nil
 }
 
-// leased waits until a remote call's turn may run. If it may never run here, ok is false and a is
-// the answer.
+// leased waits until a remote call's turn may run. If the turn may never run here, ok is false and
+// a is the answer to the call.
 func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	if s.mayRun() {
 		return answer{}, true
@@ -490,8 +491,8 @@ func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	return answer{code: wire.CodeExpired, text: NoContact(s.driver().Local.Name)}, false
 }
 
-// noRoom is the error of a call, local or remote, that a bound refused. Its text is built when it
-// is read.
+// noRoom is the error of a local or remote call that was refused because of a bound. Its text is
+// built only when somebody reads it.
 type noRoom struct {
 	shard *HostedShard
 	bound region.Bound
@@ -521,8 +522,9 @@ func (e *noRoom) Error() string {
 	return fmt.Sprintf("its mailbox at %s already holds %d calls (retry later, or raise its MaxMailboxCalls)", cfg.Name, s.Host.Settings.MailboxCalls)
 }
 
-// endTurnOf ends a turn as its entity or its supervisor decided, usually at once. after holds the
-// turn's flags. failed is the turn's failure; nil means none.
+// endTurnOf ends a turn as its entity decided with Passivate or Forget, or as its supervisor
+// decided after a failure. after holds the flags of the turn. failed is the turn's failure; nil
+// means none.
 func (s *HostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure) {
 	if w := s.driver().Turns.Load(); w != nil {
 		w.End(e, failed != nil, time.Now())

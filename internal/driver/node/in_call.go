@@ -19,10 +19,10 @@ import (
 )
 
 // InCall is a call at its host: from another process, from a queue of this process, or from a local
-// caller that waits for its turn. After its turn has ended and the call was answered, it is reused
-// by its lane (keep), its runner (toldCalls.keep) or any goroutine (recycle). Until then the call
-// can be reached through its entity, so the shard must drop it (End, or Detach) before it is
-// reused.
+// caller that waits for its turn. After its turn has ended and the call was answered, the InCall is
+// reused by its lane (keep), its runner (toldCalls.keep) or any goroutine (recycle). An unfinished
+// call can be reached through its entity, so the shard must drop the call (End, or Detach) before
+// it is reused.
 type InCall struct {
 	shardhost.Call
 	ownsArgs bool // Args is a buffer from codegen.NewArgs
@@ -43,7 +43,7 @@ type InCall struct {
 	granted chan *region.Entity
 }
 
-// newTurn returns the call's turn, which begins.
+// newTurn begins the call's turn of e, and returns the turn.
 func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	r := c.described(e)
 	r.run = c.run
@@ -54,7 +54,8 @@ func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	return r
 }
 
-// described returns the call's turn, without a hold on a lane or runner.
+// described returns a turn with the data of the call. The turn does not have the call's hold on a
+// lane or runner.
 func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).Durable != nil {
 		d := c.here.newTurn()
@@ -80,7 +81,7 @@ func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
 	return r
 }
 
-// after returns the flags of the call's turn, which say how the turn ends.
+// after returns the flags of the call's turn, which say what must happen when the turn ends.
 func (c *InCall) after() uint32 {
 	if r := c.Encoded.Load(); r != nil {
 		return r.turn.after()
@@ -139,8 +140,9 @@ func (c *InCall) fill(drv *Driver, from transport.Peer, e *wire.Envelope, lane i
 
 func Inbound(c *region.Call) *InCall { return c.Driver.(*InCall) }
 
-// maxAlone bounds the turns of remote calls that run on a goroutine of their own. Beyond it the
-// lane's goroutine runs turns, so senders have to wait.
+// maxAlone bounds the turns of remote calls that run on goroutines of their own. Above it the
+// lane's goroutine runs further turns itself and receives nothing meanwhile, so senders have to
+// wait.
 const maxAlone = 16 << 10
 
 // runAlone runs a turn on a new goroutine. It reports false if too many such turns are running.
@@ -159,9 +161,9 @@ func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runner.SlowTurnDe
 	return true
 }
 
-// runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil, and
-// reports whether the goroutine still has it afterwards. If the call is a tell of that runner,
-// reuse keeps the call.
+// runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil. It
+// reports whether the goroutine still has the token afterwards. If the call is a tell of that
+// runner, reuse keeps the InCall.
 func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token, reuse *toldCalls) bool {
 	c.run = token.Enter()
 	a := c.guarded(s, e)
@@ -177,7 +179,7 @@ func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token
 	return kept
 }
 
-// finish ends a turn and answers its call. A leaving process waits for that through
+// finish ends a turn and answers its call. A leaving process waits until finish is done, by
 // Driver.answering.
 func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Publisher) {
 	drv, answers := s.driver(), c.ID != 0
@@ -252,7 +254,7 @@ func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 	return a
 }
 
-// execute runs one encoded call on its entity.
+// execute runs the encoded call on its entity, in the call's turn, and returns the answer.
 func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 	drv := s.driver()
 	method := s.Host.methods[string(c.Method)]

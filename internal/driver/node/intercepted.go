@@ -20,13 +20,13 @@ func InvokerOf(k *Kind) codegen.Invoker {
 	return invoker{k}
 }
 
-// Begin begins nothing, so that the caller uses Do.
+// Begin returns no turn, so that the caller uses Do, which calls the interceptors.
 func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (none codegen.Turn, err error) {
 	return none, p.Check(ctx, r, method)
 }
 
 // Check returns why a call cannot be sent. It also waits until the call may leave the turn that
-// makes it, because interceptors see the call from then on.
+// makes it, because from then on interceptors see the call.
 func (p intercepted) Check(ctx context.Context, r *codegen.Ref, method string) error {
 	if err := p.cannot(ctx, r, method); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, ar
 	return p.around(ctx, r, method, args, true, func(ctx context.Context) error { return p.invoker.Send(ctx, r, method, args) })
 }
 
-// around makes a call inside the interceptors. It returns the call's own error unless an
+// around makes a call inside the interceptors. It returns the error of the call itself, unless an
 // interceptor refuses the call.
 func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, args []byte, tell bool, call func(context.Context) error) (err error) {
 	made := false
@@ -95,7 +95,7 @@ func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell b
 
 var (
 	errNextTwice = errors.New("next was called twice (call it once)")
-	errNoNext    = errors.New("it returned nil without calling next (return an error, or the result of next)")
+	errNoNext    = errors.New("the interceptor returned nil without calling next (return an error, or the result of next)")
 	errContext   = errors.New("next was called with a context that is not derived from the turn's (derive it from ctx)")
 )
 
@@ -116,5 +116,4 @@ type refused struct {
 func (e *refused) Error() string   { return ErrRefused.Error() + ": " + e.text }
 func (e *refused) Unwrap() []error { return e.causes }
 
-// Is reports whether target is ErrRefused.
 func (e *refused) Is(target error) bool { return target == ErrRefused }

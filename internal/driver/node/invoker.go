@@ -29,19 +29,17 @@ type invoker struct{ kind *Kind }
 
 var _ codegen.Invoker = invoker{}
 
-// called returns the kind that the invoker calls.
 func (p invoker) called() *Kind { return p.kind }
 
-// Hash returns the hash of an id.
 func (p invoker) Hash(id string) (hash uint64, err error) {
 	k := p.kind
 	switch {
 	case k.Err != nil:
 		return 0, k.Err
 	case id == "":
-		return 0, fmt.Errorf("%w: it is empty (want 1 to %d bytes)", ErrBadID, maxIDBytes)
+		return 0, fmt.Errorf("%w: the id is empty (want 1 to %d bytes)", ErrBadID, maxIDBytes)
 	case len(id) > maxIDBytes:
-		return 0, fmt.Errorf("%w: it has %d bytes (want 1 to %d)", ErrBadID, len(id), maxIDBytes)
+		return 0, fmt.Errorf("%w: the id has %d bytes (want 1 to %d)", ErrBadID, len(id), maxIDBytes)
 	case k.Desc.Hash == nil:
 		hash = xxhash.Sum64String(id)
 	default:
@@ -135,7 +133,7 @@ func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) 
 func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 	why := unfit(r)
 	if err := ctx.Err(); why == nil && err != nil {
-		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
+		why = fmt.Errorf("%w: the context had ended before the call began%s", err, moreTime(err))
 	}
 	if why == nil {
 		return nil
@@ -157,8 +155,8 @@ func unfit(r *codegen.Ref) error {
 	return why
 }
 
-// waitTurn waits for the entity's turn, for a local caller. If the shard leaves meanwhile, it
-// returns no turn: the caller encodes and sends the call.
+// waitTurn waits until a turn of the entity may begin for a local caller. If the shard moves away
+// first, it returns no turn, and the caller encodes and sends the call.
 func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	drv := p.kind.Driver
 	c := &InCall{granted: make(chan *region.Entity, 1), lane: s.lane}
@@ -261,8 +259,8 @@ func (p invoker) tell(c *outCall) error {
 	return nil
 }
 
-// Failed returns the public error of a call if its arguments do not encode or, if it ran, its
-// results do not decode.
+// Failed returns the public error of a call whose arguments could not be encoded or, if ran is set,
+// whose results could not be decoded.
 func (p invoker) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
 		return p.fail(r, method, calls.Executed, err)
@@ -332,7 +330,8 @@ func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	return e
 }
 
-// beginRead is Begin for a turn that enterRead began, if the method may see the turn.
+// beginRead is Begin for a turn that enterRead began. In a process that checks turns, it marks the
+// turn for the check.
 func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	checks := p.kind.Driver.ChecksTurns
 	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
@@ -346,8 +345,7 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 // sent again until the deadline.
 //
 // The stacks of many waiting callers do not fit the processor's cache. So the code for sending and
-// failing stands in functions that are not inlined, and its variables are on the stack only while
-// needed.
+// failing is in functions that are not inlined: its variables are on the stack only while needed.
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv, up := p.kind.Driver, turnOf(ctx)
@@ -384,8 +382,8 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call that must wait before it may leave its calling turn, up. The wait counts
-// toward the call's time.
+// doLater is Do for a call made by the turn up that must wait before it may leave this turn. The
+// wait counts toward the call's time.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
@@ -398,8 +396,8 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 	return p.Do(limit, r, method, args)
 }
 
-// mayLeave waits, within the call's time, until a call may leave the turn that makes it, up. Its
-// error is why the call cannot leave.
+// mayLeave waits, within the call's time, until a call may leave the turn up, which makes it. An
+// error says why the call may not leave.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
@@ -414,9 +412,9 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 	return nil
 }
 
-// newCommand gives a call its command. up is the turn that makes the call; nil means none. A key
-// given with the reference wins over a command id derived from up, and may be shared with calls of
-// other turns.
+// newCommand gives a call its command. up is the turn that makes the call; nil means none. The
+// reference's key, if there is one, takes precedence over a command id derived from up; calls of
+// other turns may have the same key.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {
@@ -435,9 +433,9 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	return s
 }
 
-// uncalled counts a call that the turn of ctx did not send. When the turn runs again, it may send
-// this call, whose time or interceptor may decide otherwise; thanks to the count, later calls then
-// keep their numbers.
+// uncalled counts a call that the turn of ctx did not send because its time was over or an
+// interceptor refused it. When the turn runs again it may send the call; because the call is
+// counted in both runs, later calls keep their numbers.
 //
 //go:noinline
 func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
@@ -492,7 +490,7 @@ func (p invoker) sendCall(c *outCall, up *turn, r *Route, id, left uint64) error
 	return r.send(&e)
 }
 
-// noPlace returns why the table of pending calls did not take a call.
+// noPlace returns why the table of pending calls did not accept a call.
 func (p invoker) noPlace() error {
 	if p.kind.Driver.Closed() {
 		return p.kind.Driver.ErrClosed()
@@ -543,8 +541,8 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 	return false, p.fail(c.Ref, c.Method, calls.Withdrawn(how), c.why(err, why))
 }
 
-// giveUp withdraws a call after its deadline, if that is still possible. It returns how far the
-// call came, and what it waited for.
+// giveUp withdraws a call after its deadline, if the call can still be withdrawn. It returns how
+// far the call came, and what it waited for.
 func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)
@@ -554,7 +552,7 @@ func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal,
 			return how, r.NoInstance(time.Now())
 		}
 		if n := drv.Control.ShardsOf(p.kind.Desc.Name); n != 0 && n != p.kind.Shards {
-			return how, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.Shards, n)
+			return how, fmt.Errorf("%w: %d shards here and %d in the cluster (generate caller and host from one version)", ErrMismatch, p.kind.Shards, n)
 		}
 		return how, r.WaitsFor(time.Now())
 	case calls.WithdrawnQueued:
@@ -569,8 +567,8 @@ func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal,
 
 // tellNear gives a tell to a runner without the shard's lock: the tell's turn begins, or the tell
 // joins the running turn of tells. It reports false if the entity is elsewhere or not active, or if
-// calls wait for it. The tell then takes the ordinary path and may wait, which keeps a sender's
-// tells and calls in order.
+// calls wait for it. The tell then takes the ordinary path, on which it may wait; that keeps a
+// sender's tells and calls in order.
 func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.Encodes || outgoingOf(c.Context) != nil {
 		return false, nil // its turn commits, or it has more than arguments
@@ -629,7 +627,7 @@ func (p invoker) resultError(c *outCall, res calls.Result, outcome calls.Outcome
 	if cause := notRun(kind, res, p.kind.Driver.Config.SingletonBuffer); cause != nil {
 		return p.fail(c.Ref, c.Method, outcome, cause)
 	}
-	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
+	return p.fail(c.Ref, c.Method, outcome, fmt.Errorf("the answer has the unknown code %d (does the host run a newer program?)", res.Code))
 }
 
 // CalledBy returns the kind that an invoker calls; nil if the invoker belongs to neither a node nor
@@ -650,4 +648,4 @@ func commandKey(r *codegen.Ref) *string {
 }
 
 // errNoCommandID is the error of a call whose reference has an empty command key.
-var errNoCommandID = errors.New("its command id is empty (give shard.CommandID a key, or leave the option out)")
+var errNoCommandID = errors.New("the command id is empty (give shard.CommandID a key, or leave the option out)")

@@ -22,9 +22,9 @@ func journalOf(e *codegen.Events, shards int) durable.Journal {
 	return j
 }
 
-var errNotRecorded = errors.New("its turn changed the state without an event (change it in Apply alone, and record the events that Apply needs)")
+var errNotRecorded = errors.New("the turn changed the state without an event (change the state in Apply alone, and record the events that Apply needs)")
 
-var errOtherState = errors.New("its turn left another state than its events give (change it in Apply alone, and let Apply use only the state and the event)")
+var errOtherState = errors.New("the turn left a state other than its events give (change the state in Apply alone, and let Apply use only the state and the event)")
 
 // foldEvents applies events to a state. It returns a panic of Apply as an error.
 func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
@@ -49,14 +49,14 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 	})
 }
 
-// notFolded returns the error of an event that this program cannot apply: the one with index at
-// among the events after the entity's stored state. Earlier events are not applied either, because
-// a state with only some of the events never existed and must not be stored.
+// notFolded returns the error of an event that this program cannot apply: event number at, from 0,
+// of the events after the entity's stored state. Earlier events are not applied either, because a
+// state with only some of the events never existed and must not be stored.
 func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
 	var unread *codegen.DecodeError
 	if errors.As(err, &unread) {
-		err = fmt.Errorf("%w (its state and events are kept as they are: run the program that recorded the event, or a later one, on this node too)", err)
+		err = fmt.Errorf("%w (the state and the events are kept as they are: run the program that recorded the event, or a later one, on this node too)", err)
 	}
 	return err
 }
@@ -95,9 +95,9 @@ func stateSum(h *codegen.Host, state []byte) uint32 {
 	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
 }
 
-// strayed reports whether an entity's events give another state than its last turn left. It reports
-// false if a program with another contract ran that turn, because the checksums then cannot be
-// compared.
+// strayed reports whether an entity's events give a state other than the one that its last turn
+// left. It reports false if a program with another contract ran that turn, because the checksums of
+// the two states then cannot be compared.
 func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 	sum := stateSum(h, loaded.State)
 	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
@@ -111,9 +111,9 @@ type eventTaker struct {
 	checked bool // check that applying a turn's events gives the state that the turn left
 }
 
-// collect takes the events of a turn. It fails if the state has changed without an event or, with
-// checked, if the events give another state than after. For a method marked //shard:read after is
-// not used.
+// collect takes the events of a turn. It fails if the state has changed without an event or, if
+// t.checked is set, if the events give a state other than after. If the method is marked
+// //shard:read, after is not used.
 func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := t.host
 	if h.Events == nil || value == nil {

@@ -66,7 +66,7 @@ func (k *Kind) ShardOf(id string) (uint32, error) {
 	return placement.ShardOf(hash, k.Shards), err
 }
 
-// routeOf returns the route of an entity's shard. hash is that of the entity's reference: see
+// routeOf returns the route of an entity's shard. hash is the one in the entity's reference: see
 // placement.ShardOf.
 func (k *Kind) routeOf(hash uint64) *Route { return &k.routes[hash>>k.shift] }
 
@@ -84,8 +84,8 @@ func (k *Kind) adopt(old, t *placement.Table) {
 }
 
 // Found sets the home of a singleton in its route and, unless hosts is set, in its shard at this
-// process. With hosts this process still runs a part of the instance, and knows better where the
-// shard is.
+// process. hosts means that this process still runs a part of the instance, so the shard itself
+// knows better where it is.
 func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if k.Host != nil && !hosts {
 		k.Host.Shards[0].Place(node, epoch, 0)
@@ -93,8 +93,8 @@ func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) 
 	k.routes[0].Found(node, epoch)
 }
 
-// durableShards is the default number of shards of a durable type. It is small, because commits of
-// one shard are appended together: fewer shards allow more commits a second.
+// durableShards is the default number of shards of a durable type. It is small because commits of
+// one shard are appended together, so fewer shards allow more commits a second.
 const durableShards = 64
 
 // checkKind sets the default number of shards of a kind's description, and returns an error if the

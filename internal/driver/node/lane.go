@@ -58,8 +58,8 @@ func newLane(drv *Driver, ch transport.Channel, conn *direct.Conn) *lane {
 	return l
 }
 
-// run handles messages until none can come any more, or until another goroutine has taken over the
-// lane.
+// run handles messages until no further message can come, or until another goroutine has taken over
+// the lane.
 func (l *lane) run() {
 	for {
 		if l.open && !l.frame() {
@@ -90,7 +90,7 @@ func (l *lane) run() {
 	}
 }
 
-// stop ends the lane, which can receive nothing more. err says why.
+// stop ends the lane, on which nothing more can arrive. err says why.
 func (l *lane) stop(err error) {
 	l.driver.watch.Unmind(&l.Token)
 	if l.end != nil {
@@ -107,9 +107,9 @@ func (l *lane) resume() {
 	l.run()
 }
 
-// denied fails the lane's calls waiting for a process whose subject the broker refuses. If to is
-// zero, it fails all calls of the lane, because a missing right keeps the lane from connecting. An
-// earlier attempt of such a call may have arrived.
+// denied fails the lane's calls to a process whose subject the broker refuses. If to is zero, it
+// fails all calls of the lane, because a missing right keeps the lane from connecting. The outcome
+// may be unknown, because an earlier attempt of a call may have arrived.
 func (l *lane) denied(to transport.Address, why string) {
 	l.driver.Pending.CompleteSent(func(s calls.Carrier) bool {
 		p, ok := s.(*peers.Session)
@@ -119,7 +119,7 @@ func (l *lane) denied(to transport.Address, why string) {
 
 var errFrame = fmt.Errorf("a frame of more than %d bytes", stream.FrameBytes)
 
-// message begins a frame, or handles a message of another kind completely.
+// message handles a message completely, except for a frame, which it only begins to handle.
 func (l *lane) message(m transport.Message) {
 	drv := l.driver
 	l.at = time.Now()
@@ -183,14 +183,14 @@ func (l *lane) message(m transport.Message) {
 	l.size = len(m.Payload)
 }
 
-// isFrom reports whether a frame's subject and content name the sender of the previous frame, which
-// was verified.
+// isFrom reports whether the frame's subject and content name the same sender as the previous
+// frame, whose sender was verified.
 func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
 	return l.from != nil && named == l.named && sender == l.from.Peer()
 }
 
-// carry makes the direct lane carry the frames of a session with its peer. The session may be
-// younger than the lane.
+// carry makes the direct lane carry the frames of a session with its peer. It is needed for a
+// session that is younger than the direct lane.
 func (l *lane) carry(p *peers.Session) {
 	if p.DirectLane() == peers.DirectLane(l.conn) || l.conn.HasEnded() {
 		return
@@ -261,7 +261,7 @@ func (l *lane) keep(c *InCall) {
 	l.spare = c
 }
 
-// take returns an empty call.
+// take returns an empty call, one that keep has kept if there is one.
 func (l *lane) take() (c *InCall) {
 	if c, l.spare = l.spare, nil; c == nil {
 		c = inCalls.Get().(*InCall)
@@ -306,8 +306,8 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// takeAnswer removes an answered call from the table of pending calls; it returns nil if no caller
-// waits for the answer. The lane must then wake the caller.
+// takeAnswer takes the call that e answers out of the table of pending calls. The lane must then
+// wake the call's caller. takeAnswer returns nil if no caller waits for the answer.
 func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	if e.Code == wire.CodeMoved {
 		l.driver.Data.Learn(e)
@@ -321,8 +321,8 @@ func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	return c
 }
 
-// call brings an ask or a tell to its shard. It refuses an envelope before acknowledging it, while
-// the sender still has it.
+// call brings an ask or a tell to its shard. If it refuses the envelope, it does so before
+// acknowledging it, because until then the sender keeps the envelope.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	drv, p := l.driver, l.from
 	defer func() { // store the outcome of seq; a turn that runs has stored it already
@@ -366,8 +366,8 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	return true
 }
 
-// wake wakes the callers whose answers have come. It first tells the write coalescer their number,
-// because they will probably call again together.
+// wake wakes the callers whose answers have come. It first announces their number to the write
+// coalescer, because these callers will probably call again at the same time.
 func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return

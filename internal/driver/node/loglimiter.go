@@ -45,8 +45,8 @@ func (l *LogLimiter) count(text, subject, method string) (n uint64, log bool) {
 	return n, n&(n-1) == 0
 }
 
-// Log logs a line unless it is to be dropped. The line's "count" is the number of similar lines so
-// far.
+// Log logs a line unless the limiter drops it. The line's attribute "count" is the number of
+// similar lines so far.
 func (l *LogLimiter) Log(to *slog.Logger, level slog.Level, text, subject, method string, args ...any) {
 	if n, log := l.count(text, subject, method); log {
 		to.Log(context.Background(), level, text, append(args, "count", n)...)

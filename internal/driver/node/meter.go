@@ -17,7 +17,6 @@ type Meters struct {
 	mu  sync.Mutex                       // held while all is replaced
 }
 
-// each calls f for each meter.
 func (s *Meters) each(f func(*measure.Meter)) {
 	if all := s.all.Load(); all != nil {
 		for _, m := range *all {
@@ -61,7 +60,6 @@ func (s *Meters) Add(m *measure.Meter, appends *durablehost.Measured, frames *pe
 	}
 }
 
-// appended reports an append to the store.
 func (s *Meters) appended(a durablehost.Appended) {
 	s.each(func(m *measure.Meter) {
 		if m.StoreAppend != nil {

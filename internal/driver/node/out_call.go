@@ -38,8 +38,8 @@ type sentCommand struct {
 	doubt  string // why it is unknown whether the last attempt was committed; "" if no answer said so
 }
 
-// why returns ended, the error with which a call ends, with the doubt about the last attempt or, if
-// there is none, with cause.
+// why adds to ended, the error with which a call ends, the doubt about the last attempt or, if
+// there is no doubt, cause.
 func (c *outCall) why(ended, cause error) error {
 	if c.Command != nil && c.Command.doubt != "" {
 		return fmt.Errorf("%w: %s", ended, c.Command.doubt)
@@ -56,8 +56,8 @@ func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 	return &s.id
 }
 
-// end ends a call's command. If an earlier attempt may have run, it changes err not to say that the
-// call did not run.
+// end ends a call's command. If an earlier attempt may have run, it changes err so that err does
+// not say that the call did not run.
 func (s *sentCommand) end(drv *Driver, err error) error {
 	if s.number != 0 {
 		drv.commands.End(s.number)

@@ -13,11 +13,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// storedTellPatience bounds one attempt to have the receiver commit a durable entity's tell. It is
-// the deadline of the receiver's turn.
+// storedTellPatience bounds one attempt to deliver a durable entity's stored tell, until the
+// receiver has committed its turn. It is the deadline of the receiver's turn.
 const storedTellPatience = time.Minute
 
-// outbox sends the tells that the logs of this process's shards store.
+// outbox sends the tells that are stored in the logs of this process's shards.
 type outbox struct{ driver *Driver }
 
 // send sends a stored tell to its receiver. It reports whether the receiver has run the tell and,
@@ -39,8 +39,8 @@ func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (
 // errNoClient means that this program has no client of the tell's type.
 var errNoClient = errors.New("this process has no client of the type (make one before the node starts)")
 
-// call makes the call that delivers a stored tell. It is a call with an answer, so the sender
-// learns that the tell has run.
+// call makes the call that delivers a stored tell. It is an ask, so that the sender learns that the
+// tell has run.
 func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
 	k := (*o.driver.Kinds.Load())[tell.Target.Log]
 	if k == nil {

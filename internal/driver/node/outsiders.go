@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Bounds of the control messages of processes outside the cluster, for each client name that the
-// broker granted. A thousand clients need fewer, and all these messages are repeated anyway.
+// Bounds of the control messages from processes outside the cluster, for each client name that the
+// broker has granted. A thousand clients of one name need fewer messages. A dropped message does no
+// harm, because clients repeat all of them.
 const (
 	// maxOutsiderWaiting bounds a name's messages that wait for the control loop, because members'
 	// heartbeats wait behind them.

@@ -17,14 +17,14 @@ const ClockTick = 100 * time.Millisecond
 // TicksASecond is the number of ticks of the coarse clock in a second.
 const TicksASecond = uint32(time.Second / ClockTick)
 
-// Passivator passivates the idle entities of one type: those not called for the type's idle time
-// and, if more than the allowed number are active, those unused for the longest time.
+// Passivator passivates the idle entities of one type: entities not called for the type's idle time
+// and, if more entities than allowed are active, those unused for the longest time.
 //
-// One goroutine looks for them, a few at a time, so that it never holds a shard's lock for long. It
-// takes the turn of one entity at a time and encodes the entity's state without the shard's lock.
-// Meanwhile other entities can be called, and a move of the shard waits for one entity at most. If
-// the type has a stop hook, workers passivate instead, because a hook may take long or hang; a move
-// then waits for as many entities as hooks are running.
+// One goroutine looks for idle entities, a few at a time, so that it never holds a shard's lock for
+// long. It takes the turn of one entity at a time and encodes the entity's state without the
+// shard's lock. During this time other entities can be called, and a move of the shard waits for at
+// most one entity. If the type has a stop hook, workers passivate instead, because a hook may take
+// long or hang; a move then waits for as many entities as hooks are running.
 type Passivator struct {
 	host    *Host
 	workers *passivationWorkers // for a type with a stop hook; else nil
@@ -75,8 +75,8 @@ func (p *Passivator) Run() {
 }
 
 // PassivateIdle passivates entities that were not called for the type's idle time. It is called
-// every second. If the idle time is long, it looks at only some of the shards, but at each at least
-// sixteen times within the idle time, and at least every RarestLook seconds.
+// every second. If the idle time is long, one call looks at only some of the shards; each shard is
+// looked at at least sixteen times within the idle time, and at least every RarestLook seconds.
 func (p *Passivator) PassivateIdle() {
 	h := p.host
 	ticks := uint32(h.Settings.Idle / ClockTick)
@@ -94,9 +94,10 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the shard's entities that were last used before t. If which is not
-// nil, it passivates only those with a time of last use accepted by it. It returns the number of
-// entities found. It pauses from time to time, unless it makes room for other entities.
+// passivateBefore passivates the shard's entities that were last used before t. If the function
+// which is not nil, it passivates only entities for whose time of last use the function returns
+// true. It returns the number of entities found. It pauses from time to time, unless it makes room
+// for other entities.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()
@@ -170,7 +171,7 @@ func (r idleEntity) begin() bool {
 	return s.Host.mayPassivate() && s.Core.BeginPassivation(r.entity, r.t)
 }
 
-// now passivates the entity, if it may still be passivated.
+// now passivates the entity at once, if it may still be passivated.
 func (r idleEntity) now() {
 	if r.begin() {
 		defer r.shard.FinishTurn(r.entity)
@@ -178,8 +179,8 @@ func (r idleEntity) now() {
 	}
 }
 
-// paceForgetting waits until the passivated entities' ids are removed from the remembered ones,
-// because passivation is faster than that.
+// paceForgetting waits until the ids of the passivated entities are removed from the remembered
+// ids, because passivation is faster than their removal.
 func (p *Passivator) paceForgetting(s *HostedShard, passivated int) {
 	if s.remembered != nil && passivated > 0 {
 		s.remembered.WaitForgotten()
@@ -187,7 +188,7 @@ func (p *Passivator) paceForgetting(s *HostedShard, passivated int) {
 }
 
 // MakeRoom passivates the entities unused for the longest time until somewhat fewer than the type's
-// limit are active. The margin makes it rare that all entities must be looked at.
+// limit are active. Because of this margin, MakeRoom rarely has to look at all entities.
 func (p *Passivator) MakeRoom() {
 	h := p.host
 	most := h.Settings.MaxActive
@@ -228,8 +229,8 @@ func (p *Passivator) ages() map[uint32]int {
 	return ages
 }
 
-// oldest returns a limit that selects the n least recently used entities: all last used before
-// limit, and atLimit of those last used at limit.
+// oldest returns a limit that selects the n least recently used entities: all entities last used
+// before limit, and atLimit of the entities last used at limit.
 func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
 	for _, limit = range slices.Sorted(maps.Keys(ages)) {
 		if n <= ages[limit] {

@@ -25,7 +25,7 @@ const (
 )
 
 // passivationWorkers run the stop hooks of a type's idle entities, one batch after another. Usually
-// one worker takes the whole batch; more are started if hooks take long.
+// one worker takes the whole batch; more workers are started if hooks take long.
 type passivationWorkers struct {
 	host  *Host
 	wake  Signal // to an idle worker: look at the batch
@@ -52,8 +52,8 @@ func (w *passivationWorkers) begin() (end func()) {
 	return func() { close(over) }
 }
 
-// passivate lets workers take all entities of a batch, which must not be empty. It returns when all
-// have been taken, or when the node has ended. The last hooks may then still run.
+// passivate lets workers take all entities of a batch, which must not be empty. It returns when
+// workers have taken all entities, or when the node has ended. The last hooks may then still run.
 func (w *passivationWorkers) passivate(batch []idleEntity) {
 	w.mu.Lock()
 	w.batch = batch
@@ -82,7 +82,7 @@ func (w *passivationWorkers) passivate(batch []idleEntity) {
 	}
 }
 
-// more starts one more worker on the batch, unless maxHooks is reached.
+// more starts one more worker on the batch, unless maxHooks workers are running.
 func (w *passivationWorkers) more() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,8 +95,8 @@ func (w *passivationWorkers) more() {
 	}
 }
 
-// next returns the next entity of the batch. If none is left, it waits for the next batch until the
-// round is over.
+// next returns the next entity of the batch. If the batch has no more, next waits for the next
+// batch. ok is false when the round is over.
 func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 	for {
 		w.mu.Lock()
@@ -126,7 +126,8 @@ func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 	}
 }
 
-// leave frees a worker's place, which counts toward maxHooks.
+// leave gives up a worker's place, so that another worker may start. Places are bounded by
+// maxHooks.
 func (w *passivationWorkers) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,8 +225,8 @@ func (r *passivationWorker) passivate(next idleEntity) bool {
 }
 
 // watch makes the watchdog watch a hook that is about to begin, and returns the hook's context. The
-// worker has the entity's turn until ended reports false. The context is reused for later hooks as
-// long as hooks ask only for its deadline; that shortens their time by at most a hundredth.
+// worker has the entity's turn until ended reports false. Later hooks get the same context if hooks
+// have asked only for its deadline; reusing it shortens a hook's time by at most a hundredth.
 func (r *passivationWorker) watch(s *HostedShard, e *region.Entity) context.Context {
 	now, limit := time.Now(), s.Host.Settings.StopTimeout
 	r.mu.Lock()
@@ -253,7 +254,7 @@ func (r *passivationWorker) armLocked(d time.Duration) {
 }
 
 // ended ends the watching of a hook that has returned. It reports whether the worker still has the
-// entity. It may be called again, and without a watched hook.
+// entity's turn. It may be called again, or when no hook is watched.
 func (r *passivationWorker) ended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,8 +272,8 @@ func (r *passivationWorker) hasPlace() bool {
 	return !r.left
 }
 
-// look is the function of the watchdog's timer. It looks at the running hook. If hooks are quick,
-// it runs about once in slowHook, so that not every hook has to set the timer.
+// look looks at the running hook when the watchdog's timer fires. If hooks are quick, the timer
+// fires about once in slowHook, so that not every hook has to set it.
 func (r *passivationWorker) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -297,8 +298,8 @@ func (r *passivationWorker) look() {
 	}
 }
 
-// abandon passivates the entity of a hanging hook, with its state from before the hook. The worker
-// does not touch that entity again.
+// abandon passivates the entity of a hanging hook, with the state from before the hook. From then
+// on the worker does not touch the entity.
 func (r *passivationWorker) abandon(h idleHook) {
 	h.shard.passivated(h.entity, bytes.Clone(r.state), h.shard.Host.hookAbandoned())
 }

@@ -22,7 +22,6 @@ type peersEnv struct {
 
 var _ peers.Env = (*peersEnv)(nil)
 
-// Closed reports whether this process is ending.
 func (v *peersEnv) Closed() bool { return v.driver.Closed() }
 
 // peerReasons maps the events of package peers to the counters of this process.
@@ -50,7 +49,7 @@ func (v *peersEnv) Count(e peers.Counter) {
 const turnAwayEvery = 20 * time.Millisecond
 
 // OverQuota tells a client that it gets no session, but sends at most one such message in
-// turnAwayEvery. The others are only counted.
+// turnAwayEvery. Further refusals are only counted.
 func (v *peersEnv) OverQuota(to transport.Peer) {
 	now, last := v.driver.Lease.Now(), v.turned.Load()
 	if last != 0 && now-last < int64(turnAwayEvery) || !v.turned.CompareAndSwap(last, now) {
@@ -67,7 +66,8 @@ func (v *peersEnv) Wanted(p *peers.Session) {
 	}
 }
 
-// Stranger closes the session on one lane with a member that has left and got no frame there.
+// Stranger closes the session on one lane with a member that has left. It is called if the member
+// never got a frame on this lane.
 func (v *peersEnv) Stranger(p *peers.Session) {
 	v.driver.Data.PeerGone(p.Peer().Address, p.Lane(), false)
 }
@@ -101,8 +101,8 @@ func (v *peersEnv) Oversize(p *peers.Session, o *stream.Oversize) {
 	}
 }
 
-// forwarded reports whether this process has forwarded the envelope, a call or tell of another
-// process.
+// forwarded reports whether the envelope is a call or tell of another process, which this process
+// has forwarded.
 func (v *peersEnv) forwarded(e *wire.Envelope) bool {
 	return !e.Node.IsZero() && e.Node.Address != v.driver.Local.Address
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A refusal is the cause of a refused call.
+// A refusal is the cause of a refused call, under which the call is counted.
 type refusal int
 
 const (

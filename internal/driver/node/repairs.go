@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
-// An entity with many calls is idle only for moments, so an operator's request tries TakeTries
-// times to take its turn, TakeApart apart.
+// An entity with many calls is idle only for moments. So an operator's request tries to take the
+// entity's turn TakeTries times, with pauses of TakeApart.
 const (
 	TakeTries = 50
 	TakeApart = 2 * time.Millisecond
@@ -49,13 +49,13 @@ func ShowState(s *HostedShard, e *region.Entity, to *operator.Entity) (err error
 // SetState replaces the state of an inactive entity. The caller has the entity's turn.
 func SetState(s *HostedShard, e *region.Entity, state []byte) error {
 	if e.Value != nil {
-		return errors.New("it is active, so its state can be read (call it to change it)")
+		return errors.New("the entity is active, so its state can be read (call a method to change it)")
 	}
 	if s.Durable != nil {
-		return errors.New("it is durable, and its state is in the store (shardctl store repair replaces or drops one that cannot be read)")
+		return errors.New("the entity is durable, so its state is in the store (shardctl store repair replaces or drops one that cannot be read)")
 	}
 	if !s.mayRun() {
-		return errors.New("its shard may have moved to another node (try again)")
+		return errors.New("the entity's shard may have moved to another node (try again)")
 	}
 	if state != nil {
 		if _, err := s.Host.DecodeState(s.Host.Desc.New(), state); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Route is the route of one shard: the route of package routing, with the calls of this process
-// that wait in it. routeEnv connects it to this process.
+// Route is the route of one shard. It contains the Route of package routing, which routeEnv
+// connects to this process, and the calls of this process that wait for the shard's home.
 type Route struct {
 	routing.Route
 	kind  *Kind
@@ -80,8 +80,8 @@ func (r *Route) dropTells(t time.Time) int {
 	})
 }
 
-// moving returns, for a moving shard, its former home, its next home if known, and the time since
-// when calls wait for the next home. It returns zero values if the shard is not moving.
+// moving returns the former home of a moving shard, its next home if known, and the time since
+// which calls wait for the next home. It returns zero values if the shard is not moving.
 func (r *Route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -96,10 +96,8 @@ type routeEnv Route
 
 var _ routing.Env = (*routeEnv)(nil)
 
-// Self returns this process.
 func (v *routeEnv) Self() transport.Peer { return v.kind.Driver.Local }
 
-// Now returns the time.
 func (v *routeEnv) Now() time.Time { return time.Now() }
 
 // Session returns the session with a process. It makes one if there is none.
@@ -109,14 +107,12 @@ func (v *routeEnv) Session(a transport.Address) (routing.Session, bool) {
 	return p, p != nil
 }
 
-// Known returns the session with a process, if there is one.
 func (v *routeEnv) Known(a transport.Address) (routing.Session, bool) {
 	drv := v.kind.Driver
 	p := drv.Sessions.Known(a, drv.LaneOf(v.shard))
 	return p, p != nil
 }
 
-// Local returns the shard at this process, if there is one.
 func (v *routeEnv) Local() (routing.Local, bool) {
 	if v.kind.Host == nil {
 		return nil, false
@@ -136,8 +132,8 @@ func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
 	v.kind.Driver.Pending.Sent(id, s, seq)
 }
 
-// Admit makes room for a call that is to be held. For a singleton it only counts bytes: the route
-// itself bounds the number of calls.
+// Admit makes room for a call that is to be held. For a singleton it only counts bytes, because the
+// route itself bounds the number of calls.
 func (v *routeEnv) Admit(size int, tell bool) error {
 	drv := v.kind.Driver
 	switch {
@@ -158,7 +154,7 @@ func (v *routeEnv) Admit(size int, tell bool) error {
 }
 
 // Held asks for a home after a call was held. shed are older calls that were dropped to make room;
-// it answers the asks among them and counts the tells.
+// Held answers the asks among these calls and counts the tells.
 func (v *routeEnv) Held(shed []stream.Outgoing) {
 	drv := v.kind.Driver
 	drv.Counts.Add(callBuffered)
@@ -259,7 +255,7 @@ func (r *Route) errHolding() error {
 // waiting calls may hold no more than Config.Limits.BufferBytes.
 func (r *Route) errHoldingBytes(size int) error {
 	drv := r.kind.Driver
-	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
+	return fmt.Errorf("%w: all calls that wait at %s may hold at most %d bytes, and there is no room for %d more: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
 		ErrOverloaded, drv.Local.Name, drv.Config.BufferBytes, size, r.shard, r.kind.Desc.Name)
 }
 

@@ -21,8 +21,8 @@ type answer struct {
 	after   *durableTurn // the answer waits until everything that this turn saw is in the log; nil means no wait
 }
 
-// parts returns the answer's text and payload. It cuts an error to fit into one message, also
-// within a process, so that a caller's error does not depend on where the entity is.
+// parts returns the answer's text and payload. It cuts an error's text to fit into one message,
+// even within one process, so that a caller gets the same error wherever the entity is.
 func (a answer) parts(drv *Driver) (text string, payload []byte) {
 	text = a.text[:min(len(a.text), maxErrorText)]
 	if a.payload != nil {
@@ -42,7 +42,7 @@ func (a answer) envelope(drv *Driver, id uint64) wire.Envelope {
 	return wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(text), Payload: payload}
 }
 
-// err returns the answer as an interceptor sees it. own is the method's error.
+// err returns the error with which interceptors see this answer. own is the method's error.
 func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	switch {
 	case a.code == wire.CodeOK:
@@ -63,7 +63,7 @@ func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	return s.driver().Config.CallError(CallFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause})
 }
 
-// sent frees the answer's buffer for reuse. The session has copied it.
+// sent frees the answer's buffer for reuse, after the session has copied its content.
 func (a answer) sent() {
 	if a.payload != nil && cap(*a.payload) <= maxSpareAnswer {
 		answerPool.Put(a.payload)
@@ -95,7 +95,7 @@ func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer
 }
 
 // runMethod runs the method of an encoded call on its entity. It activates a volatile entity that
-// is not active. r is nil if nobody can see the turn.
+// is not active. A nil r stands for a turn whose method does not name its context.
 func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, method codegen.Method) answer {
 	if e.Value == nil {
 		if err := s.activate(&r.turn, e); err != nil {
@@ -131,7 +131,8 @@ func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, meth
 	return answer{payload: buf}
 }
 
-// methodError returns the answer for an error of a method, or of decoding its arguments.
+// methodError returns the answer to a call whose method failed, or whose arguments could not be
+// decoded.
 func methodError(table func() []codegen.Error, err error) answer {
 	// Only the type of err itself counts: a method may return the error of a nested
 	// call, and calls never return these types.

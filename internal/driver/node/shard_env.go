@@ -20,7 +20,6 @@ var _ shardhost.Host = (*shardEnv)(nil)
 
 func (v *shardEnv) shard() *HostedShard { return (*HostedShard)(v) }
 
-// Now returns the wall-clock time.
 func (v *shardEnv) Now() time.Time { return time.Now() }
 
 // Elapsed returns the time of the lease's clock.
@@ -35,7 +34,6 @@ func (v *shardEnv) After(d time.Duration, f func()) {
 	})
 }
 
-// Session returns the session with a process on the shard's lane.
 func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
 	p := v.Host.driver.Sessions.Session(to, v.lane)
 	return p, p != nil
@@ -52,7 +50,7 @@ func (v *shardEnv) HasDeparted(a transport.Address) bool {
 // MaxPayload returns the broker's payload limit in bytes, at least minPayload.
 func (v *shardEnv) MaxPayload() int { return max(v.Host.driver.Link().MaxPayload(), minPayload) }
 
-// Learn passes the shard's home to the route.
+// Learn passes the shard's new home to this process's route of the shard.
 func (v *shardEnv) Learn(home transport.Address, epoch placement.Epoch) {
 	v.Host.Kind.Route(v.ID.Shard).Learn(home, epoch, false)
 }
@@ -62,18 +60,18 @@ func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 	v.Host.driver.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
 }
 
-// Grant gives the entity e, whose turn has begun, to the waiting local caller of c; with nil the
-// caller must look for the home again.
+// Grant gives the entity e, whose turn has begun, to the waiting local caller of c; a nil e means
+// that the caller must look for the home again.
 func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { Inbound(&c.Call).granted <- e }
 
-// Lead activates a singleton's instance.
+// Lead activates a singleton's instance in the turn of e, after the shard has opened.
 func (v *shardEnv) Lead(e *region.Entity) { v.Host.Instance.Lead(e) }
 
 // Release ends the back-offs of all restarted entities.
 func (v *shardEnv) Release() { v.shard().releaseAll() }
 
-// Drained runs when the shard has no running turn. On a new goroutine it hands off the shard, or
-// ends the singleton's instance.
+// Drained is called when the shard has no running turn any more. On a new goroutine it hands off
+// the shard, or ends the singleton's instance.
 func (v *shardEnv) Drained() {
 	if in := v.Host.Instance; in != nil {
 		v.Host.driver.Group.Go(in.HandOff)
@@ -104,8 +102,8 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	done(err)
 }
 
-// Changed passes a change of the shard's state to those that depend on it. opened means that the
-// shard has just opened.
+// Changed passes a change of the shard's state to the parts of the process that depend on the
+// state. opened means that the shard has just opened.
 func (v *shardEnv) Changed(opened bool) {
 	if v.remembered != nil {
 		v.remembered.ChangedLocked(opened)
@@ -140,9 +138,9 @@ func (v *shardEnv) Canceler(c *shardhost.Call) func() {
 	return nil
 }
 
-// InDoubt returns a function that answers another process's call with an unknown outcome while its
-// turn still runs. That is needed because the turn's own answer would come after this process's
-// goodbye.
+// InDoubt returns a function that answers another process's call, while its turn still runs, with
+// an unknown outcome. A leaving process needs it, because the turn's own answer would come after
+// the process's goodbye.
 func (v *shardEnv) InDoubt(c *shardhost.Call) func() {
 	drv := v.Host.driver
 	held := &InCall{lane: Inbound(&c.Call).lane, from: Inbound(&c.Call).from}
@@ -171,10 +169,9 @@ func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
 	v.Host.driver.Control.MoveAborted(v.ID, e, reason)
 }
 
-// Progress wakes the control loop after a change of the shard.
+// Progress wakes the control loop, because a change of the shard may let it go on.
 func (v *shardEnv) Progress() { v.Host.driver.Control.Progress(v.ID) }
 
-// Remembered returns the remembered ids of the shard.
 func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
 	if v.remembered != nil {
 		ids = v.remembered.Leaving()
@@ -212,5 +209,4 @@ var reasonOf = [...]Reason{
 	shardhost.NoPeer:        dropNoPeer,
 }
 
-// Count adds one to a counter.
 func (v *shardEnv) Count(c shardhost.Counter) { v.Host.driver.Counts.Add(reasonOf[c]) }

@@ -23,12 +23,10 @@ var _ singlehost.Home = (*singletonHome)(nil)
 
 func (v *singletonHome) shard() *HostedShard { return (*HostedShard)(v) }
 
-// Log logs a line.
 func (v *singletonHome) Log(l slog.Level, text string, args ...any) {
 	v.Host.driver.Logger.Log(context.Background(), l, text, args...)
 }
 
-// Count adds one to a counter.
 func (v *singletonHome) Count(c shardhost.Counter) { v.Host.driver.Counts.Add(reasonOf[c]) }
 
 // Context ends when the node stops.
@@ -37,10 +35,8 @@ func (v *singletonHome) Context() context.Context { return v.Host.driver.Context
 // Go runs f on a goroutine that the node waits for.
 func (v *singletonHome) Go(f func()) { v.Host.driver.Group.Go(f) }
 
-// After calls f once, after d.
 func (v *singletonHome) After(d time.Duration, f func()) { (*shardEnv)(v).After(d, f) }
 
-// Now returns the wall-clock time.
 func (v *singletonHome) Now() time.Time { return time.Now() }
 
 // Ticks returns the coarse clock, also used to decide which entities are idle.
@@ -86,7 +82,6 @@ func (v *singletonHome) Passivate(entities []*region.Entity, why codegen.Passiva
 	_ = v.shard().passivateAll(entities, why, true) // its node leaves, or it dies
 }
 
-// Session returns the session with a process on the shard's lane.
 func (v *singletonHome) Session(to transport.Peer) (shardhost.Session, bool) {
 	p := v.Host.driver.Sessions.Session(to, v.lane)
 	return p, p != nil
@@ -126,7 +121,6 @@ func (q LeaseRequests) Renew(h store.Held, within time.Duration, done func(store
 	})
 }
 
-// Release gives a lease back.
 func (q LeaseRequests) Release(h store.Held, within time.Duration, done func(error)) {
 	q.request(within, func(ctx context.Context) func() {
 		err := q.Store.Release(ctx, h)
@@ -134,7 +128,8 @@ func (q LeaseRequests) Release(h store.Held, within time.Duration, done func(err
 	})
 }
 
-// request runs ask on a new goroutine, and then the function that it returns on the control loop.
+// request runs ask on a new goroutine. It then runs the function that ask returned on the control
+// loop.
 func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (answer func())) (cancel func()) {
 	ctx, cancel := context.WithTimeout(q.Driver.Context, within)
 	q.Driver.Group.Go(func() {
@@ -145,8 +140,8 @@ func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (
 }
 
 // heldTasks are the tasks that the current turn of a durable singleton has started. They begin only
-// when everything that the turn has changed and seen is in the log, because a task may tell others
-// about it. It is safe for concurrent use, because a method may start tasks from its own
+// when everything that the turn has changed and seen is in the log, because a task may pass on what
+// the turn saw. heldTasks is safe for concurrent use, because a method may start tasks from its own
 // goroutines.
 type heldTasks struct {
 	mu    sync.Mutex
@@ -166,8 +161,8 @@ func (h *heldTasks) take() (start []func()) {
 	return start
 }
 
-// release begins the tasks of a turn when the log has everything up to the ticket. If the tenure
-// ends first, the instance ends too.
+// release begins the tasks of a turn when the log has every append up to ticket. If this home's
+// tenure of the shard ends first, the instance ends too, and the tasks do not begin.
 func (h *heldTasks) release(tenure *durablehost.Tenure, ticket durable.Ticket) {
 	if tasks := h.take(); len(tasks) > 0 {
 		tenure.Then(ticket, func(err error) {

@@ -74,7 +74,7 @@ func fieldJSON(f reflect.StructField, v reflect.Value, depth int) ([]byte, error
 	return openJSON(v, depth+1)
 }
 
-var errDeep = errors.New("the state is too deep")
+var errDeep = errors.New("the state is nested too deep to show")
 
 // openJSON returns a value as JSON, encoded as by encoding/json, without secrets. It shows nothing
 // of a type that has its own JSON form and contains secrets. In structs with secrets it ignores

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// errHookStuck means that the hook has not returned in time. It still uses the entity, so nothing
-// else may use the entity.
+// errHookStuck means that the stop hook has not returned in time. The hook still uses the entity,
+// so nothing else may use that entity.
 var errHookStuck = errors.New("OnPassivate does not return")
 
 // errHookExited means that the hook, or the encoder of the state, ended its goroutine.
@@ -47,7 +47,7 @@ func (c *hookContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// context returns the inner context, which the first call makes.
+// context returns the context inside c, which the first call makes.
 func (c *hookContext) context() *endable {
 	if made := c.made.Load(); made != nil {
 		return made
@@ -64,7 +64,6 @@ func (c *hookContext) context() *endable {
 	return made
 }
 
-// end cancels the context.
 func (c *hookContext) end() {
 	c.over.Store(true)
 	if made := c.made.Load(); made != nil {

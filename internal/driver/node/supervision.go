@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// end runs an entity's stop hook and ends the entity: for good if forget is set, otherwise until
-// its next activation. The caller has the entity's turn.
+// end runs an entity's stop hook and ends the entity. If forget is set, the entity is deleted;
+// otherwise it begins again at its next activation. The caller has the entity's turn.
 func (s *HostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		s.Host.tally.passivations[codegen.Forgotten].Add(1)

@@ -42,7 +42,7 @@ func (t *tally) MoveEnded(moved bool, pause time.Duration) {
 	})
 }
 
-// Refused counts the cause of a refused call. The call itself is counted elsewhere.
+// Refused counts the cause of a refused call. Other counters count the call itself.
 func (t *tally) Refused(code wire.Code) { t.refusals.note(code) }
 
 func (t *tally) load(l *measure.Type) {

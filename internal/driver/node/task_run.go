@@ -44,8 +44,8 @@ func (r *taskRun) run(ended func(error)) {
 
 var errExit = errors.New("runtime.Goexit in a task")
 
-// once runs the task until it returns. It reports true if the task is to be run again, because the
-// node lost contact before it returned.
+// once runs the task until it returns. again reports that the task is to be run again, because the
+// node lost contact with the cluster before the task returned.
 func (r *taskRun) once() (again bool, err error) {
 	ctx, cancel := context.WithCancel(r.life)
 	var watch sync.WaitGroup

@@ -22,8 +22,8 @@ const maxInline = 16
 
 // turn is one turn of an entity, and the context of its method. It has the call's deadline and
 // cancellation but none of the caller's values, so that a method sees the same for local and remote
-// callers. It is the only allocation of a local call. It is never reused, because a method may keep
-// its context. A method that does not name its context gets an unseenTurn instead.
+// callers. A turn is the only memory that a local call allocates. It is never reused, because a
+// method may keep its context. A method that does not name its context gets an unseenTurn instead.
 type turn struct {
 	parent context.Context // a local caller's context, or the encodedTurn, remoteTurn or durableTurn that contains this turn
 	entity *region.Entity
@@ -32,7 +32,7 @@ type turn struct {
 	flags  atomic.Uint32 // turnOver, gaveUp, and how the entity asked to end
 }
 
-// The flags of a turn.
+// The flags of a turn. Several may be set at once.
 const (
 	turnOver uint32 = 1 << iota
 	gaveUp          // the caller of an encoded call has given up
@@ -42,19 +42,17 @@ const (
 	timedAfter // parent is an endable, with the timeout of a local caller's reference
 )
 
-// shard returns the shard of the turn's entity.
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
 
 // up returns the turn on this goroutine that made this turn's call, or nil if no turn did.
 func (t *turn) up() *turn { return turnOf(t.parent) }
 
-// over reports whether the turn has ended.
 func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 
 // end marks the turn as ended, before another may begin.
 func (t *turn) end() { t.flags.Or(turnOver) }
 
-// after returns the flags, which say how the turn ends.
+// after returns the turn's flags, which say what must happen when the turn ends.
 func (t *turn) after() uint32 { return t.flags.Load() }
 
 // encodedTurn is the turn of a call that arrived encoded. A tell of a volatile entity uses it
@@ -77,9 +75,9 @@ type remoteTurn struct {
 	chain    []byte // the turns that wait for this one, encoded
 }
 
-// unseenTurn is the turn of a method that does not name its context. Nobody can ask it for
-// anything, so it needs no memory but the pointer to its entity. It is a context because the method
-// must be given one.
+// unseenTurn is the turn of a method that does not name its context. It implements Context only
+// because the method must be given one: the method cannot use it, so it needs no memory but the
+// pointer to its entity.
 //
 // If the generated code is older than its source, the method may use that context after all. The
 // context has ended, so calls with it fail, and Err names the remedy.
@@ -94,10 +92,8 @@ func (t unseenTurn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// Deadline returns no deadline.
 func (unseenTurn) Deadline() (at time.Time, ok bool) { return at, false }
 
-// Done returns a channel that is closed.
 func (unseenTurn) Done() <-chan struct{} { return closedChannel }
 
 var closedChannel = func() <-chan struct{} {
@@ -112,7 +108,7 @@ func (t unseenTurn) Err() error {
 		context.Canceled, hostedOf(t.entity).ID.Kind)
 }
 
-// Value returns nil, and logs the reason.
+// Value returns nil, and logs why the context must not be used.
 func (t unseenTurn) Value(any) any {
 	s := hostedOf(t.entity)
 	s.driver().Limiter.Warn(s.driver().Logger, "context used that the generated code does not know of", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
@@ -151,7 +147,7 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-// encodedParent is the parent of the turn of a call that arrived encoded: an encodedTurn, a
+// encodedParent is the parent context of a turn whose call arrived encoded: an encodedTurn, a
 // remoteTurn or a durableTurn.
 type encodedParent interface {
 	context.Context
@@ -160,7 +156,7 @@ type encodedParent interface {
 	base() context.Context // the context whose end ends the turn's
 }
 
-// encoded returns the encodedTurn that contains t, or nil for the turn of a local caller.
+// encoded returns the encodedTurn that contains t, or nil if t is the turn of a local caller.
 func (t *turn) encoded() *encodedTurn {
 	if p, ok := t.parent.(encodedParent); ok {
 		return p.whole()
@@ -170,7 +166,7 @@ func (t *turn) encoded() *encodedTurn {
 
 func (r *encodedTurn) whole() *encodedTurn { return r }
 
-// waiting returns nothing, because nobody waits for a tell.
+// waiting returns no chain of waiting turns, because nobody waits for a tell.
 func (r *encodedTurn) waiting() []byte { return nil }
 
 func (r *remoteTurn) waiting() []byte { return r.chain }
@@ -205,7 +201,8 @@ func (r *encodedTurn) Err() error { return r.context().Err() }
 // Value returns nil, because a caller's values are not encoded.
 func (r *encodedTurn) Value(any) any { return nil }
 
-// seen returns the context for the method. r is nil if nobody can see the turn.
+// seen returns the context for the method. A nil r stands for a turn whose method does not name its
+// context.
 func (r *encodedTurn) seen(e *region.Entity) context.Context {
 	if r == nil || r.hidden {
 		return unseenTurn{e}
@@ -234,7 +231,7 @@ func (r *encodedTurn) context() *endable {
 	return c
 }
 
-// cancel sets the flag and cancels the method's context.
+// cancel sets the flag in the turn and cancels the method's context.
 func (r *encodedTurn) cancel(flag uint32) {
 	r.turn.flags.Or(flag)
 	if c := r.ctx.Load(); c != nil {
@@ -245,8 +242,8 @@ func (r *encodedTurn) cancel(flag uint32) {
 // giveUp cancels the method's context, because the caller has given up.
 func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
 
-// finish ends the turn's context before another turn may begin, and returns the turn's flags. r is
-// nil, without flags, if nobody can see the turn.
+// finish ends the turn's context before another turn may begin, and returns the turn's flags. A nil
+// r stands for a turn whose method does not name its context, and has no flags.
 func (r *encodedTurn) finish() (after uint32) {
 	if r == nil {
 		return 0
@@ -265,7 +262,8 @@ func (t *turn) yieldLane() {
 	}
 }
 
-// appendChain appends the encoded chain of turns that wait for a call made in t, outermost first.
+// appendChain appends the encoded chain of the turns that wait for a call made in t, the outermost
+// first.
 func (t *turn) appendChain(b []byte) []byte {
 	if t == nil {
 		return b
@@ -279,8 +277,8 @@ func (t *turn) appendChain(b []byte) []byte {
 	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
 }
 
-// End ends a local caller's turn. It returns the caller's error, the same that a remote caller
-// gets.
+// End ends a local caller's turn. It returns the error for the caller, which is the same as for a
+// remote caller.
 func (t *turn) End(method string, recovered any, err error) error {
 	t.end()
 	if after := t.after(); after&timedAfter != 0 {
@@ -293,8 +291,8 @@ func (t *turn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// endOddly ends a local caller's turn that failed, or asked for something at its end, such as
-// Passivate.
+// endOddly ends a turn of a local caller whose method failed, or whose method asked for an action
+// at the end of the turn, such as Passivate.
 func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
 	s := hostedOf(e)
 	if recovered == nil && after&checkAfter != 0 {
@@ -387,7 +385,7 @@ func (t *turn) watched(w *operator.TurnWatch) {
 	}
 }
 
-// described describes a turn with a call, for operators.
+// described returns a description of the turn and its call, for operators.
 func (t *turn) described() operator.Turn {
 	info := t.info()
 	from := info.From.String()

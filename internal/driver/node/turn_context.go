@@ -29,20 +29,20 @@ func Epoch(ctx context.Context) (uint64, error) {
 	}
 	if d := durableOf(t); d != nil {
 		if d.tenure == nil {
-			return 0, fmt.Errorf("%w: an interceptor asks, before its turn has begun", ErrNoEpoch)
+			return 0, fmt.Errorf("%w: an interceptor asked for it before the turn had begun", ErrNoEpoch)
 		}
 		return d.tenure.Epoch(), nil
 	}
 	a := t.shard().Durable.entity(t.entity) // of a turn that only reads
 	if a == nil {
-		return 0, fmt.Errorf("%w: its shard was lost meanwhile", ErrNoEpoch)
+		return 0, fmt.Errorf("%w: the shard was lost during the turn", ErrNoEpoch)
 	}
 	return a.tenure.Epoch(), nil
 }
 
-var errReadForgets = errors.New("the method is marked //shard:read, and changes nothing (remove the mark)")
+var errReadForgets = errors.New("a method marked //shard:read may change nothing (remove the mark)")
 
-var errNoTurn = errors.New("ctx is not the context of an entity's method (pass the method's own, before it returns)")
+var errNoTurn = errors.New("ctx is not the context of an entity's method (pass the method's own context, before the method returns)")
 
 func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", passivateAfter) }
 

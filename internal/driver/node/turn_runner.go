@@ -17,7 +17,8 @@ type TurnRunner struct {
 	told toldCalls
 }
 
-// Run runs one turn. It reports whether this goroutine still has the run token.
+// Run runs one turn, or one tell in a joined turn. It reports whether this goroutine still has the
+// run token.
 func (r *TurnRunner) Run(t *runner.Turn, args []byte) bool {
 	s := hostedOf(t.Entity)
 	if t.Call == nil {
@@ -35,8 +36,8 @@ func (r *TurnRunner) RunAside(e *region.Entity, tell runner.Aside) {
 // run.
 func (r *TurnRunner) Emptied(idle bool) { r.told.collect(idle) }
 
-// offer gives the runner a tell that has joined a turn. An error means that there is no room for
-// the arguments, so the tell will not run.
+// offer gives the runner a tell that has joined a turn. An error means that the runner has no room
+// for the tell's arguments, so the tell will not run.
 func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
 		return nil
@@ -46,8 +47,8 @@ func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 }
 
-// runTold runs a tell in a joined turn. The goroutine has the run token unless token is nil;
-// runTold reports whether it still has the token.
+// runTold runs a tell in a joined turn, and reports whether this goroutine still has the run token.
+// The goroutine has the token at the beginning unless token is nil.
 func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args []byte, token *runner.Token) bool {
 	if e.Lost() {
 		s.driver().loseTell(s.ID.Kind, e.ID, name) // the shard was lost behind an earlier tell of the turn
@@ -94,8 +95,8 @@ func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bo
 	return s.Accepted(&c.Call, entity, v), nil
 }
 
-// toldCalls are calls for reuse by tells of one runner that have to wait. It is safe for concurrent
-// use, except for keep.
+// toldCalls keeps calls for reuse by those tells of one runner that have to wait. It is safe for
+// concurrent use, except for keep.
 type toldCalls struct {
 	mu    sync.Mutex
 	spare []*InCall
@@ -110,7 +111,7 @@ const (
 	maxSpareArgs = 2 << 10
 )
 
-// take returns an empty call, whose Args may have capacity.
+// take returns an empty call. Its Args may already have capacity.
 func (t *toldCalls) take() (c *InCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,8 +145,8 @@ func (t *toldCalls) keep(c *InCall) {
 // fewSpare is the number of calls kept for an idle runner.
 const fewSpare = 64
 
-// collect makes the calls that keep has kept available to take. With shrink it frees half of the
-// spare calls, because a burst is over.
+// collect makes the calls that keep has kept available to take. If shrink is set, it frees half of
+// the spare calls, because a burst is over.
 func (t *toldCalls) collect(shrink bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

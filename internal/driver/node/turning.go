@@ -10,10 +10,11 @@ import (
 
 // errLeaves is the cause with which a turn's context ends when its leaving node stops waiting for
 // the turn.
-var errLeaves = errors.New("the node leaves")
+var errLeaves = errors.New("the node is leaving and no longer waits for the turn")
 
-// Turning holds the context that the contexts of encoded calls' turns derive from. It is cancelled
-// when the process ends, or when a leaving node stops waiting for running turns (LeaveTimeout).
+// Turning holds the parent of the contexts of all turns whose calls arrived encoded. This parent is
+// cancelled when the process ends, or when a leaving node stops waiting for running turns
+// (LeaveTimeout).
 type Turning struct {
 	process context.Context
 	now     atomic.Pointer[turnsContext]
@@ -23,7 +24,7 @@ type Turning struct {
 }
 
 // turnsContext is the parent of the contexts of the turns that began in one era. Each call of
-// Turning.End begins a new era.
+// Turning.End ends an era and begins the next.
 type turnsContext struct {
 	context.Context
 	end    context.CancelCauseFunc
@@ -43,7 +44,7 @@ func (t *Turning) next() *turnsContext {
 }
 
 // context returns the parent context for a turn of that era. A turn records its era when it begins,
-// because its context is made only when its method asks for it, and that may be after End.
+// because its own context is made only when its method asks for it, which may be after End.
 func (t *Turning) context(era uint32) context.Context {
 	now := t.now.Load()
 	if era != now.era {

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
-// TurnsUnderWay lists a node's running turns when an operator begins to watch, because turns are
-// recorded only while somebody watches.
+// TurnsUnderWay lists a node's running turns for an operator who begins to watch. It is needed
+// because turns are recorded only while somebody watches.
 type TurnsUnderWay []*Host
 
 // UnderWay calls found for each entity that has a turn, in the shards held here.
@@ -39,7 +39,7 @@ func (u TurnsUnderWay) shards() iter.Seq[*HostedShard] {
 	}
 }
 
-// toldTurns is how many turns a log line names.
+// toldTurns is the number of turns that one log line names.
 const toldTurns = 5
 
 // String names some of the running turns, for a log line. It includes turns whose shards the node

@@ -17,7 +17,7 @@ type LostTells struct {
 	Unsure atomic.Int64 // the tells that were sent and never acknowledged
 }
 
-// lose counts a lost tell, also in all.
+// lose counts a lost tell in l and in all.
 func (l *LostTells) lose(all *Counters, o calls.Outcome) {
 	all.Add(tellLost)
 	l.note(o == calls.NotExecuted)
@@ -43,7 +43,8 @@ func (l *LostTells) count(all *Counters, left []stream.Unacknowledged) {
 	}
 }
 
-// Since returns an error if tells were lost since the counts were unsent and unsure; otherwise nil.
+// Since returns an error if more tells were lost than when the counts were unsent and unsure, and
+// nil otherwise.
 func (l *LostTells) Since(unsent, unsure int64) error {
 	unsent, unsure = l.Unsent.Load()-unsent, l.Unsure.Load()-unsure
 	if unsent+unsure == 0 {

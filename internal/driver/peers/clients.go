@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Clients choose their incarnations, and each incarnation costs this process the sessions of one
-// client. Therefore the number of clients of one name, granted by the broker, is bounded, and
-// clients that depart without a goodbye are detected.
+// Clients choose their incarnations, and each incarnation makes this process keep the sessions of
+// one more client. Therefore the number of clients of one name, granted by the broker, is bounded,
+// and clients that depart without a goodbye are detected.
 const (
 	// MaxNamed bounds the clients of one name that a process has sessions with.
 	MaxNamed = 1024
@@ -24,7 +24,7 @@ const (
 	stalledFor = time.Minute
 )
 
-// A name is what the clients with one name share. They trust each other.
+// A name has what is counted for all clients of one name together. These clients trust each other.
 type name struct {
 	clients int
 	account *stream.Account // counts the bytes that are kept for these clients
@@ -65,7 +65,8 @@ func (p *peer) lastHeard() (heard time.Time, used bool) {
 	return heard, used
 }
 
-// stalled returns for how long the client has acknowledged nothing that was sent to it.
+// stalled returns for how long the client has acknowledged nothing. Of several sessions the longest
+// time counts.
 func (p *peer) stalled(now time.Time) (most time.Duration) {
 	for _, session := range p.sessions {
 		session.Lock()
@@ -75,8 +76,8 @@ func (p *peer) stalled(now time.Time) (most time.Duration) {
 	return most
 }
 
-// probe sends an acknowledgement on a session that was used. If nobody listens, the broker reports
-// that, and NobodyListens drops the client after clientPatience.
+// probe sends an acknowledgement on a session that was used. If nobody listens at the client's
+// address, the broker reports that, and after clientPatience NobodyListens drops the client.
 func (p *peer) probe(now time.Time) {
 	for _, session := range p.sessions {
 		session.Lock()

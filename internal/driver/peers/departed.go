@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxDeparted bounds the recorded departed peers. The latest ones are enough, because they are only
-// asked for just after a shard has left such a peer.
+// maxDeparted bounds the recorded departed peers. The latest ones are enough, because a departed
+// peer is looked up only just after a shard has left it.
 const maxDeparted = shardhost.MaxDeparted
 
 // departed records the latest departed peers: processes that said goodbye on a lane, or were

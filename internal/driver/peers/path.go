@@ -35,7 +35,7 @@ func (p *path) direct() DirectLane {
 	return nil
 }
 
-// use sends later frames over c, unless another direct lane that has not ended carries them. It
+// use sends later frames over c, unless another direct lane, which has not ended, carries them. It
 // reports whether the path changed.
 func (p *path) use(c DirectLane) bool {
 	at := p.lane.Load()

@@ -19,7 +19,7 @@ const (
 )
 
 // removed records the processes that left the cluster or were removed from it. They get no session
-// again. The zero value is empty. Its user guards it.
+// again. The zero value is empty. Its user guards it with a lock.
 type removed struct {
 	at    map[transport.Address]time.Time
 	order []transport.Address // the keys of at, the oldest record first

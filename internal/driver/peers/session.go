@@ -54,9 +54,9 @@ func (p *Session) Lane() int { return int(p.lane) }
 // them.
 func (p *Session) DirectLane() DirectLane { return p.direct() }
 
-// Use makes the direct lane c carry the session's frames, unless another one does. Unacknowledged
-// frames are sent again on c, because later frames would overtake those that the broker still
-// carries. The peer drops repetitions.
+// Use makes the direct lane c carry the session's frames, unless another direct lane does.
+// Unacknowledged frames are sent again on c, because later frames would overtake those that the
+// broker still carries. The peer drops repetitions.
 func (p *Session) Use(c DirectLane) {
 	p.Lock()
 	used := p.use(c)
@@ -95,9 +95,9 @@ func (p *Session) append(e *wire.Envelope) error {
 	return err
 }
 
-// Answer appends an envelope that is not a call. by publishes it; nil means at once. Answer reports
-// false if the peer has departed. If a client leaves too much unacknowledged, a smaller envelope is
-// kept for it, or none: see stream.Account.
+// Answer appends an envelope that is not a call. by publishes it; a nil by means that it is
+// published at once. Answer reports false if the peer has departed. If a client leaves too much
+// unacknowledged, a smaller envelope is kept for it, or none: see stream.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
 	if a := p.Core.Account; a.Excess() >= stream.Crowded {
@@ -133,9 +133,10 @@ func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	return &wire.Envelope{Type: wire.TypeAnswer, ID: reply.ID, Code: code, Text: []byte(err.Error())}
 }
 
-// By says which goroutine publishes appended envelopes, if no goroutine is publishing the session
-// yet. The appender passes it to PublishUnlock. Answers do not need it, because Answer or its
-// Publisher publishes them, nor do sessions given to a pump, which pump.run publishes.
+// By says which goroutine publishes appended envelopes if no goroutine is publishing the session
+// yet. The goroutine that appends passes a By to PublishUnlock. Two kinds of envelopes need no By:
+// answers, which Answer or its Publisher publishes, and envelopes of sessions given to a pump,
+// which pump.run publishes.
 type By uint8
 
 const (
@@ -150,12 +151,12 @@ const (
 	Pumped
 )
 
-// yieldAbove is the number of running calls above which a writer lets others append their calls
-// before it publishes. That makes the remote calls of many callers a tenth to a fifth faster
-// ("letting others append before a frame is published" in bench/README.md).
+// yieldAbove is a number of running calls. If more calls are running, a goroutine lets others
+// append their calls before it publishes. That makes the remote calls of many callers a tenth to a
+// fifth faster ("letting others append before a frame is published" in bench/README.md).
 const yieldAbove = 2
 
-// PublishUnlock publishes appended envelopes, or leaves this to the goroutine that by says. It
+// PublishUnlock publishes appended envelopes, or leaves this to the goroutine that by names. It
 // unlocks the session.
 func (p *Session) PublishUnlock(by By) {
 	calls := p.set.cfg.Calls
@@ -176,7 +177,7 @@ func (p *Session) PublishUnlock(by By) {
 	}
 }
 
-// Publish gives the session, whose queued is set, to its lane's pump.
+// Publish gives the session to its lane's pump. The caller has set queued.
 func (p *Session) Publish() {
 	q := &p.set.pumps[p.lane]
 	q.mu.Lock()
@@ -199,8 +200,8 @@ func (p *Session) NobodyListens(token uint64) {
 	}
 }
 
-// partIfStranger ends the session with a member that has left, if no frame ever reached the member
-// on it and nobody listens there.
+// partIfStranger ends the session with a member that has left, if none of the session's frames ever
+// reached the member and nobody listens at its address.
 func (p *Session) partIfStranger() {
 	if p.Unreached() {
 		p.set.env.Stranger(p)
@@ -216,7 +217,8 @@ func (p *Session) inUse() bool {
 }
 
 // Owed returns how many envelopes up to sequence number last the peer has not acknowledged. It
-// returns 0 if all frames have bounced for patience, because it is useless to wait for such a peer.
+// returns 0 if the broker has returned all frames for patience, because waiting for such a peer is
+// useless.
 func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
 	p.Lock()
 	defer p.Unlock()
@@ -251,8 +253,8 @@ func (p *Session) Silence(now time.Time) time.Duration {
 }
 
 // shrinkLocked adapts waiting envelopes to a smaller payload limit of the broker, and answers those
-// that are too large for it. It reports false if sending again would not help: the frame fits after
-// all, or the limit is below MinPayload.
+// that are too large for the new limit. It reports false if sending the frame again would not help:
+// the frame was not too large, or the limit is below MinPayload.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
 	limit := p.link.MaxPayload()
 	if token == 0 || size <= limit {
@@ -282,7 +284,6 @@ type sessionEnv Session
 
 var _ StreamEnv = (*sessionEnv)(nil)
 
-// Now returns the time.
 func (v *sessionEnv) Now() time.Time { return time.Now() }
 
 // Send sends a frame over the direct lane or, if there is none, through the broker.
@@ -338,7 +339,7 @@ func (v *sessionEnv) ask() {
 
 // stalled reports whether the peer has acknowledged nothing for stream.RetryAfter, so that frames
 // are sent again. The direct lane may then be broken without either side noticing, so the session
-// leaves it. If frames arrive on it later, the session uses it again.
+// leaves the lane. If frames arrive on the lane later, the session uses it again.
 func (v *sessionEnv) stalled(c DirectLane) bool {
 	v.Lock()
 	retries := v.Core.Retries()
@@ -362,7 +363,7 @@ func (v *sessionEnv) MayAnswer() bool { return v.set.cfg.MayAnswer() }
 // MaxPayload returns the broker's payload limit in bytes, at least MinPayload.
 func (v *sessionEnv) MaxPayload() int { return max(v.link.MaxPayload(), MinPayload) }
 
-// WakeAfter sets the timer that calls Tick.
+// WakeAfter makes the stream's Tick be called after d.
 func (v *sessionEnv) WakeAfter(d time.Duration) {
 	if v.timer == nil {
 		v.timer = time.AfterFunc(d, v.tick)
@@ -377,7 +378,6 @@ func (v *sessionEnv) tick() {
 	}
 }
 
-// Yield lets other goroutines run.
 func (v *sessionEnv) Yield() { runtime.Gosched() }
 
 // Ignored counts an ignored frame. If it was a client's goodbye, it closes the session.
@@ -424,9 +424,9 @@ func (Pumps) PublishLater(p *Session) {
 	p.PublishUnlock(Pumped)
 }
 
-// A pump is a goroutine that publishes sessions of one lane for their senders. Giving it a session
-// never blocks. Without it, remote tells of one sender run at 0.4 of their rate (What each trick
-// buys in bench/README.md).
+// A pump is a goroutine that publishes sessions of one lane for their senders. A sender that gives
+// it a session never blocks. Without pumps, remote tells of one sender run at 0.4 of their rate
+// (What each trick buys in bench/README.md).
 type pump struct {
 	mu       sync.Mutex
 	sessions []*Session

@@ -19,7 +19,7 @@ import (
 // A Counter is one of the counters of a process. [Env.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package peers counts.
 const (
 	FrameIgnored  Counter = iota // frames out of order, repeated, or from an unknown process
 	NoPeer                       // envelopes for a peer that has departed
@@ -65,9 +65,9 @@ type Config struct {
 	MayAnswer func() bool
 }
 
-// clientPatience is how long nobody may listen for a client before its sessions are dropped.
-// Members are judged by membership instead. No record of a dropped session is kept: see package
-// stream.
+// clientPatience is how long nobody may listen at a client's address before the client's sessions
+// are dropped. Members' sessions are not dropped in this way, because membership decides about
+// members. No record of a dropped session is kept: see package stream.
 const clientPatience = time.Minute
 
 // A Set holds the sessions of a process. It is safe for concurrent use.
@@ -105,7 +105,8 @@ func (s *Set) Init(env Env, cfg Config) {
 	}
 }
 
-// SetClientPatience sets how long nobody may listen for a client before its sessions are dropped.
+// SetClientPatience sets how long nobody may listen at a client's address before the client's
+// sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 
 // SetSent makes the Set call f for each frame with envelopes that it sends, through the broker or a
@@ -152,8 +153,8 @@ func (s *Set) add(to transport.Peer) *peer {
 	return p
 }
 
-// addWithin is add, without calling Env.OverQuota. over means that there are too many clients of
-// the name.
+// addWithin is add, but does not call Env.OverQuota. over means that the name already has MaxNamed
+// clients.
 func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +223,8 @@ func (s *Set) All() (all []*Session) {
 	return all
 }
 
-// AwaitsBounce reports whether a bounce may still arrive and prove that a peer did not receive some
-// envelopes.
+// AwaitsBounce reports whether the broker may still return a frame, which would prove that a peer
+// did not receive some envelopes.
 func (s *Set) AwaitsBounce() bool {
 	return slices.ContainsFunc(s.All(), func(p *Session) bool { return p.AwaitsBounce() })
 }
@@ -238,9 +239,9 @@ func (s *Set) Rewind(lane transport.Channel) {
 	}
 }
 
-// Left is what a closed session leaves behind, for the Set's user. The user must send calls
-// certainly not run by the peer to their shards' next homes, and fail calls that the peer may have
-// run, with outcome Unknown.
+// Left is what a closed session leaves behind, for the Set's user. Some of its calls were certainly
+// not run by the peer: the user must send these to their shards' next homes. The user must fail all
+// other calls, with outcome Unknown.
 type Left struct {
 	Session        *Session
 	Unacknowledged []stream.Unacknowledged
@@ -276,7 +277,7 @@ func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok b
 }
 
 // MarkLeft records that a member has left. The member sends no goodbye on a lane on which it
-// received nothing. There the session ends when a frame bounces.
+// received nothing. On such a lane the session ends when the broker returns a frame.
 func (s *Set) MarkLeft(a transport.Address) {
 	s.mu.Lock()
 	s.left[a] = true
@@ -338,8 +339,8 @@ func (s *Set) ClientLeft(p *Session) {
 	}
 }
 
-// drop closes the sessions with a client after its goodbye, or when nobody listens for it. If the
-// client is alive, it gets new sessions.
+// drop closes the sessions with a client after its goodbye, or when nobody listens at its address.
+// If the client is alive, it gets new sessions.
 func (s *Set) drop(a transport.Address) {
 	s.mu.Lock()
 	p := s.peers[a]
@@ -382,7 +383,8 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 }
 
 // Departed returns the latest departed peers of the lane. A shard's former home sends them to the
-// new home in Open, so a new home that started later does not wait for their acknowledgements.
+// new home in the message Open, so that a new home that started later does not wait for
+// acknowledgements of these peers.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
 // configLocked returns the configuration of a new session.
@@ -400,8 +402,9 @@ func (s *Set) configLocked(to transport.Peer) stream.Config {
 	return c
 }
 
-// SweepClients ends the sessions of clients that never used them or acknowledge nothing, and sends
-// a message to clients silent for long. It is called every few seconds.
+// SweepClients ends the sessions of clients that never used them or that acknowledge nothing. It
+// sends a message to each client that has been silent for long, to find out whether the client
+// still listens. It is called every few seconds.
 func (s *Set) SweepClients(now time.Time) {
 	for _, p := range s.clients() {
 		switch heard, used := p.lastHeard(); {

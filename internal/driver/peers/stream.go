@@ -40,9 +40,9 @@ type StreamEnv interface {
 	Ignored(bye bool)
 }
 
-// A Stream drives one end of a stream.Session, Core: it guards Core with a lock, publishes its
-// frames on one goroutine at a time, and ticks it. It is safe for concurrent use. Lock guards Core
-// and the methods named …Locked.
+// A Stream drives one end of a session, the stream.Session in Core: it guards Core with a lock,
+// publishes Core's frames on one goroutine at a time, and ticks it. A Stream is safe for concurrent
+// use. Lock guards Core and the methods named …Locked.
 type Stream struct {
 	Core *stream.Session
 	// Handled is the sequence number up to which the peer's envelopes were handled, for
@@ -80,8 +80,8 @@ func (s *Stream) Unlock() { s.mu.Unlock() }
 // DepartedLocked reports whether the peer has departed.
 func (s *Stream) DepartedLocked() bool { return s.departed }
 
-// WritingLocked reports whether a goroutine is publishing. It will also publish envelopes that are
-// appended now.
+// WritingLocked reports whether a goroutine is publishing. If so, that goroutine also publishes
+// envelopes that are appended now.
 func (s *Stream) WritingLocked() bool { return s.writing }
 
 // AckedLocked returns the highest sequence number that the peer has acknowledged.
@@ -99,7 +99,8 @@ func (s *Stream) UnackedLocked(last uint64) int {
 // UsedLocked reports whether any envelope was sent or received.
 func (s *Stream) UsedLocked() bool { return s.Core.Next() > 1 || s.Core.Received() > 0 }
 
-// AbsentLocked returns since when all frames have bounced; zero means that they do not.
+// AbsentLocked returns since when the broker has returned every frame because nobody listens; zero
+// means that it does not.
 func (s *Stream) AbsentLocked() time.Time { return s.absent }
 
 // HeardLocked returns when the peer last sent anything; zero means never.
@@ -122,8 +123,8 @@ func (s *Stream) HasDeparted() bool {
 // SaidGoodbye reports whether the peer has departed with a goodbye.
 func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 
-// smallEnvelope is a size in bytes that every broker accepts. For smaller envelopes the payload
-// limit is not looked up.
+// smallEnvelope is a size in bytes that every broker accepts. Envelopes below this size are sent
+// without looking up the payload limit.
 const smallEnvelope = 4 << 10
 
 // AppendLocked appends an envelope, which is published next. Its error is ErrGone or one of package
@@ -167,8 +168,8 @@ func (s *Stream) Flush() {
 	s.mu.Unlock()
 }
 
-// PublishLocked publishes the appended envelopes. With gather it first lets other goroutines append
-// theirs. No other goroutine may be publishing. The lock is released while frames are sent.
+// PublishLocked publishes the appended envelopes. If gather is set, it first lets other goroutines
+// append theirs. No other goroutine may be publishing. The lock is released while frames are sent.
 func (s *Stream) PublishLocked(gather bool) {
 	s.writing = true
 	if gather {
@@ -179,7 +180,7 @@ func (s *Stream) PublishLocked(gather bool) {
 	s.armLocked()
 }
 
-// wroteLocked ends publishing by this goroutine.
+// wroteLocked records that this goroutine no longer publishes.
 func (s *Stream) wroteLocked() {
 	s.writing = false
 	s.idle.Broadcast()
@@ -188,7 +189,8 @@ func (s *Stream) wroteLocked() {
 // maxYields bounds how often a writer yields to other goroutines before it publishes.
 const maxYields = 8
 
-// gatherLocked lets other goroutines append, as long as they do and the frame is not full.
+// gatherLocked lets other goroutines append envelopes, as long as they do so and the frame is not
+// full.
 func (s *Stream) gatherLocked() {
 	for range maxYields {
 		before := s.Core.Next()
@@ -232,7 +234,7 @@ func (s *Stream) writeLocked(gather bool) {
 // answer again.
 const leaseLook = 20 * time.Millisecond
 
-// armLocked arranges the next call of Tick that Core needs.
+// armLocked arranges that Tick is called when Core needs it next.
 func (s *Stream) armLocked() {
 	now := s.env.Now()
 	wake := s.Core.Tick(now)
@@ -267,8 +269,8 @@ func (s *Stream) Rewind() {
 	s.Flush()
 }
 
-// Bounced records that nobody received the frame with the given token. It returns for how long all
-// frames have bounced.
+// Bounced records that the broker has returned the frame with the given token, because nobody
+// received it. It returns for how long all frames have been returned.
 func (s *Stream) Bounced(token uint64) time.Duration {
 	now := s.env.Now()
 	s.mu.Lock()
@@ -281,16 +283,16 @@ func (s *Stream) Bounced(token uint64) time.Duration {
 	return now.Sub(s.absent)
 }
 
-// Unreached reports whether no frame ever reached the peer and frames bounce. Such a peer does not
-// know the session, and sends no goodbye.
+// Unreached reports whether no frame ever reached the peer, and the broker returns frames. Such a
+// peer does not know the session, and sends no goodbye.
 func (s *Stream) Unreached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Core.Unreached() && !s.absent.IsZero() && !s.departed
 }
 
-// AwaitsBounce reports whether a bounce may still arrive and prove that the peer did not receive
-// some envelopes.
+// AwaitsBounce reports whether the broker may still return a frame, which would prove that the peer
+// did not receive some envelopes.
 func (s *Stream) AwaitsBounce() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,8 +323,8 @@ func (s *Stream) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, droppe
 	return skip, false, true
 }
 
-// Received ends a frame of size bytes. Its envelopes were handled, so Received applies its
-// acknowledgement. It reports whether something can be published now.
+// Received ends a frame of size bytes whose envelopes have been handled. It applies the
+// acknowledgement in the frame's header, and reports whether something can be published now.
 func (s *Stream) Received(h *wire.FrameHeader, size int) (more bool) {
 	s.mu.Lock()
 	s.absent = time.Time{}
@@ -410,9 +412,9 @@ func (s *Stream) Goodbye() {
 	s.wroteLocked()
 }
 
-// Part sends a goodbye to a peer that has probably ended. If the peer is alive, it forgets this
-// process, whose next frame begins a new session. Unsent envelopes stay unsent, so they certainly
-// do not run.
+// Part sends a goodbye to a peer that has probably ended. If the peer is alive after all, it
+// forgets the session, and this process's next frame begins a new one. Envelopes not sent yet are
+// not sent, so their calls certainly do not run.
 func (s *Stream) Part() {
 	s.mu.Lock()
 	if s.departed || !s.UsedLocked() {

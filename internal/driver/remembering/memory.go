@@ -25,8 +25,8 @@ import (
 )
 
 // A Memory holds remembered ids: those of entities in this process's shards, and those that this
-// process keeps for other members. It is safe for concurrent use, except Type and Begin, which must
-// be called before Run.
+// process keeps for other members. It is safe for concurrent use, except for the methods Type and
+// Begin, which must be called before Run.
 type Memory struct {
 	process Process
 	loop    *tasks.Loop
@@ -58,8 +58,8 @@ func (m *Memory) Type(kind string, s Settings) *Type {
 	return t
 }
 
-// Begin makes the cores for the types, but starts nothing. maxMessage is the broker's limit for a
-// message, in bytes.
+// Begin makes the state machines of the types, but starts nothing. maxMessage is the broker's limit
+// for a message, in bytes.
 func (m *Memory) Begin(maxMessage int) {
 	kinds := map[string]remember.Kind{}
 	m.recorder = map[string]*recorder{}
@@ -75,12 +75,12 @@ func (m *Memory) Begin(maxMessage int) {
 	})
 }
 
-// Run drives the cores until stop is closed.
+// Run drives the state machines until stop is closed.
 func (m *Memory) Run(stop <-chan struct{}) {
 	m.loop.Run(stop, m.tick, func() time.Time { return m.wakeAt })
 }
 
-// tick passes the time to all cores.
+// tick passes the time to the state machines of all types.
 func (m *Memory) tick() {
 	m.wakeAt = time.Time{}
 	m.stepMachine(remember.Tick{})
@@ -89,7 +89,7 @@ func (m *Memory) tick() {
 	}
 }
 
-// step passes an input about a type to the type's core.
+// step passes an input about a type to the type's state machine.
 func (m *Memory) step(kind string, in remember.Input) {
 	if r := m.recorder[kind]; r != nil {
 		r.step(in)
@@ -107,14 +107,15 @@ func (m *Memory) stepMachine(in remember.Input) {
 	m.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// due makes the loop wake up at that time, or earlier.
+// due makes the loop wake up at that time at the latest.
 func (m *Memory) due(at time.Time) {
 	if !at.IsZero() && (m.wakeAt.IsZero() || at.Before(m.wakeAt)) {
 		m.wakeAt = at
 	}
 }
 
-// finish answers calls that wait, and queues entities to be activated again.
+// finish answers calls that wait for ids to be remembered, and queues entities to be activated
+// again.
 func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, activate []remember.Activate) {
 	for _, d := range done {
 		if ch := m.waiting[d.Ticket]; ch != nil {
@@ -147,7 +148,7 @@ func (m *Memory) Message(from transport.Address, body []byte) error {
 	return nil
 }
 
-// ViewChanged tells the Machine the members that may keep ids.
+// ViewChanged passes the members, which may keep ids, to the state machines of all types.
 func (m *Memory) ViewChanged(v *membership.View) {
 	var view remember.View
 	for _, o := range v.ByAge {
@@ -161,15 +162,15 @@ func (m *Memory) ViewChanged(v *membership.View) {
 	m.loop.Post(func() { m.stepMachine(view) })
 }
 
-// post passes an input about a shard to the type's core, on the loop.
+// post passes an input about a shard to the state machine of its type, on the loop.
 func (m *Memory) post(kind string, in remember.Input) {
 	m.loop.Post(func() { m.step(kind, in) })
 }
 
 var errStore = errors.New("the store of remembered ids does not answer")
 
-// add remembers an entity, whose turn the caller has, and waits until its id is stored or copied.
-// fresh means that the entity was not remembered before.
+// add remembers an entity and waits until the entity's id is stored or copied. The caller has the
+// entity's turn. fresh means that the entity was not remembered before.
 func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
 	m.loop.Post(func() {
@@ -192,7 +193,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	case <-patience.C:
 		m.process.Count(Late)
 		if t.settings.Store != nil {
-			return false, fmt.Errorf("%w within %v (is it up?)", errStore, limit)
+			return false, fmt.Errorf("%w within %v (is the store up?)", errStore, limit)
 		}
 		return false, nil // the id is still being sent; there may be no other member to keep it
 	case <-ctx.Done():
@@ -300,7 +301,7 @@ type Process interface {
 // A Counter is one of the counters of a process. [Process.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package remembering counts.
 const (
 	Activated        Counter = iota // remembered entities that were activated again
 	ActivationFailed                // remembered entities whose activation failed

@@ -52,7 +52,8 @@ func (r *recorder) prefix(id placement.ShardID) string {
 	return r.base() + r.space + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
 }
 
-// recordKey returns the key of a record. space is the prefix of its space's keys.
+// recordKey returns the key of a record. space is the prefix of the keys in the record's space: see
+// [layout].
 func recordKey(space string, id placement.ShardID, bucket int) string {
 	return space + strconv.FormatUint(uint64(id.Shard), 10) + "/" + strconv.Itoa(bucket)
 }
@@ -81,7 +82,7 @@ func (r *recorder) step(in remember.Input) {
 	r.memory.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// request runs do, which asks the store, and passes its result to the machine.
+// request runs do, which sends a request to the store, and passes the result to the state machine.
 func (r *recorder) request(do func(context.Context) remember.Input) {
 	p := r.memory.process
 	p.Go(func() {
@@ -132,10 +133,10 @@ func (r *recorder) fault(id placement.ShardID, err error) error {
 // "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
 //
 // A program with another number of shards or another shard function can start only when no member
-// hosts the former type. The program then moves the ids: each process that needs them writes them
-// to a space of its own, and the first process to replace the stored layout, by compare-and-set,
-// has moved them. Whatever fails, the ids are therefore either under the former layout or under the
-// new one, each once.
+// hosts the former type. The program then moves the ids: each process that needs them copies them
+// to a space of its own and then replaces the stored layout by compare-and-set, at which only the
+// first process succeeds. Whatever fails, each id is therefore stored once, under the former layout
+// or under the new one.
 type layout struct {
 	Shards uint32 `json:"shards"`
 	Hash   string `json:"hash"` // the name of the shard function
@@ -251,7 +252,7 @@ func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err erro
 		s, err := strconv.ParseUint(shard, 10, 32)
 		b, bad := strconv.Atoi(bucket)
 		if err = errors.Join(err, bad); err != nil {
-			return 0, fmt.Errorf("key %q: %w (the record is not shardgen's)", record.Key, err)
+			return 0, fmt.Errorf("key %q: %w (shardgen has not written this record)", record.Key, err)
 		}
 		stored = append(stored, remember.Stored{ShardID: placement.ShardID{Kind: r.kind, Shard: uint32(s)}, Bucket: b, Value: record.Value})
 	}
@@ -271,8 +272,8 @@ func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err erro
 	return ids, nil
 }
 
-// drop deletes the records of the spaces that space accepts. A record that cannot be deleted stays;
-// this is logged.
+// drop deletes the records of those spaces that the function space accepts. If a record cannot be
+// deleted, drop logs this and leaves the record.
 func (r *recorder) drop(ctx context.Context, space func(string) bool) {
 	records, err := r.store.List(ctx, r.base())
 	for _, record := range records {

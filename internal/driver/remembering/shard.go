@@ -73,8 +73,9 @@ func (s *Shard) ChangedLocked(opened bool) {
 	}
 }
 
-// Activate activates an entity with wake, in a turn that the caller has. It first remembers the
-// entity, and waits for that until ctx ends.
+// Activate remembers an entity and then calls wake, which activates the entity. If the entity is
+// not remembered by the time ctx ends, Activate fails and does not call wake. The caller has the
+// entity's turn.
 func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
 	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)
 	if err != nil {
@@ -105,8 +106,9 @@ func (s *Shard) Forget(id string) {
 	s.kind.memory.post(s.shard.ID.Kind, remember.Remove{ShardID: s.shard.ID, ID: id})
 }
 
-// ForgetPassivated is Forget for a passivated entity. It does nothing if the shard was lost
-// meanwhile, because the shard's current home, perhaps this process again, remembers the entity.
+// ForgetPassivated is Forget for a passivated entity. It does nothing if this process has lost the
+// shard since the passivation, because the shard's current home (perhaps this process again)
+// remembers the entity.
 func (s *Shard) ForgetPassivated(e *region.Entity) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
@@ -149,8 +151,8 @@ func (s *Shard) mayActivate(id string) bool {
 	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
 }
 
-// activateUncalled activates an entity in a turn without a call. If the entity has a turn, it does
-// nothing, because that turn activates the entity.
+// activateUncalled activates an entity in a turn without a call. If a turn of the entity is under
+// way, activateUncalled does nothing, because that turn activates the entity.
 func (s *Shard) activateUncalled(id string) {
 	p := s.kind.memory.process
 	if p.WaitLease(p.Context()) != nil {

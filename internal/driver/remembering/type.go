@@ -11,9 +11,9 @@ import (
 // maxActivating bounds how many remembered entities of a type a node activates at the same time.
 const maxActivating = 64
 
-// A Type is one type whose entities are remembered, at a hosting process. It activates remembered
-// entities, all at once or at a constant rate. It is safe for concurrent use, except Shard, which
-// must be called before Memory.Run.
+// A Type is one type whose entities are remembered, at a process that hosts it. It activates
+// remembered entities, all at once or at a constant rate. It is safe for concurrent use, except for
+// the method Shard, which must be called before Memory.Run.
 type Type struct {
 	memory   *Memory
 	kind     string

@@ -45,13 +45,13 @@ type Local interface {
 
 // Errors of Env.Admit for a call that a route cannot hold.
 var (
-	ErrCalls      = errors.New("too many calls wait for homes")
-	ErrBytes      = errors.New("calls that wait for homes have too many bytes")
-	ErrUnbuffered = errors.New("no tell may wait for a home")
+	ErrCalls      = errors.New("too many calls wait for the homes of their shards")
+	ErrBytes      = errors.New("calls that wait for the homes of their shards have too many bytes")
+	ErrUnbuffered = errors.New("no tell may wait for the home of its shard")
 )
 
-// A Carrier has the steps of sending one call that need the call's envelope. They are functions, so
-// that the sender can keep the envelope on its stack.
+// A Carrier has those steps of sending one call that need the call's envelope. The steps are
+// functions, so that the sender can keep the envelope on its stack.
 type Carrier struct {
 	// Here brings the envelope to t, a shard of this process. It reports false if the shard is not
 	// here, or if the route has left t meanwhile, because the call would then arrive after the

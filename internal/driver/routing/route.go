@@ -12,16 +12,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Target is where a route sends calls. A Target never changes; the route replaces its pointer to
-// it.
+// A Target is where a route sends calls. A Target never changes: to send calls elsewhere, the route
+// points to another Target.
 type Target struct {
 	Local   Local   // the shard at this process; else nil
 	Session Session // the session with another process; else nil
 	Epoch   placement.Epoch
 }
 
-// A Route drives one stream.Route. It is safe for concurrent use. Core.LastSeq is guarded by the
-// lock of the target's session, and the other fields of Core by Mu.
+// A Route drives the state machine of one route, the stream.Route in Core. It is safe for
+// concurrent use. The lock of the target's session guards Core.LastSeq, and Mu guards the other
+// fields of Core.
 type Route struct {
 	Mu   sync.Mutex
 	Core stream.Route
@@ -37,8 +38,8 @@ type Route struct {
 // Init makes the route of a shard, without a target. It is called once, before any other method.
 func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
 
-// HoldAtMost makes the route hold at most n calls, 0 or more, and drop the oldest one for a new
-// one. It is called before the route is used.
+// HoldAtMost makes the route hold at most n calls, 0 or more. For a further call it drops the call
+// that it has held longest. HoldAtMost is called before the route is used.
 func (r *Route) HoldAtMost(n int) { r.most = n + 1 }
 
 // Shard returns the shard that the route leads to.
@@ -49,12 +50,12 @@ func (r *Route) Shard() placement.ShardID {
 // Kind returns the name of the shard's type. The caller must not change the bytes.
 func (r *Route) Kind() []byte { return r.kind }
 
-// Target returns where calls go at the moment; nil means that they are held. A sender must lock the
-// target, and then check that Target still returns it.
+// Target returns where calls go at the moment; nil means that the route holds calls. A sender must
+// lock the target, and then check that Target still returns the same target.
 func (r *Route) Target() *Target { return r.target.Load() }
 
 // Send brings an ask or a tell to the route's target, or holds it until there is a target. An error
-// means that it will never be sent. by must not keep the envelope.
+// means that the ask or tell will never be sent. by must not keep the envelope.
 func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 	for try := 0; ; try++ {
 		if try > 0 {
@@ -126,8 +127,8 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	return true, nil
 }
 
-// keep returns a copy of the envelope that shares no slices with the caller's, except Entity and
-// Method, the memory of immutable strings.
+// keep returns a copy of the envelope. It shares no slices with the caller's envelope, except
+// Entity and Method, which never change because they are the memory of strings.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
@@ -165,20 +166,20 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 	return r.Core.Home == a
 }
 
-// LeftLocked returns since when calls wait because they cannot go to the former home any more; zero
-// means that calls go to a home, or never went to one. The caller holds Mu.
+// LeftLocked returns since when calls wait because the shard has left its former home; zero means
+// that calls go to a home, or never went to one. The caller holds Mu.
 func (r *Route) LeftLocked() time.Time { return r.left }
 
-// Learn takes a placement: one with a newer epoch than the known one or, with force, any. A
-// placement from a shard table is never forced, because the table of a later term may have been
-// written during a move, and then shows the former home. A wrong home does no harm: it refuses the
-// calls and names the right one.
+// Learn takes a placement if its epoch is newer than the known one, or if force is set. A placement
+// from a shard table is never forced, because the table of a later term may have been written
+// during a move, and then shows the former home. A wrong home does no harm: it refuses the calls
+// and names the right one.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, force bool) {
 	r.Change(func(acked uint64) stream.Step { return r.learnLocked(home, epoch, acked, force) })
 }
 
-// Found takes the place where a singleton's instance was found. After its home has departed, the
-// epoch may be lower than before, because the cluster may have been founded again.
+// Found takes the placement at which a singleton's instance was found. After the known home has
+// departed, the epoch may be lower than before, because the cluster may have been founded again.
 func (r *Route) Found(home transport.Address, epoch placement.Epoch) {
 	r.Change(func(acked uint64) stream.Step {
 		return r.learnLocked(home, epoch, acked, r.Core.State == stream.Unknown)
@@ -193,8 +194,8 @@ func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked
 	return r.Core.Learn(home, epoch, acked, local)
 }
 
-// Refused takes back an envelope that its home, by, refused. home and epoch are the placement that
-// the refusal names.
+// Refused takes back an envelope that its home, the process by, has refused. home and epoch are the
+// placement named by the refusal.
 func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Address, epoch placement.Epoch) {
 	out := []stream.Outgoing{{Envelope: e}}
 	r.env.Taken(out)
@@ -210,8 +211,8 @@ func (r *Route) Acked(by transport.Address, seq uint64) {
 	r.Change(func(uint64) stream.Step { return r.Core.Acked(by, seq) })
 }
 
-// HomeDeparted records that a process has departed. left are the calls that it certainly did not
-// run.
+// HomeDeparted records that process a has departed. left has the calls that process a certainly did
+// not run.
 func (r *Route) HomeDeparted(a transport.Address, left []stream.Outgoing) {
 	r.env.Taken(left)
 	r.Change(func(uint64) stream.Step { return r.Core.HomeDeparted(a, left) })
@@ -268,9 +269,9 @@ func (r *Route) homeSession() (Session, bool) {
 	return r.env.Known(r.Core.Home)
 }
 
-// leaveLocked appends the step's Flush, if it is for the home that the route leaves. While the
-// route waits for acknowledgements of that home, it makes the session report them. The caller has
-// the session's lock.
+// leaveLocked appends the step's Flush to p if the Flush is for the home that the route leaves.
+// While the route waits for that home's acknowledgements, leaveLocked makes the session report
+// them. The caller has the session's lock.
 func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	if flush {
 		seq, err := p.AppendLocked(r.flush(step))
@@ -283,8 +284,8 @@ func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends a step's Flush to another home than the route leaves, because the shard is
-// here, or because the home left has departed or was never reached.
+// flushElsewhere sends a step's Flush to a home other than the one that the route leaves, because
+// the shard is in this process, or because the home left has departed or was never reached.
 func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
@@ -304,7 +305,7 @@ func (r *Route) flushElsewhere(step stream.Step) {
 	}
 }
 
-// flush returns the Flush, telling a home that no older call of this process follows.
+// flush returns a Flush, which tells a home that no older call of this process will come.
 func (r *Route) flush(step stream.Step) *wire.Envelope {
 	return &wire.Envelope{
 		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,
@@ -389,7 +390,8 @@ func (r *Route) goLocal(step stream.Step) {
 	s.Direct(true)
 }
 
-// expired reports whether no caller waits for the call any more, and then counts it.
+// expired reports whether no caller waits for the call any more. If so, it counts the call as
+// expired.
 func (r *Route) expired(e *wire.Envelope) bool {
 	if e.ID == 0 || r.env.Waits(e.ID) {
 		return false

@@ -6,8 +6,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Sender is the process whose peer has left envelopes unacknowledged. GiveBack passes each to one
-// of its methods.
+// A Sender is the process whose peer has left envelopes unacknowledged. GiveBack passes each of
+// these envelopes to one of its methods.
 type Sender interface {
 	// RouteOf returns the route of an envelope's shard; nil if this process knows no such shard.
 	RouteOf(e *wire.Envelope) *Route

@@ -3,10 +3,10 @@ package runner
 import "sync"
 
 // argsBuffer holds the arguments of a batch's tells, one after another, in chunks. Arguments in the
-// first chunk are copied again when it grows, all others only once. The zero value is empty. While
-// its batch is the queue, Runner.mu guards the buffer; later the run token does. With separate
-// memory for each tell's arguments, local tells run at 0.6 of their rate (What each trick buys in
-// bench/README.md).
+// first chunk are copied again when that chunk grows; arguments in other chunks are copied only
+// once. The zero value is empty. While its batch is the queue, Runner.mu guards the buffer; later
+// the run token does. With separate memory for each tell's arguments, local tells run at 0.6 of
+// their rate (What each trick buys in bench/README.md).
 type argsBuffer [][]byte
 
 const (

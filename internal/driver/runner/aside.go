@@ -9,9 +9,9 @@ import (
 )
 
 // asides holds tells that were set aside because their entity's turn goes on without the run token:
-// an earlier tell takes long, or the entity restarts or is passivated. The goroutine of the earlier
-// tell then runs them, so that an entity's tells stay in order. The zero value is empty. It is safe
-// for concurrent use.
+// an earlier tell takes long, or the entity restarts or is passivated. Each time a tell of the
+// entity ends, Runner.Leave runs the next tell set aside, so that an entity's tells stay in order.
+// The zero value is empty. It is safe for concurrent use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch
@@ -33,8 +33,8 @@ type Aside struct {
 // some reports whether tells of any entity are set aside.
 func (a *asides) some() bool { return a.n.Load() > 0 }
 
-// begin begins to set the entity's tells aside. It reports false if they already are. The caller
-// holds mu.
+// begin begins to set the entity's tells aside. It reports false if they are already set aside. The
+// caller holds mu.
 func (a *asides) begin(e *region.Entity) bool {
 	if _, is := a.tells[e]; is {
 		return false
@@ -47,15 +47,16 @@ func (a *asides) begin(e *region.Entity) bool {
 	return true
 }
 
-// SetAside makes later tells of the entity wait aside, until Leave finds none. The goroutine that
-// runs the entity's turn calls it before it goes on without the run token.
+// SetAside makes later tells of the entity wait aside, until Leave finds no further one. The
+// goroutine that runs the entity's turn calls SetAside before the turn goes on without the run
+// token.
 func (a *asides) SetAside(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begin(e)
 }
 
-// Lost is SetAside for a goroutine that has lost the run token.
+// Lost is SetAside, called by a goroutine that has lost the run token.
 func (a *asides) Lost(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +78,7 @@ func (a *asides) resumed(e *region.Entity) {
 }
 
 // add sets a tell aside, with a copy of its arguments, if tells of its entity are set aside. It
-// reports whether it did.
+// reports whether it has set the tell aside.
 func (a *asides) add(t *Turn, args []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,8 +90,8 @@ func (a *asides) add(t *Turn, args []byte) bool {
 	return is
 }
 
-// leave ends one tell of the entity's turn. If goesOn is true, next is a tell set aside that runs
-// now. If left is false, the turn must end under the shard's lock.
+// leave ends one tell of the entity's turn. If goesOn is true, next is a tell that was set aside
+// and runs now. If left is false, the caller must end the turn under the shard's lock.
 func (a *asides) leave(e *region.Entity, now uint32) (next Aside, goesOn, left bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

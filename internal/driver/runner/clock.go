@@ -7,18 +7,19 @@ import (
 
 // A clock is the lease's clock, up to coarseSlack late. Short calls use it, because reading the
 // real clock takes half as long as the rest of such a call. The watchdog sets it every millisecond
-// as long as somebody reads it. Only one call a tick writes memory that others read. It is safe for
-// concurrent use. Without it, local one-way calls run at 0.4 of their rate (What each trick buys in
-// bench/README.md).
+// as long as somebody reads it. In each tick only one call writes to memory that other calls read.
+// It is safe for concurrent use. Without it, local one-way calls run at 0.4 of their rate (What
+// each trick buys in bench/README.md).
 type clock struct {
 	at   atomic.Int64 // nanoseconds after the lease's base; 0 means it stands still
 	read atomic.Bool  // somebody has read the clock since the last tick
 }
 
 // coarseSlack is how late the clock may be. Ticks are 1 ms apart. If goroutines that never wait
-// keep all processors busy, a tick waits until the Go scheduler takes a processor from them, every
-// 10 ms. A process that was stopped and goes on may begin turns until the next tick. The tick comes
-// at once, because it is overdue and the time slice of all running goroutines has ended.
+// keep all processors busy, a tick waits for the Go scheduler, which takes a processor from one of
+// them every 10 ms. After a stop of the whole process, turns may begin by the old time until the
+// next tick. That tick comes at once, because it is overdue and the time slices of all running
+// goroutines have ended.
 const coarseSlack = 20 * time.Millisecond
 
 // now returns the clock's time. ok is false if the clock stands still.
@@ -30,8 +31,8 @@ func (c *clock) now() (at int64, ok bool) {
 	return at, at != 0
 }
 
-// tick sets the clock if somebody has read it since the last tick, and reports that. Otherwise the
-// clock stands still, and readers use the real clock until the next tick.
+// tick sets the clock and returns true if somebody has read the clock since the last tick.
+// Otherwise the clock stands still, and readers use the real clock until the next tick.
 func (c *clock) tick(now int64) (read bool) {
 	if !c.read.Swap(false) {
 		c.at.Store(0)

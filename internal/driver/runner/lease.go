@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Lease says until when a node may run turns and answer calls. The node renews it while hearing
-// itself through the broker, and a majority of the members. Each turn reads it against the
-// monotonic clock, so a process that stood still finds it expired. It is safe for concurrent use,
-// except Init.
+// A Lease says until when a node may run turns and answer calls. The node renews its lease while it
+// hears its own messages through the broker and a majority of the members. Each turn compares the
+// lease with the monotonic clock, so a process that stood still finds its lease expired. A Lease is
+// safe for concurrent use, except Init.
 type Lease struct {
 	base  time.Time
 	until atomic.Int64 // nanoseconds after base; forever means no end
@@ -21,7 +21,7 @@ const forever = int64(1<<63 - 1)
 // constants.
 type Phase int32
 
-// The phases.
+// The phases of a lease, in the order in which they follow each other.
 const (
 	Renewed Phase = iota // turns may begin while the lease lasts
 	Closing              // no turn begins any more; running turns may be answered while the lease lasts
@@ -76,8 +76,8 @@ func (l *Lease) Now() int64 { return int64(time.Since(l.base)) }
 // MayAnswer reports whether a turn that ran may be answered.
 func (l *Lease) MayAnswer() bool { return l.Phase() == Ending || l.Lasts() }
 
-// Lasts reports whether the lease has not ended, so that the node has contact with the others. In
-// phase Closing no turn may begin all the same.
+// Lasts reports whether the lease has not ended, so that the node is in contact with the other
+// members. A lease that lasts does not let turns begin in phase Closing.
 func (l *Lease) Lasts() bool {
 	return l.Phase() < Ending && (!l.Bounded() || l.Now() < l.until.Load())
 }

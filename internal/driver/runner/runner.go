@@ -29,8 +29,8 @@ type Env interface {
 	RunAside(e *region.Entity, tell Aside)
 }
 
-// A Runner runs turns one after another, except long ones: these lose the run token. It is safe for
-// concurrent use.
+// A Runner runs turns one after another. A long turn loses the run token, and another goroutine
+// runs the turns behind it. A Runner is safe for concurrent use.
 type Runner struct {
 	Token
 	asides
@@ -57,7 +57,7 @@ func (r *Runner) Init(group *tasks.Group, watch *Watchdog, env Env) {
 	watch.Mind(&r.Token)
 }
 
-// SetMost sets how many bytes of waiting tells make Offer refuse further ones.
+// SetMost sets the number of bytes of waiting tells above which Offer refuses further tells.
 func (r *Runner) SetMost(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,8 +71,8 @@ type batch struct {
 	bytes int // bytes that the tells count
 }
 
-// A Turn has begun and waits to be run: with Call or, if that is nil, with a tell of this process
-// in a turn of tells. It is small, because it passes from processor to processor.
+// A Turn is a turn that has begun and waits to be run: with Call or, if Call is nil, with a tell of
+// this process in a turn of tells. It is kept small, because it passes from processor to processor.
 type Turn struct {
 	Entity *region.Entity
 	Call   *shardhost.Call
@@ -80,8 +80,8 @@ type Turn struct {
 	args   argsEnd // where the turn's arguments end in the batch's
 }
 
-// turnBytes is what each waiting tell counts in addition to its arguments, about the size of a
-// Turn.
+// turnBytes is the number of bytes that each waiting tell counts in addition to its arguments. It
+// is about the size of a Turn.
 const turnBytes = 40
 
 // Add queues a turn.
@@ -137,7 +137,7 @@ func (r *Runner) run() {
 	}
 }
 
-// resume continues on a new goroutine after a turn has lost the run token.
+// resume runs the queued turns on a new goroutine, after a turn has lost the run token.
 func (r *Runner) resume() {
 	r.lent = true
 	if lost := &r.batch.turns[r.at-1]; lost.Call == nil {
@@ -147,8 +147,8 @@ func (r *Runner) resume() {
 }
 
 // Leave ends a tell of the entity's turn while tells are set aside. If a tell of the entity is set
-// aside, it runs now on its own goroutine. Leave reports false if the turn must end under the
-// shard's lock.
+// aside, Leave runs that tell on a goroutine of its own. Leave reports false if the turn must end
+// under the shard's lock.
 func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
 	next, goesOn, left := r.leave(e, now)
 	if goesOn {
@@ -169,7 +169,7 @@ const (
 )
 
 // nextBatch takes the turns that were queued since the last batch began. It reports false if there
-// are none; then the Runner's goroutine ends.
+// are none; the Runner's goroutine then ends.
 func (r *Runner) nextBatch() bool {
 	if r.lent {
 		r.batch.args = nil
@@ -190,8 +190,8 @@ func (r *Runner) nextBatch() bool {
 	return true
 }
 
-// emptied returns an empty batch. It reuses b's memory for turns, unless there is room for more
-// than turns of them.
+// emptied returns an empty batch. It reuses b's memory for turns, unless that memory has room for
+// more than the given number of turns.
 func (b batch) emptied(turns int) batch {
 	e := batch{args: b.args.emptied()}
 	if cap(b.turns) <= turns {

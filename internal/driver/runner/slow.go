@@ -22,15 +22,15 @@ type SlowTurnDetector struct {
 	alone atomic.Int64
 }
 
-// average returns the moving average after one more turn, which has the weight 1/over. took is its
-// duration, cut to most.
+// average returns the moving average after one more turn, whose weight is 1/over. took is the
+// turn's duration; above most it counts as most.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }
 
-// Ran records when a turn that the lane ran began, in nanoseconds. A single long turn counts
-// little, because the system may have been busy: quick turns become slow only after four or five
-// long ones in a row, or if one in four is long for some time.
+// Ran records a turn that the lane itself has run. began is when the turn began, in nanoseconds. A
+// single long turn counts little, because the system may have been busy. Turns count as slow only
+// after four or five long turns in a row, or if for some time one in four is long.
 func (d *SlowTurnDetector) Ran(began int64) {
 	if d.last != 0 {
 		d.quick = average(d.quick, time.Duration(began-d.last), 4*slowTurn, 16)
@@ -40,18 +40,19 @@ func (d *SlowTurnDetector) Ran(began int64) {
 	}
 }
 
-// Rest records that the lane waits for input, because this time belongs to no turn.
+// Rest records that the lane waits for input, so that this time does not count as a turn.
 func (d *SlowTurnDetector) Rest() { d.last = 0 }
 
-// SlowDown makes the detector find turns slow, because the average is above slowTurn or a turn has
-// lost the run token.
+// SlowDown makes IsSlow report true, because the average is above slowTurn or a turn has lost the
+// run token.
 func (d *SlowTurnDetector) SlowDown() {
 	d.slow, d.last, d.quick = true, 0, 0
 	d.alone.Store(int64(2 * slowTurn))
 }
 
-// Took records the duration of a turn with its own goroutine, including the wait for the lease. It
-// is safe for concurrent use; a lost record does not matter.
+// Took records the duration of a turn that had its own goroutine, including the turn's wait for the
+// lease. It is safe for concurrent use; of two concurrent durations one may be lost, which does not
+// matter.
 func (d *SlowTurnDetector) Took(turn time.Duration) {
 	d.alone.Store(int64(average(time.Duration(d.alone.Load()), turn, 2*slowTurn, 8)))
 }

@@ -11,10 +11,11 @@ import (
 
 // A Token passes among the goroutines that run a series of quick turns, one after another. A turn
 // that takes long, or waits for a call of its own, hands the Token over: another goroutine
-// continues the series, and the first one only ends its turn.
+// continues the series, and the first goroutine only ends its turn.
 //
-// word decides who has the run token. It is odd while a turn runs; then the goroutine that raises
-// word by one gets the run token: the turn's own at its end, or another one earlier.
+// word decides who has the run token. It is odd while a turn runs. The goroutine that then raises
+// word by one gets the run token: the turn's own goroutine at the turn's end, or another goroutine
+// earlier.
 type Token struct {
 	word  atomic.Uint64
 	group *tasks.Group
@@ -30,8 +31,8 @@ type Hold struct {
 	word  uint64 // Token.word during the turn, which is odd
 }
 
-// Init sets next, which continues the series on a new goroutine of group. It is called once, before
-// any other method.
+// Init sets next, the function that continues the series on a new goroutine of group. It is called
+// once, before any other method.
 func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
 // Enter begins a turn on the goroutine that has the run token. With a nil Token the turn gets no
@@ -88,8 +89,8 @@ func (w *Watchdog) Init(base time.Time) {
 	w.tokens.Store(&[]*Token{})
 }
 
-// Mind makes the watchdog watch a series. It is called before the first turn of the series, also
-// while the watchdog runs.
+// Mind makes the watchdog watch a series of turns. It is called before the first turn of the
+// series; the watchdog may already be running.
 func (w *Watchdog) Mind(t *Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +99,8 @@ func (w *Watchdog) Mind(t *Token) {
 	w.tokens.Store(&more)
 }
 
-// Unmind ends watching a series that has ended. A look that is running may still read the token,
-// but does not take it, because no turn of the series runs.
+// Unmind ends the watching of a series of turns that has ended. A running look may still read the
+// series' token, but does not take it, because no turn of the series runs.
 func (w *Watchdog) Unmind(t *Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +115,7 @@ func (w *Watchdog) Awake() {
 	}
 }
 
-// Run looks at the series until stop is closed.
+// Run looks at all series of turns, again and again, until stop is closed.
 func (w *Watchdog) Run(stop <-chan struct{}) {
 	timer := time.NewTimer(longTurn)
 	defer timer.Stop()

@@ -11,8 +11,8 @@ import (
 )
 
 // A Call is a call at its entity's host: from another process, from this process through its
-// queues, or of a local caller that waits for its turn. The host's type of call embeds it, and is
-// the region.Call.Driver.
+// queues, or of a local caller that waits for its turn. The host's own type of call embeds Call,
+// and is stored in region.Call.Driver.
 type Call struct {
 	region.Call
 	ID       uint64 // the caller's number of the call; 0 for a tell
@@ -83,8 +83,8 @@ func (c *Call) Detach() {
 	c.Frame = 0
 }
 
-// envelope returns the envelope for forwarding the call. now is the time in nanoseconds after the
-// base.
+// envelope returns the envelope with which the call is forwarded. now is the current time, in
+// nanoseconds after the process's base.
 func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	e := &wire.Envelope{
 		Type: wire.TypeCall, ID: c.ID, Kind: kind, Shard: shard,
@@ -100,8 +100,8 @@ func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	return e
 }
 
-// A Chain holds the turns that wait for a call, encoded. It is decoded only when the call meets a
-// busy entity or a shard that is not open.
+// A Chain is the encoded list of the turns that wait for a call. It is decoded only when the call
+// meets a busy entity or a shard that is not open.
 type Chain []byte
 
 // HoldsShard reports whether a turn of an entity in that shard waits for the call.
@@ -145,9 +145,10 @@ type Refusal struct {
 	Text  string
 }
 
-// Answer returns the answer that refuses the call with sequence number seq. direct means that the
-// answer goes back on the session: its peer still has the call. A forwarded call has direct false,
-// and its answer goes to e.Node. ok is false for a forwarded tell, which is lost.
+// Answer returns the answer that refuses the call with sequence number seq. If direct is true, the
+// answer goes back on the session on which the call came, whose peer still has the call. The answer
+// to a forwarded call, for which direct is false, goes to e.Node. ok is false for a forwarded tell,
+// which is lost.
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,

@@ -118,7 +118,7 @@ type Control interface {
 // A Counter is one of the process's counters. [Control.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package shardhost counts.
 const (
 	CallForwarded Counter = iota
 	CallRefused

@@ -12,8 +12,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Shard drives one region.Shard at a process: its calls, turns and moves. It is safe for
-// concurrent use. Mu guards Core, except where package region says otherwise.
+// A Shard drives the state machine of one shard, the region.Shard in Core, at one process: its
+// calls, turns and moves. It is safe for concurrent use. Mu guards Core, except where package
+// region says otherwise.
 type Shard struct {
 	ID   placement.ShardID
 	host Host
@@ -36,7 +37,8 @@ func (s *Shard) Init(id placement.ShardID, h Host, cfg *Config, l region.Limits)
 }
 
 // Accept takes a call of this process: the call runs here, waits here, or is answered with an
-// error. It reports false if the call must look for its home again. current is as for Deliver.
+// error. It reports false if the call must look for its home again. current has the same meaning as
+// for Deliver.
 func (s *Shard) Accept(c *Call, at time.Time, current func() bool) bool {
 	e, v := s.Deliver(c, at, current)
 	return s.Accepted(c, e, v)
@@ -145,8 +147,8 @@ func (s *Shard) watchDrain(epoch placement.Epoch) {
 	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
 }
 
-// watch gives up the move of the epoch, with why as the reason, if the shard is still in the given
-// state after HandoffTimeout.
+// watch gives up the move with that epoch if the shard is still in the given state after
+// HandoffTimeout. why is the reason for giving up.
 func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
 	stays := func() bool {
 		s.Mu.Lock()
@@ -214,7 +216,7 @@ func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 }
 
 // giveUp gives up a move because this process failed, before its stop hooks have run. The shard
-// stays here, and opens again when the coordinator says so.
+// stays at this process, and opens again when the coordinator orders it.
 func (s *Shard) giveUp(epoch placement.Epoch, why error) {
 	s.Do(func(now uint32, _ time.Time) region.Effects {
 		fx, _ := s.Core.CancelMove(epoch)
@@ -300,8 +302,8 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (off bool) {
 	return off
 }
 
-// FlushOf returns the Flush that an envelope has passed on. If its final home does not decode, the
-// barrier there times out.
+// FlushOf returns the Flush that an envelope has passed on. If the final home in the envelope
+// cannot be decoded, the barrier at that home times out.
 func FlushOf(e *wire.Envelope) region.Flush {
 	f := region.Flush{Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop)}
 	if to, err := wire.ParsePeer(e.Payload); err == nil {
@@ -310,8 +312,8 @@ func FlushOf(e *wire.Envelope) region.Flush {
 	return f
 }
 
-// Step handles an envelope of a shard's move from another process. It reports false for any other
-// envelope. opens, unless nil, is called instead of OpenAt.
+// Step handles another process's envelope of the protocol that moves shards. It reports false for
+// any other envelope. If opens is not nil, it is called instead of OpenAt.
 func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.Address, epoch placement.Epoch)) bool {
 	epoch, a := placement.Epoch(e.Epoch), from.Peer().Address
 	switch e.Type {
@@ -362,8 +364,8 @@ func (s *Shard) Obey(m coordinator.Message, term placement.Term) coordinator.Mes
 	return nil
 }
 
-// status returns the progress of a move at the home that the shard leaves. ok is false if that is
-// not this process.
+// status returns the progress of a move at the home that the shard leaves. ok is false if the shard
+// does not leave this process.
 func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinator.MoveStatus, ok bool) {
 	s.Mu.Lock()
 	o, ok := standing(s.Core)
@@ -388,7 +390,7 @@ func (s *Shard) Needed() bool {
 }
 
 // Held returns this process's registration of the shard for the coordinator. It reports false if
-// nothing of the shard is here, or if a shard table shows that the shard has moved away for good.
+// this process has no part of the shard, or if a shard table shows that the move away has ended.
 func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -54,8 +54,8 @@ func (s *Shard) Begin(entity string) *region.Entity {
 }
 
 // Entered reports whether an attempt to enter e without the lock, with the result how, began a
-// turn. If the attempt was withdrawn, Entered calls EndTurn, so a call that came meanwhile gets the
-// entity.
+// turn. If the attempt was withdrawn, Entered calls EndTurn, so that a call that has come in the
+// meantime gets the entity.
 func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	switch how {
 	case region.Entered:
@@ -96,16 +96,16 @@ func (s *Shard) Unjoin(e *region.Entity) {
 	}
 }
 
-// LeaveTurn ends a turn, and takes the lock only if a call waits for the end. If other tells have
-// joined the turn, it goes on.
+// LeaveTurn ends a turn. It takes the lock only if a call waits for the turn's end. If other tells
+// have joined the turn, the turn goes on.
 func (s *Shard) LeaveTurn(e *region.Entity, now uint32) {
 	if left, _ := e.Leave(now); !left {
 		s.EndTurn(e)
 	}
 }
 
-// EndTurn ends a turn under the lock, after Entity.Leave has refused. The next waiting call gets
-// the entity.
+// EndTurn ends a turn under the lock, which is needed if Entity.Leave has returned false. The next
+// waiting call gets the entity.
 func (s *Shard) EndTurn(e *region.Entity) {
 	s.Mu.Lock()
 	if s.cfg.Keeps != nil && s.cfg.Keeps(e) {
@@ -143,7 +143,7 @@ func (s *Shard) Holds() bool {
 
 func (s *Shard) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Barriers() > 0 }
 
-// Do applies f to Core and executes the effects.
+// Do applies f to Core, and executes the effects that f returns.
 func (s *Shard) Do(f func(now uint32, at time.Time) region.Effects) {
 	s.Mu.Lock()
 	held := s.holdsLocked()
@@ -298,7 +298,7 @@ func (s *Shard) sweepLocked() {
 	}
 }
 
-// sweepSoonLocked schedules sweep if something here depends on the time.
+// sweepSoonLocked schedules sweep if the shard has a call, a barrier or other state with a timeout.
 func (s *Shard) sweepSoonLocked() {
 	if s.Core.Barriers() > 0 || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
@@ -365,9 +365,9 @@ func (s *Shard) Return(c *Call, died bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
 }
 
-// Dismiss forwards or refuses all waiting calls, because the process ends. Calls of other processes
-// whose turns are running are answered with an unknown outcome, because a process closes its lanes
-// only after it has answered all calls.
+// Dismiss forwards or refuses all waiting calls, because the process ends. It answers calls of
+// other processes whose turns are still running with an unknown outcome, because a process may
+// close its lanes only after it has answered all calls.
 func (s *Shard) Dismiss() {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Dismiss() })
 	var after later
@@ -401,8 +401,8 @@ func (s *Shard) openPayloadLocked() []byte {
 	return wire.AppendOpenPayload(nil, w)
 }
 
-// openPayload reads a payload of openPayloadLocked. If the payload does not decode, the new home's
-// barriers time out instead.
+// openPayload reads a payload of openPayloadLocked. If the payload cannot be decoded, nothing is
+// read, and the new home's barriers open by their timeout instead.
 func openPayload(payload []byte) (refused []region.Detour, departed []transport.Address) {
 	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {
@@ -429,7 +429,7 @@ func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) 
 	}
 }
 
-// start runs the turn of a call that waited. The turn has begun.
+// start runs the turn, already begun, of a call that has waited.
 func (s *Shard) start(st region.Start) {
 	if c := of(st.Call); c.Local {
 		s.host.Grant(c, st.Entity)
@@ -461,7 +461,8 @@ func (s *Shard) envelope(t wire.Type, epoch placement.Epoch) *wire.Envelope {
 	return &wire.Envelope{Type: t, Kind: s.cfg.Kind, Shard: s.ID.Shard, Epoch: uint64(epoch)}
 }
 
-// answer answers an accepted call that did not run with the code. A tell is lost.
+// answer answers an accepted call that did not run; code says why. A tell gets no answer and counts
+// as lost.
 func (s *Shard) answer(c *Call, code wire.Code, text string) {
 	s.countRefused(code)
 	if c.Tell {
@@ -479,7 +480,7 @@ func (s *Shard) countRefused(code wire.Code) {
 	}
 }
 
-// refuse answers an accepted call that cannot run here with the shard's home.
+// refuse answers an accepted call that cannot run here. The answer names the shard's home.
 func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	if c.Local {
 		s.host.Grant(c, nil)
@@ -496,7 +497,7 @@ func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	})
 }
 
-// drop answers an accepted call that cannot run here any more, without naming a home.
+// drop answers an accepted call that cannot run here any more. The answer names no home.
 func (s *Shard) drop(c *Call) {
 	if c.Local {
 		s.host.Grant(c, nil)

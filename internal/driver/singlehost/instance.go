@@ -17,8 +17,8 @@ import (
 )
 
 // An Instance is the only entity of a hosted singleton. Besides the turns of calls it has two turns
-// of its own: one to activate it before any call, and one held from its death to its next
-// activation, so that calls wait. It is safe for concurrent use.
+// of its own: one that activates the instance before any call, and one that is held from the
+// instance's death to its next activation, so that calls wait. It is safe for concurrent use.
 type Instance struct {
 	shard  *shardhost.Shard
 	home   Home
@@ -57,14 +57,14 @@ func NewInstance(s *shardhost.Shard, home Home) *Instance {
 	return in
 }
 
-// LeaseValid reports whether turns may run under the singleton's own lease. Without a lease they
-// may.
+// LeaseValid reports whether the singleton's own lease allows turns now. A singleton without a
+// lease is always allowed to run turns.
 func (in *Instance) LeaseValid() bool {
 	return !in.guard.Bounded() || in.guard.ValidAt(int64(in.home.Now().Sub(in.guard.Base())))
 }
 
-// PredecessorOpened is called when the predecessor has sent Open under the given epoch, after all
-// calls that waited there.
+// PredecessorOpened is called when the predecessor has sent Open under the given epoch. Open comes
+// after all calls that waited at the predecessor.
 func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Epoch) {
 	in.opened(from, epoch)
 }
@@ -77,14 +77,15 @@ func (in *Instance) at() (placement.Epoch, bool) {
 	return in.shard.Core.Epoch(), in.shard.Core.State() == region.Open
 }
 
-// holds reports whether something of the shard is still here or on its way here.
+// holds reports whether this process still has a part of the shard, or a part is still on its way
+// here.
 func (in *Instance) holds() bool {
 	o, ok := in.shard.Held()
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
-// arrivedFrom returns the predecessor that has sent the state and the waiting calls, until the
-// shard opens with them; zero means none.
+// arrivedFrom returns the predecessor that has sent the state and the waiting calls, as long as the
+// shard has not opened with them. Zero means that there is none.
 func (in *Instance) arrivedFrom() (from transport.Address) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -94,7 +95,8 @@ func (in *Instance) arrivedFrom() (from transport.Address) {
 	return from
 }
 
-// relay sets whether what comes with the shard is only kept for the next member.
+// relay sets whether this member only keeps the state and calls that come with the shard, to pass
+// them on to the next member.
 func (in *Instance) relay(on bool) {
 	in.shard.Mu.Lock()
 	in.relays = on
@@ -102,7 +104,7 @@ func (in *Instance) relay(on bool) {
 }
 
 // Lead takes the first turn after the shard has opened, and activates the instance in it. A member
-// that only relays the state holds the turn instead.
+// that only passes the state on holds the turn instead.
 func (in *Instance) Lead(e *region.Entity) {
 	in.shard.Mu.Lock()
 	relays := in.relays
@@ -129,7 +131,8 @@ func (in *Instance) again() bool {
 }
 
 // activate runs the factory and OnActivate, and then lets calls in. If the instance is stopped
-// before OnActivate has returned, the state that came with the shard goes on unchanged.
+// before OnActivate has returned, the state that came with the shard goes to the next member
+// unchanged.
 func (in *Instance) activate(e *region.Entity) {
 	s := in.shard
 	in.end()
@@ -165,8 +168,8 @@ func (in *Instance) activate(e *region.Entity) {
 	err = in.home.Activate(life, e)
 }
 
-// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, it is
-// the last; otherwise Fail takes a turn.
+// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, that
+// turn is the instance's last; otherwise Fail takes the turn, so that no other begins.
 func (in *Instance) Fail(reason string) {
 	s := in.shard
 	s.Mu.Lock()
@@ -205,7 +208,7 @@ func (in *Instance) bury(e *region.Entity) {
 	in.tasks.then(func() { in.buried(e) })
 }
 
-// buried is the second half of bury, when all tasks have ended.
+// buried continues bury after all tasks have ended.
 func (in *Instance) buried(e *region.Entity) {
 	s := in.shard
 	in.home.Lost(e)
@@ -276,7 +279,7 @@ func (in *Instance) HandOff() {
 	in.tasks.then(func() { in.handOff(entities, to, epoch) })
 }
 
-// handOff is the second half of HandOff, when all tasks have ended.
+// handOff continues HandOff after all tasks have ended.
 func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	why := codegen.Moving
@@ -311,7 +314,7 @@ func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epo
 	in.home.Progress()
 }
 
-// close gives the shard up: calls that wait here look for the instance again.
+// close gives the shard up. Calls that wait at it look for the instance again.
 func (in *Instance) close() {
 	s := in.shard
 	s.Do(func(now uint32, at time.Time) region.Effects {
@@ -342,7 +345,7 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// forsaken gives the shard up if its state was sent to a member that is gone.
+// forsaken gives the shard up if its state was sent to a member that is now gone.
 func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	s := in.shard
 	s.Mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Leases is the store of singletons' leases. A request ends within the time within. Each method
-// calls done once, on the control loop, after the method has returned.
+// Leases is the store of singletons' leases. within bounds each request. Each method calls done
+// once, on the control loop, after the method has returned.
 type Leases interface {
 	Acquire(c store.Claim, within time.Duration, done func(store.Held, error))
 	// Renew extends a lease. cancel gives up the request.
@@ -87,7 +87,7 @@ func (k *leaseHolder) hold(held store.Held) {
 	k.single.step(singleton.LeaseAcquired{})
 }
 
-// guard lets turns run until the instance must stop.
+// guard extends the lease's guard, so that turns may run until the instance must stop.
 func (k *leaseHolder) guard() { k.single.instance.guard.Renew(k.end(k.held)) }
 
 // wake makes tick run after d, or when the instance must stop if that is earlier.
@@ -98,8 +98,8 @@ func (k *leaseHolder) wake(d time.Duration) {
 	}
 }
 
-// tick renews the lease. If that failed until the instance must stop, tick gives the lease up as
-// lost.
+// tick renews the lease. If no renewal has succeeded by the time at which the instance must stop,
+// tick gives up the lease as lost.
 func (k *leaseHolder) tick(now time.Time) {
 	left := k.end(k.held).Sub(now)
 	switch {

@@ -20,8 +20,8 @@ import (
 // the coordinator's messages.
 const namePrefix = "type/"
 
-// handoffAt is the status of a member at which it gives users' singletons away. Like its shards,
-// they leave before the member exits.
+// handoffAt is the status at which a member gives users' singletons away. Like the member's shards,
+// singletons leave before the member exits.
 const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
@@ -103,8 +103,8 @@ func (g *Set) get(kind string) *single {
 	return s
 }
 
-// learn adds a singleton that other members host and this process does not call. It returns nil if
-// there is none of that name.
+// learn adds a singleton that other members host and this process does not call yet. It returns nil
+// if no member hosts a singleton of that name.
 func (g *Set) learn(kind string) *single {
 	v := g.process.View()
 	if v == nil {
@@ -134,8 +134,8 @@ func (g *Set) Want(kind string) bool {
 	return true
 }
 
-// Opened announces to all members that an instance runs here under the given epoch: their proxies
-// need not ask. It reports false if the type is not a singleton.
+// Opened announces to all members that an instance runs here under the given epoch, so that their
+// proxies need not ask. It reports false if the type is not a singleton.
 func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	if g.get(kind) == nil {
 		return false
@@ -211,7 +211,7 @@ func (g *Set) Check() error {
 	return nil
 }
 
-// ViewChanged tells the singletons the new view.
+// ViewChanged passes the new view to the singletons.
 func (g *Set) ViewChanged(v *membership.View) {
 	for _, s := range g.order {
 		s.view(v)
@@ -257,7 +257,7 @@ func (g *Set) Settled() bool {
 }
 
 // Abandon lets no further turns begin of singletons that are still here, because this member exits.
-// Once it is removed, the next instance starts without asking it.
+// Once this member is removed, the next instances start without asking it.
 func (g *Set) Abandon() {
 	for _, s := range g.order {
 		if s.instance != nil && s.manager.Holds() {

@@ -47,8 +47,8 @@ type handoff struct {
 	epoch placement.Epoch
 }
 
-// view passes the members that may run the instance to the manager and the proxy. They announced
-// that when they joined.
+// view passes the members that may run the instance to the manager and the proxy. Members announce
+// when they join whether they may run it.
 func (s *single) view(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -102,8 +102,9 @@ func (s *single) step(in singleton.Input) {
 	}
 }
 
-// start starts the instance: where it died, with the state that the predecessor sends, or without a
-// state. With relay it only keeps what the predecessor sends.
+// start starts the instance: again if it died here; otherwise with the state that the predecessor
+// sends, or without a state if there is no predecessor. With relay this member only keeps what the
+// predecessor sends.
 func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool) {
 	s.instance.relay(relay)
 	if s.instance.again() {
@@ -118,7 +119,8 @@ func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool
 	}
 }
 
-// predecessorOpened handles the predecessor's Open, after all calls that waited there have come.
+// predecessorOpened handles the predecessor's Open, which comes after all calls that waited at the
+// predecessor.
 func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch) {
 	s.arrived = opening{from: from, epoch: epoch}
 	if o := s.opening; o != nil && o.from == from && o.epoch == epoch {
@@ -126,7 +128,7 @@ func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch
 	}
 }
 
-// open opens the shard here. arrived means that the predecessor's Open has come.
+// open opens the shard at this member. arrived means that the predecessor's Open has come.
 func (s *single) open(arrived bool) {
 	o := s.opening
 	s.opening = nil
@@ -153,7 +155,7 @@ func (s *single) open(arrived bool) {
 }
 
 // stop ends the instance. Unless to is zero, the instance's state and the waiting calls go to that
-// member. What is still on its way here follows when it has come.
+// member. State and calls that are still on their way here are sent on when they have come.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	switch o := s.opening; {
 	case o == nil:

@@ -47,8 +47,8 @@ func (ts *tasks) ended(err error) {
 // taskPatience is how long a task may run after its context has ended before that is logged.
 const taskPatience = 5 * time.Second
 
-// then calls f when no task is running. It sets no time limit, because the next instance must not
-// run beside these tasks.
+// then calls f when no task is running. It waits without a time limit, because the next instance
+// must not run beside tasks of this one.
 func (ts *tasks) then(f func()) {
 	in := ts.instance
 	in.shard.Mu.Lock()

@@ -19,7 +19,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Store is the table of one member's cluster. It is safe for concurrent use.
+// A Store reads and writes the membership table of one member's cluster. It is safe for concurrent
+// use.
 type Store struct {
 	table membertable.Table
 
@@ -29,14 +30,15 @@ type Store struct {
 	made  *rows.Table          // of known
 }
 
-// wholeEvery is the time between two reads of all rows, which alone have the I-am-alives of rows
-// that did not change. A quarter of the time after which the membership misses them.
+// wholeEvery is the time between two reads of all rows. Only such a read has the I-am-alives of
+// rows that have not changed otherwise. It is a quarter of the time after which the membership
+// misses an I-am-alive.
 const wholeEvery = 15 * time.Minute
 
-// New returns the member's way to the table.
+// New returns a Store for the table of the member's cluster.
 func New(table membertable.Table) *Store { return &Store{table: table} }
 
-// Read carries out a read.
+// Read carries out a read for the membership machine.
 func (s *Store) Read(ctx context.Context, r core.TableRead) core.TableRows {
 	ctx, cancel := context.WithTimeout(ctx, r.Within)
 	defer cancel()
@@ -56,12 +58,12 @@ func (s *Store) Read(ctx context.Context, r core.TableRead) core.TableRows {
 	return core.TableRows{Number: r.Number, Reason: err.Error()}
 }
 
-// take returns the newest table, with what was read.
+// take stores a snapshot that was read, and returns the newest known table.
 func (s *Store) take(got membertable.Snapshot) (*rows.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if got.Since > s.known.Version {
-		return nil, fmt.Errorf("%w: read what changed since version %d, which is not known", store.ErrUnavailable, got.Since)
+		return nil, fmt.Errorf("%w: the table returned changes since version %d, which this member has not read", store.ErrUnavailable, got.Since)
 	}
 	whole := got.Over(s.known)
 	if s.made != nil && (got.Since != 0 || got.Version < s.known.Version) && whole.Version == s.known.Version {
@@ -94,7 +96,7 @@ func (s *Store) take(got membertable.Snapshot) (*rows.Table, error) {
 	return table, nil
 }
 
-// Write carries out a write or a deletion.
+// Write carries out a write or a deletion for the membership machine.
 func (s *Store) Write(ctx context.Context, w core.TableWrite) core.TableWritten {
 	ctx, cancel := context.WithTimeout(ctx, w.Within)
 	defer cancel()
@@ -112,7 +114,7 @@ func (s *Store) Write(ctx context.Context, w core.TableWrite) core.TableWritten 
 	return written(w.Number)(s.table.Write(ctx, membertable.Version(w.Version), row))
 }
 
-// Alive carries out the writing of an I-am-alive.
+// Alive writes an I-am-alive, the time at which this member was alive, to its row.
 func (s *Store) Alive(ctx context.Context, self transport.Address, a core.TableAlive) core.TableWritten {
 	ctx, cancel := context.WithTimeout(ctx, a.Within)
 	defer cancel()
@@ -131,7 +133,7 @@ func written(number uint64) func(membertable.Version, error) core.TableWritten {
 
 func address(id membertable.ID) transport.Address { return transport.Address(id) }
 
-// description is the part of a row that the table does not read, as JSON.
+// description is the JSON form of the part of a row that the table itself does not interpret.
 type description struct {
 	Status      gossip.Status     `json:"status"`
 	UpNumber    uint32            `json:"age,omitempty"`
@@ -148,7 +150,7 @@ type description struct {
 	Touched     uint64            `json:"touched,omitempty"`
 }
 
-// status is what people read.
+// status returns the status of a row as people read it in the table.
 func status(r *rows.Row) membertable.Status {
 	switch {
 	case r.Status >= gossip.Down:

@@ -59,8 +59,9 @@ func ID(s string) string {
 const refitFrom = 64
 
 // Refit returns m, or a copy of m if m once had at least 64 entries and at least four times as many
-// as now: a map keeps the memory of its largest size. most points to the largest size since the
-// last copy, which the caller keeps with the map and Refit updates.
+// as now. The copy frees memory, because a map keeps the memory of its largest size. most points to
+// the largest size since the last copy; the caller keeps this number with the map, and Refit
+// updates it.
 func Refit[K comparable, V any](m map[K]V, most *int) map[K]V {
 	*most = max(*most, len(m))
 	if *most < refitFrom || len(m) > *most/4 {

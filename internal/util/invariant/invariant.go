@@ -13,8 +13,8 @@ package invariant
 
 import "fmt"
 
-// Violation is the value that [Failf] panics with. A driver recognizes a broken core by it, and
-// does not confuse it with a panic of the user's code.
+// Violation is the value with which [Failf] panics. By its type a driver distinguishes a broken
+// state machine from a panic of the user's code.
 type Violation struct {
 	Message string
 }

@@ -2,6 +2,7 @@
 
 package invariant
 
-// Race reports whether the race detector is compiled in. Tests of simulations run fewer seeds with
-// it: a core has one goroutine, so the detector finds nothing there and takes many times as long.
+// Race reports whether the race detector is compiled in. If so, tests of simulations run fewer
+// seeds, because the detector takes many times as long and finds nothing in a state machine, which
+// has one goroutine.
 const Race = false

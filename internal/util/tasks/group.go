@@ -8,8 +8,8 @@ import (
 )
 
 // A Group counts running goroutines. Unlike with a sync.WaitGroup, goroutines may be added at any
-// time: late timers and messages start goroutines while Wait waits, and afterwards. Wait returns
-// once no goroutine runs. It does not wait for goroutines added later.
+// time: late timers and messages start goroutines while Wait waits, and afterwards. Wait returns as
+// soon as no goroutine runs, and does not wait for goroutines added later.
 //
 // A Group is safe for concurrent use, but only one goroutine may call Wait at a time.
 type Group struct {
@@ -32,7 +32,7 @@ func (g *Group) Go(f func()) {
 // Add counts one more running goroutine. Call Done when the goroutine ends.
 func (g *Group) Add() { g.running.Add(1) }
 
-// Done ends the count of one goroutine.
+// Done counts one running goroutine less. Call it when a goroutine counted by Add ends.
 func (g *Group) Done() {
 	if g.running.Add(-1) == 0 {
 		select {
@@ -42,7 +42,8 @@ func (g *Group) Done() {
 	}
 }
 
-// Wait waits until no goroutine of the Group runs, or ctx ends. It returns false if one still runs.
+// Wait waits until no goroutine of the Group runs, or until ctx ends. It returns false if a
+// goroutine still runs.
 func (g *Group) Wait(ctx context.Context) bool {
 	for g.running.Load() != 0 {
 		select {

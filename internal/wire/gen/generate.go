@@ -65,7 +65,7 @@ func protoNames(dir string) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, errors.New("no .proto files")
+		return nil, errors.New("the folder has no .proto files")
 	}
 	return names, nil
 }
@@ -82,8 +82,8 @@ func accessor(dir string) func(string) (io.ReadCloser, error) {
 	}
 }
 
-// dependencyOrder collects files, each after the files that it imports, as a generator request
-// needs them. The zero value is ready.
+// dependencyOrder collects files in the order that a generator request needs: each file comes after
+// the files that it imports. The zero value is ready.
 type dependencyOrder struct {
 	protos []*descriptorpb.FileDescriptorProto
 	seen   []string

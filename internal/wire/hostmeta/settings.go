@@ -14,9 +14,9 @@ const (
 	Package = "package" // the import path of the struct
 )
 
-// Value returns one setting of an announcement, a list of "name=value" with spaces between. ok is
-// false if the announcement lacks the setting, because the member is of another release or does not
-// host the type.
+// Value returns one setting of an announcement, which is a list of "name=value" separated by
+// spaces. ok is false if the announcement lacks the setting, because the member is of another
+// release or does not host the type.
 func Value(announcement, name string) (value string, ok bool) {
 	for word := range strings.FieldsSeq(announcement) {
 		if n, v, _ := strings.Cut(word, "="); n == name {
@@ -26,9 +26,10 @@ func Value(announcement, name string) (value string, ok bool) {
 	return "", false
 }
 
-// Differ returns the first difference between two members in a setting of a type that both
-// announce, or "". The text has both names, both values and the remedy. Differ(b, a) finds the same
-// difference and only names b first. Settings that only one of them announces are not compared.
+// Differ returns the first difference between members a and b in a setting of a type that both
+// announce, or "" if there is none. The text has both names, both values and the remedy. Differ(b,
+// a) finds the same difference, but names b first. Settings that only one member announces are not
+// compared.
 func Differ(a, b membership.Member) string {
 	for _, kv := range a.Meta {
 		kind, ok := name(kv.Key)

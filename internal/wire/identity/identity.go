@@ -12,7 +12,7 @@ import "math/rand/v2"
 // A Class is the role of a process for other processes.
 type Class uint8
 
-// The classes.
+// The classes of processes.
 const (
 	Member   Class = iota // of the cluster, or about to join
 	Client                // calls entities from outside

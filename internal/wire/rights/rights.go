@@ -39,8 +39,8 @@ func WorkerNoCreate(cluster, store string) Rights {
 	return r
 }
 
-// Store returns the rights of shardctl store with that name: to read, write, create and delete a
-// store's streams and, as a reader may, to ask members whether they host a type.
+// Store returns the rights of a user with that name who runs shardctl store: to read, write, create
+// and delete the streams of a store and, like a Reader, to ask members whether they host a type.
 func Store(cluster, name, store string) Rights {
 	r := Reader(cluster, name)
 	r.Publish = append(append(r.Publish, store+".>"), js(

@@ -19,8 +19,8 @@ const (
 	eventsKept = 2000
 )
 
-// A collector asks the cluster for all viewers of the page together, when at least one viewer
-// looks. It is safe for concurrent use.
+// A collector asks the cluster the questions of the page once for all viewers, while at least one
+// viewer looks at the page. It is safe for concurrent use.
 type collector struct {
 	source  source
 	cluster string
@@ -40,8 +40,8 @@ func newCollector(s source, cluster string) *collector {
 	return &collector{source: s, cluster: cluster, asking: make(chan struct{}, 1), events: s.events(), number: uint64(time.Now().UnixMilli())}
 }
 
-// look returns the state of the cluster, at most one second old, or older if the cluster is slow to
-// answer. It returns nil if ctx ends before the first answer.
+// look returns the state of the cluster. The state is at most one second old, or older if the
+// cluster is slow to answer. look returns nil if ctx ends before the first answer.
 func (c *collector) look(ctx context.Context) *snapshot {
 	last := c.last()
 	if last == nil {

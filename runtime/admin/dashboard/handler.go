@@ -92,8 +92,8 @@ func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// look returns the state of the cluster, or answers the request with the error if the state is
-// unknown.
+// look returns the state of the cluster. If the state is unknown, it answers the HTTP request with
+// the error and returns nil.
 func (h *handler) look(ctx context.Context, w http.ResponseWriter) *snapshot {
 	now := h.watched.look(ctx)
 	if now == nil {

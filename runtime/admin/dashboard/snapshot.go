@@ -34,7 +34,7 @@ type snapshot struct {
 }
 
 // newSnapshot returns a snapshot with empty lists, not nil ones: the page's scripts filter the
-// lists, and JSON null has no filter. If a question fails, its list stays as it was.
+// lists, and JSON null cannot be filtered. A list stays as it was if the question for it fails.
 func newSnapshot() *snapshot {
 	return &snapshot{
 		Members: []memberRow{}, Types: []typeRow{}, Singletons: []singletonRow{}, Moves: []moveRow{}, Counters: map[string]uint64{}, Events: []eventRow{},
@@ -107,7 +107,7 @@ type shardMap struct {
 // noHome is the index of a shard without a home.
 const noHome = -1
 
-// eventsAfter returns the events with numbers above the given one.
+// eventsAfter returns the events whose numbers are above the given number.
 func (c *snapshot) eventsAfter(number uint64) []eventRow {
 	i := sort.Search(len(c.Events), func(i int) bool { return c.Events[i].Number > number })
 	return c.Events[i:]
@@ -180,7 +180,7 @@ func (c *snapshot) setShards(all []admin.NodeShards) {
 	}
 }
 
-// addHeld adds the shards of one member.
+// addHeld adds to row the shards of the type t that the member with index at holds.
 func (c *snapshot) addHeld(at int16, t admin.Type, row *typeRow) {
 	m := c.maps[t.Kind]
 	for _, s := range t.Held {

@@ -34,7 +34,8 @@ type failureRow struct {
 	Ago     float64 `json:"seconds_ago"`
 }
 
-// describe stores what the entity's member knows about it, without its state.
+// describe stores what the entity's member has answered about the entity, without the entity's
+// state.
 func (s *entityStory) describe(e admin.Entity, err error) {
 	s.Active, s.Mailbox, s.Bytes, s.Stored, s.Errors = e.Active, e.Mailbox, e.Bytes, e.Stored, []failureRow{}
 	for _, f := range e.Errors {

@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// A Dialer makes connections that can be held up, for the clients of Held and Deaf. What a client
-// has sent arrives after Open, also if the client has closed the connection meanwhile. The zero
-// value works.
+// A Dialer makes connections for the clients of Harness.Held and Harness.Deaf, whose traffic it can
+// hold up. Bytes that a client has sent arrive after Open, even if the client has closed the
+// connection by then. The zero value works.
 type Dialer struct {
 	mu         sync.Mutex
 	changed    *sync.Cond
 	held, deaf bool
 }
 
-// Hold keeps back what clients send, until Open.
+// Hold keeps back the bytes that clients send, until Open.
 func (d *Dialer) Hold() { d.set(true, false) }
 
-// Deafen keeps back what the server sends, until Open.
+// Deafen keeps back the bytes that the server sends, until Open.
 func (d *Dialer) Deafen() { d.set(false, true) }
 
-// Open lets everything pass.
+// Open lets the traffic of both directions pass again.
 func (d *Dialer) Open() { d.set(false, false) }
 
 func (d *Dialer) set(held, deaf bool) {
@@ -31,7 +31,7 @@ func (d *Dialer) set(held, deaf bool) {
 	d.cond().Broadcast()
 }
 
-// cond returns the condition on which connections wait; d.mu is held.
+// cond returns the condition variable on which held-up connections wait. The caller holds d.mu.
 func (d *Dialer) cond() *sync.Cond {
 	if d.changed == nil {
 		d.changed = sync.NewCond(&d.mu)
@@ -39,7 +39,7 @@ func (d *Dialer) cond() *sync.Cond {
 	return d.changed
 }
 
-// Dial opens a connection that can be held up.
+// Dial opens a connection whose traffic can be held up.
 func (d *Dialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var plain net.Dialer
 	c, err := plain.DialContext(ctx, network, address)
@@ -56,7 +56,8 @@ func (d *Dialer) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &dialed{Conn: near, real: c}, nil
 }
 
-// dialed has the addresses of the connection to the server.
+// dialed is a connection through the Dialer. It reports the addresses of the connection to the
+// server.
 type dialed struct {
 	net.Conn
 	real net.Conn
@@ -73,7 +74,7 @@ type queue struct {
 	ended  bool // nothing more comes in
 }
 
-// fill reads from until its end.
+// fill reads from the connection from into the queue, until the connection ends.
 func (q *queue) fill(from net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -89,7 +90,8 @@ func (q *queue) fill(from net.Conn) {
 	}
 }
 
-// drain writes what has come in while it passes, and closes to after the end.
+// drain writes the queued bytes to the connection to while the Dialer lets them pass, and closes
+// the connection after the last byte.
 func (q *queue) drain(to net.Conn) {
 	defer to.Close()
 	for {

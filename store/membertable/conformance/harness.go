@@ -23,7 +23,7 @@ type Subject struct {
 	Open func(t *testing.T) Harness
 }
 
-// A Harness is one store with nothing in it.
+// A Harness is one store, empty at first.
 type Harness struct {
 	// Client opens one more way to the table of a cluster.
 	Client func(t *testing.T, cluster string) membertable.Table
@@ -49,7 +49,7 @@ type Harness struct {
 	raw func(t *testing.T, cluster string) membertable.Table // Client without fresh
 }
 
-// cluster is the table that most tests use.
+// cluster is the name of the cluster whose table most tests use.
 const cluster = "test"
 
 // Run runs the suite.
@@ -92,8 +92,8 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// A fresh client reads until it sees the last write of which any client had the answer, because
-// a table may answer with a former state.
+// A fresh client repeats each read until it sees the last write that was answered to any client,
+// because a table may answer with a former state.
 type fresh struct {
 	membertable.Table
 	wait func(time.Duration)
@@ -103,7 +103,7 @@ type fresh struct {
 // freshWithin bounds how long a read may return a former state.
 const freshWithin = 10 * time.Second
 
-// fresh has all clients be fresh.
+// fresh returns a copy of the Harness whose clients are fresh.
 func (h Harness) fresh() Harness {
 	last := make(map[string]*atomic.Uint64)
 	wrap := func(c membertable.Table, cluster string) membertable.Table {
@@ -135,7 +135,7 @@ func (f fresh) Read(ctx context.Context, since membertable.Version) (membertable
 			return s, err
 		}
 		if time.Since(began) > freshWithin {
-			return s, fmt.Errorf("the table is read at version %d, and version %d was written", s.Version, last)
+			return s, fmt.Errorf("a read returned version %d of the table after version %d was written", s.Version, last)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (f fresh) wrote(v membertable.Version, err error) (membertable.Version, err
 	return v, err
 }
 
-// wantError checks the cause, and that the error is of the promised type.
+// wantError checks the cause of an error, and that the error is a [*store.Error].
 func wantError(t *testing.T, what string, err, want error) {
 	t.Helper()
 	var typed *store.Error
@@ -177,11 +177,10 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// heldFor is how long the caller waits for an answer that does not come.
+// heldFor is how long a caller waits for an answer that is held up.
 const heldFor = 200 * time.Millisecond
 
-// unanswered runs f, whose request or answer is held up. The outcome that f gets must be in
-// doubt.
+// unanswered runs f while its request or its answer is held up. f must get an uncertain outcome.
 func unanswered(t *testing.T, what string, f func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), heldFor)

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// change reads the table, lets f change a row of it, and writes the row, until nobody else wrote
-// between. It returns the snapshot after the write.
+// change reads the table, lets f change a row, and writes the row. If another client has written in
+// between, it begins again. It returns the snapshot after the write.
 func change(ctx context.Context, c membertable.Table, old membertable.Snapshot, id membertable.ID, f func(*membertable.Row)) (membertable.Snapshot, error) {
 	for {
 		s, err := c.Read(ctx, old.Version)
@@ -39,7 +39,7 @@ func change(ctx context.Context, c membertable.Table, old membertable.Snapshot, 
 	}
 }
 
-// testConcurrentVotes adds suspicions to one row from many clients: none is lost.
+// testConcurrentVotes adds suspicions to one row from many clients: no suspicion may be lost.
 func testConcurrentVotes(t *testing.T, h Harness) {
 	const clients, each = 4, 10
 	suspect := id("suspect", 1)
@@ -75,7 +75,8 @@ func testConcurrentVotes(t *testing.T, h Harness) {
 	}
 }
 
-// A history is what was written, by version. A nil row is a deletion of all.
+// A history has the rows that were written, by version. A nil row stands for the deletion of all
+// rows.
 type history struct {
 	mu     sync.Mutex
 	writes map[membertable.Version]*membertable.Row
@@ -94,7 +95,7 @@ func (h *history) saw(s membertable.Snapshot) {
 	h.seen = append(h.seen, s)
 }
 
-// check compares what was seen with what was written.
+// check compares the snapshots that readers got with the rows that were written.
 func (h *history) check(t *testing.T) {
 	t.Helper()
 	slices.SortFunc(h.seen, func(a, b membertable.Snapshot) int { return int(a.Version) - int(b.Version) })
@@ -114,8 +115,9 @@ func (h *history) check(t *testing.T) {
 	}
 }
 
-// testSnapshots reads the table, whole and by what changed, while others write it: each
-// snapshot is the table as it was after the write of its version, also where it is a former one.
+// testSnapshots reads the table, whole and by changes, while other clients write it. Each snapshot
+// must be the table as it was after the write of the snapshot's version, even if it is a former
+// state.
 func testSnapshots(t *testing.T, h Harness) {
 	const writers, each, rows = 4, 15, 6
 	all := &history{writes: make(map[membertable.Version]*membertable.Row)}
@@ -192,8 +194,8 @@ func testSnapshots(t *testing.T, h Harness) {
 	all.check(t)
 }
 
-// testHang stops a process between reading and writing, for a minute where time is virtual:
-// what it then writes never overwrites what others wrote meanwhile.
+// testHang stops a process between a read and a write, for a minute if time is virtual. Its write
+// must not overwrite the writes of other processes in between.
 func testHang(t *testing.T, h Harness) {
 	hanging, other := h.Client(t, cluster), h.Client(t, cluster)
 	suspect := member(id("suspect", 1))
@@ -215,7 +217,8 @@ func testHang(t *testing.T, h Harness) {
 	}
 }
 
-// warm has a client write and delete once, so that what it sends later is one request.
+// warm makes a client write and delete once, so that a later operation of the client sends only one
+// request.
 func warm(t *testing.T, c membertable.Table, v membertable.Version) membertable.Version {
 	t.Helper()
 	if s := read(t, c); s.Version != v {
@@ -225,7 +228,7 @@ func warm(t *testing.T, c membertable.Table, v membertable.Version) membertable.
 	return must[membertable.Version](t)(c.Delete(t.Context(), v, []membertable.ID{id("warm", 1)}))
 }
 
-// settles calls f until what a request that comes late may do is done.
+// settles calls f repeatedly for as long as a late request may still have an effect.
 func (h Harness) settles(f func()) {
 	for range 5 {
 		f()
@@ -234,7 +237,7 @@ func (h Harness) settles(f func()) {
 	f()
 }
 
-// testLate has a write arrive after its caller has given up and others have written.
+// testLate lets a write arrive after its caller has given up and other clients have written.
 func testLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("requests of this table cannot be held up")
@@ -314,7 +317,7 @@ func testLateDelete(t *testing.T, h Harness) {
 	})
 }
 
-// after reads until the version is above v.
+// after reads until the table's version is above v.
 func (h Harness) after(t *testing.T, c membertable.Table, v membertable.Version) membertable.Snapshot {
 	t.Helper()
 	for began := time.Now(); ; h.Wait(10 * time.Millisecond) {
@@ -328,8 +331,8 @@ func (h Harness) after(t *testing.T, c membertable.Table, v membertable.Version)
 	}
 }
 
-// testAnswerLost has the answer of a write get lost: what reading and trying again find agrees
-// with what was done.
+// testAnswerLost loses the answer of a write. Later reads and a second try of the write must agree
+// with what the first write did.
 func testAnswerLost(t *testing.T, h Harness) {
 	if h.Deaf == nil {
 		t.Skip("answers of this table cannot get lost")
@@ -377,7 +380,7 @@ func testRestarted(t *testing.T, h Harness) {
 	}
 }
 
-// testManyRows fills a large table, and reads it whole and by what changed.
+// testManyRows fills a large table, and reads it whole and by changes.
 func testManyRows(t *testing.T, h Harness) {
 	a, b := h.Client(t, cluster), h.Client(t, cluster)
 	v := read(t, a).Version
@@ -429,7 +432,8 @@ func testManyRows(t *testing.T, h Harness) {
 	}
 }
 
-// readWhileWriting reads a large table while its rows change: each snapshot is the table as it was.
+// readWhileWriting reads a large table while its rows change. Each snapshot must be a state that
+// the table had.
 func (h Harness) readWhileWriting(t *testing.T, c membertable.Table, first membertable.Snapshot) {
 	t.Helper()
 	all := &history{writes: make(map[membertable.Version]*membertable.Row)}

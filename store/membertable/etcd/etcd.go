@@ -32,10 +32,10 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// Prefix is what the keys usually begin with.
+// Prefix is the usual prefix of the keys.
 const Prefix = "shardgen/"
 
-// A Store has the membership tables below a prefix. It is safe for concurrent use.
+// A Store has the membership tables whose keys begin with a prefix. It is safe for concurrent use.
 type Store struct {
 	client *clientv3.Client
 	prefix string
@@ -43,8 +43,8 @@ type Store struct {
 
 var _ membertable.Provider = (*Store)(nil)
 
-// New returns the tables below a prefix. It sends nothing. The client remains the caller's to
-// close.
+// New returns the tables whose keys begin with prefix. It sends nothing. The caller must close the
+// client.
 func New(client *clientv3.Client, prefix string) *Store { return &Store{client, prefix} }
 
 // Members implements [membertable.Provider].
@@ -59,28 +59,28 @@ type table struct {
 	last    atomic.Pointer[state] // that this process read or wrote last
 }
 
-// A state is a version, and etcd's revision of the write that made it.
+// A state is a version of the table, with etcd's revision of the write that made this version.
 type state struct {
 	version  membertable.Version
 	revision int64
 }
 
-// stored is the value of a row.
+// stored is the value under a row's key.
 type stored struct {
 	Version membertable.Version `json:"version"`
 	Row     json.RawMessage     `json:"row"`
 }
 
-// version is the key of the version, as a decimal number.
+// version returns the key that holds the table's version as a decimal number.
 func (t *table) version() string { return t.prefix + "version" }
 
-// deleted is the key of the version of the last deletion.
+// deleted returns the key that holds the version of the last deletion.
 func (t *table) deleted() string { return t.prefix + "deleted" }
 
 func decimal(v membertable.Version) string { return strconv.FormatUint(uint64(v), 10) }
 
-// rows is what the keys of rows begin with, and those of I-am-alives: the key of a row and
-// aliveSuffix, so that one deletion removes both.
+// rows returns the prefix of the keys of rows. The key of a row's I-am-alive is the row's key with
+// aliveSuffix, so one deletion removes both.
 func (t *table) rows() string { return t.prefix + "rows/" }
 
 func (t *table) row(id membertable.ID) string {
@@ -89,10 +89,11 @@ func (t *table) row(id membertable.ID) string {
 
 const aliveSuffix = "/alive"
 
-// page is the number of keys in one answer.
+// page is the largest number of keys in one answer.
 const page = 2000
 
-// attempts bounds how often one Read begins again because etcd compacted the revision that it read.
+// attempts bounds how often one Read starts again because etcd has compacted the revision that it
+// was reading.
 const attempts = 3
 
 // Read implements [membertable.Table].
@@ -157,10 +158,10 @@ func (t *table) read(ctx context.Context, since membertable.Version) (membertabl
 				row, err = membertable.Decode(kept.Row)
 			}
 			if err == nil && t.row(row.ID) != string(kv.Key) {
-				err = fmt.Errorf("it is that of %v", row.ID)
+				err = fmt.Errorf("its value is the row of %v", row.ID)
 			}
 			if err != nil {
-				return membertable.Snapshot{}, fmt.Errorf("key %q: %w (delete it)", kv.Key, err)
+				return membertable.Snapshot{}, fmt.Errorf("key %q: %w (delete the key)", kv.Key, err)
 			}
 			row.Version = kept.Version
 			s.Rows = append(s.Rows, row)
@@ -204,7 +205,7 @@ func (t *table) Delete(ctx context.Context, expect membertable.Version, ids []me
 	return t.change(ctx, membertable.OpDelete, expect, next, ops...)
 }
 
-// after is the version that a write at a version makes.
+// after returns the version of the table after a write that expected version v.
 func after(v membertable.Version) membertable.Version {
 	if v == 0 {
 		return membertable.First(time.Now())
@@ -212,7 +213,7 @@ func after(v membertable.Version) membertable.Version {
 	return v + 1
 }
 
-// change carries out a write at a version.
+// change carries out ops and sets the table's version to next, if the version is expect.
 func (t *table) change(ctx context.Context, op string, expect, next membertable.Version, ops ...clientv3.Op) (membertable.Version, error) {
 	same := clientv3.Compare(clientv3.Value(t.version()), "=", decimal(expect))
 	if expect == 0 {
@@ -250,7 +251,8 @@ func (t *table) Alive(ctx context.Context, id membertable.ID, at time.Time) erro
 	return membertable.Fail(membertable.OpAlive, t.cluster, err)
 }
 
-// check returns an error if nothing needs to be sent.
+// check returns an error if the context has ended or the cluster's name is invalid, so that nothing
+// is sent.
 func (t *table) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -258,20 +260,20 @@ func (t *table) check(ctx context.Context) error {
 	return membertable.CheckName(t.cluster)
 }
 
-// refusals are answers to requests that were not carried out.
+// refusals are the errors of requests that were certainly not carried out.
 var refusals = []error{
 	rpctypes.ErrNoSpace, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps, rpctypes.ErrTooManyRequests, rpctypes.ErrNoLeader,
 	rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrNotCapable,
 }
 
-// cause converts an error of etcd's client to the store's. Lost is the error of a request that
-// may have been carried out.
+// cause converts an error of etcd's client to an error of package store. lost is the error of a
+// request that may have been carried out.
 func cause(err, lost error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
-		return fmt.Errorf("%w: %w: %w (grant it to the user)", store.ErrUnavailable, fs.ErrPermission, err)
+		return fmt.Errorf("%w: %w: %w (grant the right to the user)", store.ErrUnavailable, fs.ErrPermission, err)
 	case slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) }):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}

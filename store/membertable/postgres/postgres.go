@@ -36,8 +36,8 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// Schema makes the tables, if they are not there. An administrator may run it in place of
-// [Store.Create]; a member then needs SELECT, INSERT, UPDATE and DELETE on both.
+// Schema creates the tables unless they exist. An administrator may run it in place of
+// [Store.Create]; a member then needs SELECT, INSERT, UPDATE and DELETE on both tables.
 const Schema = `
 CREATE TABLE IF NOT EXISTS shardgen_membership (
 	cluster text   PRIMARY KEY,
@@ -63,12 +63,13 @@ type Store struct{ pool *pgxpool.Pool }
 
 var _ membertable.Provider = (*Store)(nil)
 
-// New returns the tables of a database. It sends nothing. The pool remains the caller's to close.
+// New returns the membership tables of the pool's database. It sends nothing. The caller must close
+// the pool.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
-// Connect connects to a database and makes the tables, if they are not there. While the database cannot
-// be reached, Connect tries again until ctx ends. The connections last until the process ends; programs
-// that close them use [New] with a pool of their own.
+// Connect connects to a database and creates the tables unless they exist. While the database
+// cannot be reached, Connect tries again until ctx ends. The connections last until the process
+// ends; programs that close their connections use [New] with a pool of their own.
 func Connect(ctx context.Context, url string) (membertable.Provider, error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
@@ -91,7 +92,7 @@ func Connect(ctx context.Context, url string) (membertable.Provider, error) {
 	}
 }
 
-// Create makes the tables, if they are not there. Processes may call it at the same time.
+// Create creates the tables unless they exist. Processes may call it at the same time.
 func (s *Store) Create(ctx context.Context) error {
 	// IF NOT EXISTS does not keep two sessions from creating one table at the same time.
 	const lock = 0x7368617264 // "shard"
@@ -116,7 +117,7 @@ type table struct {
 	cluster string
 }
 
-// vote is a suspicion in the column suspicions.
+// vote is a suspicion, in the form in which the column suspicions stores it.
 type vote struct {
 	Name        string    `json:"name"`
 	Incarnation string    `json:"incarnation"`
@@ -157,7 +158,8 @@ func (t *table) Read(ctx context.Context, since membertable.Version) (membertabl
 	return s, nil
 }
 
-// scan reads a row of readTable, whose columns of a member may be NULL.
+// scan reads one result row of readTable. Its columns of a member are NULL if the table has no
+// member.
 func scan(row pgx.CollectableRow, version *membertable.Version, deleted *int64) (membertable.Row, error) {
 	var r membertable.Row
 	var tableVersion int64
@@ -194,7 +196,8 @@ func scan(row pgx.CollectableRow, version *membertable.Version, deleted *int64) 
 	return r, nil
 }
 
-// The first version is that of membertable.First, by the server's clock.
+// writeRow writes a row and raises the table's version. The first version is that of
+// membertable.First, by the server's clock.
 const writeRow = `
 WITH raised AS (
 	UPDATE shardgen_membership SET version = version + 1 WHERE cluster = $1 AND version = $2 RETURNING version
@@ -257,8 +260,8 @@ func (t *table) Delete(ctx context.Context, expect membertable.Version, ids []me
 	return t.write(ctx, membertable.OpDelete, deleteRows, t.cluster, int64(expect), names, incarnations)
 }
 
-// write carries out a statement that returns the new version, or nothing if the version was
-// another.
+// write carries out a statement that returns the new version, or no row if the table's version was
+// not the expected one.
 func (t *table) write(ctx context.Context, op, statement string, args ...any) (membertable.Version, error) {
 	var version int64
 	err := t.do(ctx, store.ErrUncertain, func(c *pgxpool.Conn) error {
@@ -287,7 +290,7 @@ func (t *table) Alive(ctx context.Context, id membertable.ID, at time.Time) erro
 	return membertable.Fail(membertable.OpAlive, t.cluster, err)
 }
 
-// do runs f on a connection. Lost is the error of a statement that was sent and not answered.
+// do runs f on a connection. lost is the error of a statement that was sent but not answered.
 func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error) error {
 	if err := membertable.CheckName(t.cluster); err != nil {
 		return err
@@ -300,7 +303,8 @@ func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error)
 	return cause(f(c), lost)
 }
 
-// cause converts an error of pgx to the store's.
+// cause converts an error of pgx to an error of package store. lost is the error of a statement
+// that may have been carried out.
 func cause(err, lost error) error {
 	var refused *pgconn.PgError
 	switch {
@@ -311,7 +315,7 @@ func cause(err, lost error) error {
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Code, "57P"):
 		return fmt.Errorf("%w: %w", lost, err) // the server ends; with synchronous replication it may have committed
 	case errors.As(err, &refused) && refused.Code == "42501":
-		return fmt.Errorf("%w: %w: %w (grant it to the user)", store.ErrUnavailable, fs.ErrPermission, err)
+		return fmt.Errorf("%w: %w: %w (grant the right to the user)", store.ErrUnavailable, fs.ErrPermission, err)
 	case errors.As(err, &refused) && refused.Code == "42P01":
 		return fmt.Errorf("%w: %w (call Create, or run Schema)", store.ErrUnavailable, err)
 	case errors.As(err, &refused), pgconn.SafeToRetry(err):

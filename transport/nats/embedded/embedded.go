@@ -64,7 +64,7 @@ func Start(o Options) (*Server, error) {
 		s.WaitForShutdown()
 		cause := log.fatal()
 		if cause == nil {
-			cause = fmt.Errorf("not ready within %v", readyTimeout)
+			cause = fmt.Errorf("the server is not ready within %v", readyTimeout)
 		}
 		return nil, fmt.Errorf("start embedded NATS server: %s: %w (is another server running there? Port 0 picks a free one)",
 			net.JoinHostPort(so.Host, strconv.Itoa(so.Port)), cause)
@@ -119,7 +119,7 @@ func (s *Server) Shutdown() {
 	s.server.WaitForShutdown()
 }
 
-// A logger passes the server's messages on, and keeps a fatal one, for which the server would
+// A logger passes the server's messages on, and keeps a fatal message, for which the server would
 // otherwise exit the process.
 type logger struct {
 	to *slog.Logger

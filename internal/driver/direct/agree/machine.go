@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Time limits of an agreement.
+// Time limits of an agreement about a direct lane.
 const (
 	OfferFor   = 3 * time.Second  // how long an offer waits for its answer
 	ExpectFor  = 10 * time.Second // how long an accepted peer may take to dial
@@ -29,13 +29,13 @@ const (
 	MaxBackOff = time.Minute
 )
 
-// Bounds of the pairs, connected or not. Beyond them this process refuses offers.
+// Bounds of the number of pairs, connected or not. Beyond them this process refuses offers.
 const (
 	MaxLanes = 4096 // all pairs
 	MaxNamed = 1024 // pairs with clients of one name; the broker decides who may use a name
 )
 
-// A Config describes the process.
+// A Config has the settings of the process whose direct lanes a Machine decides on.
 type Config struct {
 	Self    transport.Peer
 	Lanes   int
@@ -85,7 +85,7 @@ const (
 	connected               // the connection is open
 )
 
-// A pair is the agreement with a peer about a lane.
+// A pair is the agreement with one peer about one lane.
 type pair struct {
 	peer   transport.Peer
 	lane   int
@@ -138,8 +138,8 @@ func (m *Machine) Connected(peer transport.Address, lane int) (id uint64, ok boo
 	return 0, false
 }
 
-// Want offers a peer a connection for a lane that has frames for it. It does nothing if there is an
-// agreement, or if the peer's back-off has not passed.
+// Want offers a peer a connection for a lane that has frames for it. It does nothing if there
+// already is an agreement about the lane, or if the peer's back-off has not passed.
 func (m *Machine) Want(now time.Time, to transport.Peer, lane int, nonce Nonce) (out Output) {
 	if isClient(to) || to.Address == m.cfg.Self.Address || m.pairs[pairKey{to.Address, lane}] != nil {
 		return out
@@ -160,8 +160,8 @@ func (m *Machine) offer(now time.Time, to transport.Peer, lane int, nonce Nonce,
 	out.Send = append(out.Send, Send{to, Offer{Lane: lane, Nonce: nonce, Key: m.cfg.Key, Address: m.cfg.Address}})
 }
 
-// Receive handles a message of a process. nonce is a fresh one, in case the answer is an Offer.
-// refusal is why this process currently agrees to no connection; "" if it does agree.
+// Receive handles a message of a process. nonce must be a fresh one; it is used if the answer is an
+// Offer. refusal is why this process currently agrees to no connection, and "" if it does agree.
 func (m *Machine) Receive(now time.Time, from transport.Peer, msg Message, nonce Nonce, refusal string) (out Output) {
 	if p := m.peers[from.Address]; p != nil {
 		p.heard = now
@@ -193,7 +193,7 @@ func (m *Machine) Receive(now time.Time, from transport.Peer, msg Message, nonce
 	return out
 }
 
-// offeredBy answers an Offer.
+// offeredBy handles an Offer that a process has sent, and puts the answer into out.
 func (m *Machine) offeredBy(now time.Time, from transport.Peer, o Offer, nonce Nonce, refusal string, out *Output) {
 	if isClient(from) {
 		o.Address = ""
@@ -246,8 +246,8 @@ func (m *Machine) refusal(from transport.Peer, o Offer, old *pair) string {
 }
 
 // Arrived handles a connection from a process that has dialed and has shown a key and a nonce. id
-// names the connection. It returns the process and the lane; ok is false if no process with that
-// key and nonce is expected.
+// names the connection. Arrived returns the process and the lane; ok is false if no process with
+// that key and nonce is expected.
 func (m *Machine) Arrived(now time.Time, key Key, nonce Nonce, id uint64) (from transport.Peer, lane int, ok bool, out Output) {
 	at, known := m.expected[nonce]
 	if !known {
@@ -323,8 +323,8 @@ func (m *Machine) Ended(now time.Time, id uint64, why Reason) {
 	m.failed(now, p.peer)
 }
 
-// failed sets how long the peer is offered nothing. Failures during that time, such as those of
-// other lanes, do not count again.
+// failed records a failure with the peer, and sets for how long the peer is offered nothing.
+// Failures during that time, such as those of other lanes, do not count again.
 func (m *Machine) failed(now time.Time, with transport.Peer) {
 	if isClient(with) {
 		return // it is never offered anything
@@ -355,8 +355,8 @@ func (m *Machine) Gone(a transport.Address) (out Output) {
 	return out
 }
 
-// Tick gives up agreements whose time has passed, sends Renewals, and closes unused connections and
-// those with a silent peer. It is called at least twice a second unless the Machine is Idle.
+// Tick gives up agreements whose time has passed, sends Renewals, and closes connections that are
+// unused or whose peer is silent. It is called at least twice a second unless the Machine is Idle.
 func (m *Machine) Tick(now time.Time) (out Output) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.pairs), pairKey.compare) {
 		switch p := m.pairs[at]; {
@@ -385,7 +385,7 @@ func (m *Machine) Tick(now time.Time) (out Output) {
 	return out
 }
 
-// revoke closes the connections with a peer that was not heard for HeardFor.
+// revoke closes the connections with a peer if nothing was heard from it for HeardFor.
 func (m *Machine) revoke(now time.Time, p *peer, out *Output) {
 	for lane := range m.cfg.Lanes {
 		at := pairKey{p.Address, lane}
@@ -417,7 +417,7 @@ func (m *Machine) add(p *pair) {
 	}
 }
 
-// unexpect stops expecting a process to dial.
+// unexpect removes the expectation that a process dials for the pair.
 func (m *Machine) unexpect(p *pair) {
 	if p.status != expecting {
 		return

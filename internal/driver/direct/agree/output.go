@@ -5,7 +5,7 @@ import "github.com/shardgen/shardgen/transport"
 // A Reason says why a connection ends.
 type Reason uint8
 
-// The reasons.
+// The reasons why a connection ends. Those up to Revoked are faults: see IsFault.
 const (
 	Broken   Reason = iota // an error of the connection, or the peer closed it
 	Stalled                // the peer acknowledged nothing for stream.RetryAfter
