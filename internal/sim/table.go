@@ -11,17 +11,17 @@ import (
 // TableStats count what the membership table did.
 type TableStats struct{ Reads, Writes, Conflicts, Alive, Failed int }
 
-// A tableStore has the membership table of a world. It is a service beside the broker: a process
-// may reach it or not whatever its connection does.
+// A tableStore has the membership table of a world. It is a service apart from the broker: whether
+// a process reaches it does not depend on the process's connection to the broker.
 type tableStore struct{ *World }
 
-// TableDown takes the table out of the reach of all, or brings it back.
+// TableDown makes the table unreachable for all processes, or reachable again.
 func (w *World) TableDown(down bool) {
 	w.trace.line(w.now, "the table is down: %v", down)
 	w.tableDown = down
 }
 
-// CutTable takes the table out of the reach of one process, or brings it back.
+// CutTable makes the table unreachable for one process, or reachable again.
 func (w *World) CutTable(n *Node, cut bool) {
 	w.trace.line(w.now, "the table is out of the reach of %v: %v", n.Address, cut)
 	n.tableCut = cut
@@ -35,7 +35,7 @@ func (w *World) Table() *rows.Table { return w.table }
 
 func (w tableStore) reaches(n *Node) bool { return !w.tableDown && !n.tableCut && !n.ended }
 
-// took is how long one way of a request takes.
+// took returns a random duration for one way of a request, to the table or back.
 func (w tableStore) took() time.Duration {
 	return time.Duration(1 + w.random.Int64N(int64(w.config.TableTime)))
 }
@@ -56,8 +56,8 @@ func (w tableStore) carry(n *Node, out *membership.Output) {
 	}
 }
 
-// request has a request carried out, and answers it unless the table or the answer is lost. A
-// request of a process that ended may still be carried out.
+// request lets the table carry out a request, and sends the answer unless the request or the answer
+// is lost. A request of a process that has ended meanwhile may still be carried out.
 func (w tableStore) request(n *Node, within time.Duration, do func() membership.Input, unknown membership.Input) {
 	trouble := func() bool { return w.config.TableTrouble > 0 && w.random.Float64() < w.config.TableTrouble }
 	give := func(after time.Duration, in membership.Input) {
@@ -139,7 +139,7 @@ func (w tableStore) alive(n *Node, r *membership.TableAlive) membership.TableWri
 	return membership.TableWritten{Number: r.Number, Done: true}
 }
 
-// read returns the table, or with Config.TableGaps at times an earlier one.
+// read returns the present table or, with Config.TableGaps, at times an earlier version.
 func (w tableStore) read() *rows.Table {
 	if w.config.TableGaps && len(w.olds) > 0 && w.random.IntN(4) == 0 {
 		return w.olds[w.random.IntN(len(w.olds))]
@@ -177,7 +177,7 @@ func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	}
 }
 
-// shape is what all must see alike in one version.
+// shape formats the part of a table that all processes must see alike in one version.
 func shape(t *rows.Table) string {
 	text := ""
 	for i := range t.Rows {
