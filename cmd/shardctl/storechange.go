@@ -66,8 +66,8 @@ func storeRepair(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 }
 
 // checkRepair returns the shard of an entity that is to be replaced by e, or dropped. It writes
-// nothing, and fails if the entity cannot be replaced or dropped. The check comes first because a
-// repair begins by deleting a damaged record.
+// nothing, and fails if the entity cannot be replaced or dropped. A repair begins by deleting a
+// damaged record, so this must be checked first.
 func checkRepair(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions, e storeops.Entity, found sought) (int, error) {
 	first, end := storeops.ShardsOf(t)
 	switch there := found.shard.Type != ""; {
@@ -172,8 +172,8 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 }
 
 // printLost prints the named followers that have read beyond the end of a shard's journal, or have
-// read other events than the journal has. It does not change them, because only their owners can
-// rebuild what was derived from lost events.
+// read other events than the journal has. It does not change their positions: only a follower's
+// owner can rebuild data that was derived from lost events.
 func printLost(ctx context.Context, s store.Backend, shard store.Shard, w io.Writer) error {
 	lost, err := durablehost.LostFollowers(ctx, s, shard)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {

@@ -212,7 +212,7 @@ func (b *breaks) newCases(of string, old, now []*Field) {
 	}
 }
 
-// goneFor says what the removal of a field means to programs of the other version. what is the
+// goneFor describes the effect of a removed field on programs of the other version. what is the
 // field's role.
 func goneFor(what string) string {
 	if what == "event" {

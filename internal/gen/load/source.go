@@ -28,8 +28,8 @@ type source struct {
 	packages map[string]string          // names of packages by path
 }
 
-// A refusedAt identifies the refusal of a field. It is reported once, however many messages use the
-// field's struct.
+// A refusedAt identifies the refusal of a field, so that it is reported only once, however many
+// messages use the field's struct.
 type refusedAt struct {
 	pos token.Pos
 	why string
