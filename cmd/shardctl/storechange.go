@@ -127,7 +127,7 @@ func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io
 	case len(snap.Problems) == 0:
 		return image, fmt.Errorf("shard %v: nothing is damaged: all parts can be decoded", shard)
 	case image.Head == nil:
-		return image, fmt.Errorf("shard %v: the readable parts do not make up a shard (replace the shard by an export: -from)", shard)
+		return image, fmt.Errorf("shard %v: too little of it can be decoded to open it again (replace it by its image in an export: -from FILE)", shard)
 	}
 	for _, p := range snap.Problems {
 		if _, err := fmt.Fprintf(w, "shard %v: dropped: %s: %v\n", shard, p.Place, p.Err); err != nil {
@@ -225,7 +225,7 @@ func storeClear(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.W
 	cluster := o.kind // the argument
 	v, err := membersOf(ctx, o, cluster)
 	if err != nil {
-		return fmt.Errorf("cluster %s: find out whether it runs: %w", cluster, err)
+		return fmt.Errorf("cluster %s: ask its members whether it runs: %w", cluster, err)
 	}
 	if len(v.Members) > 0 {
 		return fmt.Errorf("cluster %s runs, with %s among its %d members: stop all its processes first", cluster, v.Members[0].Name, len(v.Members))

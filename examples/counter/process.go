@@ -136,7 +136,7 @@ func (p *process) ended() error {
 	case p.err != nil:
 		return fmt.Errorf("%s ended: %w", p.name, p.err)
 	}
-	return fmt.Errorf("%s left without being asked", p.name)
+	return fmt.Errorf("worker %s left the cluster without being asked", p.name)
 }
 
 // kill ends the worker if it still runs.

@@ -22,9 +22,9 @@ var ErrForeign = errors.New("no right to the tenant's folders")
 // through a gateway.
 type Rights map[string][]string
 
-// Guard is an interceptor of hosts. A call must be for the tenant of its folder, and its caller
-// must have the right to act for that tenant. Calls from members are trusted to have the tenant of
-// the call that made them: see PassOn.
+// Guard is an interceptor of hosts. A call must be for the tenant of its folder, and its caller must
+// have the right to act for that tenant. Members are trusted to pass on the tenant of the call
+// that they run: see PassOn.
 func Guard(rights Rights) shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		tenant, owner := call.Header(tenantHeader), FolderID(call.ID).Tenant()

@@ -114,7 +114,7 @@ func note(all *map[string]uint64, sender string, seq uint64) (fresh bool, err er
 	}
 	last, known := (*all)[sender]
 	if known && seq != last+1 {
-		return false, fmt.Errorf("%s: call %d follows call %d", sender, seq, last)
+		return false, fmt.Errorf("sender %s: call %d follows call %d, so a call was lost or repeated", sender, seq, last)
 	}
 	(*all)[sender] = seq
 	return !known, nil
