@@ -204,7 +204,7 @@ func (w checker) checkMoves(n *Node, was, g *gossip.State) error {
 		return nil
 	}
 	if was.UpCounter > g.UpCounter || was.RemovalCounter > g.RemovalCounter || was.Version.Count(n.Address) > g.Version.Count(n.Address) {
-		return fmt.Errorf("invariant 6: UpCounter, RemovalCounter or the own count of the version fell")
+		return fmt.Errorf("invariant 6: UpCounter, RemovalCounter or the process's own count in the version fell")
 	}
 	i, j := 0, 0
 	for i < len(was.Members) || j < len(g.Members) {

@@ -147,24 +147,25 @@ func (w tableStore) read() *rows.Table {
 	return w.table
 }
 
-// judgeWrite tests what a write means to all:
+// judgeWrite checks the invariants of a write to the table. Node by has replaced row was by row, or
+// deleted it:
 //  1. A member's status moves along the table of legal moves, and no row comes back.
-//  2. No two members have one age.
+//  2. No two members get the same age number.
 //  3. The lease of a member that is fenced, or whose row is deleted, is over.
 func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	if deleted {
 		if !was.Fenced && was.Status != membership.Removed {
-			w.fail(fmt.Errorf("table 1: %v deletes the row of %v", by.Address, was))
+			w.fail(fmt.Errorf("table 1: %v deletes the row of %v, which is neither fenced nor removed", by.Address, was))
 		}
 		return
 	}
 	if !w.judge.reach[was.Status][row.Status] && !(row.Status == membership.Removed && was.Status != membership.Down) || was.Fenced && !row.Fenced {
-		w.fail(fmt.Errorf("table 1: %v makes %v of %v", by.Address, row, was))
+		w.fail(fmt.Errorf("table 1: %v writes row %v in place of %v, which is not a legal change", by.Address, row, was))
 	}
 	if row.UpNumber != 0 && was.UpNumber == 0 {
 		key := age{number: row.UpNumber}
 		if first, ok := w.judge.ages[key]; ok {
-			w.fail(fmt.Errorf("table 2: %v has the age of %v", row.Address, first))
+			w.fail(fmt.Errorf("table 2: %v gets the age number of %v", row.Address, first))
 		}
 		w.judge.ages[key] = row.Address
 	}
@@ -187,9 +188,9 @@ func shape(t *rows.Table) string {
 	return text
 }
 
-// checkTable tests after a step of n:
-//  3. as above, for good.
-//  4. Versions never fall at a member, and each is the same at all.
+// checkTable checks two more invariants after a step of node n, whose table is t:
+//  3. A node that was fenced never gets a lease again.
+//  4. The version of a node's table never falls, and each version is the same at all nodes.
 func (w checker) checkTable(n *Node, t *rows.Table, out *membership.Output) {
 	if out.LeaseChanged {
 		if by, ok := w.judge.fenced[n]; ok && w.Lease(n) {
@@ -209,12 +210,12 @@ func (w checker) checkTable(n *Node, t *rows.Table, out *membership.Output) {
 		return
 	}
 	if was != nil && t.Version < was.Version {
-		w.fail(fmt.Errorf("table 4: %v had version %d and has %d", n.Address, was.Version, t.Version))
+		w.fail(fmt.Errorf("table 4: the version at %v fell from %d to %d", n.Address, was.Version, t.Version))
 	}
 	if was == nil || was.Version != t.Version {
 		s := shape(t)
 		if first, ok := w.judge.versions[t.Version]; ok && first != s {
-			w.fail(fmt.Errorf("table 4: version %d is %s at %v, and was %s", t.Version, s, n.Address, first))
+			w.fail(fmt.Errorf("table 4: version %d is %s at %v, but was first seen as %s", t.Version, s, n.Address, first))
 		}
 		w.judge.versions[t.Version] = s
 	}

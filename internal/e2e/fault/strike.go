@@ -218,7 +218,7 @@ func (s *strikes) judgeStrikes(k *restarter) error {
 	return nil
 }
 
-// judgeStopped looks for turns that victims ran later than stopLimit after they were cut off.
+// judgeStopped reports turns that victims ran more than stopLimit after they were cut off.
 func (s *strikes) judgeStopped(victims []victim, length time.Duration) error {
 	if length < certainlyRemoved {
 		return nil // too short to tell
