@@ -98,8 +98,8 @@ func parsePosition(pos string) token.Position {
 // because it reported the cause elsewhere.
 const unknownType = "unknown type"
 
-// missingImports replaces the diagnostics of types that are unknown because an import cannot be
-// read by one diagnostic for each such import.
+// missingImports reports each import that cannot be read in one diagnostic, which replaces the
+// diagnostics of all types that are unknown because of it.
 func (s *source) missingImports() {
 	before := len(s.list)
 	s.list = slices.DeleteFunc(s.list, func(d Diagnostic) bool {

@@ -300,11 +300,11 @@ func (j *judge) follows(before, now commit, t turn) error {
 	case t.fresh && j.gone(before): // another home's clock may be ahead
 		gone = true
 	case !gone && (t.fresh || t.base != before.balance()):
-		return fmt.Errorf("invariant 8: the turn at %v saw balance %d, fresh %v, but the log had %d", t.at, t.base, t.fresh, before.balance())
+		return fmt.Errorf("invariant 8: the turn at %v saw balance %d (fresh: %v), but the log had balance %d", t.at, t.base, t.fresh, before.balance())
 	case !now.ended && now.balance() != t.base+t.change:
 		return fmt.Errorf("invariant 8: balance %d, want the sum of %d and %d", now.balance(), t.base, t.change)
 	case !gone && !now.ended && before.form > now.form:
-		return fmt.Errorf("invariant 9: a state of version %d replaces one of version %d", now.form, before.form)
+		return fmt.Errorf("invariant 9: a state of version %d replaces a state of version %d", now.form, before.form)
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (j *judge) head(shard int, h store.Head) error {
 	}
 	t := j.shards[shard]
 	if h.Since < t.since && !t.crashed {
-		return fmt.Errorf("invariant 2: since falls from %d to %d", t.since, h.Since)
+		return fmt.Errorf("invariant 2: the head's Since falls from %d to %d", t.since, h.Since)
 	}
 	t.since = h.Since
 	now := &wire.DurableHead{}

@@ -202,7 +202,7 @@ func (s *server) record(shard int, id string) store.Record {
 	return s.shards[shard].recordAt(id, s.revision)
 }
 
-// whole reports whether a shard's log has everything from position since on.
+// whole reports whether a shard's log still has all entries from position since on.
 func (s *server) whole(shard int, since store.Position) bool {
 	log := s.shards[shard].log
 	return len(log) > 0 && log[0].Position <= since

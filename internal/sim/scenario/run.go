@@ -110,8 +110,8 @@ func (r *run) block(i int) int {
 // warm is how long a formed cluster runs before the fault.
 const warm = 15 * time.Second
 
-// formed starts a cluster whose members are already Up. They start at different times within 0.8 s,
-// so that their timers differ and none is missed.
+// formed starts a cluster whose members are already Up. They start at different times, so that
+// their timers differ, but within 0.8 s, so that no member seems missing to the others.
 func (r *run) formed() {
 	if r.options.Table {
 		r.tabled()
