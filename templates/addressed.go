@@ -9,8 +9,8 @@ import (
 // An addressedEmitter prints the code that routes a message by the entity id in it.
 type addressedEmitter struct{ *emitter }
 
-// addressed emits the type of messages that carry an entity's id, and the functions that take such
-// a message.
+// addressed emits the interface of message structs that carry the id of an entity of type n, and
+// the functions that take such a message.
 func (e addressedEmitter) addressed(n *model.Entity) {
 	if len(n.Addressed) == 0 {
 		return

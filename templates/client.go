@@ -216,7 +216,7 @@ func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, ze
 	g.Return(append(results, jen.Nil())...)
 }
 
-// tellMethod emits the method that makes a call without an answer.
+// tellMethod emits the method of the tell reference that sends m without waiting for an answer.
 func (e clientEmitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("t")
@@ -236,8 +236,8 @@ func (e clientEmitter) tell(n *model.Entity, m *model.Method, ref string, l *loc
 	})
 }
 
-// encodedArgs emits the encoding of the arguments into a buffer, and prints that buffer. failed
-// makes the results that are returned if an argument cannot be encoded.
+// encodedArgs emits the encoding of the arguments into a buffer, and returns the expression for
+// that buffer. failed prints the results to return if an argument cannot be encoded.
 func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model.Method, failed func(err jen.Code) []jen.Code) jen.Code {
 	if len(m.Params) == 0 {
 		return jen.Nil()
@@ -268,8 +268,8 @@ func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *
 	}
 }
 
-// bad prints the error for arguments or results that cannot be copied or encoded. It is nil if err
-// is nil.
+// bad prints the conversion of err into the runtime's error for arguments or results that cannot be
+// copied or encoded. The converted error is nil if err is nil.
 func bad(what, err string) *jen.Statement { return codegen("Bad" + what).Call(jen.Id(err)) }
 
 // encodeErrorOf prints the error for a value that cannot be encoded.

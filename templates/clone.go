@@ -28,7 +28,7 @@ func (e cloneEmitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type
 	return codecEmitter(e).call(t, cloneFunc, in, v)
 }
 
-// cloneElement is cloneValue for an element of a list or map.
+// cloneElement does what cloneValue does, for an element of a list or map.
 func (e cloneEmitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
 	if t.Shape == model.Proto {
 		return codegen("CloneProtoElement").Call(v)

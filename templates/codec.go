@@ -61,7 +61,8 @@ func (e codecEmitter) appendField(t *model.Type, b *jen.Statement, num int, v *j
 	return e.call(t, appendFunc, in, b, jen.Lit(num), v)
 }
 
-// appendElement is appendField for an element of a list or map: it always writes exactly one field.
+// appendElement does what appendField does, for an element of a list or map: it always writes
+// exactly one field, even for a zero value.
 func (e codecEmitter) appendElement(t *model.Type, b, num, v *jen.Statement, in *model.Type) *jen.Statement {
 	switch {
 	case t.Shape == model.ByteArray:
@@ -142,7 +143,8 @@ func (f function) name() string {
 	return f.of.CloneFunc()
 }
 
-// want prints the name of a type's function and requests that types emits the function.
+// want prints the name of function w of type t, and marks the function so that [codecEmitter.types]
+// emits it.
 func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	f := function{t, w}
 	if _, known := e.functions[f]; !known {
@@ -152,8 +154,8 @@ func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	return jen.Id(f.name())
 }
 
-// call prints a call of a type's function and requests that types emits the function. in is the
-// type whose function makes the call, or nil.
+// call prints a call of function w of type t, and marks the function so that [codecEmitter.types]
+// emits it. in is the type whose function makes the call, or nil.
 func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
 	name := e.want(t, w)
 	if t.Recursive && (w == appendFunc || w == appendElementFunc || w == cloneFunc) {

@@ -162,8 +162,8 @@ func checkKeys(g *jen.Group, distinct string, failed jen.Code) {
 		Block(jen.Return(failed, jen.Id("err")))
 }
 
-// appendWrapped emits the encoding of a type as an element, wrapped into a message of its own:
-// types of this kind have no other form as elements.
+// appendWrapped emits the encoding of a type as an element, wrapped into a message of its own: only
+// so is the element exactly one field.
 func (e typeEmitter) appendWrapped(t *model.Type) jen.Code {
 	name := t.AppendElementFunc()
 	return appendSignature(name, t).BlockFunc(func(g *jen.Group) {

@@ -45,8 +45,8 @@ func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 	done(g, t, closed())
 }
 
-// read prints the decoding of what append encodes. If the message comes twice with the same case,
-// the two are merged.
+// read prints the decoding of what append encodes. If the message occurs twice with the same case,
+// both values are merged.
 func (e oneofEmitter) read(g *jen.Group, t *model.Type) {
 	enter(g, func() {
 		g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
@@ -141,7 +141,8 @@ func (e oneofEmitter) json() {
 
 func isOneof(t *model.Type) bool { return t.Shape == model.Oneof }
 
-// holds reports whether is holds for t or for a type of which a value of t may hold a value.
+// holds reports whether is returns true for t, or for any type whose values a value of t may
+// contain.
 func holds(t *model.Type, is func(*model.Type) bool, seen map[*model.Type]bool) bool {
 	if t == nil || seen[t] {
 		return false

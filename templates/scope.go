@@ -28,8 +28,8 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep picks the user's own name, otherwise if there is none, or name+"Arg" if generated code needs
-// name.
+// keep picks a local name: the user's own name, or otherwise if name is "", or name+"Arg" if
+// generated code needs the user's name itself.
 func (s *scope) keep(name, otherwise string) string {
 	switch {
 	case name == "" || name == "_":

@@ -44,7 +44,7 @@ func (e stalenessEmitter) staleness() {
 	}
 }
 
-// asked reports whether an encoding, decoding or copying function of the type was emitted.
+// asked reports whether generated code has an encoding, decoding or copying function for the type.
 func (e stalenessEmitter) asked(t *model.Type) bool {
 	return slices.ContainsFunc([]what{appendFunc, readFunc, cloneFunc}, func(w what) bool { return e.functions[function{t, w}] != nil })
 }

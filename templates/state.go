@@ -133,7 +133,7 @@ func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	return e.knownFields(t.KnownFunc(), t.Fields, false)
 }
 
-// knownFields emits a [codegen.Fields]. rest is what it reports for fields that are not listed.
+// knownFields emits a [codegen.Fields] function. It reports rest for fields that are not in list.
 func (e stateEmitter) knownFields(function string, list []model.Field, rest bool) jen.Code {
 	num := jen.Id("num")
 	if len(list) == 0 {

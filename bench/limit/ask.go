@@ -82,8 +82,8 @@ func (r *Requester) finish(id uint64, payload []byte) error {
 	return nil
 }
 
-// Answer serves subject until stop: it answers each envelope with the same payload, and sends the
-// answers to one message of calls in one message.
+// Answer serves subject until stop is called: it answers each envelope with the same payload, and
+// sends the answers to all calls of one message in one message.
 func Answer(conn *nats.Conn, subject string, fail func(error)) (stop func(), err error) {
 	var replies []byte
 	return receive(conn, subject, func(m *nats.Msg) (err error) {

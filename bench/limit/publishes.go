@@ -9,14 +9,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// CommitBytes is the payload of a publish by hand: about the size of one turn's commit.
+// CommitBytes is the size of a publish's payload: about the size of one turn's commit.
 const CommitBytes = 128
 
 // maxPublishers is how many callers may publish at once.
 const maxPublishers = 4096
 
-// Publishes writes the state of each entity to a subject of its own. A write expects the sequence
-// of the entity's last write (compare-and-set), as an application without shardgen would.
+// Publishes writes the state of each entity to a subject of its own, as an application without
+// shardgen would. A write expects the sequence of the entity's last write (compare-and-set).
 type Publishes struct {
 	conn *nats.Conn
 	js   jetstream.JetStream

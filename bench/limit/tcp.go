@@ -24,7 +24,8 @@ func writeFrame(conn net.Conn, kind byte, body []byte) error {
 	return err
 }
 
-// readFrame reads a frame. The body is in memory if it fits there, and otherwise allocated.
+// readFrame reads a frame. The returned body uses memory if it fits there, and is allocated
+// otherwise.
 func readFrame(r *bufio.Reader, memory []byte) (kind byte, body []byte, err error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

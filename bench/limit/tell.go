@@ -9,8 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TellWindow bounds the envelopes that a Teller has sent and the receiver has not acknowledged. The
-// server thus never meets a slow consumer, and the rate of tells is that of arrived envelopes.
+// TellWindow bounds the envelopes that a Teller has sent and the receiver has not acknowledged. So
+// the server never treats the receiver as a slow consumer, and the rate of tells equals the rate of
+// arrivals.
 const TellWindow = 16 << 10
 
 // flushID is the id of an envelope that the receiver acknowledges at once.

@@ -35,8 +35,8 @@ func newWriter(publish func([]byte) error, loaded func() bool) *writer {
 	return w
 }
 
-// pump makes a goroutine of the writer publish, until stop is called. Batches then also form for a
-// single caller that waits for no answer. fail gets errors of publishing.
+// pump makes a goroutine of the writer publish, until stop is called. Batches then form even if a
+// single caller writes without waiting for answers. fail gets errors of publishing.
 func (w *writer) pump(fail func(error)) (stop func()) {
 	w.wake = make(chan struct{}, 1)
 	var pump sync.WaitGroup

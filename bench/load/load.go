@@ -39,8 +39,8 @@ func Run(callers int, d time.Duration, call func(worker, i int) error) (Measure,
 	return Load{}.Run(callers, d, call)
 }
 
-// Bulk is Run for calls about as short as reading the clock: it reads the clock once for many
-// calls.
+// Bulk is Run for calls that are about as short as reading the clock: it reads the clock only once
+// for strideCalls calls.
 func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	return Load{}.Bulk(callers, d, call)
 }

@@ -131,7 +131,8 @@ func printView(w io.Writer, o *options, v admin.View) error {
 	return err
 }
 
-// suspicions lists the voters against a member, with the age of each vote.
+// suspicions lists the members that voted a member dead in the membership table, with the age of
+// each vote.
 func suspicions(all []admin.Suspicion) string {
 	var by []string
 	for _, s := range all {

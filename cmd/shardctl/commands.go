@@ -54,8 +54,8 @@ func (c command) main(ctx context.Context, args []string, env func(string) strin
 	return exitCode(stderr, c.name, err, func() error { return c.do(ctx, o, stdout) })
 }
 
-// exitCode runs do unless parsing the arguments failed with err. It prints the error and returns
-// the exit code.
+// exitCode runs do, unless err says that parsing the arguments has failed. It prints the error of
+// either, and returns the exit code.
 func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -71,8 +71,8 @@ func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	return exitOK
 }
 
-// parseAmong parses arguments into places, and flags, which may stand before, between and after the
-// arguments. It returns the number of arguments. If -h is given, it prints the usage.
+// parseAmong parses the arguments into places, and the flags, which may stand before, between and
+// after the arguments. It returns the number of arguments. If -h is given, it prints the usage.
 func parseAmong(f *flag.FlagSet, args []string, places []*string, stderr io.Writer, usage, about string) (given int, err error) {
 	f.SetOutput(io.Discard) // the caller prints the error
 	err = f.Parse(args)
@@ -220,7 +220,8 @@ func (o *options) spanErr() error {
 	return err
 }
 
-// turnsKept is how long members go on counting turns after the last request for the counts.
+// turnsKept is how long members go on counting turns after an operator's last request for the
+// counts.
 const turnsKept = 15 * time.Second
 
 // commands are the commands that query or command a cluster.

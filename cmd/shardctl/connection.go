@@ -51,8 +51,8 @@ func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
 	f.StringVar(&c.key, "key", "", "`file` of the private key of -cert")
 }
 
-// complete reads values of flags that are not given from a context of the nats command. It returns
-// an error if the flags do not fit together.
+// complete fills flags that were not given with values from a context of the nats command. It
+// returns an error if the flags do not fit together.
 func (c *connection) complete() error {
 	switch {
 	case (c.cert == "") != (c.key == ""):
@@ -74,8 +74,8 @@ func (c *connection) complete() error {
 	return checkOptional("operator", c.name)
 }
 
-// follow copies values of flags that are not given from a context. A flag with credentials replaces
-// all credentials of the context.
+// follow fills flags that were not given with a context's values. If a flag gives credentials, no
+// credentials of the context are used.
 func (c *connection) follow(from natsContext) {
 	c.url, c.ca, c.tlsFirst = cmp.Or(c.url, from.URL), cmp.Or(c.ca, from.CA), from.TLSFirst
 	if c.cert == "" {

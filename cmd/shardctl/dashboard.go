@@ -43,8 +43,8 @@ func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return nil
 }
 
-// onlyLoopback refuses requests whose host is not a loopback address. Such a request comes from a
-// web page of another site whose name was bound to a loopback address (DNS rebinding).
+// onlyLoopback refuses requests whose Host header is not a loopback address. A web page of another
+// site sends such a request after it has bound its name to a loopback address (DNS rebinding).
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -118,7 +118,8 @@ func answering(facts []admin.NodeFact) []admin.NodeFact {
 	return slices.DeleteFunc(slices.Clone(facts), func(f admin.NodeFact) bool { return f.Err != nil })
 }
 
-// examineInterest returns the finding whether a process outside the cluster receives its messages.
+// examineInterest returns the finding whether a process outside the cluster also receives messages
+// that are sent to the cluster's processes.
 func examineInterest(eavesdropped bool, err error) finding {
 	switch {
 	case err != nil:
@@ -467,7 +468,7 @@ func examineMethods(kind string, hosts []hostOf) (found []finding) {
 	return found
 }
 
-// groups lists the nodes by hash, the largest group first.
+// groups lists the nodes by the hash of their contract, the largest group first.
 func groups(hashes map[string][]string) string {
 	keys := clusterview.SortedKeys(hashes)
 	slices.SortStableFunc(keys, func(a, b string) int { return len(hashes[b]) - len(hashes[a]) })

@@ -45,7 +45,7 @@ type jsonTurn struct {
 	Earlier bool    `json:"earlier"` // it began before anybody looked, so it runs for longer
 }
 
-// describe stores what the entity's member knows about it, without its state.
+// describe copies the member's answer about the entity, except its state, into e.
 func (e *jsonEntity) describe(s admin.Entity) {
 	e.Active, e.Unreadable, e.Mailbox, e.Bytes, e.Stored = s.Active, s.Why, s.Mailbox, s.Bytes, s.Stored
 	for _, f := range s.Errors {

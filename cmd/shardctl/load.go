@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// top prints the busiest methods, entities, callers and nodes of some seconds. With -f it prints
-// them repeatedly.
+// top prints the busiest methods, entities, callers and nodes during some seconds. With -f it
+// prints them repeatedly.
 func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	before, err := c.Turns(ctx) // the members begin to count
 	if err != nil {
@@ -121,7 +121,7 @@ type jsonStats struct {
 	Counters []jsonCounters `json:"counters"`
 }
 
-// stats prints the load of some seconds by member and type, and the counters.
+// stats prints the load during some seconds by member and type, and the counters.
 func stats(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	before, err := c.Turns(ctx) // the members begin to count
 	if err != nil {

@@ -76,7 +76,8 @@ func hosted(v admin.View, kind string) bool {
 }
 
 // shardRows returns the shards in all answers, ordered by type and number, and the reasons why
-// members did not answer. A shard that moves has a row for each of its two members.
+// members did not answer. A moving shard has two rows: one for its old home and one for its new
+// home.
 func shardRows(all []admin.NodeShards) (rows []jsonShard, silent map[string]string) {
 	rows, silent = []jsonShard{}, map[string]string{}
 	type id struct {
@@ -219,7 +220,7 @@ func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return err
 }
 
-// moves prints the moves of shards under way, and those that ended recently.
+// moves prints the moves of shards that are under way, and the moves that have ended recently.
 func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -319,7 +320,7 @@ type (
 	}
 )
 
-// rebalance makes the coordinator begin moves for balance at once.
+// rebalance makes the coordinator begin rebalancing at once.
 func rebalance(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	result, err := c.Rebalance(ctx)
 	return printBalanced(w, o, result, err)

@@ -248,7 +248,7 @@ func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.V
 func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
 	v, err := membersOf(ctx, o, t.Cluster)
 	if err != nil {
-		return fmt.Errorf("type %s: find out whether members host the type: %w", kind, err)
+		return fmt.Errorf("type %s: ask the members whether they host it: %w", kind, err)
 	}
 	host := ""
 	for _, m := range v.Members {

@@ -66,8 +66,8 @@ func storeRepair(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 }
 
 // checkRepair returns the shard of an entity that is to be replaced by e, or dropped. It writes
-// nothing, and fails if the entity cannot be replaced or dropped. The check comes first because a
-// repair begins by deleting a damaged record.
+// nothing, and fails if the entity cannot be replaced or dropped. A repair begins by deleting a
+// damaged record, so this must be checked first.
 func checkRepair(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions, e storeops.Entity, found sought) (int, error) {
 	first, end := storeops.ShardsOf(t)
 	switch there := found.shard.Type != ""; {
@@ -127,7 +127,7 @@ func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io
 	case len(snap.Problems) == 0:
 		return image, fmt.Errorf("shard %v: nothing is damaged: all parts can be decoded", shard)
 	case image.Head == nil:
-		return image, fmt.Errorf("shard %v: the readable parts do not make up a shard (replace the shard by an export: -from)", shard)
+		return image, fmt.Errorf("shard %v: too little of it can be decoded to open it again (replace it by its image in an export: -from FILE)", shard)
 	}
 	for _, p := range snap.Problems {
 		if _, err := fmt.Fprintf(w, "shard %v: dropped: %s: %v\n", shard, p.Place, p.Err); err != nil {
@@ -172,8 +172,8 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 }
 
 // printLost prints the named followers that have read beyond the end of a shard's journal, or have
-// read other events than the journal has. It does not change them, because only their owners can
-// rebuild what was derived from lost events.
+// read other events than the journal has. It does not change their positions: only a follower's
+// owner can rebuild data that was derived from lost events.
 func printLost(ctx context.Context, s store.Backend, shard store.Shard, w io.Writer) error {
 	lost, err := durablehost.LostFollowers(ctx, s, shard)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
@@ -225,7 +225,7 @@ func storeClear(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.W
 	cluster := o.kind // the argument
 	v, err := membersOf(ctx, o, cluster)
 	if err != nil {
-		return fmt.Errorf("cluster %s: find out whether it runs: %w", cluster, err)
+		return fmt.Errorf("cluster %s: ask its members whether it runs: %w", cluster, err)
 	}
 	if len(v.Members) > 0 {
 		return fmt.Errorf("cluster %s runs, with %s among its %d members: stop all its processes first", cluster, v.Members[0].Name, len(v.Members))

@@ -500,7 +500,7 @@ func TestStoreClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	ctl(all, exitFailed, "", "cluster bank has the durable type Vault, whose epochs must stay above all earlier ones")
+	ctl(all, exitFailed, "", "cluster bank has the durable type Vault, whose epochs must stay above all earlier epochs")
 	ctl("store clear bank -remembered -leases", exitOK, "1 leases of singletons", "")
 	ctl("store delete Vault -force", exitOK, "", "")
 	ctl(all, exitOK, "the record of its terms is deleted", "")

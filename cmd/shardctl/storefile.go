@@ -58,8 +58,8 @@ func (l line) events() error {
 }
 
 // An image is a part of a shard's data in the store's own form: entities, ids of commands, waiting
-// tells and the journal. The lines of the shard's entities follow the image. If the shard was used
-// since the export, an image cannot be written to it, but import -states writes those entities.
+// tells and the journal. The lines of the shard's entities follow the image. An image cannot be
+// written to a shard that was used; import -states then writes the entities of these lines.
 type image struct {
 	Head    []byte        `json:"head"`
 	Records []imageRecord `json:"records,omitempty"`
@@ -451,8 +451,9 @@ func (i *importer) begin(ctx context.Context, l line) error {
 	return nil
 }
 
-// close ends the import of a type. Followers get their positions only if the whole type was
-// imported, and all shards as images: otherwise the journal has other events.
+// close ends the import of a type. Named followers get their positions only if the whole type was
+// imported, and all shards as images: otherwise the journal does not have the events that they have
+// read.
 func (i *importer) close(ctx context.Context, whole bool) error {
 	if i.writer == nil {
 		return nil

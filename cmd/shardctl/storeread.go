@@ -19,7 +19,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// each calls do with the content of each shard of a type.
+// each reads all shards of a type, and calls do with the content of each shard.
 func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(shard store.Shard, snap durable.Snapshot) error) error {
 	first, end := storeops.ShardsOf(t)
 	for n := first; n < end; n++ {
@@ -35,7 +35,7 @@ func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Ty
 	return nil
 }
 
-// eachAll is each, but also passes the image of each shard to do.
+// eachAll does what each does, and also passes the image of each shard to do.
 func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(store.Shard, durable.Snapshot, storeops.Image) error) error {
 	first, end := storeops.ShardsOf(t)
 	for n := first; n < end; n++ {

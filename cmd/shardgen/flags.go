@@ -26,8 +26,8 @@ func done(err error, stderr io.Writer) int {
 	return exitWrong
 }
 
-// parse parses flags. done reports that the command has nothing more to do, and must exit with
-// code.
+// parse parses flags. If done is true, the flags were wrong or -h was given, and the command must
+// exit with code.
 func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

@@ -16,7 +16,7 @@ type reporter struct {
 	json, verbose  bool
 }
 
-// A finding is a mistake in the source, in the form for editors: one JSON object a line.
+// A finding is a mistake in the source, as printed by -json: one JSON object on each line.
 type finding struct {
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`   // from 1

@@ -215,7 +215,7 @@ func (d *demo) start(name string) (*process, error) {
 	return p, nil
 }
 
-// kill kills the worker as a crash of its machine would: the worker cannot save anything.
+// kill ends the worker by SIGKILL, so the worker can save nothing more.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()

@@ -6,8 +6,8 @@ import (
 )
 
 // check compares the callers' answers with the final totals. answers has each caller's answers in
-// order. It returns one line for each wrong counter, and does not check a counter whose total is
-// below zero: it is unknown.
+// order. It returns one line for each wrong counter. A total below zero means that the total is
+// unknown; such a counter is not checked.
 //
 // Each call added one to a counter. So all callers' answers of the counter must be 1 to n without a
 // gap (a lost call) and without a repetition (a lost state). The answers of one caller must rise,

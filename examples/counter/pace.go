@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pace spreads calls evenly at a rate. It holds some calls back until the members have changed,
-// because the members must change under load.
+// pace spreads calls evenly at a rate. It holds some calls back until the members have changed, so
+// that they change under load.
 type pace struct {
 	interval time.Duration
 	changed  <-chan struct{} // closed when the members have changed

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// A process is a worker that runs as a separate process. It ends when this process ends, for
-// whatever reason, because its standard input is a pipe from this process.
+// A process is a worker that runs as a separate process. Its standard input is a pipe from this
+// process, so the worker ends when this process ends, for whatever reason.
 type process struct {
 	name string
 	cmd  *exec.Cmd
@@ -53,7 +53,7 @@ func startProcess(name, url, cluster, membership string, report func(string), lo
 	return p, nil
 }
 
-// wait reads the worker's output until the worker ends. kill waits for it.
+// wait reads the worker's output until the worker ends. kill waits until wait has returned.
 func (p *process) wait(stdout, stderr io.Reader, report func(string), lost func(error)) {
 	var readers sync.WaitGroup
 	readers.Go(func() {
@@ -136,7 +136,7 @@ func (p *process) ended() error {
 	case p.err != nil:
 		return fmt.Errorf("%s ended: %w", p.name, p.err)
 	}
-	return fmt.Errorf("%s left without being asked", p.name)
+	return fmt.Errorf("worker %s left the cluster without being asked", p.name)
 }
 
 // kill ends the worker if it still runs.

@@ -96,7 +96,7 @@ func run(ctx context.Context, jobs, workers int64, every time.Duration, out io.W
 	fmt.Fprintf(out, "jobs=%d twice=%d missing=%d homes=%s pause=%v seconds=%.1f\n", w.jobs, twice, missing,
 		strings.Join(w.homes, ","), w.pause.Round(time.Millisecond), time.Since(began).Seconds())
 	if twice+missing > 0 {
-		return errors.New("not every job was done once")
+		return errors.New("some jobs were not done exactly once")
 	}
 	return nil
 }

@@ -51,9 +51,9 @@ func Breaking(against, dir string, all bool) ([]Breach, error) {
 	return breaches, nil
 }
 
-// Unadopted reports contracts in dir that differ from the contract of the source beside them:
-// comparing such a contract would say nothing about the programs built from the source. If all is
-// true, it checks all contracts below dir. tags are build tags, comma-separated. A folder without
+// Unadopted reports contracts in dir that differ from the contract of the source beside them.
+// Comparing such a contract says nothing about the programs built from this source. If all is true,
+// it checks all contracts below dir. tags are build tags, comma-separated. A folder without
 // generated code has no source to compare.
 func Unadopted(ctx context.Context, dir, tags string, all bool) ([]load.Diagnostic, error) {
 	now, err := contractsOf(dir, dir, all)

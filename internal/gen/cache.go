@@ -61,8 +61,8 @@ func isCurrent(pkg *model.Package, content []byte) bool {
 	return output == sum(content) && key == modelKey(pkg)
 }
 
-// remember records in the cache that content was made from a model. It ignores failures, because
-// they only cost time.
+// remember records in the cache that content was made from a model. It ignores failures: without
+// the record the next run only takes longer.
 func remember(pkg *model.Package, content []byte) {
 	path := cachePath(pkg)
 	if path == "" {

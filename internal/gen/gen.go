@@ -181,8 +181,8 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	return append(changes, bare...), err
 }
 
-// planBare plans to remove generated files from folders without an entity. It leaves a folder in
-// holes alone, because a mistake there may hide an entity.
+// planBare returns the removals of generated files from folders without an entity. It skips folders
+// in holes, because a mistake there may hide an entity.
 func planBare(dirs []string, holes map[string]bool, out *Outcome) ([]change, error) {
 	var changes []change
 	for _, dir := range dirs {

@@ -65,9 +65,9 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 // contractCommand is the beginning of the commands in remedies.
 const contractCommand = "run shardgen contract "
 
-// addProblems adds the problems of the contract at path to the diagnostics. Remedies name the
-// folder relative to the run's or, if paths are absolute, so that the command works anywhere in the
-// module.
+// addProblems adds the problems of the contract at path to the diagnostics. In a remedy, the
+// contract's folder is relative to o.dir; if o.dir is empty, the folder is that of path, so that
+// the command works anywhere in the module.
 func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	command := "run go tool shardgen contract "
 	if dir := relative(o.dir, filepath.Dir(path)); dir != "." {

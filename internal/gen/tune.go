@@ -6,8 +6,8 @@ import (
 )
 
 // gcPercent lets the heap grow to five times the memory in use, up to memoryLimit. With Go's
-// default the collector takes a third of a large first run, because a run is short and most of its
-// allocations live until its end.
+// default the collector takes a third of the time of a large first run, because most allocations of
+// a run live until its end.
 const (
 	gcPercent   = 400
 	memoryLimit = 1 << 30

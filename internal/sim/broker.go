@@ -148,7 +148,7 @@ func (w broker) sync(n *Node, s *Server) {
 	}
 }
 
-// served adds change to the serving nodes of each server that knows the node.
+// served adds change to the count of serving nodes at each server that knows the node.
 func (w broker) served(n *Node, change int) {
 	for _, s := range w.servers {
 		if n.known[s.index] {
@@ -164,8 +164,8 @@ func (w broker) startServing(n *Node) {
 	}
 }
 
-// claim makes a node that claims to form the cluster answer probes, once its server has got the
-// claim.
+// claim makes a node that claims to form the cluster answer other nodes' probes, from when its
+// server has received the claim.
 func (w broker) claim(n *Node, number uint64) {
 	n.claims = number
 	conn, at := n.conn, network(w).up(n)

@@ -34,7 +34,7 @@ type age struct {
 	number  uint32
 }
 
-// A grant is an UpNumber (the age) and the member that got it.
+// A grant is an UpNumber (a member's age number) and the member that got it.
 type grant struct {
 	age
 	to transport.Address
@@ -96,7 +96,7 @@ func (w checker) check(n *Node, out *membership.Output) {
 	}
 }
 
-// checkFenced checks invariant 2 for the members that n holds fenced or has removed.
+// checkFenced checks invariant 2 for the members that node n has marked as fenced or has removed.
 func (w checker) checkFenced(n *Node, g *gossip.State) {
 	for i := range g.Members {
 		if r := &g.Members[i]; r.Fenced {
@@ -110,8 +110,9 @@ func (w checker) checkFenced(n *Node, g *gossip.State) {
 	}
 }
 
-// doneWithout reports whether a process of n's cluster runs that does not have n as a member, or
-// has it fenced. If all processes that had it fenced have ended, the others may keep n.
+// doneWithout reports whether some running process of n's cluster does not have n as a member, or
+// has marked n as fenced. If all processes that had marked n have ended, the remaining processes
+// may keep n.
 func (w checker) doneWithout(n *Node) bool {
 	mine := n.gossip()
 	for _, o := range w.nodes {
@@ -129,8 +130,9 @@ func (w checker) doneWithout(n *Node) bool {
 	return false
 }
 
-// fence records that node by holds the node at address a fenced or removed, and checks the end of
-// a's lease. It ignores a node that belongs to another cluster, as after a lost Welcome.
+// fence records that node by has marked the node at address a as fenced, or has removed it, and
+// checks that the lease of a has ended. It ignores an a that belongs to another cluster, as after a
+// lost Welcome.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {
@@ -202,7 +204,7 @@ func (w checker) checkMoves(n *Node, was, g *gossip.State) error {
 		return nil
 	}
 	if was.UpCounter > g.UpCounter || was.RemovalCounter > g.RemovalCounter || was.Version.Count(n.Address) > g.Version.Count(n.Address) {
-		return fmt.Errorf("invariant 6: UpCounter, RemovalCounter or the own count of the version fell")
+		return fmt.Errorf("invariant 6: UpCounter, RemovalCounter or the process's own count in the version fell")
 	}
 	i, j := 0, 0
 	for i < len(was.Members) || j < len(g.Members) {

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A holding is the lease by which one cluster decides splits, with its present holder. The store is
-// at the first server.
+// A holding is the lease by which a cluster decides which side of a split survives, with the
+// lease's present holder. The store is at the first server.
 type holding struct {
 	holder transport.Address
 	token  uint64
@@ -23,8 +23,8 @@ type leaseStore struct{ *World }
 
 // takeLease sends a request to the store, as the driver does. The asker gets the lease if the lease
 // is free or already its own, or if the request names the present holding as the one to succeed. If
-// the store cannot be reached, or Config.StoreTrouble strikes, the asker does not learn the outcome
-// and may have got the lease all the same.
+// the store cannot be reached, or Config.StoreTrouble strikes, the asker does not learn the
+// outcome, but may have got the lease.
 func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.LeaseAnswer) {
@@ -70,8 +70,8 @@ func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 // A foundingStore keeps the record of who founded the cluster of a world.
 type foundingStore struct{ *World }
 
-// ask sends a request to the store and the answer back. As with leaseStore.takeLease, the outcome
-// may stay unknown.
+// ask sends a request of node n to the store, and the answer to n. As with leaseStore.takeLease, n
+// may not learn the outcome.
 func (w foundingStore) ask(n *Node, r membership.FoundingRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.FoundingAnswer) {

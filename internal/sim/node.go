@@ -114,8 +114,8 @@ func (w *World) StartFormed(n *Node, state *gossip.State) {
 	n.step(w, membership.Tick{})
 }
 
-// StartTabled connects the process as a member of a cluster that has long been formed by a table,
-// which [World.SetTable] has set.
+// StartTabled connects the process as a member of a cluster that agrees by a table and was formed
+// before; [World.SetTable] has set the table.
 func (w *World) StartTabled(n *Node) {
 	defer w.catch()
 	broker{w}.dial(n, n.home)
@@ -141,7 +141,7 @@ func (n *Node) View() *membership.View { return n.machine.View() }
 // Machine returns the node's machine. The caller must not step it.
 func (n *Node) Machine() Machine { return n.machine }
 
-// gossip returns the gossiped state of a member, nil otherwise.
+// gossip returns the node's gossip state, or nil if the node is no member by gossip.
 func (n *Node) gossip() *gossip.State {
 	if m, ok := n.machine.(*membership.Machine); ok {
 		return m.State()
@@ -149,7 +149,7 @@ func (n *Node) gossip() *gossip.State {
 	return nil
 }
 
-// table returns the table as the node knows it, nil otherwise.
+// table returns the latest membership table that the node knows, or nil if it knows none.
 func (n *Node) table() *rows.Table {
 	if m, ok := n.machine.(*table.Machine); ok {
 		return m.Table()
@@ -279,9 +279,9 @@ func (n *Node) Converged() bool { return n.IsMember() && n.track.converged }
 // Traffic returns the node's traffic since ResetTraffic.
 func (n *Node) Traffic() Traffic { return n.traffic }
 
-// A clock is the clock of a node. It runs a little fast or slow and starts at any time. Cores see
-// only its times, so the wall clock cannot matter. A slow clock goes back by ppm nanoseconds at
-// each millisecond; cores must tolerate that.
+// A clock is the clock of a node. It runs a little fast or slow and starts at a random time. Cores
+// see only this clock, so the wall clock has no influence. A slow clock jumps back by ppm
+// nanoseconds at each millisecond; cores must tolerate that.
 type clock struct {
 	ppm    int
 	offset time.Duration
@@ -294,8 +294,8 @@ func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }
 
-// virtual returns a virtual time, not before now, at which the clock shows at or up to a few
-// microseconds more.
+// virtual returns a virtual time, not before now, at which the clock shows the time at, or up to a
+// few microseconds more.
 func (c clock) virtual(at time.Time, now time.Duration) time.Duration {
 	d := at.Sub(epoch) - c.offset
 	t := max(now, d-d/1_000_000*time.Duration(c.ppm))

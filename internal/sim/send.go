@@ -12,7 +12,7 @@ import (
 // maxRepeated bounds how many of its last messages a connection can send again.
 const maxRepeated = 8
 
-// A repeated message was sent, and may be sent again after a reconnect.
+// A repeated is a message that was sent and may be sent again after a reconnect.
 type repeated struct {
 	envelope membership.Envelope
 	at       time.Duration
@@ -89,8 +89,8 @@ func sentThrough(e *event) bool {
 	return e.from.registered && e.from.conn == e.sender || e.from.closedAt >= e.hub
 }
 
-// arrive delivers a message to its receiver. If the sender's server knows no listener, it tells the
-// sender so.
+// arrive delivers a message to its receiver. If the sender's server knows no listener, the server
+// reports that to the sender.
 func (w network) arrive(e *event) {
 	if !sentThrough(e) {
 		return

@@ -11,17 +11,17 @@ import (
 // TableStats count what the membership table did.
 type TableStats struct{ Reads, Writes, Conflicts, Alive, Failed int }
 
-// A tableStore has the membership table of a world. It is a service beside the broker: a process
-// may reach it or not whatever its connection does.
+// A tableStore has the membership table of a world. It is a service apart from the broker: whether
+// a process reaches it does not depend on the process's connection to the broker.
 type tableStore struct{ *World }
 
-// TableDown takes the table out of the reach of all, or brings it back.
+// TableDown makes the table unreachable for all processes, or reachable again.
 func (w *World) TableDown(down bool) {
 	w.trace.line(w.now, "the table is down: %v", down)
 	w.tableDown = down
 }
 
-// CutTable takes the table out of the reach of one process, or brings it back.
+// CutTable makes the table unreachable for one process, or reachable again.
 func (w *World) CutTable(n *Node, cut bool) {
 	w.trace.line(w.now, "the table is out of the reach of %v: %v", n.Address, cut)
 	n.tableCut = cut
@@ -35,7 +35,7 @@ func (w *World) Table() *rows.Table { return w.table }
 
 func (w tableStore) reaches(n *Node) bool { return !w.tableDown && !n.tableCut && !n.ended }
 
-// took is how long one way of a request takes.
+// took returns a random duration for one way of a request, to the table or back.
 func (w tableStore) took() time.Duration {
 	return time.Duration(1 + w.random.Int64N(int64(w.config.TableTime)))
 }
@@ -56,8 +56,8 @@ func (w tableStore) carry(n *Node, out *membership.Output) {
 	}
 }
 
-// request has a request carried out, and answers it unless the table or the answer is lost. A
-// request of a process that ended may still be carried out.
+// request lets the table carry out a request, and sends the answer unless the request or the answer
+// is lost. A request of a process that has ended meanwhile may still be carried out.
 func (w tableStore) request(n *Node, within time.Duration, do func() membership.Input, unknown membership.Input) {
 	trouble := func() bool { return w.config.TableTrouble > 0 && w.random.Float64() < w.config.TableTrouble }
 	give := func(after time.Duration, in membership.Input) {
@@ -139,7 +139,7 @@ func (w tableStore) alive(n *Node, r *membership.TableAlive) membership.TableWri
 	return membership.TableWritten{Number: r.Number, Done: true}
 }
 
-// read returns the table, or with Config.TableGaps at times an earlier one.
+// read returns the present table or, with Config.TableGaps, at times an earlier version.
 func (w tableStore) read() *rows.Table {
 	if w.config.TableGaps && len(w.olds) > 0 && w.random.IntN(4) == 0 {
 		return w.olds[w.random.IntN(len(w.olds))]
@@ -147,24 +147,25 @@ func (w tableStore) read() *rows.Table {
 	return w.table
 }
 
-// judgeWrite tests what a write means to all:
+// judgeWrite checks the invariants of a write to the table. Node by has replaced row was by row, or
+// deleted it:
 //  1. A member's status moves along the table of legal moves, and no row comes back.
-//  2. No two members have one age.
+//  2. No two members get the same age number.
 //  3. The lease of a member that is fenced, or whose row is deleted, is over.
 func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	if deleted {
 		if !was.Fenced && was.Status != membership.Removed {
-			w.fail(fmt.Errorf("table 1: %v deletes the row of %v", by.Address, was))
+			w.fail(fmt.Errorf("table 1: %v deletes the row of %v, which is neither fenced nor removed", by.Address, was))
 		}
 		return
 	}
 	if !w.judge.reach[was.Status][row.Status] && !(row.Status == membership.Removed && was.Status != membership.Down) || was.Fenced && !row.Fenced {
-		w.fail(fmt.Errorf("table 1: %v makes %v of %v", by.Address, row, was))
+		w.fail(fmt.Errorf("table 1: %v writes row %v in place of %v, which is not a legal change", by.Address, row, was))
 	}
 	if row.UpNumber != 0 && was.UpNumber == 0 {
 		key := age{number: row.UpNumber}
 		if first, ok := w.judge.ages[key]; ok {
-			w.fail(fmt.Errorf("table 2: %v has the age of %v", row.Address, first))
+			w.fail(fmt.Errorf("table 2: %v gets the age number of %v", row.Address, first))
 		}
 		w.judge.ages[key] = row.Address
 	}
@@ -177,7 +178,7 @@ func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	}
 }
 
-// shape is what all must see alike in one version.
+// shape formats the part of a table that all processes must see alike in one version.
 func shape(t *rows.Table) string {
 	text := ""
 	for i := range t.Rows {
@@ -187,9 +188,9 @@ func shape(t *rows.Table) string {
 	return text
 }
 
-// checkTable tests after a step of n:
-//  3. as above, for good.
-//  4. Versions never fall at a member, and each is the same at all.
+// checkTable checks two more invariants after a step of node n, whose table is t:
+//  3. A node that was fenced never gets a lease again.
+//  4. The version of a node's table never falls, and each version is the same at all nodes.
 func (w checker) checkTable(n *Node, t *rows.Table, out *membership.Output) {
 	if out.LeaseChanged {
 		if by, ok := w.judge.fenced[n]; ok && w.Lease(n) {
@@ -209,12 +210,12 @@ func (w checker) checkTable(n *Node, t *rows.Table, out *membership.Output) {
 		return
 	}
 	if was != nil && t.Version < was.Version {
-		w.fail(fmt.Errorf("table 4: %v had version %d and has %d", n.Address, was.Version, t.Version))
+		w.fail(fmt.Errorf("table 4: the version at %v fell from %d to %d", n.Address, was.Version, t.Version))
 	}
 	if was == nil || was.Version != t.Version {
 		s := shape(t)
 		if first, ok := w.judge.versions[t.Version]; ok && first != s {
-			w.fail(fmt.Errorf("table 4: version %d is %s at %v, and was %s", t.Version, s, n.Address, first))
+			w.fail(fmt.Errorf("table 4: version %d is %s at %v, but was first seen as %s", t.Version, s, n.Address, first))
 		}
 		w.judge.versions[t.Version] = s
 	}

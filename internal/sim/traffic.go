@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Traffic counts the messages that a node has sent and received. Bytes are those of payloads: a
-// message with its envelope from the driver, without the subjects of the broker's protocol.
+// Traffic counts the messages that a node has sent and received. Bytes are bytes of payload: a
+// message in the driver's envelope, without the broker's protocol and subjects.
 type Traffic struct {
 	Sent, Received Flow
 	Echo           Flow // own echoes, there and back; they are in none of the others

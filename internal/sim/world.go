@@ -176,7 +176,7 @@ func (w *World) Steps() uint64 { return w.steps }
 // Hash returns the hash of everything that has happened so far.
 func (w *World) Hash() uint64 { return w.trace.sum }
 
-// Err returns the first broken invariant, or nil. Nothing happens after it.
+// Err returns the first broken invariant, or nil. The world does not run on after it.
 func (w *World) Err() error { return w.err }
 
 // At calls do at the given time, or now if that has passed.
@@ -244,7 +244,7 @@ func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool
 	return false
 }
 
-// catch turns a machine's panic about its own state into the world's error.
+// catch turns a machine's panic about a broken invariant into the world's error.
 func (w *World) catch() {
 	switch p := recover().(type) {
 	case nil:
@@ -305,7 +305,7 @@ func (w *World) ResetTraffic() {
 	}
 }
 
-// Kill ends a process at once. Its connection closes, so that its server knows.
+// Kill ends a process at once. Its connection closes, so its server learns of the end.
 func (w *World) Kill(n *Node) {
 	w.trace.line(w.now, "kill %v", n.Address)
 	n.end(w)
@@ -346,7 +346,7 @@ func (w *World) Freeze(n *Node) {
 	})
 }
 
-// Disconnect ends the connection of a process, which makes it again.
+// Disconnect ends the connection of a process. The process then connects again.
 func (w *World) Disconnect(n *Node) {
 	w.trace.line(w.now, "the connection of %v breaks", n.Address)
 	if !n.frozen {
@@ -354,7 +354,7 @@ func (w *World) Disconnect(n *Node) {
 	}
 }
 
-// Move has a process connect to another server, although its own runs.
+// Move makes a process connect to another server, although its own server runs.
 func (w *World) Move(n *Node, to *Server) {
 	n.home = to
 	w.Disconnect(n)

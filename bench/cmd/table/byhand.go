@@ -14,8 +14,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// byHand returns the contestants that n callers measure with payload: requests and batches written
-// by hand.
+// byHand returns the contestants written by hand, nats.Request and batches, each called by n
+// callers with payload.
 func byHand(l *limit.Hand, n int, payload []byte) []contestant {
 	return []contestant{
 		{"nats.Request", func(d time.Duration) (measure, error) {
@@ -42,15 +42,15 @@ func tellsByHand(l *limit.Hand) func(time.Duration) (measure, error) {
 	}
 }
 
-// lonePublishes returns the contestant of one caller that publishes by hand.
+// lonePublishes returns the contestant in which one caller makes acknowledged JetStream publishes.
 func lonePublishes(p *limit.Publishes) contestant {
 	return contestant{"publish", func(d time.Duration) (measure, error) {
 		return load.Run(1, d, func(w, i int) error { return p.Publish(load.Pick(w, i, entities)) })
 	}}
 }
 
-// manyPublishes returns the contestant of n callers that publish by hand. Each caller has its own
-// entities, so that no caller waits for another.
+// manyPublishes returns the contestant in which n callers make acknowledged JetStream publishes.
+// Each caller has its own entities, so that no caller waits for another.
 func manyPublishes(p *limit.Publishes, n int) contestant {
 	return contestant{"publishes", func(d time.Duration) (measure, error) {
 		m, err := load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error { return p.Publish(w + n*load.Pick(w, i, entities/n)) })
@@ -63,8 +63,8 @@ func manyPublishes(p *limit.Publishes, n int) contestant {
 const bareShards = 64
 
 // bareLogs are the logs of all shards of a type, without entities. Many callers append to them.
-// Each log has one append under way, and its next append carries all commits that came meanwhile.
-// Durable calls cannot be faster than these appends.
+// Each log has one append under way, and its next append carries all commits that arrived
+// meanwhile. Durable calls cannot be faster than such appends.
 type bareLogs struct {
 	backend *natsstore.Store
 	appends atomic.Int64
@@ -161,7 +161,7 @@ func (l *bareLog) fail(err error) {
 	l.waiting = nil
 }
 
-// appenders returns the contestant of n callers, each of which commits to random logs.
+// appenders returns the contestant in which n callers commit to random logs.
 func (b *bareLogs) appenders(n int) contestant {
 	done := make([]chan error, n)
 	for i := range done {

@@ -23,7 +23,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// manyCallers is the number of callers in the group with many callers.
+// manyCallers is the number of callers in the group of rows for thousands of callers.
 const manyCallers = 4096
 
 // warmCalls is the number of calls that each of many callers makes before the measurement begins.
@@ -118,7 +118,7 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 	return durableHomes(ctx, s, url, replicas, refs, raw)
 }
 
-// perAppend is the row with the number of commits in one append to a log.
+// perAppend is the row that shows how many commits one append to a log carries.
 var perAppend = row{title: "its commits in one append", unit: "", figure: calls}
 
 // withCPU adds the rows with the processor time that a call or publish takes, in the process and in
@@ -129,8 +129,8 @@ func withCPU(rows ...row) []row {
 		row{title: "its processor time, in the servers", unit: "ns", figure: servers, less: true})
 }
 
-// durableHomes measures calls to durable entities when two more processes have taken their share of
-// the shards.
+// durableHomes measures calls to durable entities after two more processes have taken their share
+// of the shards.
 func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []vault.VaultRef, raw *limit.Publishes) error {
 	for i := range 2 {
 		c, _, err := spawn(url, fmt.Sprint("vaults-r", replicas), "vaults", "host"+strconv.Itoa(i))
@@ -158,8 +158,8 @@ func appended(node *shard.Node, c contestant) contestant {
 	}}
 }
 
-// adders returns the contestant of n callers, each with a context of its own, that call random
-// durable entities.
+// adders returns the contestant in which n callers, each with its own context, call random durable
+// entities.
 func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 	return contestant{"shardgen", func(d time.Duration) (measure, error) {
 		own := make([]context.Context, n)

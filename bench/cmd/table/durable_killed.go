@@ -16,8 +16,9 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// durableKilled measures the same as durableMany after SIGKILL of node and server. Each shard's log
-// then has as many commits as it can have before a checkpoint. The callers are in another process.
+// durableKilled measures what durableMany measures, after SIGKILL of node and server instead of a
+// restart in order. Each shard's log then has the maximum of commits before a checkpoint. The
+// callers are in another process.
 func durableKilled(ctx context.Context, s settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {

@@ -74,7 +74,7 @@ func durableMove(ctx context.Context, url string) error {
 		}
 	}
 	if len(moved) == 0 {
-		return errors.New("no shard moved")
+		return errors.New("measure a move: no shard has moved")
 	}
 	fmt.Printf("| longest gap between answers of a shard with %d durable entities at rest whose home leaves | %.1f ms | %d empty shards, median %.1f ms: **%.2f×** | at most 2× |\n",
 		restingEntities, show(gaps[0]), len(moved), median(moved), show(gaps[0])/median(moved))

@@ -97,10 +97,10 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 	return nil
 }
 
-// room returns the row that shows how much processor time the process may spend on a call of the
-// first contestant, if it is to make wanted calls for each call of the second. It assumes that the
-// processors are never idle: throughput is then one over the processor time of a call, in the
-// process and in the servers together.
+// room returns the row that shows the processor time that the process may spend on a call of the
+// first contestant if this contestant is to make wanted calls for each call of the second. It
+// assumes that no processor is idle: throughput is then one over a call's processor time in process
+// and servers together.
 func (g group) room(samples [][]measure, wanted float64) string {
 	time := func(i int, f func(measure) float64) float64 { return median(figures(samples[i], f)) }
 	both := func(i int) float64 { return time(i, cpu) + time(i, servers) }

@@ -15,14 +15,15 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// entities is the number of entities that a row calls unless its title says another.
+// entities is the number of entities that a row calls, unless its title has another number.
 const entities = 10_000
 
 const callers = 256
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
-// plain is what an entity is compared with: a struct in a map, with a mutex.
+// plain is the code without shardgen with which an entity is compared: a struct in a map, with a
+// mutex.
 type plain struct {
 	mu      sync.Mutex
 	balance int64
@@ -197,8 +198,8 @@ type echoer interface {
 	Echo(ctx context.Context, payload []byte) ([]byte, error)
 }
 
-// echo calls random entities from n callers. The context never ends, because calls to the limits
-// have none. A call still has Config.CallTimeout.
+// echo calls random entities from n callers. The calls' context never ends, because the calls to
+// the compared code have none. Config.CallTimeout still bounds each call.
 func echo[E echoer](refs []E, n int, payload []byte) func(time.Duration) (measure, error) {
 	return func(d time.Duration) (measure, error) {
 		return load.Run(n, d, func(w, i int) error {

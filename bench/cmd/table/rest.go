@@ -20,8 +20,8 @@ import (
 // of a type with a stop hook, and of a type without. It measures the time until all idle entities
 // are passivated, and compares the other calls with calls before the passivation. The garbage
 // collector runs just before the passivation, because on two processors a cycle over a million
-// entities takes 0.2 s and delays calls by 25 ms. That alone would be the p99 of the two seconds of
-// passivation.
+// entities takes 0.2 s and delays calls by 25 ms. Such a delay alone would determine the p99 of the
+// two seconds of passivation.
 func resting(ctx context.Context, s settings, url string) error {
 	const idle = 30 * time.Second
 	for _, hooked := range []bool{false, true} {
@@ -163,7 +163,7 @@ type sample struct {
 
 func newPaced() *paced { return &paced{} }
 
-// run makes 1,000 calls a second, to entities that this keeps from becoming idle.
+// run makes 1,000 calls a second to a set of entities, which therefore do not become idle.
 func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
 	const hot = 1000
 	var calls sync.WaitGroup

@@ -28,7 +28,7 @@ const (
 )
 
 // viewed measures a member of a cluster of three and the process that serves the dashboard, with
-// ten viewers and with none, in turn. Meanwhile entities get 200 calls a second.
+// ten viewers and with none, in turn. During both, entities get 200 calls a second.
 func viewed(ctx context.Context, s settings, url string) error {
 	var hosts []*process.Child
 	for i := range 3 {

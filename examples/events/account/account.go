@@ -28,7 +28,7 @@ type Account struct {
 // ErrNotCovered is the error of an Enter that would make the balance negative.
 //
 //shard:error
-var ErrNotCovered = errors.New("not covered")
+var ErrNotCovered = errors.New("the balance does not cover the amount")
 
 // Apply adds an entry to the balance.
 func (a *Account) Apply(e Entry) { a.Balance += e.Amount }

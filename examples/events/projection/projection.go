@@ -32,7 +32,7 @@ func Create(ctx context.Context, db *sql.DB) error {
 
 // Run applies entries to the table until ctx ends or an error occurs. It begins after the last
 // entry that the table contains, so each entry is applied exactly once, however often the process
-// is killed. Only one process at a time may run it.
+// is killed. Only one process at a time may call Run.
 func Run(ctx context.Context, db *sql.DB, accounts *account.AccountClient) error {
 	from, err := stored(ctx, db)
 	if err != nil {

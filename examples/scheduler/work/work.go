@@ -12,8 +12,8 @@ import (
 
 //go:generate go tool shardgen
 
-// A Scheduler hands out jobs one after another, to each worker in turn. Its state moves to another
-// node when its node leaves, so no job is handed out twice.
+// A Scheduler hands out jobs one after another, to each worker in turn. When its node leaves, its
+// state moves to another node, so no job is handed out twice.
 //
 //shard:singleton
 type Scheduler struct {

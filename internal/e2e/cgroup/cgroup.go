@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// roots are the places for groups of the controller cpu, in the order in which they are tried.
+// roots are the folders in which control groups of the cpu controller can be made, in the order in
+// which they are tried.
 var roots = []root{
 	{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", ""},
 	{"/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us", ""},
@@ -34,7 +35,8 @@ type root struct {
 // prefix begins the names of all groups of this package.
 const prefix = "shardgen-e2e-"
 
-// period is the time in which the processes of a group may use up their limit.
+// period is the accounting period of a limit: in each period the processes of a group may run for
+// percent of it.
 const period = 100 * time.Millisecond
 
 // A Group is a control group whose processes share a limit. Its methods must not be called
@@ -109,8 +111,8 @@ func (g *Group) Limit(percent int) error {
 
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
-// Throttled returns two counts of periods of 100ms: of for those in which the group's processes ran
-// at all, throttled for those with processes held back by the limit.
+// Throttled returns two counts of periods of 100ms: of counts the periods in which the group's
+// processes ran at all, throttled the periods in which the limit stopped them.
 func (g *Group) Throttled() (throttled, of int, err error) {
 	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
 	if err != nil {

@@ -100,7 +100,7 @@ type Cluster struct {
 	asked   int // questions
 }
 
-// New starts the servers and no node. The caller must Close the cluster.
+// New starts the NATS servers, but no node. The caller must Close the cluster.
 func New(o Options) (*Cluster, error) {
 	c := &Cluster{
 		options: o, name: "e2e-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36),
@@ -200,7 +200,8 @@ func (c *Cluster) Servers() []*natsproc.Server { return c.servers }
 
 func (c *Cluster) URL() string { return c.options.URL }
 
-// urlFor returns the URLs of the servers for a node or caller, that of the server near to it first.
+// urlFor returns the URLs of the servers for the node or caller with that name, its own server's
+// URL first.
 func (c *Cluster) urlFor(name string) string {
 	if c.options.Near == nil || len(c.servers) < 2 {
 		return c.options.URL
@@ -291,7 +292,7 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 // directPort is the port on which nodes with hosts of their own listen for direct lanes.
 const directPort = "7000"
 
-// listenLocked sets in o where a node listens for direct lanes. c.mu must be held.
+// listenLocked sets in o the address at which a node listens for direct lanes. c.mu must be held.
 func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 	switch {
 	case host != nil:
@@ -524,7 +525,8 @@ func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
 // Witnessed returns all calls that have run at the node so far.
 func (n *Node) Witnessed() ([]witness.Record, error) { return witness.Read(n.witness) }
 
-// Lived returns when the singleton began and ended to live at the node; zero times if it never did.
+// Lived returns when the singleton's instance at the node began and ended to live; zero times if
+// the node had none.
 func (n *Node) Lived() (from, to time.Time, err error) {
 	b, err := os.ReadFile(n.trace)
 	if err != nil {
@@ -569,8 +571,8 @@ func (c Count) Callers() (sum Frames) {
 	return sum
 }
 
-// Since returns the frames sent after an earlier count, without those of processes that have ended
-// meanwhile.
+// Since returns the frames sent after the earlier count, without the frames of processes that have
+// ended meanwhile.
 func (c Count) Since(earlier Count) Count {
 	since := Count{nodes: make(map[*Node]Frames)}
 	for n, f := range c.nodes {

@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
-// natsOutage is the fault in which the only NATS server is away for long. Meanwhile nothing runs,
-// because no node knows whether others have taken its place. No node is removed, and when the
-// server is back all calls succeed again.
+// natsOutage is the fault in which the only NATS server is down for a long time. Meanwhile no call
+// runs, because no node knows whether other nodes have taken over its shards. No node is removed,
+// and when the server is back all calls succeed again.
 var natsOutage = Fault{
 	Name:    "nats-outage",
 	About:   "the NATS server is stopped, and started again after 30s",
@@ -42,7 +42,7 @@ var natsOutage = Fault{
 	},
 }
 
-// natsRestart is the fault in which one of several servers is away for a moment. Its clients
+// natsRestart is the fault in which one of several NATS servers is down for a moment. Its clients
 // connect to the other servers.
 var natsRestart = Fault{
 	Name:    "nats-restart",
@@ -119,8 +119,8 @@ func (o outage) recover(ctx context.Context) error {
 	}
 }
 
-// durableServer is the fault in which the only server is killed. This server has the store of the
-// durable entities. Calls wait until the server is back.
+// durableServer is the fault in which the only NATS server, which has the store of the durable
+// entities, is killed. Calls wait until the server is back.
 var durableServer = Fault{
 	Name:    "durable-server",
 	About:   "the only NATS server, which keeps the durable entities, is killed, with SIGKILL, and started again after 1s",
@@ -144,9 +144,10 @@ var durableServer = Fault{
 	},
 }
 
-// serverCrashUnsynced is the fault in which the machine of the only server crashes, and loses what
-// was not yet on its disk. The nodes live and write their part again. A shard whose changes no node
-// has completely is not opened, and its error says so.
+// serverCrashUnsynced is the fault in which the machine of the only NATS server crashes, and loses
+// writes that were not yet on its disk. The nodes survive, and write the lost changes again that
+// they have in memory. If no node has all lost changes of a shard, the shard is not opened, and
+// calls to it fail with an error that says so.
 var serverCrashUnsynced = Fault{
 	Name:    "server-crash-unsynced",
 	About:   "the only NATS server is killed, with SIGKILL, and started again with its store as it was 5s earlier",
@@ -170,8 +171,8 @@ var serverCrashUnsynced = Fault{
 	},
 }
 
-// brokerStallKill is the fault in which a node is killed while the broker stands still. The other
-// nodes must find it gone by what they knew before.
+// brokerStallKill is the fault in which a node is killed while the broker stands still. When the
+// broker goes on, the other nodes must find the node gone by what they knew of it before.
 var brokerStallKill = Fault{
 	Name:    "broker-stall-kill",
 	About:   "a node with durable entities is killed, with SIGKILL, while the only NATS server stands still for 3s, by SIGSTOP",

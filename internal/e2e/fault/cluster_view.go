@@ -36,7 +36,8 @@ func (v *clusterView) settled() bool {
 // spread: half of the mean, because shards have different numbers of entities.
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
-// agreement returns the view on which the given number of running processes agree, and since when.
+// agreement returns the view on which the given number of running processes agree, and the time
+// since which they do.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {
@@ -66,8 +67,8 @@ func lastAgreed(n *cluster.Node) (e process.Event, ok bool) {
 	return e, false
 }
 
-// oneView waits until all nodes of the run are members and agree on one view. It judges the time
-// that this took since from.
+// oneView waits until all nodes of the run are members and agree on one view. It is a miss if this
+// takes longer than limit, counted from the time from.
 func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Duration) error {
 	err := until(ctx, "all have one view", func() bool {
 		_, _, ok := v.agreement(len(v.nodes))

@@ -18,9 +18,10 @@ const (
 	exitUsage = 2
 )
 
-// Main runs the command that names a fault, or the process of a node, as which it starts itself
-// again. It returns the exit code: 0 if every figure is within the fault's limits, 1 if one is not or
-// the run could not be done, 2 if it was called wrongly. See cmd/fault.
+// Main is the program of cmd/fault. It runs the fault named in args, or a node: the nodes of a
+// fault are child processes that run the same program. It returns the exit code: 0 if every figure
+// is within the fault's limits, 1 if a figure is not or the run failed, 2 if the arguments are
+// wrong.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == node.Command {
 		return node.Main(ctx, args[1:], os.Stdin, stdout)

@@ -43,8 +43,8 @@ var directCut = Fault{
 	},
 }
 
-// directBlackHole is the fault in which direct lanes of all nodes deliver nothing, while both ends
-// see an open connection.
+// directBlackHole is the fault in which the direct lanes of all nodes deliver no bytes, while both
+// ends see an open connection.
 var directBlackHole = Fault{
 	Name:    "direct-blackhole",
 	About:   "all direct lanes bring nothing for 10s, without an error at either end, twice",

@@ -79,8 +79,8 @@ func (s Survival) Print(w io.Writer) error {
 	return err
 }
 
-// survived strikes a cluster f.Times times, while its durable entities are called all the time.
-// Nodes that have ended are replaced before the next strike.
+// survived injects fault f into a cluster f.Times times, while its durable entities are called all
+// the time. Nodes that have ended are replaced before the next strike.
 func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	s := Survival{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limits: f.Limits}
 	d := &DurableRun{crew: crew{Cluster: c}, Length: o.Length}

@@ -133,7 +133,8 @@ func (s Subject) String() string {
 	return fmt.Sprintf("Subject(%d)", int(s))
 }
 
-// A report has what a run prints besides its figures: notes, and figures that missed their limits.
+// A report collects the lines that a run prints below its figures: notes, and figures that missed
+// their limits.
 type report struct {
 	notes  []string
 	misses []string

@@ -20,7 +20,7 @@ import (
 )
 
 // fullRestart is the fault in which all nodes end together and are started again, while a client
-// stays connected. The nodes end in three ways in turn: by SIGKILL, by leaving in order, or half of
+// stays connected. Successive restarts end the nodes by SIGKILL, by leaving in order, and half of
 // them each way.
 var fullRestart = Fault{
 	Name:    "full-restart",
@@ -30,7 +30,7 @@ var fullRestart = Fault{
 	Limits:  Limits{Recovery: time.Second},
 }
 
-// Restarts has what a client saw of several full restarts, during which it stayed.
+// Restarts has the figures of several full restarts, as seen by a client that stayed connected.
 type Restarts struct {
 	Fault    string
 	Nodes    int
@@ -40,8 +40,8 @@ type Restarts struct {
 	Lanes    *Lanes
 }
 
-// A Restart is one full restart. Times begin when the first node serves: it has said that it is up,
-// or has answered a client started meanwhile.
+// A Restart is one full restart. Its times count from the moment when the first node serves: the
+// node has reported that it is up, or has answered a client started meanwhile.
 type Restart struct {
 	How           string
 	Down          time.Duration // from the end of the last node to the first that serves
@@ -193,7 +193,8 @@ func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string,
 	return how, errors.Join(errs...)
 }
 
-// firstUp waits until one of the nodes has said that it is up, and returns when it did.
+// firstUp waits until one of the nodes has reported that it is up, and returns the time of this
+// report.
 func firstUp(ctx context.Context, nodes []*cluster.Node) (time.Time, error) {
 	type said struct {
 		at  time.Time
@@ -212,7 +213,7 @@ func firstUp(ctx context.Context, nodes []*cluster.Node) (time.Time, error) {
 	return first.at, first.err
 }
 
-// askAnew starts a client, and returns when it got its first answer.
+// askAnew starts a client, and returns the time of its first answer.
 func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, error) {
 	conn, err := c.Dial(ctx, name)
 	if err != nil {
@@ -223,7 +224,8 @@ func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, e
 	return time.Now(), err
 }
 
-// durableRestart is the fault in which all processes are killed at the same moment and replaced.
+// durableRestart is the fault in which all nodes are killed at the same moment and replaced, while
+// durable entities are called.
 var durableRestart = Fault{
 	Name:    "durable-restart",
 	About:   "the processes of all nodes with durable entities are killed together, with SIGKILL, and others are started",

@@ -10,8 +10,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// hang is the fault in which a process stands still for long, as if stuck in the kernel, and then
-// goes on. Its connections stay open, so the broker cannot tell that it is gone. The other nodes
+// hang is the fault in which a process stands still for a long time, as if stuck in the kernel, and
+// then goes on. Its connections stay open, so the broker cannot report it gone. The other nodes
 // remove it and take over its entities; calls that certainly did not start there wait until then.
 // When the process goes on, it runs no turn and ends.
 //
@@ -74,8 +74,8 @@ const (
 	zombieEnds = time.Second
 )
 
-// replaced checks that the other nodes removed the victim while it stood still, its entities live
-// elsewhere, and after SIGCONT it ran no turn and ended.
+// replaced checks that the other nodes removed the victim while it stood still, that its entities
+// live elsewhere, and that after SIGCONT it ran no turn and ended.
 func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 	for _, n := range r.Nodes {
 		for _, e := range n.Said() {
@@ -160,8 +160,8 @@ var durablePause = Fault{
 }
 
 // longPause is the fault in which a process stands still until it is removed, like a suspended
-// virtual machine, and then goes on. Because other nodes have its entities, it must not run one
-// more turn, and must end.
+// virtual machine, and then goes on. Because other nodes then have its entities, it must run no
+// more turns, and must end.
 var longPause = Fault{
 	Name:         "long-pause",
 	About:        "the process of a node stands still for 60s, by SIGSTOP, and goes on when it was removed",
@@ -199,7 +199,7 @@ var longPause = Fault{
 // exitLimit bounds how long a removed process may live after it goes on.
 const exitLimit = time.Second
 
-// A sleeper is a process that has gone on after standing still for long.
+// A sleeper is a process that has gone on after it stood still until it was removed.
 type sleeper struct {
 	*Run
 	victim

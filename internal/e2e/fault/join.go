@@ -12,7 +12,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// join is the fault in which a new node gets its share of the shards, and no call notices.
+// join is the fault in which a new node joins and gets its share of the shards. No call fails.
 var join = Fault{
 	Name:   "join",
 	About:  "a node joins and takes its share of the shards",

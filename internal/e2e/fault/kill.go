@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// kill is the fault in which a process dies with the state of its entities. Its entities are
-// activated elsewhere, without state; calls that had run there do not run again, and other entities
-// notice nothing.
+// kill is the fault in which a process is killed, and the state of its volatile entities with it.
+// Its entities are activated at other nodes, without state; calls that had run do not run again,
+// and entities of other nodes are not disturbed.
 var kill = Fault{
 	Name:   "kill",
 	About:  "the process of a node is killed, with SIGKILL",
@@ -54,9 +54,9 @@ var durableKill = Fault{
 	Hit:     killNode,
 }
 
-// inPairs connects nodes to servers so that each shares its server with another node. When a node
-// is killed, the server tells the other one at once. A node that was alone at its server only falls
-// silent, and is downed after Membership.AgreedAfter.
+// inPairs returns the server to which a node connects, so that two nodes share each server. When
+// one of them is killed, the server reports it to the other at once. A node that was alone at its
+// server only falls silent, and is downed after Membership.AgreedAfter.
 func inPairs(name string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
 	if err != nil {

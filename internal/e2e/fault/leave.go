@@ -71,7 +71,8 @@ var leaveMany = Fault{
 	},
 }
 
-// leaveApart lets nodes leave, each a while after the previous one, and waits until all have ended.
+// leaveApart lets nodes leave, each the time apart after the previous one, and waits until all have
+// ended.
 func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.Duration) error {
 	for _, n := range nodes {
 		if err := n.Signal(syscall.SIGTERM); err != nil {
@@ -89,8 +90,8 @@ func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.D
 	return nil
 }
 
-// rolling is a deployment: one after another, each node leaves and is started again under its name.
-// This happens five times, and no call notices.
+// rolling is a rolling restart: one after another, each node leaves and is started again under its
+// name. All nodes do so five times, and no call fails.
 var rolling = Fault{
 	Name:   "rolling-restart",
 	About:  "every node is restarted, one after another, five times over",

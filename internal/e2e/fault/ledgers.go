@@ -33,7 +33,7 @@ type ledgers struct {
 	errors                       []string
 }
 
-// A ledger is what the caller of an entity knows of that entity.
+// A ledger is the caller's knowledge of one durable entity, to be compared with its answers.
 type ledger struct {
 	node     string        // where it lived at the last answer
 	answered time.Time     // when that was
@@ -82,7 +82,7 @@ func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
 	return l
 }
 
-// end makes no more calls, and waits for the calls under way. It may be called twice.
+// end stops making calls, and waits for the calls under way. It may be called twice.
 func (l *ledgers) end() {
 	l.stop()
 	l.wg.Wait()
@@ -121,7 +121,8 @@ func saysLost(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "the store has lost") || err != nil && strings.Contains(err.Error(), "the store was put back to an earlier state")
 }
 
-// close counts an entity as closed. A closed entity is not judged.
+// close counts an entity as closed: its shard is not opened, because the store has lost changes. A
+// closed entity is not judged.
 func (l *ledgers) close(e *ledger) {
 	if !e.closed {
 		e.closed = true
@@ -208,10 +209,11 @@ func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	return true
 }
 
-// effectPatience bounds how long after the last call its effects may be seen.
+// effectPatience bounds how long after the last call observers may take to see all effects.
 const effectPatience = time.Minute
 
-// settleTills sells one more piece at each till, because the answer makes the till's total certain.
+// settleTills sells one more piece at each till, because its answer tells the till's total for
+// certain.
 func (l *ledgers) settleTills(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range l.all {

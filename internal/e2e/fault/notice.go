@@ -14,7 +14,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A Noticing has the times until nodes that nobody calls noticed a fault, for each strike.
+// A Noticing has, for each strike, the times until nodes without calls noticed the fault.
 type Noticing struct {
 	Fault   string
 	Nodes   int
@@ -22,19 +22,19 @@ type Noticing struct {
 	Limit   time.Duration
 }
 
-// A NoticedStrike is one strike on a node, as the other nodes noticed it.
+// A NoticedStrike is one strike on a node, with the times at which the other nodes noticed it.
 type NoticedStrike struct {
 	Victim string
 	Seen   []Sight // by every other node, the first first
 }
 
-// A Sight is how long after the fault a node saw that the victim is not a member.
+// A Sight says how long after the fault one node saw that the victim is not a member.
 type Sight struct {
 	Node  string
 	After time.Duration
 }
 
-// last returns when all other nodes had seen it, after the fault.
+// last returns how long after the fault the last of the other nodes saw it.
 func (s NoticedStrike) last() time.Duration { return s.Seen[len(s.Seen)-1].After }
 
 // Missed describes each strike that was noticed too late.

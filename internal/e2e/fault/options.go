@@ -101,7 +101,8 @@ func (o Options) Validate(f Fault) error {
 	return nil
 }
 
-// injectBound bounds how long the fault may take until it has its full effect under load.
+// injectBound returns the longest time that the fault may take under load until it has its full
+// effect.
 func (o Options) injectBound(f Fault) time.Duration {
 	times := cmp.Or(f.Lengths, 1)
 	if f.Rounds > 0 {

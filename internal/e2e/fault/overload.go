@@ -19,8 +19,8 @@ import (
 )
 
 // overload is the fault in which entities (clerks) get calls at ten times their capacity, in
-// addition to the usual load. Excess calls are refused at once, and the other calls are served as
-// before.
+// addition to the usual load. Calls beyond the capacity are refused at once, and all other calls
+// are served as before.
 var overload = Fault{
 	Name:   "overload",
 	About:  "for a minute ten times as many calls as the entities of one type can serve",
@@ -96,8 +96,8 @@ func (c *crowd) call(ctx context.Context, i int) {
 	}
 }
 
-// closed keeps every clerk busy for the time long, and returns how many calls a second all clerks
-// served.
+// closed keeps every clerk busy for the duration long, with a next call only after an answer, and
+// returns how many calls a second all clerks served.
 func (c *crowd) closed(ctx context.Context, long time.Duration) float64 {
 	begin := time.Now()
 	for i := range 2 * clerks {

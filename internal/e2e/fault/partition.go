@@ -184,8 +184,8 @@ func (c *cuts) heal() error {
 }
 
 // oneWay is the fault in which a node's packets are lost in one direction, as with a broken cable
-// or a firewall: either it hears nothing although its messages arrive, or the other way round. The
-// node is removed; it accuses other nodes, and none of those is removed.
+// or a firewall: either the node receives nothing although its messages arrive, or the other way
+// round. The node is removed; the nodes that it accuses are not.
 var oneWay = Fault{
 	Name:         "one-way",
 	About:        "for 60s nothing arrives at one node, and what it sends does; then, for 60s, the other way round",
@@ -233,8 +233,9 @@ var oneWay = Fault{
 	},
 }
 
-// flipFlop is the fault in which packets to one node are lost for a while, then delivered, and so
-// on. Its process is started again each time it was removed. Other nodes go on undisturbed.
+// flipFlop is the fault in which packets to one node are lost for a while, then delivered for a
+// while, again and again. Each time the node is removed, its process is started again. Other nodes
+// are not disturbed.
 var flipFlop = Fault{
 	Name:         "flip-flop",
 	About:        "for 20s nothing arrives at one node, for 20s everything does, and so on, ten times over",
@@ -318,9 +319,9 @@ func (d direction) cut(r *Run, n *cluster.Node) (victim, error) {
 }
 
 // loss is the fault in which packets are lost at random, as with a bad cable or a full switch. TCP
-// resends them, so messages are not lost but late. At 80% in both directions a connection carries
-// next to nothing: a node with such a loss may be removed once. At 30% between all hosts no node
-// may be removed.
+// resends them, so messages are not lost but late. With 80% lost in both directions a connection
+// carries almost no data: a node with such a loss may be removed once. With 30% lost between all
+// hosts no node may be removed.
 var loss = Fault{
 	Name:         "loss",
 	About:        "for 2m a node loses 80% of its packets, both ways; then, for 2m, every host loses 30% (the paper's time is -length 10m)",

@@ -22,8 +22,8 @@ import (
 // that panic wait for their supervisor, the mailbox of the looping entity is full, and other
 // entities on the node are served as before.
 //
-// Before that, a process outside the cluster computes for as long. This shows how much of the delay
-// comes from the machine having few cores.
+// Before the fault, a process outside the cluster computes for the same time, which shows how much
+// of a delay comes from the machine's few cores.
 var poison = Fault{
 	Name:    "poison",
 	About:   "for 30s ten entities panic at every call, and one loops for ever; for 30s before, a foreign process loops",
@@ -177,7 +177,7 @@ type neighbours struct {
 
 // judge compares how long calls to entities that are not poisoned took before, beside the foreign
 // process, and beside the poison. It does so for the node of the looping entity and for all other
-// nodes. A call counts where its entity lives, even if a relay elsewhere makes it.
+// nodes. A call counts at the node of the called entity, even if a relay at another node makes it.
 func (n neighbours) judge(r *Run) {
 	now := time.Now()
 	s := slowdown{processors: runtime.GOMAXPROCS(0), needed: processorsFor(len(r.Nodes), len(r.Cluster.Servers()))}

@@ -25,7 +25,8 @@ var remembered = Fault{
 	Strike:  kill.Strike,
 }
 
-// An Again has the results of repeated strikes on nodes with remembered entities.
+// An Again has, for repeated strikes on nodes with remembered entities, the times until these were
+// activated again.
 type Again struct {
 	Fault    string
 	Nodes    int
@@ -149,8 +150,8 @@ func quiet(ctx context.Context, c *cluster.Cluster) error {
 	return errors.Join(err, failed)
 }
 
-// homes returns the node of each entity's last activation, and how often each was activated without
-// moving along with its shard.
+// homes returns the node of each entity's last activation, and how often each entity was activated
+// otherwise than by a move of its shard.
 func homes(records []witness.Record) (at map[string]string, began map[string]int) {
 	at, began = map[string]string{}, map[string]int{}
 	for _, r := range records {

@@ -67,7 +67,7 @@ func Print(w io.Writer, o Outcome) error {
 	return nil
 }
 
-// Do runs a fault, in the way that its Subject asks for. ctx bounds the run. An error means that
+// Do runs a fault in the way that its Subject determines. ctx bounds the run. An error means that
 // the run could not be done or was cut short; a figure over its limit is not an error.
 func Do(ctx context.Context, f Fault, o Options) (all []Outcome, err error) {
 	o = o.withDefaults(f)
@@ -224,11 +224,12 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	})
 }
 
-// Begin sets the time from which figures are measured to now. Inject calls it if it has to prepare
-// something first.
+// Begin makes all figures count from now instead of from the start of Inject. Inject calls it after
+// preparations.
 func (r *Run) Begin() { r.began = time.Now() }
 
-// Until polls holds every 10 ms until it returns true. what says in errors what was awaited.
+// Until calls holds every 10 ms until holds returns true. what describes the awaited condition in
+// errors.
 func (r *Run) Until(ctx context.Context, what string, holds func() bool) error {
 	return until(ctx, what, holds)
 }
@@ -287,7 +288,8 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Outcome, erro
 	return row, nil
 }
 
-// noteDead notes the pauses of entities whose process was killed, and those of other entities.
+// noteDead notes, separately, the pauses of entities whose process was killed and of all other
+// entities.
 func (r *Run) noteDead(row *Row) {
 	dead := r.Load.Timing(r.began, func(e string) bool { return load.Concerns(r.died, e) })
 	others := r.Load.Timing(r.began, func(e string) bool { return !load.Concerns(r.died, e) })

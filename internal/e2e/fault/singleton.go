@@ -54,7 +54,8 @@ var durableSingletonKill = Fault{
 	Strike:  singletonKill.Strike,
 }
 
-// A Handing has the results of repeated strikes on the node of a singleton.
+// A Handing has the results of repeated strikes on the node of a singleton: its pauses, and the
+// lives of its instances.
 type Handing struct {
 	Fault   string
 	Nodes   int
@@ -324,7 +325,7 @@ func (b *beats) begin() {
 	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
 }
 
-// add adds the caller's figures to those of the strike.
+// add adds the figures of caller b to the figures of strike r.
 func (b *beats) add(r *HandedStrike) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

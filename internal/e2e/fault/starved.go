@@ -63,8 +63,8 @@ type starvation struct {
 	victim
 }
 
-// noteOthers notes whether the victim was removed, and how its entities and all others answered
-// meanwhile.
+// noteOthers notes whether the victim was removed, and how quickly its entities and all other
+// entities answered meanwhile.
 func (s starvation) noteOthers() {
 	now := time.Now()
 	p50, p99 := s.Load.Latency(s.since, now, func(entity string) bool { return !s.living[entity] })

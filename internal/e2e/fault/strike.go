@@ -22,7 +22,7 @@ type victim struct {
 	living map[string]bool // its entities then
 }
 
-// strikes records which nodes a run has struck, and what became of them.
+// strikes records which nodes a run has struck, and whether these were removed or ended.
 type strikes struct {
 	*report
 	cluster *cluster.Cluster
@@ -57,8 +57,8 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns when the first node not struck saw, after the given time, that the process of
-// this name is not a member; zero if none did.
+// removal returns the time, after the given one, at which the first node that was not struck saw
+// that the process of this name is not a member; zero if no node saw it.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {
@@ -94,7 +94,8 @@ func (s *strikes) changes(after time.Time) (n int) {
 
 // judgeHomes looks for turns that ran at a victim after another process had begun to run the same
 // entity: two homes of one entity. It also notes how long victims went on to run turns, and when
-// their entities ran elsewhere. Victims must not have got shards back after they were struck.
+// their entities ran elsewhere. It must not be called for victims that got shards back after they
+// were struck.
 func (s *strikes) judgeHomes(victims ...victim) error {
 	first := make(map[string]int64) // when an entity first ran at a process that is no victim
 	since := victims[0].since
@@ -187,8 +188,8 @@ func (s *strikes) Died(entities map[string]bool) {
 	}
 }
 
-// noteRemoval notes when a victim was removed. If it was not, this is a miss for a victim cut off
-// for at least certainlyRemoved.
+// noteRemoval notes when a victim was removed. A victim that was cut off for at least
+// certainlyRemoved and not removed is a miss.
 func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	switch at := s.removal(v.node.Name(), v.since); {
 	case !at.IsZero():
@@ -217,7 +218,7 @@ func (s *strikes) judgeStrikes(k *restarter) error {
 	return nil
 }
 
-// judgeStopped looks for turns that victims ran later than stopLimit after they were cut off.
+// judgeStopped reports turns that victims ran more than stopLimit after they were cut off.
 func (s *strikes) judgeStopped(victims []victim, length time.Duration) error {
 	if length < certainlyRemoved {
 		return nil // too short to tell

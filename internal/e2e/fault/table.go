@@ -14,9 +14,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/process"
 )
 
-// tableOutage is the fault in which no node reaches the membership table: at first no answer comes,
-// then connections are refused. Nobody is removed and all serve. A node that is started meanwhile is
-// up only after the end.
+// tableOutage is the fault in which no node reaches the membership table: at first requests get no
+// answer, then connections are refused. No node is removed, and all nodes serve calls. A node that
+// is started meanwhile is up only when the table is back.
 var tableOutage = Fault{
 	Name:   "table-outage",
 	About:  "no node reaches the membership table for 30s",
@@ -49,8 +49,9 @@ var tableOutage = Fault{
 	},
 }
 
-// tableHalf is the fault in which more than half of the nodes die at once. The others go on, because
-// the table decides. Gossip could not: the others are no majority.
+// tableHalf is the fault in which more than half of the nodes die at once. The remaining nodes go
+// on, because the table decides who is dead. With gossip they would stop, because they are no
+// majority.
 var tableHalf = Fault{
 	Name:  "table-half",
 	About: "three of five nodes, the oldest among them, are killed at once, with SIGKILL",
@@ -89,8 +90,8 @@ var tableHalf = Fault{
 	},
 }
 
-// tableSplit is the fault in which some nodes reach the membership table and others do not. Nobody
-// is removed. Then a node that reaches it is killed, and replaced as ever.
+// tableSplit is the fault in which some nodes reach the membership table and others do not. No node
+// is removed for that. Then a node that reaches the table is killed, and is replaced as usual.
 var tableSplit = Fault{
 	Name:   "table-split",
 	About:  "two of five nodes do not reach the membership table for 30s; then one of the others is killed",
@@ -129,9 +130,9 @@ var tableSplit = Fault{
 	},
 }
 
-// changeOver is the fault in which a cluster changes over from gossip to a table, or back. A node of
-// the other kind is refused by the members, with both kinds. Then all leave, and others of the other
-// kind are started.
+// changeOver is the fault in which a cluster changes from gossip to a membership table, or back. At
+// first the members refuse a node with the other kind of membership, with an error that names both
+// kinds. Then all nodes leave, and new nodes with the other kind are started.
 var changeOver = Fault{
 	Name:    "change-over",
 	About:   "a node that agrees by a table joins a cluster that agrees by gossip, or the reverse, and is refused; then all leave, and such nodes are started",
@@ -180,14 +181,16 @@ var changeOver = Fault{
 	},
 }
 
-// withhold sets whether requests of these nodes to the table get no answer.
+// withhold sets whether the table's answers to these nodes are held back: if on, their requests get
+// no answer.
 func (r *Run) withhold(nodes []*cluster.Node, on bool) {
 	for _, n := range nodes {
 		r.Cluster.TableProxy(n.Name()).Hold(on)
 	}
 }
 
-// refuse sets whether the connections of these nodes to the table are reset, and new ones refused.
+// refuse sets whether these nodes can connect to the table: if on, their connections are reset and
+// new connections refused.
 func (r *Run) refuse(nodes []*cluster.Node, on bool) {
 	for _, n := range nodes {
 		p := r.Cluster.TableProxy(n.Name())

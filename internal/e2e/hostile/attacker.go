@@ -92,7 +92,8 @@ func (a *Attacker) Close() {
 	}
 }
 
-// Sent returns how many messages were sent, and how many of them the server has denied.
+// Sent returns how many messages the attacker has sent, and how many of them the NATS server has
+// denied.
 func (a *Attacker) Sent() (sent int, denied int64) { return a.sent, a.denied.Load() }
 
 // hear reads a member's frame, as a client does, for the number of the session, the next sequence,
@@ -132,7 +133,8 @@ func (a *Attacker) hear(m *nats.Msg) {
 	}
 }
 
-// next returns the sequence of the next envelope from self to m.
+// next returns the sequence number for the next envelope from the invented process self to member
+// m.
 func (a *Attacker) next(self transport.Peer, m transport.Address) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // A framer makes messages that need the right numbers: of sessions, sequences and epochs.
 type framer struct{ liar }
 
-// seldom reports whether the i-th message is to be large. Large messages are few, because otherwise
-// bytes and not messages would limit the flood.
+// seldom reports whether the i-th message is to be large. Only one in 200 rounds has large
+// messages; with more of them, bytes instead of messages would limit the flood.
 func (a framer) seldom(i uint64) bool { return i/a.kinds%200 == 0 }
 
 // replay sends an earlier message again.
@@ -49,8 +49,8 @@ func (a framer) otherVersion(i uint64) error {
 	return a.publish(a.to(self, m, "0"), wire.AppendFrameHeader(nil, &h))
 }
 
-// goodbye sends the end of a session, in the name of an invented process, of a member or of another
-// client.
+// goodbye sends a message that ends a session, in the name of an invented process, of a member or
+// of another client.
 func (a framer) goodbye(i uint64) error {
 	self, m := a.Self(1<<34+i%invented), a.anyMember()
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Hello: 1, Flags: wire.FlagBye, Session: a.random.Uint64N(9)}

@@ -24,7 +24,7 @@ type Options struct {
 }
 
 // A Load makes calls from several senders to all entities. Each pair of sender and entity has a
-// goroutine, so an entity that does not answer delays no call to another.
+// goroutine, so an entity that does not answer delays no call to another entity.
 type Load struct {
 	options Options
 	pairs   []*pair
@@ -81,7 +81,7 @@ func (l *Load) start() {
 	}
 }
 
-// Stop makes no more calls and waits for the calls under way. Senders whose last call failed go on
+// Stop ends the calling and waits for the calls under way. A sender whose last call failed goes on
 // until a call succeeds, at most for patience.
 func (l *Load) Stop() {
 	close(l.stop)
@@ -146,7 +146,8 @@ func (l *Load) Tick() time.Duration {
 	return callsPerRound * time.Second * time.Duration(len(l.pairs)) / time.Duration(ticksPerRound*l.options.Rate)
 }
 
-// Concerns reports whether these has the entity or, if it is a relay, the entity that it calls.
+// Concerns reports whether the set these contains the entity or, if entity is a relay, the entity
+// called by the relay.
 func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
 }
@@ -185,8 +186,8 @@ func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, 
 	return h.judge()
 }
 
-// Timing returns how the entities that include accepts have answered since from. P50 and P99 are
-// quantiles of each entity's longest pause.
+// Timing returns how the entities for which include returns true have answered since the time from.
+// P50 and P99 are quantiles of each entity's longest pause.
 func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	now := time.Now()
 	var t Timing
@@ -215,8 +216,8 @@ func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	return t
 }
 
-// Latency returns quantiles of all pauses, between from and to, of the entities that include
-// accepts.
+// Latency returns quantiles of all pauses between from and to of the entities for which include
+// returns true.
 func (l *Load) Latency(from, to time.Time, include func(entity string) bool) (p50, p99 time.Duration) {
 	var all []time.Duration
 	for _, p := range l.pauses {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pauses records the times in which callers of one entity waited. It is safe for concurrent use.
+// pauses records the periods in which callers of one entity waited. It is safe for concurrent use.
 type pauses struct {
 	entity string
 
@@ -16,8 +16,9 @@ type pauses struct {
 	failures []time.Time // ends of bursts in which a call failed
 }
 
-// A pause is a time in which callers waited for an entity: from the beginning of the first waiting
-// burst to the end of the next answered burst. A burst answered at once is a short pause.
+// A pause is a period in which callers waited for an entity: from the beginning of the first
+// waiting burst of calls to the end of the next answered burst. A burst answered at once is a short
+// pause.
 type pause struct{ begin, end time.Time }
 
 func newPauses(entity string) *pauses { return &pauses{entity: entity} }

@@ -127,7 +127,7 @@ func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 	}
 }
 
-// Slow is how long an entity may pause before it counts as disturbed.
+// Slow is the pause of an entity above which it counts as disturbed.
 const Slow = 250 * time.Millisecond
 
 // Timing says how entities answered since a given time.

@@ -54,11 +54,12 @@ type Options struct {
 	Table string
 }
 
-// JetStream is the table on the servers of Options.URL, of Options.Replicas copies.
+// JetStream is the value of Options.Table for a membership table on the servers of Options.URL, in
+// Options.Replicas copies.
 const JetStream = "jetstream"
 
-// Tables opens other tables, by the scheme of their URL. A program with the client of another
-// storage adds its scheme before Main.
+// Tables maps the scheme of a URL to the function that opens a membership table there. A program
+// with another storage's client adds its scheme before it calls Main.
 var Tables = map[string]func(ctx context.Context, url string) (membertable.Provider, error){
 	"nats": func(ctx context.Context, url string) (membertable.Provider, error) {
 		return natsstore.Open(ctx, url, natsstore.Config{})
@@ -88,8 +89,9 @@ func (o Options) Args() []string {
 // computes on one core until it is killed.
 func SpinArgs() []string { return []string{Command, "-spin"} }
 
-// Main runs a node until ctx ends, and then leaves in order. If stdin closes, the process that
-// started the node is gone, and Main returns at once. Main returns the exit code of the process.
+// Main runs a node until ctx ends, and then leaves the cluster in order. If stdin closes, the
+// process that started the node is gone, and Main returns at once. Main returns the exit code of
+// the process.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) int {
 	var o Options
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)

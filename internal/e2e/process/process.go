@@ -137,8 +137,8 @@ func (p *Process) Await(ctx context.Context, event string) error {
 	return err
 }
 
-// AwaitThat waits until that returns true for an event of the process, and returns this event. It
-// fails if the process ends first. what says in errors what was awaited.
+// AwaitThat waits for an event of the process for which that returns true, and returns the event.
+// It fails if the process ends first. what describes the awaited event in errors.
 func (p *Process) AwaitThat(ctx context.Context, what string, that func(Event) bool) (Event, error) {
 	for {
 		p.mu.Lock()

@@ -49,8 +49,8 @@ func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuses = on }) }
 // lost.
 func (p *Proxy) Hold(on bool) { p.set(func() { p.holds = on }) }
 
-// ResetAfter lets all connections together forward that many bytes. The connection that would
-// exceed the bound is reset. A negative number means no bound.
+// ResetAfter bounds the bytes that all connections together forward from now on. The connection
+// that would exceed the bound is reset. A negative number means no bound.
 func (p *Proxy) ResetAfter(bytes int) { p.set(func() { p.budget = bytes }) }
 
 // Spent reports whether the bound of ResetAfter is used up.
@@ -144,8 +144,8 @@ func (p *Proxy) forward(from, to net.Conn) {
 	}
 }
 
-// pass forwards b, or as much as the bound of ResetAfter allows. It reports whether the connection
-// may go on.
+// pass forwards b, or the part of b that the bound of ResetAfter allows. It reports whether the
+// connection may go on.
 func (p *Proxy) pass(to net.Conn, b []byte) bool {
 	p.mu.Lock()
 	for p.holds && !p.closed && p.conns[to] {

@@ -44,8 +44,8 @@ func (w *Writer) Write(entity, sender string, seq uint64) error {
 
 func (w *Writer) Close() error { return w.file.Close() }
 
-// Read returns the records in the files of several processes in order of time. It leaves out a last
-// line that is incomplete because its writer was killed.
+// Read returns the records in the files of several processes, ordered by time. It skips a file's
+// last line if that is incomplete because the writer was killed.
 func Read(paths ...string) ([]Record, error) {
 	var all []Record
 	for _, path := range paths {

@@ -45,8 +45,8 @@ func (t *Tally) Apply(_ context.Context, sender string, seq uint64) (Receipt, er
 // Report returns the sequence numbers of each sender's calls in order of arrival.
 func (t *Tally) Report(context.Context) (seen map[string][]uint64, err error) { return t.Seen, nil }
 
-// A Clerk serves one call at a time, each for a given time. It is therefore known how many calls it
-// can serve in a second.
+// A Clerk takes a given time for each call, so the number of calls that it can serve in a second is
+// known.
 //
 //shard:entity shards=16
 type Clerk struct {
@@ -107,14 +107,14 @@ func (l *Leader) Beat(_ context.Context, sender string, seq uint64) (node string
 	return l.Node, fresh, err
 }
 
-// note records a call of a sender. It has the results of [Leader.Beat].
+// note records a call of a sender in all. Its results fresh and err are those of [Leader.Beat].
 func note(all *map[string]uint64, sender string, seq uint64) (fresh bool, err error) {
 	if *all == nil {
 		*all = make(map[string]uint64)
 	}
 	last, known := (*all)[sender]
 	if known && seq != last+1 {
-		return false, fmt.Errorf("%s: call %d follows call %d", sender, seq, last)
+		return false, fmt.Errorf("sender %s: call %d follows call %d, so a call was lost or repeated", sender, seq, last)
 	}
 	(*all)[sender] = seq
 	return !known, nil
@@ -136,7 +136,7 @@ func (l *Ledger) Add(_ context.Context, n int64) (total int64, node string, err 
 	return l.Total, l.Node, nil
 }
 
-// A Poison has two harmful methods: one panics, and one never returns.
+// A Poison has two harmful methods: one panics, and the other never returns.
 //
 //shard:entity shards=16
 type Poison struct {
@@ -217,7 +217,7 @@ func (r *Relay) Burst(ctx context.Context, entity, sender string, first, last ui
 	return Receipt{Count: receipt.Count, Node: r.Node}, nil
 }
 
-// A Stock gets each sale of its till by a tell.
+// A Stock is told each sale by the [Till] with the same id.
 //
 //shard:entity durable shards=16 tell=all
 type Stock struct {

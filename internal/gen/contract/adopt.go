@@ -77,8 +77,8 @@ func (a *adoption) add(code string, line int, remedy, format string, args ...any
 	a.problems = append(a.problems, Problem{code, line, fmt.Sprintf(format, args...), remedy})
 }
 
-// gone reports an entry of the contract that is missing from the source. renamed is the remedy if
-// the entry was renamed, and lost says which values are lost if it was removed; both may be "".
+// gone reports an entry of the contract that the source does not have. renamed is the remedy if the
+// entry was renamed, and lost says which values are lost if the entry was removed; both may be "".
 func (a *adoption) gone(line int, what, path, renamed, lost string) {
 	remedy := "run shardgen contract rm " + path + " if it is gone for good"
 	if lost != "" {
@@ -137,7 +137,8 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	return next
 }
 
-// leftBehind says what stays in the store of a kind that is gone; "" if the kind is not durable.
+// leftBehind describes the data that stays in the store after kind k is removed from the source; ""
+// if the kind is not durable.
 func leftBehind(k *Kind) string {
 	if !k.Durable {
 		return ""
@@ -264,7 +265,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	return next
 }
 
-// lostWith says what is lost when an entry is removed, by the entry's role.
+// lostWith maps the role of a removed entry to a description of the values that are lost.
 var lostWith = map[string]string{
 	"state":    "its stored values are lost",
 	"event":    "the events that are kept cannot be read, and states that follow from them are lost",

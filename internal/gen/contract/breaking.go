@@ -135,7 +135,8 @@ func methodByWire(k *Kind, wire string) *Method {
 	return nil
 }
 
-// structs compares struct was of old with struct is of now, which are used in the same place.
+// structs compares the struct named was in the old contract with the struct named is in the present
+// contract, which are used in the same place.
 func (b *breaks) structs(was, is string) {
 	old, now := b.old.message(was), b.now.message(is)
 	switch {
@@ -188,7 +189,7 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 	}
 }
 
-// newInEvents reports new fields of struct of, which events of kind hold.
+// newInEvents reports new fields of the struct named of, which the events of kind contain.
 func (b *breaks) newInEvents(kind, of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
@@ -199,7 +200,8 @@ func (b *breaks) newInEvents(kind, of string, old, now []*Field) {
 	}
 }
 
-// newCases reports new cases of interface of, and what programs of the old version do with them.
+// newCases reports new cases of the interface named of, and what programs of the old version do
+// with them.
 func (b *breaks) newCases(of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
@@ -212,7 +214,7 @@ func (b *breaks) newCases(of string, old, now []*Field) {
 	}
 }
 
-// goneFor says what the removal of a field means to programs of the other version. what is the
+// goneFor describes the effect of a removed field on programs of the other version. what is the
 // field's role.
 func goneFor(what string) string {
 	if what == "event" {

@@ -6,8 +6,7 @@ import (
 )
 
 // compatible reports whether values of type a can be read as type b: the types differ at most in
-// the width of integers and in being optional. The reader refuses a number that does not fit; it
-// does not cut it.
+// the width of integers and in being optional. The reader refuses a number that does not fit.
 func compatible(a, b string) bool { return loose(a) == loose(b) }
 
 // integers are the integer types of each sign, from the narrowest to the widest.
@@ -16,8 +15,8 @@ var integers = map[string][]string{
 	"uint": {"uint8", "uint16", "uint32", "uint64"},
 }
 
-// loose returns type t without what its readers ignore: whether it is optional, and the width of
-// its integers.
+// loose returns type t without the parts that do not matter for reading it: the mark of an optional
+// type, and the width of integers.
 func loose(t string) string {
 	elem, slice := element(t)
 	for kind, widths := range integers {
@@ -53,7 +52,8 @@ func (c *Contract) optionChanged(was, is string) bool {
 	return wasOptional || m == nil || m.Is != ""
 }
 
-// optionEffect describes the change of values for which optionChanged is true.
+// optionEffect describes how values change if optionChanged is true for a field whose type is now
+// is.
 func optionEffect(is string) string {
 	if strings.HasPrefix(is, "*") {
 		return "a zero that the old version wrote would be read as nil"
@@ -61,8 +61,8 @@ func optionEffect(is string) string {
 	return "a nil that the old version wrote would be read as zero"
 }
 
-// narrower reports whether type is has integers of a smaller range than type than, and is otherwise
-// compatible with it.
+// narrower reports whether two types are compatible, and type is has integers of a smaller range
+// than type than.
 func narrower(is, than string) bool {
 	a, _ := element(is)
 	b, _ := element(than)

@@ -225,8 +225,8 @@ func (k *Kind) method(name string) *Method {
 	return k.Methods[i]
 }
 
-// field finds a field by its path, the owner's name and its own. It prefers a field that is not
-// retired. in is the list that has the field.
+// field finds a field by its path: the owner's name and the field's name. It prefers a field that
+// is not retired. in is the list that contains the field.
 func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	for _, l := range c.lists() {
 		for _, f := range *l.fields {

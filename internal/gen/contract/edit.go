@@ -123,8 +123,8 @@ func Retype(c *Contract, path, to string) error {
 	return nil
 }
 
-// Reset removes the entry at path, with all its numbers, as if it had never existed. No running
-// program may know the entry. Reset refuses an entry held by records of a durable type, unless
+// Reset removes the entry at path and frees its numbers for other entries. So no running program
+// may know the entry. Reset refuses an entry that records of a durable type may contain, unless
 // unstored says that no store has such a record.
 func Reset(c *Contract, path string, unstored bool) error {
 	if kind := storedBy(c, path); kind != "" && !unstored {

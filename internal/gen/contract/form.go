@@ -24,8 +24,8 @@ func formTag(what, was, is string) string {
 	return "" // arguments and results have no tags
 }
 
-// formsDiffer reports whether two types differ only in which types have a text form or a binary
-// form in them, as "[]text:A" and "[]text:B" do.
+// formsDiffer reports whether two types differ only in the names of types with a text or binary
+// form, as "[]text:A" and "[]text:B" do.
 func formsDiffer(a, b string) bool {
 	x, y := parseType(a), parseType(b)
 	switch {

@@ -235,8 +235,8 @@ func snake(name string) string {
 	return b.String()
 }
 
-// parse does what [parseType] does, and replaces the name of a type in circles by its notation
-// before.
+// parse does what [parseType] does, after it has replaced the name of a type that contains itself
+// by the type's notation.
 func (d *describing) parse(t string) node {
 	if is, ok := d.circles[t]; ok {
 		t = is

@@ -40,8 +40,8 @@ func nameOf[T named](x T) string {
 
 func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
 
-// sameAs returns the comparison of fields of one role, such as "case". The name of a case is that
-// of its type, so it is ignored in the type.
+// sameAs returns the comparison of fields of one role, such as "case". A case is named after its
+// type, so for cases the comparison ignores the type's name.
 func sameAs(what string) func(gone, now *Field) bool {
 	if what != "case" {
 		return sameField
@@ -105,7 +105,8 @@ func alike(a, b *Message) (n int) {
 }
 
 // onlyRenamed reports whether two types differ only by the name of a struct that was renamed in the
-// source. It records the renaming, so that it is reported once, however many fields have the type.
+// source. It records the renaming, so that the renaming is reported once, however many fields have
+// the type.
 func (a *renamings) onlyRenamed(was, is string) bool {
 	for _, from := range typeNames(was) {
 		if a.old.message(from) == nil || a.now.message(from) != nil {

@@ -79,7 +79,8 @@ func errStored(path, kind string) error {
 		path, kind, path, kind, kind, path)
 }
 
-// Kept says what a store keeps of the entry at path, which was removed; "" if it keeps nothing.
+// Kept describes the values of the removed entry at path that stay in a store; "" if there are
+// none.
 func Kept(c *Contract, path string) string {
 	switch kind := storedBy(c, path); kind {
 	case "":
@@ -91,8 +92,8 @@ func Kept(c *Contract, path string) string {
 	}
 }
 
-// reset returns the remedy for an entry that may get a new number because nothing knows the old
-// one.
+// reset returns the remedy, a reset of the entry at path, for the case that no program or store
+// knows its old number.
 func (a *adoption) reset(path string) string {
 	if kind := storedBy(a.old, path); kind != "" {
 		return "if neither a running program nor a store knows it, run shardgen contract reset -unstored " + path
@@ -100,8 +101,8 @@ func (a *adoption) reset(path string) string {
 	return "if no running program knows it, run shardgen contract reset " + path
 }
 
-// onDisk says what a change of the entry at path means to records in the store; "" if no record
-// holds the entry. gone is true if the entry was removed.
+// onDisk describes the effect of a change of the entry at path on records in the store; "" if no
+// record contains the entry. gone is true if the entry was removed.
 func (b *breaks) onDisk(path string, gone bool) string {
 	kind := storedBy(b.old, path)
 	switch {

@@ -10,8 +10,8 @@ import (
 
 // A namer writes types in the contract's notation. Types of the package and of its clients'
 // packages are written without a path, so that the contract does not change when a type moves
-// between these packages. If several of them have a type of one name, only the package's own type
-// is written without a path.
+// between these packages. If several of these packages have a type of the same name, only the
+// package's own type is written without a path.
 type namer struct {
 	own map[string]string // paths by the names of types
 }

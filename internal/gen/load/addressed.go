@@ -90,7 +90,8 @@ func (s *addresses) checkMessageMethods(n *model.Entity, field *types.Var, t *mo
 	}
 }
 
-// unusedAddresses reports fields tagged id in structs of this package if no call uses them.
+// unusedAddresses reports each struct of this package with a field tagged id that is no message of
+// any entity, so the tag has no effect.
 func (s *addresses) unusedAddresses() {
 	for _, t := range s.crossing.list {
 		if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {

@@ -141,8 +141,8 @@ func (s *clientUnits) finishClients() {
 	}
 }
 
-// called returns the name of s's package in a diagnostic about the package of about: "this package"
-// if both are the same, otherwise the import path.
+// called returns how a diagnostic about the package of about refers to the package of s: "this
+// package" if both are the same, otherwise by the import path.
 func called(s, about *unit) string {
 	if s == about {
 		return "this package"

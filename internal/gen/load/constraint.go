@@ -61,7 +61,7 @@ func when(constraint string) string {
 }
 
 // constrain gives the generated file the build constraint of the entities' files, so that a build
-// has both or neither. It reports entities whose files have different constraints.
+// includes both or neither. It reports entities whose files have different constraints.
 func constrain(s *directives) {
 	files := make(map[string]*ast.File)
 	for _, file := range s.pkg.Syntax {

@@ -34,8 +34,8 @@ func newCrossing(s *source) *crossing {
 	return c
 }
 
-// maxInstances bounds how many instances of one generic type may be nested. In type T[A
-// any] struct{ N *T[[]A] } each instance contains a larger one, without end.
+// maxInstances bounds how many instances of one generic type may be nested. In type T[A any]
+// struct{ N *T[[]A] } each instance contains another instance, without end.
 const maxInstances = 16
 
 // enter begins the conversion of t's parts, and leave ends it. It refuses a generic type that is
@@ -369,8 +369,8 @@ func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	return join(refused)
 }
 
-// travels returns the type that is encoded for a case of type t: for a pointer the type it points
-// to, except for a protobuf message.
+// travels returns the type that is encoded for a case of type t: for a pointer the type that it
+// points to, unless that is a protobuf message; otherwise t.
 func travels(t types.Type) types.Type {
 	if p, ok := t.(*types.Pointer); ok && !isMessage(t) {
 		return p.Elem()

@@ -14,8 +14,8 @@ import (
 )
 
 // constants returns the constants of type t, sorted by value. It returns nil if the user's module
-// does not declare t. From a package other than from only exported constants count. An untyped
-// constant, such as the number of t's constants, is left out.
+// does not declare t. If t is declared in another package than from, only its exported constants
+// count. Untyped constants, such as a count of t's constants, are left out.
 func constants(from *packages.Package, t types.Type) []model.Constant {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || !inModule(from, named.Obj().Pkg()) {

@@ -47,9 +47,9 @@ func importName(importer *types.Package, path string) string {
 	return packageName(path)
 }
 
-// passedOn reports each import of the entities' package s that declares errors and is not an import
-// of the client's package h. If a method returned such an error, the caller would get only its
-// text.
+// passedOn reports each import of the entities' package s that declares errors and is not imported
+// by the client's package h. If a method returned an error of such an import, the caller would get
+// only its text.
 func passedOn(s, h *source) {
 	there := clientImports(h)
 	for path, pos := range clientImports(s) {

@@ -64,8 +64,8 @@ func excludedIn(p *packages.Package) (list []Excluded) {
 	return list
 }
 
-// testDirectives reports entities in dir's test files. Generated code is not in a test file, so it
-// cannot name them.
+// testDirectives reports entities in dir's test files: generated code is not in a test file, so it
+// cannot name types of test files.
 func testDirectives(r *report, dir string) {
 	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

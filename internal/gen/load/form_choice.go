@@ -48,8 +48,8 @@ func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 
 // isOpen reports whether t is a struct of another module with text methods, without binary ones,
 // and with fields that generated code can access. Such a struct's text may lose what the fields
-// hold: the text of an empty valid null.String is that of an invalid one. In the user's own module
-// the text methods are taken as the intended form.
+// hold: the text of an empty valid null.String is that of an invalid one. For a type of the user's
+// own module isOpen returns false, because its text methods count as the intended form.
 func (c *crossing) isOpen(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || inModule(c.pkg, named.Obj().Pkg()) || hasBinary(t) || !hasText(t) {
@@ -130,7 +130,8 @@ func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.
 	return c.addFormed(key, &other), nil
 }
 
-// reformElem gives other, which is a copy of key's type, elements of type elem in the chosen form.
+// reformElem replaces the elements of other, a copy of the model of key's type, by elements of type
+// elem in the form that key chooses.
 func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(elem, key.form) // it contains itself

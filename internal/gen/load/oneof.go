@@ -165,8 +165,8 @@ func implementation(t types.Type, u *types.Interface) (types.Type, bool) {
 	return nil, false
 }
 
-// hiddenCase returns the name of an unexported type in files that declares an unexported method of
-// the interface, or "".
+// hiddenCase returns the name of an unexported type, declared in files, that has an unexported
+// method of interface u; "" if there is none.
 func hiddenCase(files []*ast.File, u *types.Interface) string {
 	for _, file := range files {
 		for _, decl := range file.Decls {

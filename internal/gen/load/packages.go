@@ -31,10 +31,10 @@ type Options struct {
 	Env      []string // nil: the environment of the process
 }
 
-// A loader reads packages: the requested ones from source, and their imports from the
-// compiler's export data. It does not let the go command compile the requested
-// packages, whose earlier output is large and may be stale. An import that does not
-// compile is read from source, too, as far as possible.
+// A loader reads packages: the requested ones from source, and their imports from the compiler's
+// export data. It does not let the go command compile the requested packages, because their
+// generated files are large and may be stale. An import that does not compile is read from source,
+// too, as far as possible.
 type loader struct {
 	config  *packages.Config
 	roots   map[string]*packages.Package // by import path

@@ -27,8 +27,8 @@ func join(list []*refusal) *refusal {
 	return &first
 }
 
-// at returns r with step, such as ".Lines" or "[]", put before its path. A path above maxPath bytes
-// is cut.
+// at returns r with step, such as ".Lines" or "[]", put before r's path. A path longer than maxPath
+// bytes is shortened.
 func (r *refusal) at(step string) *refusal {
 	c := *r
 	if c.path = step + r.path; len(c.path) > maxPath {

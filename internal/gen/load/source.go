@@ -28,8 +28,8 @@ type source struct {
 	packages map[string]string          // names of packages by path
 }
 
-// A refusedAt identifies the refusal of a field. It is reported once, however many messages use the
-// field's struct.
+// A refusedAt identifies the refusal of a field, so that it is reported only once, however many
+// messages use the field's struct.
 type refusedAt struct {
 	pos token.Pos
 	why string
@@ -98,8 +98,8 @@ func parsePosition(pos string) token.Position {
 // because it reported the cause elsewhere.
 const unknownType = "unknown type"
 
-// missingImports replaces the diagnostics of types that are unknown because an import cannot be
-// read by one diagnostic for each such import.
+// missingImports reports each import that cannot be read in one diagnostic, which replaces the
+// diagnostics of all types that are unknown because of it.
 func (s *source) missingImports() {
 	before := len(s.list)
 	s.list = slices.DeleteFunc(s.list, func(d Diagnostic) bool {

@@ -128,8 +128,8 @@ func (c *typeWriter) named(o *types.TypeName, args *types.TypeList) (*model.Expr
 	return x, nil
 }
 
-// alias gives a type of the user another name in generated code, because generated code uses its
-// name for a variable.
+// alias gives a user's type another name in generated code if generated code has a variable with
+// the type's name.
 func (c *typeWriter) alias(x *model.Expr) {
 	plain := *x
 	name := model.Lower(c.plainName(x)) + "Type"

@@ -96,8 +96,9 @@ func (e *Entity) Tells(m *Method) bool { return len(m.Results) == 0 || e.TellAll
 // HasTell reports whether callers can send any of the methods as a tell.
 func (e *Entity) HasTell() bool { return slices.ContainsFunc(e.Methods, e.Tells) }
 
-// HasAppendArgs reports whether a generated function encodes m's arguments. It exists if there are
-// several arguments, and either more than one function encodes them or encoding may fail.
+// HasAppendArgs reports whether code for message m has a function of its own that encodes m's
+// arguments: m has several arguments, and either more than one function encodes them or encoding
+// may fail.
 func (e *Entity) HasAppendArgs(m *Method) bool {
 	return len(m.Params) > 1 && (m.ArgsFallible() || e.Tells(m) || e.JSON)
 }

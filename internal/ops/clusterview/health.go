@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Health says whether a cluster is healthy, and why not. Passing conditions, such as shards that
-// are moving, are notes.
+// A Health says whether a cluster is healthy, and lists its faults. Conditions that pass by
+// themselves, such as moving shards, are notes.
 type Health struct {
 	Cluster string   `json:"cluster"`
 	Healthy bool     `json:"healthy"`

@@ -70,7 +70,8 @@ type (
 	}
 )
 
-// counts has the counters of a member's earlier answer, by what they count.
+// counts has the counters of a member's earlier answer, by the counted method, entity, caller or
+// type.
 type counts struct {
 	lasted   time.Duration
 	methods  map[[2]string]admin.MethodTurns

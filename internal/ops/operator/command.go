@@ -55,7 +55,7 @@ const (
 // Known reports whether this version knows the command.
 func (c Command) Known() bool { return 0 < c && c < commands }
 
-// OfProcess reports whether executing the command needs more of the process than its membership.
+// OfProcess reports whether executing the command needs the whole process, not only its membership.
 func (c Command) OfProcess() bool {
 	switch c {
 	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect:

@@ -93,8 +93,8 @@ func clip(s string) string {
 
 // After returns the lines with numbers above seq, the oldest first, and the number of the last line
 // in the log. It stops when the lines fill about the given number of bytes, but returns at least
-// one line if there is any; call it again with the number of the last returned line. If seq is
-// above last, it comes from an earlier process, and After returns lines from the start.
+// one line if there is any; call After again with the number of the last returned line. If seq is
+// above last, seq is from the log of an earlier process, and After returns lines from the start.
 func (l *EventLog) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +111,8 @@ func (l *EventLog) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	return lines, l.last
 }
 
-// lineBytes is about how many bytes a line takes on the wire in addition to its texts.
+// lineBytes is the approximate number of bytes that a line takes on the wire in addition to its
+// texts.
 const lineBytes = 30
 
 // A LogHandler passes lines to another handler. It also keeps lines of level Info and above in an

@@ -58,7 +58,8 @@ func (l *FailureLog) Note(e EntityID, method, outcome string, now time.Time) {
 	l.order.MoveToFront(at)
 }
 
-// place adds an entity that is not in the log. The caller must hold l.mu.
+// place adds an entity that is not in the log, and removes the oldest one if the log is full. The
+// caller must hold l.mu.
 func (l *FailureLog) place(e EntityID) *list.Element {
 	if l.of == nil {
 		l.of = map[EntityID]*list.Element{}

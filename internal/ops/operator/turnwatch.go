@@ -79,7 +79,8 @@ func newTurnWatch(now time.Time) *TurnWatch {
 	}
 }
 
-// over reports whether the last report was longer than watchLasts ago.
+// over reports whether no operator has asked for the counts within watchLasts, so that counting may
+// end.
 func (w *TurnWatch) over(now time.Time) bool {
 	return now.Sub(w.began)-time.Duration(w.asked.Load()) > watchLasts
 }
@@ -95,7 +96,7 @@ func (w *TurnWatch) Begin(key any, t Turn, now time.Time) {
 }
 
 // adopt adds a running turn that began before the TurnWatch. It does nothing if a later turn with
-// that key has begun.
+// the same key has begun.
 func (w *TurnWatch) adopt(key any, t Turn, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -39,7 +39,7 @@ func RefuseDurable(ctx context.Context, s store.Store, cluster string) error {
 		if t, err := TypeOf(ctx, s, kind); err != nil {
 			return err
 		} else if t.Cluster == cluster {
-			return fmt.Errorf("cluster %s has the durable type %s, whose epochs must stay above all earlier ones (first delete the type with all its entities: shardctl store delete %s -force)", cluster, kind, kind)
+			return fmt.Errorf("cluster %s has the durable type %s, whose epochs must stay above all earlier epochs (first delete the type with all its entities: shardctl store delete %s -force)", cluster, kind, kind)
 		}
 	}
 	return nil

@@ -29,9 +29,9 @@ func (i Image) Entities() int {
 	return len(found.snap().Entities)
 }
 
-// imageOf returns the image of a shard that has this head, log and records. It copies them to a
-// store in memory and lets a home open and leave the shard there, which writes everything to
-// records.
+// imageOf returns the image of a shard that has this head, log and records. It copies these to a
+// store in memory, and lets a home open and leave the shard there, because leaving writes all
+// entries of the log to records.
 func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []store.Append, records []store.Record) (Image, error) {
 	if head.Revision == store.None {
 		return Image{}, nil

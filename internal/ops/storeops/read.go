@@ -97,8 +97,8 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 
 // readShard reads a shard and passes its contents to do. If the log lacks the entries from the
 // head's Since on, a checkpoint may have trimmed them during the read, so it reads the shard again.
-// If Since stays the same in all readTries reads, the store has lost the beginning, and do gets no
-// log. It also reads again if the journal lacks chunks.
+// If Since stays the same in all readTries reads, the store has lost the log's beginning, and do
+// gets no log. readShard also reads again if the journal lacks chunks.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	var first store.Position
 	for n := 1; ; n++ {

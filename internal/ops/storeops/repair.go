@@ -27,8 +27,8 @@ func CheckRepair(ctx context.Context, s Store, shard store.Shard, id string) err
 	})
 }
 
-// DropRecord deletes the damaged record of an entity, so that the entity can be written again.
-// Entries of the entity in the shard's log stay.
+// DropRecord deletes the damaged record of an entity, so that the entity can be written again. The
+// entity's entries in the shard's log stay.
 func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {
 	term, _, err := durablehost.NextTerm(ctx, s, cluster, 1)
 	if err != nil {

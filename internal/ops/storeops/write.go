@@ -51,7 +51,8 @@ type Writer struct {
 	wg    sync.WaitGroup
 }
 
-// together is after how many written entities Write waits for the log to confirm them.
+// together is the number of written entities after which Write waits until the store has confirmed
+// their appends.
 const together = 256
 
 const writerName = "shardctl"
@@ -179,7 +180,7 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 	return w.put(ctx, shard, head, part, first, last, false)
 }
 
-// ReplaceShard replaces a whole shard, even a damaged one, by an image. It first appends an end to
+// ReplaceShard replaces a whole shard, even a damaged one, by an image. It first appends a claim to
 // the shard's log, so that earlier entries have no effect. After an error the shard does not open:
 // repeat the call.
 func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
@@ -192,7 +193,7 @@ func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) erro
 }
 
 // put writes a part of an image; the first part replaces all records of the shard. If claim is
-// true, part must be the whole image, and put ends the shard's log by an append.
+// true, part must be the whole image, and put first appends a claim to the shard's log.
 func (w *Writer) put(ctx context.Context, shard store.Shard, head store.Head, part Image, first, last, claim bool) error {
 	s := w.store.Shards()
 	epoch, err := durablehost.StoreEpoch(w.placed(), 0)

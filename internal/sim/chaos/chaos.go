@@ -102,7 +102,7 @@ func Run(o Options) Result {
 	return result
 }
 
-// happen makes the faults of the plan, one after another.
+// happen makes the faults of the plan happen, one after another.
 func (r *run) happen() {
 	for range r.plan.faults {
 		faults{r}.any()
@@ -117,7 +117,7 @@ func (r *run) happen() {
 	}
 }
 
-// start starts a process with that name, unless as many run as the plan allows.
+// start starts a process with that name, unless the plan's maximum of processes runs already.
 func (r *run) start(name string) {
 	if len(r.world.Running()) >= r.plan.most {
 		return
@@ -233,7 +233,7 @@ func (r *run) settled() bool {
 }
 
 // freeName returns the first name, from the i-th on, that no running process has. A second process
-// with the same name would wait until the first one ends.
+// with the same name would wait until the first process ends.
 func freeName(nodes []*sim.Node, i int) string {
 	for slices.ContainsFunc(nodes, func(n *sim.Node) bool { return n.Address.Name == name(i) }) {
 		i++

@@ -9,7 +9,7 @@ import (
 
 type faults struct{ *run }
 
-// kinds has each fault as often as its weight in the random choice.
+// kinds has each fault as many times as its weight in the random choice.
 var kinds = []func(faults){
 	faults.join, faults.join, faults.restart,
 	faults.kill, faults.kill, faults.killSome, faults.killHost,
@@ -22,14 +22,15 @@ var kinds = []func(faults){
 	faults.downAlive, faults.quarantine,
 }
 
-// ofTable are the faults of a membership table: it is out of the reach of all, of some, or of some
-// that are also cut off from others.
+// ofTable are the faults of a membership table: no process reaches it, some do not, or some do not
+// that are also cut off from other processes.
 var ofTable = []func(faults){
 	faults.outage, faults.outage, faults.cutTable, faults.cutTable, faults.splitTable, faults.splitTable, faults.splitTable,
 	faults.split, faults.part, faults.deafen, faults.disconnect, faults.disconnect,
 }
 
-// dividing are the faults that divide members and the table, and those that change its version.
+// dividing are the faults that separate members from each other or from the table, and those that
+// change the table's version.
 var dividing = []func(faults){
 	faults.outage, faults.outage, faults.cutTable, faults.cutTable, faults.splitTable, faults.splitTable, faults.splitTable,
 	faults.split, faults.part, faults.cut, faults.deafen, faults.mute, faults.loseSome, faults.disconnect, faults.disconnect,
@@ -37,13 +38,13 @@ var dividing = []func(faults){
 	faults.quarantine, faults.downAlive, faults.move, faults.move, faults.move,
 }
 
-// outage takes the table out of the reach of all for a while.
+// outage makes the table unreachable for all processes for a while.
 func (r faults) outage() {
 	r.world.TableDown(true)
 	r.forWhile(func() { r.world.TableDown(false) })
 }
 
-// cutTable takes the table out of the reach of some for a while.
+// cutTable makes the table unreachable for some processes for a while.
 func (r faults) cutTable() {
 	for _, n := range r.few() {
 		r.world.CutTable(n, true)
@@ -51,8 +52,8 @@ func (r faults) cutTable() {
 	}
 }
 
-// splitTable leaves the table in the reach of one server's processes alone, for a while, and often
-// parts that server from others.
+// splitTable lets only one server's processes reach the table for a while, and often cuts that
+// server off from other servers.
 func (r faults) splitTable() {
 	s, o := r.twoServers()
 	for _, n := range r.world.Running() {
@@ -68,7 +69,7 @@ func (r faults) splitTable() {
 	}
 }
 
-// disconnect breaks the connections of some, again and again for a while.
+// disconnect breaks the connections of some processes, again and again for a while.
 func (r faults) disconnect() {
 	for _, n := range r.few() {
 		for range 1 + r.random.IntN(8) {
@@ -81,7 +82,8 @@ func (r faults) disconnect() {
 	}
 }
 
-// move has some connect to another server, often as that is cut off from their own.
+// move makes some processes connect to another server, often while that server is cut off from
+// their former one.
 func (r faults) move() {
 	from, to := r.twoServers()
 	for _, n := range r.few() {
@@ -129,7 +131,7 @@ func (r faults) few() []*sim.Node {
 	return nodes[:r.random.IntN(len(nodes)/2+1)]
 }
 
-// forWhile calls undo after a random time, unless all faults have been healed by then.
+// forWhile calls undo after a random time, unless the run has healed all faults by then.
 func (r faults) forWhile(undo func()) {
 	d := milliseconds(r.random, 50, pick(r.random, 1500.0, 8000, 30_000))
 	r.world.After(d, func() {

@@ -57,8 +57,8 @@ func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	return one, other
 }
 
-// cleanly splits a cluster for a while and does nothing else to it. It returns an error if a node
-// on the side with the majority has stopped. It does not judge downing strategies without majority
+// cleanly splits a cluster for a while, without other faults. It returns an error if a node on the
+// side with the majority has stopped. It does not judge downing strategies without majority
 // decisions, nor runs in which processes of the smaller side have formed a larger cluster
 // meanwhile.
 func (r split) cleanly() error {

@@ -363,15 +363,15 @@ func readBody(b []byte) (entity string, amount int64) {
 	return string(b[n:]), amount
 }
 
-// balanceOf decodes the number at the beginning of a state or an event. In a state it is the
-// balance plus shift; in an event it is the change of the balance.
+// balanceOf decodes the number at the beginning of a state or an event. In a state this number is
+// the balance plus shift; in an event it is the change of the balance.
 func balanceOf(state []byte) int64 {
 	balance, _ := binary.Varint(state)
 	return balance
 }
 
-// shift is added to the balance in states of a version. A program that mistakes the version of a
-// state thus reads a wrong balance.
+// shift returns the number that is added to the balance in states of version form. A program that
+// mistakes the version of a state thus reads a wrong balance.
 func shift(form uint32) int64 { return int64(form) << 40 }
 
 // added encodes an event: the change of the balance, and padding.
@@ -379,7 +379,7 @@ func added(change int64, padding int) []byte {
 	return append(binary.AppendVarint(nil, change), make([]byte, padding)...)
 }
 
-// fold returns the number that a state has after events: the balance plus shift.
+// fold returns the number in state, the balance plus shift, after the events are applied.
 func fold(state []byte, events [][]byte) int64 {
 	balance := balanceOf(state)
 	for _, e := range events {

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A caller is a process that calls accounts. It sends a command again and again until it is
-// answered or a time has passed.
+// A caller is a process that calls accounts. It sends a command again and again until the command
+// is answered or the caller's patience is over.
 type caller struct {
 	r           *run
 	incarnation uint64

@@ -45,7 +45,8 @@ func newCoordinator(r *run) *coordinator {
 	return c
 }
 
-// hear handles a home's report: its shards, and the epochs that it met in the store or gave up.
+// hear handles the report of home h: the shards that it holds (report), and by shard the epochs
+// that it met in the store (met) and gave up (handed).
 func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	if c.r.w.now < c.mute {
 		return
@@ -95,8 +96,8 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 }
 
 // lease lets a home answer reads by itself for leaseTime, for the shards and epochs that the
-// coordinator has given it. A home taken for dead and heard again may still have others, which get
-// no lease.
+// coordinator has given it. A home that was taken for dead and is heard again may still hold other
+// shards, for which it gets no lease.
 func (c *coordinator) lease(h *home) {
 	until := c.r.w.now + leaseTime
 	for _, shard := range c.r.shards() {
@@ -121,7 +122,7 @@ func (c *coordinator) order(h *home, f func()) {
 	})
 }
 
-// give gives a shard to a home under a new epoch.
+// give orders a home to claim a shard under a new epoch.
 func (c *coordinator) give(shard int, to *home) {
 	c.epoch++
 	c.places[shard] = &place{home: to, epoch: c.epoch}

@@ -87,7 +87,7 @@ func (f *follower) read() {
 	}
 }
 
-// pass continues at event next, the oldest that is kept. The judge has checked that earlier ones
+// pass continues at event next, the oldest one kept. The judge has checked that the earlier events
 // could be deleted.
 func (f *follower) pass(next uint64) {
 	if f.r.plan.journaling.Followers {

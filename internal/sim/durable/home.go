@@ -57,7 +57,8 @@ func (h *home) verify() {
 	}
 }
 
-// do runs f in the process: at once, when a frozen process goes on, or never if it is dead.
+// do runs f in the process: at once, or when a frozen process goes on. It never runs f if the
+// process is dead.
 func (h *home) do(f func()) {
 	switch {
 	case h.dead:

@@ -17,8 +17,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A judge knows what the log has and compares everything with it. It has its own code to read the
-// log.
+// A judge reads the logs by code of its own, and compares all heads, records and answers with them.
 type judge struct {
 	server *server
 	// blind: it judges nothing, because a server has lost what the judge knows of; and positions
@@ -35,7 +34,7 @@ type judge struct {
 	journaling durable.Journal // how long events are kept
 }
 
-// A turn is a turn that is about to commit, as its home sees it.
+// A turn is an account's turn that is about to commit, with the state that its home has.
 type turn struct {
 	at           time.Time // when it began
 	base, change int64
@@ -113,7 +112,7 @@ type recorded struct {
 	at      int64 // by the clock of its home
 }
 
-// is reports whether record r has the state of the commit.
+// is reports whether record r holds the entity's state after the commit.
 func (c commit) is(r *wire.DurableRecord) bool {
 	if c.form != r.GetForm() {
 		return false
@@ -301,23 +300,23 @@ func (j *judge) follows(before, now commit, t turn) error {
 	case t.fresh && j.gone(before): // another home's clock may be ahead
 		gone = true
 	case !gone && (t.fresh || t.base != before.balance()):
-		return fmt.Errorf("invariant 8: the turn at %v saw balance %d, fresh %v, but the log had %d", t.at, t.base, t.fresh, before.balance())
+		return fmt.Errorf("invariant 8: the turn at %v saw balance %d (fresh: %v), but the log had balance %d", t.at, t.base, t.fresh, before.balance())
 	case !now.ended && now.balance() != t.base+t.change:
 		return fmt.Errorf("invariant 8: balance %d, want the sum of %d and %d", now.balance(), t.base, t.change)
 	case !gone && !now.ended && before.form > now.form:
-		return fmt.Errorf("invariant 9: a state of version %d replaces one of version %d", now.form, before.form)
+		return fmt.Errorf("invariant 9: a state of version %d replaces a state of version %d", now.form, before.form)
 	}
 	return nil
 }
 
-// head judges a new head that the store has applied.
+// head returns an error if a new head that the store has applied breaks an invariant.
 func (j *judge) head(shard int, h store.Head) error {
 	if j.blind {
 		return nil
 	}
 	t := j.shards[shard]
 	if h.Since < t.since && !t.crashed {
-		return fmt.Errorf("invariant 2: since falls from %d to %d", t.since, h.Since)
+		return fmt.Errorf("invariant 2: the head's Since falls from %d to %d", t.since, h.Since)
 	}
 	t.since = h.Since
 	now := &wire.DurableHead{}
@@ -338,7 +337,7 @@ func (j *judge) head(shard int, h store.Head) error {
 	return j.recoverable(shard)
 }
 
-// put judges changes of records that the store is about to apply.
+// put returns an error if changes of records that the store is about to apply break an invariant.
 func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error {
 	if j.blind {
 		return nil
@@ -410,7 +409,7 @@ func (j *judge) deleted(shard int, value []byte) error {
 	return nil
 }
 
-// recoverable checks invariant 2 for a shard, unless a server was put back.
+// recoverable checks invariant 2 for a shard, unless the server was put back to an earlier state.
 func (j *judge) recoverable(shard int) error {
 	if j.blind || j.shards[shard].crashed {
 		return nil
@@ -418,7 +417,7 @@ func (j *judge) recoverable(shard int) error {
 	return j.has(shard)
 }
 
-// has checks invariant 2 for a shard, also after a server was put back.
+// has checks invariant 2 for a shard, even if the server was put back to an earlier state.
 func (j *judge) has(shard int) error {
 	t := j.shards[shard]
 	since := j.server.head(shard).Since
@@ -449,9 +448,9 @@ func (j *judge) has(shard int) error {
 	return nil
 }
 
-// ordinal checks invariants 4 and 8 for an answer that leaves a home: the log has the state it saw.
-// ordinal returns twice the number of commits that the entity had then, over all its lives, plus
-// one if it had expired.
+// ordinal checks invariants 4 and 8 for an answer that leaves a home: the log has the state that
+// the answer's turn saw. ordinal returns twice the number of commits that the entity had in that
+// state, over all its lives, plus one if the entity had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	t := j.shards[shard]
 	if t.tainted {

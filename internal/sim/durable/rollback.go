@@ -40,7 +40,8 @@ func (s *server) sync() image {
 }
 
 // putBackTo puts the logs, the heads and records, or both, back to an image. The server then
-// continues behind the last position and revision of the image, and so uses later ones again.
+// continues after the last position and revision of the image, so it gives later positions and
+// revisions a second time.
 func (s *server) putBackTo(i image, logs, records bool) {
 	for shard, k := range s.shards { //arch:order-free each by itself
 		was := i.shards[shard].clone()
@@ -122,8 +123,8 @@ func (t *truth) clone() truth {
 	return c
 }
 
-// putBack records that the server was put back to the moment of k. A living home promises the
-// commits that its shards had; homeOf returns it.
+// putBack records that the server was put back to the moment of k. The living home of a shard,
+// which homeOf returns, promises the commits that the shard had.
 func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *home) {
 	for _, shard := range sortedShards(j.shards) {
 		t, was := j.shards[shard], k.shards[shard]
@@ -162,14 +163,14 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 func sortedShards(all map[int]*truth) []int { return slices.Sorted(maps.Keys(all)) }
 
 // void ends the promise of a shard, because its home has died or has lost the shard. The next home
-// has what the store has.
+// has only the commits that the store has.
 func (j *judge) void(shard int) {
 	t := j.shards[shard]
 	t.promise, t.promiser, t.named, t.tainted = nil, nil, false, true
 	j.resync(shard)
 }
 
-// resync makes the judge read from the store what a shard has.
+// resync makes the judge replace its knowledge of a shard by what the store has.
 func (j *judge) resync(shard int) {
 	t, k := j.shards[shard], j.server.shards[shard]
 	h := j.server.head(shard)
@@ -231,8 +232,8 @@ func (r *run) syncs() {
 	r.w.after(r.between(100*time.Millisecond, 3*time.Second), r.syncs)
 }
 
-// unsynced crashes the server's machine, which loses what is not on its disk. In some crashes the
-// logs, or the heads and records, lose nothing.
+// unsynced crashes the server's machine, which loses what is not on its disk. In some crashes only
+// the logs lose writes, in some only the heads and records.
 func (r *run) unsynced() {
 	logs, records := true, true
 	switch r.w.random.IntN(4) {
@@ -314,8 +315,8 @@ func (j *judge) died(h *home) {
 	}
 }
 
-// leftInOrder checks that a home giving a shard up has kept its promise: everything is in the
-// store.
+// leftInOrder checks that a home giving a shard up has kept its promise: all promised commits are
+// in the store.
 func (r *run) leftInOrder(t *tenure) {
 	truth := r.judge.shards[t.shard]
 	if truth.promise == nil || truth.promiser != t.home {
@@ -328,8 +329,8 @@ func (r *run) leftInOrder(t *tenure) {
 	truth.promise, truth.promiser = nil, nil
 }
 
-// closed records that a home cannot open a shard, and why. If only an operator can help, one drops
-// the shard after 1 to 3 s.
+// closed records that a home cannot open a shard, and why. If only an operator can repair the
+// shard, a simulated operator drops it after 1 to 3 s.
 func (r *run) closed(t *tenure, why error) {
 	if truth := r.judge.shards[t.shard]; truth.promiser == t.home {
 		truth.named = true

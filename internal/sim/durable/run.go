@@ -38,19 +38,19 @@ type route struct {
 }
 
 // settleTime bounds the time from the last fault until every entity answers and every tell has
-// arrived. Tells take longest: one refused six times waits for 32 s, and in some runs tables are so
-// small that several tells fill them again and again.
+// arrived. Tells take longest: a tell refused six times waits for 32 s, and in some runs a shard's
+// table is so small that several tells fill it again and again.
 const settleTime = 3 * time.Minute
 
-// Run makes the run of a seed. trace, unless nil, gets every line of its trace.
+// Run simulates the run that the seed determines. trace, unless nil, gets every line of its trace.
 func Run(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	return newRun(newPlan(random), random, trace).all()
 }
 
-// RunUnsynced does the same as Run, and the server's machine crashes: it loses what was not on its
-// disk while homes live. What a living home has acknowledged must not be lost, unless the home says
-// so and nobody opens the shard.
+// RunUnsynced does the same as Run, and the server's machine crashes: the server loses writes that
+// were not on its disk, while homes live. A change acknowledged by a living home must not be lost,
+// unless the home reports the loss and no home opens the shard.
 func RunUnsynced(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
@@ -156,8 +156,8 @@ func (r *run) message(f func()) {
 	}
 }
 
-// send sends a call to the home that probably has its shard, and the answer to got. from is the
-// calling home, or nil for a caller.
+// send sends a call to the home that probably has its shard, and passes the answer to got. from is
+// the calling home, or nil for a caller.
 func (r *run) send(from *home, c *call, got func(answer)) {
 	if from != nil && from.cutCluster {
 		return
@@ -215,7 +215,7 @@ func (r *run) padding() int {
 
 func (r *run) anyAccount() string { return fmt.Sprintf("a%d", r.w.random.IntN(r.plan.accounts)) }
 
-// accountAfter returns the next account after id that is not the account not.
+// accountAfter returns the account that follows id, skipping account not.
 func (r *run) accountAfter(id, not string) string {
 	n := 0
 	_, _ = fmt.Sscanf(id, "a%d", &n)

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A server is the store. It keeps all writes that it has applied, unless it is put back to an
-// earlier state. Everything else may go wrong.
+// A server is the simulated store. It keeps all writes that it has applied, unless it is put back
+// to an earlier state. Any other fault may happen: requests and answers are late or lost.
 type server struct {
 	w        *world
 	judge    *judge
@@ -202,14 +202,14 @@ func (s *server) record(shard int, id string) store.Record {
 	return s.shards[shard].recordAt(id, s.revision)
 }
 
-// whole reports whether a shard's log has everything from position since on.
+// whole reports whether a shard's log still has all entries from position since on.
 func (s *server) whole(shard int, since store.Position) bool {
 	log := s.shards[shard].log
 	return len(log) > 0 && log[0].Position <= since
 }
 
-// moment returns the revision that a read sees, at least atLeast. Stale reads see an earlier one
-// than the latest.
+// moment returns the revision that a read sees, at least atLeast. Stale reads see an earlier
+// revision than the latest.
 func (s *server) moment(atLeast store.Revision) store.Revision {
 	if s.revision > atLeast && s.w.chance(s.trouble.stale) {
 		return atLeast + store.Revision(s.w.random.Uint64N(uint64(s.revision-atLeast)+1))

@@ -55,7 +55,7 @@ func (t *tenure) drop() {
 	t.step()
 }
 
-// take returns the core's effects. Sometimes it holds appends back for up to 5 ms.
+// take returns the core's effects. At random it withholds appends from them for up to 5 ms.
 func (t *tenure) take() durable.Effects {
 	if w := t.home.r.w; t.core.Waiting() && w.chance(0.3) {
 		t.home.later(w.between(0, 5*time.Millisecond), t.step)
@@ -233,8 +233,8 @@ func (t *tenure) tell(tell durable.Tell) {
 	})
 }
 
-// leavesCommit does the same as leaves for the answer to an applied command. It takes the version
-// from the command's commit, because commits in two lives of an entity may look alike.
+// leavesCommit does what leaves does, for the answer to an applied command. It takes the version
+// from the command's commit, because two lives of an entity may have commits with equal states.
 func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
 	seen := t.leaves(entity, r)
 	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {

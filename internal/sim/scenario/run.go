@@ -99,8 +99,9 @@ func (r *run) add(i int) *sim.Node {
 	return n
 }
 
-// block returns the server of the i-th node. Servers have successive nodes in equal numbers; where
-// a node is left over, a later server has it, so that two of five servers never have a majority.
+// block returns the server of the i-th node. Each server has successive nodes, all servers equally
+// many; surplus nodes go to later servers, so that the first two of five servers never have a
+// majority.
 func (r *run) block(i int) int {
 	servers := len(r.world.Servers())
 	return min(((i+1)*servers-1)/r.options.Nodes, servers-1)
@@ -109,8 +110,8 @@ func (r *run) block(i int) int {
 // warm is how long a formed cluster runs before the fault.
 const warm = 15 * time.Second
 
-// formed starts a cluster whose members are already Up. They start at different times within 0.8 s,
-// so that their timers differ and none is missed.
+// formed starts a cluster whose members are already Up. They start at different times, so that
+// their timers differ, but within 0.8 s, so that no member seems missing to the others.
 func (r *run) formed() {
 	if r.options.Table {
 		r.tabled()
@@ -192,7 +193,7 @@ func (r *run) watch(n *sim.Node, events []membership.Event) {
 	}
 }
 
-// missed records that healthy node n sees member m Down or removed.
+// missed records that the healthy node n sees member m as Down or removed.
 func (r *run) missed(n *sim.Node, m membership.Member) {
 	if !r.ill[m.Address] {
 		r.removed[m.Address] = true
@@ -264,7 +265,7 @@ func (r *run) result() Result {
 	return out
 }
 
-// traffic adds to out the mean traffic of healthy nodes since measure.
+// traffic adds to out the mean traffic of healthy nodes since the call of measure.
 func (r *run) traffic(out *Result) {
 	seconds := (r.world.Now() - r.measured).Seconds()
 	count := 0

@@ -28,8 +28,8 @@ type Scenario struct {
 // sizes are the sizes of the clusters in the table.
 var sizes = []int{100, 1000}
 
-// fiveServers is the broker for cuts between servers. NATS servers notice a dead route after one to
-// two minutes.
+// fiveServers configures the broker for scenarios that cut servers off. NATS servers notice a dead
+// route after one to two minutes.
 var fiveServers = sim.Config{Servers: 5, RouteTimeout: 90 * time.Second}
 
 // All returns the scenarios in the order of the table.

@@ -20,7 +20,8 @@ var (
 	only  = flag.Int("seed", -1, "the only seed that is run, with its trace")
 )
 
-// twice means that one in so many seeds runs twice, and both runs must have the same hash.
+// twice is the interval of seeds that run twice: one in ten. Both runs of such a seed must have the
+// same hash.
 const twice = 10
 
 // Range returns the first seed and the number of seeds that a test runs: usual, unless flags say
@@ -32,8 +33,8 @@ func Range(usual int) (from uint64, n int) {
 	return *first, usual
 }
 
-// Run makes a test's runs, usual many unless flags say otherwise, and returns the sums of their
-// counts. one is true after a single run (-seed), in which counts may be 0.
+// Run makes the runs of a test, as many as usual says unless flags say otherwise, and returns the
+// sums of their counts. one is true after a single run (-seed), in which counts may be 0.
 func Run[C any](t *testing.T, usual int, run func(seed uint64, trace func(line string)) sim.Result[C]) (all C, one bool) {
 	t.Helper()
 	if *only >= 0 {

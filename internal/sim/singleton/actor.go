@@ -106,12 +106,12 @@ func (a *actor) over() bool {
 	return false
 }
 
-// pollEvery is how often the simulation polls for changes of which no event tells it, such as the
+// pollEvery is the interval at which the simulation polls for changes without an event, such as the
 // end of a pause or of a partition.
 const pollEvery = 20 * time.Millisecond
 
-// do runs what in the process: at once, when a frozen process goes on, or never if the process has
-// ended.
+// do runs what in the process: at once, or when a frozen process goes on. It never runs what if the
+// process has ended.
 func (a *actor) do(what func()) {
 	switch {
 	case a.over():
@@ -195,7 +195,7 @@ func (a *actor) mayTurn() bool {
 }
 
 // mayRun reports whether the process has an active instance, or a task of one, that may run now.
-// The member's own lease counts only if downing is the guard.
+// The member's own lease counts only if the run's guard against two instances is downing.
 func (a *actor) mayRun() bool {
 	if !a.active && a.tasks == 0 || a.over() || a.node.Frozen() || !a.instance.LeaseValid() {
 		return false

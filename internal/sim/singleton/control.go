@@ -46,7 +46,7 @@ func (v *controlEnv) Count(e control.Counter) (uint64, bool) {
 	return 1, false
 }
 
-// CountOf does the same as Count, because no process floods another.
+// CountOf does the same as Count and ignores the sender, because no process floods another.
 func (v *controlEnv) CountOf(e control.Counter, _ string) (uint64, bool) { return v.Count(e) }
 
 func (v *controlEnv) CountRefused(membership.Refusal) {}
@@ -78,8 +78,8 @@ func (v *controlEnv) PeerLeft(a transport.Address) {
 	v.actor().after(calls.ByeGrace, func() { v.gone[a] = true })
 }
 
-// Homes returns the instance's process if calls go there from here, and nil if that process has
-// left or was removed.
+// Homes returns the instance's process if this process's calls go there, and nil if that process
+// has left or was removed.
 func (v *controlEnv) Homes() []transport.Address {
 	a := v.found.Node
 	if a.IsZero() || a == v.self.Address || v.gone[a] || v.left[a] {
@@ -148,7 +148,7 @@ func (l *controlLink) post(to *actor, payload []byte) {
 	})
 }
 
-// State returns that the connection holds. Only single messages are lost.
+// State reports that the connection is up: the simulation loses only single messages.
 func (l *controlLink) State(transport.Channel) transport.State {
 	return transport.State{Connected: true}
 }

@@ -6,7 +6,7 @@ import (
 
 type faults struct{ *run }
 
-// any makes a random fault or event. Half of the time it strikes the process with the active
+// any makes a random fault or event happen. Half of them strike the process with the active
 // instance.
 func (r faults) any() {
 	nodes := r.world.Running()
@@ -66,8 +66,8 @@ func (r faults) forsake(n *sim.Node) {
 	})
 }
 
-// leave makes a member leave. One in four does not wait for the handoff, and exits with the
-// instance.
+// leave makes a member leave. One member in four does not wait for the handoff, and exits while it
+// has the instance.
 func (r faults) leave(n *sim.Node) {
 	a := r.actors[n.Address]
 	if n.Frozen() || !n.IsMember() {

@@ -236,8 +236,8 @@ func (h *home) never(what string) { h.run.fail("%s: %s", h.self.Name, what) }
 
 const leaseTTL = 4 * time.Second
 
-// leases is the store's only lease: its holder and when it ends. The holder's clock is here the
-// store's; sim.World has drifting clocks, and package store describes how a store must allow for
+// leases is the store's only lease: its holder, and when it ends. Holder and store have the same
+// clock here; sim.World has drifting clocks, and package store describes how a store must allow for
 // them.
 type leases struct {
 	holder string
@@ -304,7 +304,7 @@ func (q *requests) Release(h store.Held, within time.Duration, done func(error))
 	}, func(_ store.Held, err error) { done(err) })
 }
 
-// ask makes one request. A granted lease lasts from when the request was sent.
+// ask makes one request. The duration of a granted lease begins when the request was sent.
 func (q *requests) ask(within time.Duration, request func(time.Duration) (store.Held, error), answer func(store.Held, error)) (cancel func()) {
 	a, r := (*actor)(q), q.run
 	sent, done := a.now(), false
@@ -330,9 +330,9 @@ func (q *requests) ask(within time.Duration, request func(time.Duration) (store.
 	return func() { finish(0, store.Held{}, errLost) }
 }
 
-// A link carries envelopes to another process, in order. An envelope arrives late while the brokers
-// do not connect the two, and never if one of them has ended or removed the other. The session that
-// users run is simulated in package sharding.
+// A link carries envelopes to another process, in order. An envelope is delayed while the brokers
+// do not connect the two processes, and is lost if one of them has ended or has removed the other.
+// The sessions of real processes are simulated in package sharding.
 type link struct {
 	from, to *actor
 	seq      uint64

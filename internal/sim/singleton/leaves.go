@@ -11,8 +11,8 @@ import (
 
 // RunLeaves makes the run of a seed in which members only join and leave in order. No turn of the
 // singleton may be lost, even if many leave at once. In some runs members are killed, too: then
-// what a killed member had, or what was sent to it before its death was known, may be lost, and no
-// member may wait for it forever. trace, unless nil, gets every line of the run.
+// turns that a killed member knew, or that were sent to it before its death was known, may be lost,
+// but no member may wait for it forever. trace, unless nil, gets every line of the run.
 func RunLeaves(seed uint64, trace func(line string)) Result {
 	random := rand.New(rand.NewPCG(seed, 0x52))
 	r := newRun(random, newLeaves(random), trace)
@@ -78,7 +78,8 @@ func (l leaves) stay() (nodes []*sim.Node) {
 	return nodes
 }
 
-// heir reports whether a member knows another one that is Up or joining and was not told to leave.
+// heir reports whether a member knows another member that is Up or joining and was not told to
+// leave.
 func (l leaves) heir(n *sim.Node) bool {
 	for _, o := range l.world.Running() {
 		if m, ok := n.View().Member(o.Address); ok && o != n && !l.left[o] && m.Status <= membership.Up {
@@ -108,8 +109,9 @@ func (l leaves) leave(n *sim.Node) {
 	a.onLoop(a.control.Leave)
 }
 
-// all makes all members leave. The state ends with the last one, and no member waits for another. A
-// node may start meanwhile; its instance must not begin while that of a leaving member is active.
+// all makes all members leave. The singleton's state ends with the last member, and no member waits
+// for another. A node may start meanwhile; its instance must not begin while a leaving member's
+// instance is active.
 func (l leaves) all() {
 	for stay := l.stay(); len(stay) > 0; stay = l.stay() {
 		l.ended = l.ended || len(stay) == 1

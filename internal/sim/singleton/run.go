@@ -47,7 +47,7 @@ type run struct {
 // settleTime bounds the time from the last fault until the run has settled: see settled.
 const settleTime = 2 * time.Minute
 
-// Run makes the run of a seed. trace, unless nil, gets every line of its trace.
+// Run simulates the run that the seed determines. trace, unless nil, gets every line of its trace.
 func Run(seed uint64, trace func(line string)) Result {
 	random := rand.New(rand.NewPCG(seed, 0x51))
 	r := newRun(random, newPlan(random), trace)
@@ -187,8 +187,8 @@ func oldest(v *membership.View) transport.Address {
 	return transport.Address{}
 }
 
-// cull acts as the operator after automatic downing has split the cluster: it ends all members that
-// are not in the largest part.
+// cull acts as an operator after automatic downing has split the cluster: it ends all processes
+// that are not in the largest part.
 func (r *run) cull(nodes []*sim.Node) {
 	size := map[uint64]int{}
 	var most uint64
@@ -278,7 +278,8 @@ func (r *run) reaches(a, b *actor) bool {
 	return a.node.Connected() && b.node.Connected() && s.Up() && t.Up() && !r.parted[[2]*sim.Server{s, t}]
 }
 
-// check checks the guard: no two instances that it must keep apart are active.
+// check fails the run if two instances are active at once although the run's guard must prevent
+// that.
 func (r *run) check() {
 	var active []*actor
 	for _, a := range r.order {
@@ -344,7 +345,7 @@ func (r *run) milliseconds(from, to float64) time.Duration {
 	return time.Duration((from + (to-from)*r.random.Float64()) * float64(time.Millisecond))
 }
 
-// A guard is what keeps a second instance from becoming active.
+// A guard says how a run prevents a second active instance, for example by downing or by a lease.
 type guard uint8
 
 const (

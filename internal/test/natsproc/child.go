@@ -11,8 +11,8 @@ import (
 
 // StartChild starts cmd at a place; nil is this process's network. On Linux the kernel kills the
 // started process with SIGKILL when this process has ended, for whatever reason. Call release when
-// the started process has ended: until then StartChild occupies a thread, because the kernel takes
-// that thread's end for the end of this process.
+// the started process has ended. Until then a thread is occupied, because the kernel kills the
+// child when the thread that started it ends.
 func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	dieWithParent(cmd)
 	started, released := make(chan error, 1), make(chan struct{})

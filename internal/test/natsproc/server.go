@@ -178,8 +178,8 @@ func (s *Server) end(sig os.Signal) error {
 }
 
 // Sync copies the server's store as it is on disk now. The returned crash simulates a crash of the
-// machine: it kills the server, puts the copy in place of the store, which loses everything written
-// since Sync, and starts the server again.
+// machine: it kills the server, replaces the store by the copy, so that writes since Sync are lost,
+// and starts the server again.
 func (s *Server) Sync() (crash func() error, err error) {
 	i := slices.Index(s.args, "-sd")
 	if i < 0 {

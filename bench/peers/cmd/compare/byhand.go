@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/bench/limit"
 )
 
-// byHand calls code written by hand, which has no entities. Functions that a contestant does not
-// have are nil.
+// byHand is a contestant written by hand, without entities. A function is nil if the contestant
+// cannot do what the function does.
 type byHand struct {
 	none
 	closers
@@ -106,7 +106,8 @@ func dialTCP(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// hostPublish counts messages without a reply subject, and answers other messages with the count.
+// hostPublish runs a process that counts messages without a reply subject, and answers other
+// messages with the count.
 func hostPublish(_ context.Context, s setup, _ int) (string, io.Closer, error) {
 	conn, err := nats.Connect(s.url)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 )
 
-// warmFor is the divisor of the warm-up: a cell runs unmeasured for 1/warmFor of its time before it
-// is measured.
+// warmFor is the divisor for the warm-up: before a cell is measured, it runs unmeasured for
+// 1/warmFor of the measured time.
 const warmFor = 4
 
 // counted counts failed calls and keeps the first error, so that a cell goes on after a failed

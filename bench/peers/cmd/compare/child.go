@@ -97,9 +97,9 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// serveMember serves two lines of its input. At the first it joins the cluster, and prints the time
-// at which it knows the other members. At the second it calls fresh ids and prints the result. It
-// leaves when its input ends.
+// serveMember obeys two lines of its input. At the first line it joins the cluster, and prints the
+// time at which it knows the other members. At the second line it calls fresh ids, and prints the
+// result. It leaves when its input ends.
 func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what cell, d time.Duration) error {
 	_, _ = fmt.Fprintln(out, "ready")
 	in := bufio.NewScanner(os.Stdin)

@@ -17,7 +17,7 @@ import (
 // members is the size of a cluster.
 const members = 3
 
-// cellTimeout is the time after which a cell is ended, because it hangs.
+// cellTimeout is the time after which a cell counts as hanging and is ended.
 const cellTimeout = 60 * time.Second
 
 // A parent starts the processes of one cell after another.

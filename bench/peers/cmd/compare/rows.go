@@ -147,8 +147,8 @@ type row struct {
 	less   bool // less is better
 }
 
-// forms has the words that each form of this project adds to the title of a row. The first form
-// adds none.
+// forms maps the name of each form of this project to the words that it adds to a row's title. The
+// first form adds none.
 var forms = map[string]string{
 	"direct":          ", on a direct lane",
 	"by id each time": ", by id each time",

@@ -23,4 +23,4 @@ type PlaceOrder struct {
 // ErrEmpty says that an order has no line.
 //
 //shard:error
-var ErrEmpty = errors.New("an order of nothing")
+var ErrEmpty = errors.New("the order has no lines")

@@ -50,7 +50,8 @@ type collector struct {
 	found     []mutant
 }
 
-// others maps an operator to the one that replaces it in a mutant: the most likely mistake.
+// others maps an operator to the operator that replaces it in a mutant: the one most likely written
+// by mistake.
 var others = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,

@@ -20,7 +20,7 @@ import (
 )
 
 // suites maps the folder of each mutated package to the tests that must notice a mutant, in the
-// order of their runs. A package without its own tests has those of its driver.
+// order in which they run. A package without tests of its own has the tests of its driver.
 var suites = map[string][]suite{
 	"internal/core/region":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/core/stream":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},

@@ -86,8 +86,7 @@ func (f *flags) run() (err error) {
 	return f.simulate()
 }
 
-// tell returns a function that prints a line of a trace, or nil if neither faults and events nor
-// messages are wanted.
+// tell returns a function that prints a line of a trace, or nil if the flags ask for no trace.
 func (f *flags) tell() func(string) {
 	switch {
 	case f.trace:
