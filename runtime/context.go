@@ -116,22 +116,25 @@ func Timeout(d time.Duration) CallOption {
 // the key are one command: the first runs, and the others get its answer, also from other processes
 // and after restarts. So a request with an id, such as a payment, is carried out once even if it is
 // sent again. A call with the same key but another method or other arguments fails with
-// [ErrCommandReused]. With an empty key every call of the reference fails (outcome NotExecuted),
-// because the request from which the key was read had none. A non-empty key has no effect on tells
-// or on types that are not durable.
+// [ErrCommandReused]. If the key is empty, every call of the reference fails (outcome NotExecuted),
+// so a request that came without an id is not carried out. A non-empty key has no effect on tells or
+// on types that are not durable.
 //
 // An entity's turn may use a key for its calls, too: the key then identifies the call instead of
 // the call's place in the turn, so calls of other turns with the same key are the same command.
 //
-// A key is known for at least 10 minutes after the last call with it. If its answer was dropped for
-// lack of room, a call with the key does not run again but fails with [ErrAnswerForgotten] (outcome
-// Executed): a shard has room for 16,384 ids and keys, of which a key takes two, and for 16 MiB of
-// answers. If the shard already has 65,536 ids and keys of the last 10 minutes, a call with a new
-// key fails with [ErrOverloaded] (outcome NotExecuted). In addition the entity keeps its last 128
-// keys with their answers for 24 hours, even while it is passivated and after [Forget], as far as
-// they fit in 64 KiB, and in 512 KiB together with the entity's state. A key that is no longer kept
-// counts as new, and its call runs. A method marked //shard:read, or one that changed nothing, is
-// run each time.
+// A key is known for at least 10 minutes after the last call with it:
+//
+//   - A shard keeps the answers of 16,384 commands, in at most 16 MiB; one with a key counts as two.
+//     If the answer of a known key was dropped for lack of room, a call with the key does not run
+//     again but fails with [ErrAnswerForgotten] (outcome Executed).
+//   - If a shard knows 65,536 commands of the last 10 minutes, a call with a new key fails with
+//     [ErrOverloaded] (outcome NotExecuted).
+//   - An entity keeps its last 128 keys with their answers for 24 hours, even while it is passivated
+//     and after [Forget], if they fit in 64 KiB and, together with the entity's state, in 512 KiB.
+//
+// A key that is no longer kept counts as new, and its call runs. A method marked //shard:read, or
+// one that changed nothing, is run each time.
 func CommandID(key string) CallOption {
 	return func(o *codegen.CallOptions) { o.CommandID = &key }
 }

@@ -49,7 +49,7 @@ func TestActivationRefused(t *testing.T) {
 		for range 2 {
 			_, err := accounts.Ref("refuses").Add(testContext(t), 1)
 			requireCall(t, err, shard.ErrActivation, shard.NotExecuted)
-			require.ErrorContains(t, err, "activation failed: refused when fresh")
+			require.ErrorContains(t, err, "activation failed: the account refuses the activation: fresh")
 		}
 		c.hooks("refuses", "fresh", "fresh")
 	})

@@ -111,7 +111,7 @@ func (n *Node) watchStore() {
 		case err == nil:
 			seen = outages
 		case errors.Is(err, durablehost.ErrOtherStore):
-			n.stop(fmt.Errorf("node %s: %w (Config.Store must lead to the same store at all servers; behind a leaf node, set natsstore.Config.Domain to the hub's domain)", n.cfg.Name, err))
+			n.stop(fmt.Errorf("node %s: %w (Config.Store must reach the same store through each NATS server of the cluster; behind a leaf node, set natsstore.Config.Domain to the hub's domain)", n.cfg.Name, err))
 			return
 		}
 	}

@@ -108,8 +108,8 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	}
 }
 
-// climbs reports whether the claim may still take a higher epoch. It may before its first append,
-// when nothing but a head can be in the store under the present epoch.
+// climbs reports whether the claim may still take a higher epoch. That is safe only before its first
+// append: until then the store has nothing but a head under the present epoch.
 func (c *claim) climbs(s *Shard) bool { return s.config.Above && c.full && c.number == 0 }
 
 // climb writes the head under an epoch above h's, and at least the claim's own. h may have been

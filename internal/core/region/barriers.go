@@ -227,9 +227,10 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	return Effects{}
 }
 
-// takeAlong passes on a Flush whose sender has older calls waiting here for a table: the shard
-// should have come here but went to another node, or it went from here to a node that departed.
-// takeAlong sends these calls to the sender's new home, ahead of the Flush.
+// takeAlong passes on a Flush to the node that its sender now takes for the shard's home. Older calls
+// of the sender wait here for the shard's table, which does not come any more: the shard went to
+// another node instead of this one, or it went from here to a node that departed. takeAlong sends
+// these calls there, too, ahead of the Flush.
 func (s *Shard) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {

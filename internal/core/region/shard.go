@@ -217,7 +217,7 @@ func (s *Shard) Check() error {
 			return fmt.Errorf("shard %v: invariant 9: entity %q has flags %b although the shard is %v", s.id, e.ID, has, s.state)
 		}
 		if s.state != Open && has&busy == 0 && (has&live != 0) != (e.Value != nil) {
-			return fmt.Errorf("shard %v: invariant 9: entity %q has flags %b although its value is %v", s.id, e.ID, has, e.Value)
+			return fmt.Errorf("shard %v: invariant 9: entity %q has value %v, which contradicts flag live: its flags are %b", s.id, e.ID, e.Value, has)
 		}
 	}
 	if alive != s.Live() {

@@ -85,8 +85,8 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	return nil
 }
 
-// probe asks the broker whether any member serves clients. The broker answers only if no member
-// does.
+// probe finds out whether any member serves clients: if none does, the broker answers that nobody
+// listens.
 func (g *gateway) probe() {
 	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
 	if err == nil {

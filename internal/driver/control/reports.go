@@ -122,9 +122,9 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// missesHomes reports whether entities of the type may have to be activated again while the type's
-// shards have no homes. The shards then never had homes, or the coordinator that knew the homes is
-// gone.
+// missesHomes reports whether the type's shards have no homes although entities of the type may have
+// to be activated again. Shards have no homes if none were ever assigned, or if the coordinator that
+// knew the homes is gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
 }

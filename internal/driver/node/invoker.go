@@ -241,7 +241,8 @@ func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args [
 	return p.tell(&c)
 }
 
-// tell is Send for a tell that may leave at once.
+// tell sends a tell immediately. [invoker.Send] calls it for a tell that does not leave with the
+// commit of a turn.
 func (p invoker) tell(c *outCall) error {
 	if p.kind.Driver.Closed() {
 		return p.fail(c.Ref, c.Method, calls.NotExecuted, p.kind.Driver.ErrClosed())

@@ -31,8 +31,9 @@ func (c *clock) now() (at int64, ok bool) {
 	return at, at != 0
 }
 
-// tick sets the clock and returns true if somebody has read the clock since the last tick.
-// Otherwise the clock stands still, and readers use the real clock until the next tick.
+// tick sets the clock to now if somebody has read the clock since the last tick, and reports whether
+// somebody has. If nobody has, tick stops the clock, and readers use the real clock until the next
+// tick.
 func (c *clock) tick(now int64) (read bool) {
 	if !c.read.Swap(false) {
 		c.at.Store(0)

@@ -145,10 +145,10 @@ type Refusal struct {
 	Text  string
 }
 
-// Answer returns the answer that refuses the call with sequence number seq. If direct is true, the
-// answer goes back on the session on which the call came, whose peer still has the call. The answer
-// to a forwarded call, for which direct is false, goes to e.Node. ok is false for a forwarded tell,
-// which is lost.
+// Answer returns the answer that refuses the call with sequence number seq. For a call that came
+// from its caller, direct is true: the answer goes back on the session of the call, because the peer
+// there still has the call. For a forwarded call direct is false, and the answer goes to e.Node. A
+// forwarded tell gets no answer and is lost; ok is then false.
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,

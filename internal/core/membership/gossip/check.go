@@ -48,7 +48,7 @@ func checkAllButSeen(g *State) error {
 	}
 	for _, e := range g.Version {
 		if g.Forgotten(e.Node) || e.Count == 0 || e.Count > maxCount64 {
-			return fmt.Errorf("gossip 2: the version has count %d of node %v: the node is forgotten, or the count is not 1 to 2^60", e.Count, e.Node)
+			return fmt.Errorf("gossip 2: the entry of node %v in the version has count %d: either it is not between 1 and 2^60, or the node is forgotten", e.Node, e.Count)
 		}
 	}
 	for _, m := range g.Members {
