@@ -112,7 +112,7 @@ func TestOneofsInJSON(t *testing.T) {
 		`{"v":{"Shape":{"Oval":{}}}}`:                  `unknown case "Oval" (there are: Circle, Dot,`,
 		`{"v":{"Shape":{"Dot":{},"Word":"w"}}}`:        "want null or an object with one member",
 		`{"v":{"Shape":"Dot"}}`:                        "want null or an object with one member",
-		`{"v":{"Shape":{"Square":null}}}`:              "Square: null",
+		`{"v":{"Shape":{"Square":null}}}`:              "Square: the case is null",
 		`{"v":{"Shapes":[{"Circle":{"Radius":"x"}}]}}`: "[0]: Circle: json: cannot unmarshal",
 	} {
 		if got, err := call(args); err == nil || !strings.Contains(err.Error(), want) {

@@ -121,7 +121,7 @@ func TestRepair(t *testing.T) {
 			t.Errorf("%d: got %d, %v, want %d", id, v.Scalars.Int, err, want)
 		}
 	}
-	if _, err := o.SetState(ctx, "zoo", "1", six); !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "it is active") {
+	if _, err := o.SetState(ctx, "zoo", "1", six); !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "the entity is active") {
 		t.Errorf("SetState of an active one: got %v, want a refusal", err)
 	}
 	if one, err := o.State(ctx, "zoo", "1"); err != nil || !one.Active || one.Why != "" || len(one.State) == 0 {
