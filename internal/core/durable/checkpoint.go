@@ -367,6 +367,7 @@ type verify struct {
 	line   line
 	ticket Ticket // when this ticket is in the log, the log lacks nothing
 	index  int    // how often the index was older than this home's
+	due    bool   // it begins when the shard is open: the claim may have read what was lost since
 }
 
 // indexTries is how many reads in a row may return an older journal index before the missing events
@@ -374,19 +375,26 @@ type verify struct {
 const indexTries = 5
 
 // Verify checks whether the store still has all that it has acknowledged. A checkpoint under way
-// writes its records again, because the store may have lost them.
+// writes its records again, because the store may have lost them. A shard that is being claimed is
+// verified once it is open.
 func (s *Shard) Verify(now time.Time) {
 	s.desk.now = now
-	if s.state != Open {
-		return
+	switch s.state {
+	case Open:
+		s.beginVerify()
+		s.next()
+	case Claiming:
+		s.verify.due = true
 	}
+}
+
+func (s *Shard) beginVerify() {
 	if s.group.acked == s.group.last && len(s.group.queue) == 0 {
 		s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}})
 	}
 	s.checkpoint.doubted()
 	s.verify = verify{ticket: s.group.last}
 	s.verify.line.ask(&s.desk, Request{Op: OpHead})
-	s.next()
 }
 
 // done handles the head that verify reads, and then the journal's index.

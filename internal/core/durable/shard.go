@@ -478,6 +478,9 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.tail.turn(p)
 		s.state, s.tell, s.opened = Open, true, s.desk.now
 		s.out.Events = append(s.out.Events, Event{Kind: Opened, Position: p})
+		if s.verify.due {
+			s.beginVerify()
+		}
 		return
 	}
 	if c.forked {

@@ -176,3 +176,21 @@ func TestJournalPutBack(t *testing.T) {
 		t.Errorf("the journal has %d events, %v: want 6", len(events), err)
 	}
 }
+
+// TestVerifyWhileClaiming: a shard that is asked to verify the store while it is being claimed does so
+// once it is open, because the claim may have read what the store has lost since.
+func TestVerifyWhileClaiming(t *testing.T) {
+	appends := func(verify bool) int {
+		d := blindDesk(t)
+		a := d.seat(0, 1)
+		if verify {
+			a.core.Verify(a.now())
+		}
+		a.open()
+		a.run()
+		return len(d.server.shards[0].log)
+	}
+	if without, with := appends(false), appends(true); with != without+1 {
+		t.Errorf("%d appends, and %d with Verify: want one more", without, with)
+	}
+}
