@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -21,7 +20,7 @@ type checkpoint struct {
 	scope  scope // of the one under way
 	keeps  bool  // the one under way does not move since, so entities stay in the tail: see lost
 	anew   bool  // all Puts are repeated: see doubted
-	more   bool  // it writes records of entities, or of the journal
+	more   bool  // records of entities or of the journal are written before its head: see Shard.base
 	doubt  bool  // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
@@ -33,7 +32,7 @@ type checkpoint struct {
 
 // may reports whether the shard's state allows a checkpoint; the caller checks that none is active.
 func (c *checkpoint) may(s *Shard) bool {
-	return s.state == Open && s.claim.step == stepNone && !s.group.repeats() && !s.journal.lost
+	return s.state == Open && s.claim.step == stepNone && !s.group.repeats()
 }
 
 // next begins a checkpoint if there is a reason and none is active. It waits while lost commits are
@@ -93,7 +92,7 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	for _, change := range s.journal.begin(s.desk.now) {
 		add(change)
 	}
-	c.more = len(put) > 0
+	c.more = len(put) > 0 || len(s.journal.unsettled) > s.limits.TailCommits
 	if what != scopeEvents {
 		for _, e := range s.tail.dirty() {
 			if what == scopeOlder && s.tail.isYoung(e) {
@@ -238,8 +237,8 @@ func (c *checkpoint) number() uint64 {
 func (c *checkpoint) abandon(s *Shard) {
 	if c.active {
 		s.tail.kept()
-		s.journal.writing = nil
 	}
+	s.journal.unwritten(s.desk.now)
 	*c = checkpoint{wanted: true, after: c.after}
 }
 
@@ -268,9 +267,12 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		}
 		c.active, c.all = false, nil
 		if c.keeps {
-			s.journal.writing = nil
+			s.journal.unwritten(s.desk.now)
 		} else {
 			s.journal.written(s.desk.now)
+			if c.more {
+				s.journal.settled()
+			}
 		}
 		if c.scope == scopeEvents {
 			return
@@ -283,7 +285,6 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 			}
 		} else {
 			s.tail.saved(c.since, s.group.acked)
-			s.orphans = s.orphans && c.scope != scopeAll
 		}
 		s.out.Events = append(s.out.Events, Event{Kind: Checkpointed, Position: c.since})
 		s.desk.send(Request{Op: OpTrim, Head: s.head.stored})
@@ -362,21 +363,15 @@ func (w *sweep) done(s *Shard, r Response) {
 }
 
 // A verify checks, after the store was unreachable, that the store still has what it acknowledged.
-// It appends to the log, then reads the head and the index of the journal.
+// It appends to the log, and reads the head.
 type verify struct {
-	line   line
-	ticket Ticket // when this ticket is in the log, the log lacks nothing
-	index  int    // how often the index was older than this home's
-	due    bool   // it begins when the shard is open: the claim may have read what was lost since
+	line line
+	due  bool // it begins when the shard is open: the claim may have read what was lost since
 }
 
-// indexTries is how many reads in a row may return an older journal index before the missing events
-// count as lost. Fewer such reads may come from a lagging replica.
-const indexTries = 5
-
-// Verify checks whether the store still has all that it has acknowledged. A checkpoint under way
-// writes its records again, because the store may have lost them. A shard that is being claimed is
-// verified once it is open.
+// Verify checks whether the store still has all that it has acknowledged. What the store may have
+// lost is written again: the records of a checkpoint under way, and the journal since the last head.
+// A shard that is being claimed is verified once it is open.
 func (s *Shard) Verify(now time.Time) {
 	s.desk.now = now
 	switch s.state {
@@ -393,11 +388,12 @@ func (s *Shard) beginVerify() {
 		s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}})
 	}
 	s.checkpoint.doubted()
-	s.verify = verify{ticket: s.group.last}
+	s.journal.doubted(s.desk.now)
+	s.verify = verify{}
 	s.verify.line.ask(&s.desk, Request{Op: OpHead})
 }
 
-// done handles the head that verify reads, and then the journal's index.
+// done handles the head that verify reads.
 func (v *verify) done(s *Shard, r Response) {
 	if !v.line.settled(&s.desk, r) {
 		return
@@ -412,42 +408,5 @@ func (v *verify) done(s *Shard, r Response) {
 		}
 		return
 	}
-	if v.line.request.Op == OpHead {
-		v.line.close()
-		if s.journal.config.On && !s.journal.lost {
-			v.line.ask(&s.desk, Request{Op: OpGet, IDs: []string{journalKey}, AtLeast: s.head.stored.Revision})
-		}
-		return
-	}
-	behind, err := s.journal.behind(r.Records[0])
-	switch {
-	case err != nil:
-		s.broken(err)
-	case behind && v.index < indexTries:
-		v.index++
-		v.line.again(&s.desk)
-	default:
-		v.line.close()
-		s.journal.lost = behind
-	}
+	v.line.close()
 }
-
-// logged reports whether the log has every append of this home, and no head is being written.
-func (v *verify) logged(s *Shard) bool {
-	return s.group.acked >= v.ticket && !s.group.repeats() && !s.checkpoint.write.due
-}
-
-// withoutEvents ends the tenure after the store has lost a part of the journal. The log still has
-// the missing events, unless it has lost commits of older homes too: then the head is marked as
-// lost.
-func (s *Shard) withoutEvents() {
-	if s.orphans {
-		s.claim.lose(s, s.head)
-		return
-	}
-	s.broken(errEvents)
-}
-
-// errEvents ends a tenure whose journal has lost events in the store. The log still has these
-// events, and the next tenure writes them to the journal again.
-var errEvents = errors.New("the store has lost a part of the journal, which is written again from the log (no action is needed)")

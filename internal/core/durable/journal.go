@@ -55,8 +55,12 @@ type journal struct {
 	next    uint64               // the number of the next event that is recorded
 	index   *wire.DurableJournal // as it was written last
 	waiting []*wire.DurableEvent // in the log, and not in chunks
-	due     time.Time            // when they are to be written; zero means nothing waits
-	open    *wire.DurableChunk   // the last chunk, when this home wrote it
+	// base is the index that was written before the shard's head, and unsettled has the events that
+	// were written to chunks after base. A server may lose those and keep the head: see doubted.
+	base      *wire.DurableJournal
+	unsettled []*wire.DurableEvent
+	due       time.Time          // when they are to be written; zero means nothing waits
+	open      *wire.DurableChunk // the last chunk, when this home wrote it
 
 	ends map[uint64]chunkEnd // the last events of chunks, as far as known; nil if all events are kept
 	line line                // reads the oldest chunk
@@ -67,8 +71,7 @@ type journal struct {
 	writing *wire.DurableJournal
 	adding  *wire.DurableChunk
 	count   int
-
-	lost bool // the store has put the index back: see errEvents
+	doubt   bool // what was written after base is written again after this Put
 }
 
 // A chunkEnd is the number and time of a chunk's last event.
@@ -82,6 +85,7 @@ func newJournal(c Journal, pause time.Duration) journal {
 		c.Every = everyEvents
 	}
 	j := journal{config: c, pause: pause, next: 1, index: &wire.DurableJournal{Format: formatNow, First: 1}}
+	j.base = j.index
 	if c.Age > 0 || c.Events > 0 || c.Followers {
 		j.ends = map[uint64]chunkEnd{}
 	}
@@ -97,7 +101,7 @@ func (j *journal) recover(r store.Record) error {
 	if err != nil {
 		return err
 	}
-	j.index, j.next = index, index.GetNumber()+1
+	j.index, j.base, j.next = index, index, index.GetNumber()+1
 	return nil
 }
 
@@ -107,18 +111,6 @@ func readIndex(r store.Record) (*wire.DurableJournal, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return index, nil
-}
-
-// behind reports whether the stored index is older than the index that this home has written.
-func (j *journal) behind(r store.Record) (bool, error) {
-	index := &wire.DurableJournal{}
-	if r.Revision != store.None {
-		var err error
-		if index, err = readIndex(r); err != nil {
-			return false, err
-		}
-	}
-	return index.GetNumber() < j.index.GetNumber() || index.GetLast() < j.index.GetLast(), nil
 }
 
 // ack adds the events of a commit that is in the log. It skips events that it already has, because
@@ -272,6 +264,10 @@ func (j *journal) written(now time.Time) {
 	if j.writing == nil {
 		return
 	}
+	if j.doubt {
+		j.unwritten(now)
+		return
+	}
 	for chunk := j.index.GetFirst(); chunk < j.writing.GetFirst(); chunk++ {
 		delete(j.ends, chunk)
 	}
@@ -279,10 +275,36 @@ func (j *journal) written(now time.Time) {
 	if j.count > 0 {
 		j.open, j.adding = j.adding, nil
 	}
+	j.unsettled = append(j.unsettled, j.waiting[:j.count]...)
 	j.waiting = append([]*wire.DurableEvent(nil), j.waiting[j.count:]...)
 	j.count, j.due = 0, time.Time{}
 	if len(j.waiting) > 0 {
 		j.due = now.Add(j.pause)
+	}
+}
+
+// unwritten ends a Put of which the journal does not count what it has written.
+func (j *journal) unwritten(now time.Time) {
+	j.writing, j.adding, j.count = nil, nil, 0
+	if j.doubt {
+		j.doubted(now)
+	}
+}
+
+// settled records that the shard's head was written after the index: a server that has this head
+// has the index, too.
+func (j *journal) settled() { j.base, j.unsettled = j.index, nil }
+
+// doubted has all chunks after base written again, because the store may have lost some of them. The
+// index does not show it: a Put that was under way may have written it since.
+func (j *journal) doubted(now time.Time) {
+	if j.doubt = j.writing != nil; j.doubt {
+		return
+	}
+	j.index, j.open = j.base, nil
+	j.waiting, j.unsettled = append(j.unsettled, j.waiting...), nil
+	if len(j.waiting) > 0 {
+		j.due = now
 	}
 }
 

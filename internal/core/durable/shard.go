@@ -64,7 +64,6 @@ type Shard struct {
 	messages   messages
 	opened     time.Time // when the claim stood
 	base       Mark      // of the last head after which no record of an entity was written
-	orphans    bool      // a checkpoint is to write the commits of older homes that the log has lost
 	tell       bool      // tells may be due
 }
 
@@ -422,10 +421,6 @@ func (s *Shard) advance() {
 // next begins the requests that can begin now.
 func (s *Shard) next() {
 	if s.state == Open && s.claim.step == stepNone {
-		if s.journal.lost && s.verify.logged(s) {
-			s.withoutEvents()
-			return
-		}
 		s.journal.look(s)
 		s.checkpoint.next(s)
 	}
@@ -510,7 +505,6 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.tail.turn(p)
 		s.checkpoint.lost(s)
 	}
-	s.orphans = s.orphans || orphaned > 0
 	if orphaned > 0 || p == c.since || c.misses(s.head.stored.Since) { // a checkpoint may have moved it meanwhile
 		s.advance()
 	}
