@@ -97,6 +97,9 @@ func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 	defer l.end()
 	live := follow(conn)
 	defer live.end()
+	if err := l.awaitTells(ctx, conn); err != nil {
+		return s, err
+	}
 	for i := range o.Times {
 		if err := until(ctx, "all entities have answered lately", func() bool { return l.answeredSince(time.Now().Add(-2 * l.tick)) }); err != nil {
 			return s, err

@@ -212,6 +212,26 @@ func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 // effectPatience bounds how long after the last call observers may take to see all effects.
 const effectPatience = time.Minute
 
+// awaitTells waits until a tell of each till has arrived. Then the shards of the stocks are open, too:
+// a server that loses the opening of a shard loses what the shard cannot write again.
+func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
+	stocks := workload.NewStockClient(caller)
+	for i := range l.all {
+		if !isTill(i) {
+			continue
+		}
+		stock := stocks.Ref(ledgerName(i), shard.Timeout(ledgerPatience))
+		err := until(ctx, "a tell of "+ledgerName(i)+" arrives", func() bool {
+			last, _, _, err := stock.Report(ctx)
+			return err == nil && last > 0
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settleTills sells one more piece at each till, because its answer tells the till's total for
 // certain.
 func (l *ledgers) settleTills(ctx context.Context) {
