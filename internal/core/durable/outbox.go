@@ -37,7 +37,7 @@ type Tell struct {
 // unnumbered assumes.
 const maxFirst = 1 << 61
 
-// A waiting is a tell that is in the log, or is about to be, and whose receiver has not answered.
+// A waiting is a tell in the log, or on its way there, without an answer of its receiver.
 type waiting struct {
 	row     *row
 	body    []byte
@@ -58,8 +58,8 @@ type pair struct {
 	rows  map[string]*row // by the receiving entity
 }
 
-// A row has the tells that wait for one entity, in order. Only the first tell is sent; the next one
-// follows when the receiver has committed the first, or when it was given up.
+// A row has the waiting tells to one entity, in order. Only the first tell is sent. The next one
+// follows when the receiver has committed the first, or when the first was given up.
 type row struct {
 	target  Target
 	entity  string
