@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -76,25 +78,8 @@ func BenchmarkDurable(b *testing.B) {
 }
 
 func benchmarkDurable(b *testing.B, callers int) {
-	kept := &instantStore{Client: memory.New().Client()}
-	kept.shards.Shards = kept.Client.Shards()
-	kept.shards.last.Store(1 << 20)
-	if callers > 1 {
-		kept.shards.queue = make(chan func(), 1024)
-		go kept.shards.acknowledge() // ends with the channel
-	}
-	node := shard.New(shard.Config{
-		Cluster: "durable", Name: "node", Transport: memtransport.NewBroker(memtransport.Options{}).Transport(), Store: kept,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
-	if err := vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(0)); err != nil {
-		b.Fatal(err)
-	}
-	if err := node.Start(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = node.Close() })
-	client := vault.NewVaultClient(node)
+	kept := newInstantStore(b, callers > 1)
+	client := vault.NewVaultClient(startVaults(b, kept, 1)[0])
 	refs := make([]vault.VaultRef, durableEntities)
 	for i := range refs {
 		refs[i] = client.Ref("entity-" + strconv.Itoa(i))
@@ -121,5 +106,98 @@ func benchmarkDurable(b *testing.B, callers int) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/float64(kept.shards.appends.Load()-begun), "calls/append")
+	b.ReportMetric(float64(cpuTime()-used)/float64(b.N), "cpu-ns/op")
+}
+
+// newInstantStore returns a store whose acknowledgements come later if queued is set.
+func newInstantStore(b *testing.B, queued bool) *instantStore {
+	kept := &instantStore{Client: memory.New().Client()}
+	kept.shards.Shards = kept.Client.Shards()
+	kept.shards.last.Store(1 << 20)
+	if queued {
+		kept.shards.queue = make(chan func(), 1024)
+		go kept.shards.acknowledge() // ends with the channel
+	}
+	return kept
+}
+
+// startVaults starts nodes of one cluster that host vaults.
+func startVaults(b *testing.B, kept *instantStore, count int) (nodes []*shard.Node) {
+	broker := memtransport.NewBroker(memtransport.Options{})
+	for i := range count {
+		node := shard.New(shard.Config{
+			Cluster: "durable", Name: "node" + strconv.Itoa(i), Transport: broker.Transport(), Store: kept,
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+		client := vault.NewVaultClient(node)
+		make := func() *vault.Vault {
+			return &vault.Vault{Others: func(id string) vault.VaultAPI { return client.Ref(id) }}
+		}
+		if err := vault.HostVault(node, make, shard.IdleAfter(0)); err != nil {
+			b.Fatal(err)
+		}
+		if err := node.Start(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = node.Close() })
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
+// BenchmarkDurableTells measures tells between durable entities of one process, and of two. An
+// operation is a tell, with its share of the turn that made it.
+func BenchmarkDurableTells(b *testing.B) {
+	for _, nodes := range []int{1, 2} {
+		b.Run(strconv.Itoa(nodes), func(b *testing.B) { benchmarkDurableTells(b, nodes) })
+	}
+}
+
+func benchmarkDurableTells(b *testing.B, nodes int) {
+	const each, callers = 64, 16
+	client := vault.NewVaultClient(startVaults(b, newInstantStore(b, true), nodes)[0])
+	refs, ids := make([]vault.VaultRef, durableEntities), make([]string, durableEntities)
+	for i := range refs {
+		ids[i] = "entity-" + strconv.Itoa(i)
+		refs[i] = client.Ref(ids[i])
+		if _, err := refs[i].Add(b.Context(), 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	arrived := func() (n int64) {
+		for i := range refs {
+			total, err := refs[i].Get(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			n += total
+		}
+		return n
+	}
+	turns := (b.N + each - 1) / each
+	b.ReportAllocs()
+	used := cpuTime()
+	b.ResetTimer()
+	var next atomic.Int64
+	var senders sync.WaitGroup
+	for w := range callers {
+		senders.Go(func() {
+			random := rand.New(rand.NewPCG(2, uint64(w)))
+			for next.Add(1) <= int64(turns) {
+				to := make([]string, each)
+				for i := range to {
+					to[i] = ids[random.IntN(len(ids))]
+				}
+				if err := refs[random.IntN(len(refs))].Scatter(b.Context(), to); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	senders.Wait()
+	for arrived() < int64(turns*each) {
+		<-time.After(5 * time.Millisecond)
+	}
 	b.ReportMetric(float64(cpuTime()-used)/float64(b.N), "cpu-ns/op")
 }

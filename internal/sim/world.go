@@ -119,6 +119,7 @@ type World struct {
 	TableStats TableStats
 	steps      uint64
 	err        error
+	known      *rows.Table // in an unchecked run: the latest version that a member knows
 	tableDown  bool
 	// recoded is the last state that went through its bytes, before and after.
 	recoded struct{ from, to *gossip.State }

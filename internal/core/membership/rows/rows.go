@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
@@ -63,6 +64,7 @@ type Table struct {
 	Rows    []Row // by address
 
 	summary summary
+	applied applied
 }
 
 // Index returns the index of the row of a node.
@@ -100,6 +102,29 @@ func (t *Table) With(version uint64, set []Row, deleted []transport.Address) *Ta
 			i++
 			j++
 		}
+	}
+	return next
+}
+
+// applied has the tables that a change led to, by the tables to which it was applied. Members of one
+// process that know the same table and get the same change share the result.
+type applied struct {
+	mu   sync.Mutex
+	made map[*Table]*Table
+}
+
+// Apply returns the table after a change, whose version and rows are those of With.
+func (t *Table) Apply(change *Table, deleted []transport.Address) *Table {
+	a := &change.applied
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	next := a.made[t]
+	if next == nil {
+		if a.made == nil {
+			a.made = make(map[*Table]*Table, 1)
+		}
+		next = t.With(change.Version, change.Rows, deleted)
+		a.made[t] = next
 	}
 	return next
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // A Summary has what every member concludes from a table. It is computed once for a table and
@@ -23,6 +24,47 @@ type Summary struct {
 	ByAddress, ByAge []gossip.MemberView
 
 	places []uint64 // of Ring
+
+	mu     sync.Mutex
+	marked []marked // the last keptMarked results of Marked
+}
+
+// A Mark is evidence against a member that is in views.
+type Mark struct {
+	Node     transport.Address
+	Evidence gossip.Evidence
+}
+
+type marked struct {
+	marks            []Mark
+	byAddress, byAge []gossip.MemberView
+}
+
+// keptMarked bounds the lists that a Summary keeps. Members of one process share them, and a member
+// that makes its view again gets the same lists.
+const keptMarked = 8
+
+// Marked returns ByAddress and ByAge with evidence.
+func (s *Summary) Marked(marks []Mark) (byAddress, byAge []gossip.MemberView) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.marked {
+		if slices.Equal(m.marks, marks) {
+			return m.byAddress, m.byAge
+		}
+	}
+	m := marked{marks, slices.Clone(s.ByAddress), slices.Clone(s.ByAge)}
+	for _, mark := range marks {
+		for _, list := range [][]gossip.MemberView{m.byAddress, m.byAge} {
+			i := slices.IndexFunc(list, func(o gossip.MemberView) bool { return o.Address == mark.Node })
+			list[i].Reachable, list[i].Evidence = false, mark.Evidence
+		}
+	}
+	if len(s.marked) == keptMarked {
+		s.marked = slices.Delete(s.marked, 0, 1)
+	}
+	s.marked = append(s.marked, m)
+	return m.byAddress, m.byAge
 }
 
 // summary computes a Summary at most once.
@@ -65,15 +107,28 @@ func newSummary(t *Table) *Summary {
 		s.ByAddress = append(s.ByAddress, v)
 	}
 	slices.SortFunc(s.Ages, func(a, b *Row) int { return cmp.Compare(a.UpNumber, b.UpNumber) })
-	slices.SortFunc(s.Ring, func(a, b *Row) int {
-		return cmp.Or(cmp.Compare(gossip.RingPlace(a.Address), gossip.RingPlace(b.Address)), a.Compare(b.Address))
-	})
-	for _, r := range s.Ring {
-		s.places = append(s.places, gossip.RingPlace(r.Address))
-	}
+	s.sortRing()
 	s.ByAge = slices.Clone(s.ByAddress)
 	slices.SortFunc(s.ByAge, func(a, b gossip.MemberView) int { return a.CompareAge(b.Member) })
 	return s
+}
+
+// sortRing sorts the ring by places. Hashing takes longer than sorting, so each place is computed
+// once.
+func (s *Summary) sortRing() {
+	type placed struct {
+		at  uint64
+		row *Row
+	}
+	all := make([]placed, 0, len(s.Ring))
+	for _, r := range s.Ring {
+		all = append(all, placed{gossip.RingPlace(r.Address), r})
+	}
+	slices.SortFunc(all, func(a, b placed) int { return cmp.Or(cmp.Compare(a.at, b.at), a.row.Compare(b.row.Address)) })
+	s.places = make([]uint64, 0, len(all))
+	for i, p := range all {
+		s.Ring[i], s.places = p.row, append(s.places, p.at)
+	}
 }
 
 // After calls do for the members behind self on the ring, in order, until do returns false or all

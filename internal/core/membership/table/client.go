@@ -35,10 +35,19 @@ type client struct {
 	contact time.Time
 	touch   bool              // a write of the own row is wanted, for a proof
 	writer  transport.Address // who wrote this version, if it has said so
+	wrote   time.Time         // when this node learned that
+	asked   bool              // the writer was asked for a proof
 	reached time.Time         // when the last request that was answered had begun
+	ahead   []ahead           // changes of later versions
 	// unsure are deaths whose write has an unknown outcome, and over which version. They may still
 	// be written while the table has that version.
 	unsure []unsure
+}
+
+// An ahead is a change that another member has sent, of the known version or a later one.
+type ahead struct {
+	from   transport.Address
+	change message.Snapshot
 }
 
 type unsure struct {
@@ -52,6 +61,7 @@ const (
 	rivalFirst = 20 * time.Millisecond
 	// readRecent is how lately the table must have been read for a death to be written.
 	readRecent = 2 * time.Second
+	maxAhead   = 64
 )
 
 // backOff returns the time of the next attempt after a number of failures. The pause doubles with
@@ -195,7 +205,8 @@ func (m *Machine) written(w *core.TableWrite, version uint64) {
 	if len(w.Delete) == 0 {
 		set = []rows.Row{w.Row}
 	}
-	m.Broadcast(message.Snapshot{Base: w.Version, Table: &rows.Table{Version: version, Rows: set}, Deleted: w.Delete})
+	change := &rows.Table{Version: version, Rows: set}
+	m.Broadcast(message.Snapshot{Base: w.Version, Table: change, Deleted: w.Delete})
 	if w.Row.Address == m.Config.Self && w.Row.Status == gossip.Removed {
 		m.Emit(core.SelfRemoved{})
 		m.End()
@@ -205,7 +216,7 @@ func (m *Machine) written(w *core.TableWrite, version uint64) {
 		m.client.want = true // a later version has arrived before the answer
 		return
 	}
-	m.adopt(m.table.With(version, set, w.Delete))
+	m.adopt(m.table.Apply(change, w.Delete))
 	if m.Phase == core.Ended {
 		return
 	}
@@ -222,17 +233,31 @@ func (m *Machine) onSnapshot(from transport.Address, msg message.Snapshot) {
 	if msg.Table == nil || m.table == nil || msg.Table.Version <= m.table.Version || m.Phase == core.Searching {
 		return // only a read tells a node that has no row what is there
 	}
-	next := msg.Table
-	if msg.Base != 0 {
-		if msg.Base != m.table.Version {
-			m.sendStand(from) // it answers with the whole table
-			return
+	switch c := &m.client; {
+	case msg.Base == 0:
+		m.adopt(msg.Table)
+	case msg.Base < m.table.Version:
+		m.sendStand(from) // it answers with the whole table
+	case len(c.ahead) < maxAhead:
+		c.ahead = append(c.ahead, ahead{from, msg})
+		if msg.Base > m.table.Version { // the changes before it may be on their way
+			m.stand.due = core.Earlier(m.stand.due, m.Now.Add(recentChange))
 		}
-		next = m.table.With(next.Version, next.Rows, msg.Deleted)
 	}
-	m.adopt(next)
-	if m.Phase != core.Ended && msg.Base != 0 {
-		m.client.writer = from
+}
+
+// catchUp adopts the changes that follow the known version.
+func (m *Machine) catchUp() {
+	c := &m.client
+	for m.Phase != core.Ended && len(c.ahead) > 0 {
+		i := slices.IndexFunc(c.ahead, func(a ahead) bool { return a.change.Base == m.table.Version })
+		if i < 0 {
+			break
+		}
+		a := c.ahead[i]
+		m.adopt(m.table.Apply(a.change.Table, a.change.Deleted))
+		c.writer, c.wrote, c.asked = a.from, m.Now, false
+		c.ahead = slices.DeleteFunc(c.ahead, func(a ahead) bool { return a.change.Table.Version <= m.table.Version })
 	}
 }
 

@@ -4,7 +4,7 @@
 // The table (package rows) has a row for each member and one version for all. Each write changes one
 // row and makes the next version, if the row and the version are those that the writer knows. So
 // all views are in one total order. The writer broadcasts what it wrote; a read every
-// [core.Table.Refresh] is behind that. The driver carries requests to the store: see
+// [core.Table.Refresh] is behind that. Changes that arrive in another order wait for each other. The driver carries requests to the store: see
 // core.TableRead, core.TableWrite and core.TableAlive. A write whose outcome is unknown may still
 // happen; no decision rests on its not happening.
 //
@@ -41,7 +41,8 @@
 //     answer of each active member that knew its row, and so stood at that version no more.
 //
 // Members exchange proofs through guides, the three oldest. A member sends its stand, and the guide
-// answers with the age of the latest proof that it has. The member counts from the sending of its
+// answers with the age of the latest proof that it has. Above SmallCluster members only the oldest
+// guide gets stands, while it answers and proofs are young. The member counts from the sending of its
 // stand, and the guide counts a stand from the sending of that answer of its own which the stand
 // names. So no delay of a message or a process makes a lease longer. While the table is out of
 // reach, all go on by the second kind; while members are silent, the rest goes on by the first. If

@@ -22,6 +22,9 @@ type death struct {
 	quiet   time.Time // since when no member that may not know of the death has written I-am-alive
 	// contacts has by member when it last gave the dead one a proof or got one from it, at the latest.
 	contacts map[transport.Address]time.Time
+	// fence is when this node may fence the member, as computed last, and look when that is computed
+	// again.
+	fence, look time.Time
 }
 
 // clockSpread divides a duration to give its possible clock error: clocks differ in rate by at most
@@ -99,9 +102,12 @@ func (m *Machine) wantedFence() (core.TableWrite, bool) {
 		if d == nil {
 			continue
 		}
-		at := m.fencedAt(r, d)
-		if m.Now.Before(at) {
-			m.WakeAt(at)
+		if m.Now.Before(d.fence) && !m.Due(&d.look, fenceLook) {
+			m.WakeAt(d.fence)
+			continue
+		}
+		if d.fence = m.fencedAt(r, d); m.Now.Before(d.fence) {
+			m.WakeAt(d.fence)
 			continue
 		}
 		return m.change(r, func(r *rows.Row) { r.Fenced = true }), true
@@ -109,24 +115,49 @@ func (m *Machine) wantedFence() (core.TableWrite, bool) {
 	return core.TableWrite{}, false
 }
 
+const (
+	// fenceLook is the time between two computations of the time of a fence, which look at all
+	// members.
+	fenceLook = 100 * time.Millisecond
+	// fenceTurn is the time between the guides' fences of one member, so that their writes do not
+	// conflict.
+	fenceTurn = 300 * time.Millisecond
+)
+
 // fencedAt returns when a dead member's lease has certainly ended, as far as this node can know:
 // see doc.go.
-func (m *Machine) fencedAt(r *rows.Row, d *death) (at time.Time) {
-	c := m.Config
-	byTime := c.QuorumTimeout + c.QuorumTimeout/clockSpread + c.SelfHeartbeatTimeout
-	if met, all := m.metAll(d.version); all {
-		at = d.known.Add(byTime)
-		if proven, ok := m.provenAt(r, d); ok {
-			at = core.Earlier(at, proven.Add(c.QuorumTimeout+c.QuorumTimeout/clockSpread))
-		}
-		at = m.inTurn(core.Later(at, met.Add(byTime)))
-	} else {
-		at = m.quietSince(d).Add(c.Table.Outage + c.Table.Outage/clockSpread + byTime)
-	}
+func (m *Machine) fencedAt(r *rows.Row, d *death) time.Time {
+	at, c := m.fencedByTime(r, d), &m.Config
 	if !d.bounced.IsZero() {
 		at = core.Earlier(at, d.bounced.Add(c.SelfHeartbeatTimeout+c.SelfHeartbeatTimeout/clockSpread))
 	}
 	return at
+}
+
+// fencedByTime is fencedAt without the broker's word. The guides come first, one after the other;
+// only they use the times at which others last met the dead member.
+func (m *Machine) fencedByTime(r *rows.Row, d *death) time.Time {
+	c := &m.Config
+	lapse := c.QuorumTimeout + c.QuorumTimeout/clockSpread
+	byTime := lapse + c.SelfHeartbeatTimeout
+	rank := slices.Index(m.guides(), m.Config.Self)
+	if rank < 0 {
+		rank = maxGuides
+		if at := d.known.Add(byTime + maxGuides*fenceTurn); m.Now.Before(at) {
+			return at
+		}
+	}
+	met, all := m.metAll(d.version)
+	if !all {
+		return m.quietSince(d).Add(c.Table.Outage + c.Table.Outage/clockSpread + byTime)
+	}
+	at := d.known.Add(byTime)
+	if rank < maxGuides {
+		if proven, ok := m.provenAt(r, d); ok {
+			at = core.Earlier(at, proven.Add(lapse))
+		}
+	}
+	return core.Later(at, met.Add(byTime)).Add(time.Duration(rank) * fenceTurn)
 }
 
 // provenAt returns the latest time of which a dead member may have a proof that it may run turns.
@@ -186,17 +217,6 @@ func (m *Machine) noteContacts(from transport.Address, contacts []message.Contac
 			d.contacts[from] = core.Later(d.contacts[from], m.Now.Add(-age))
 		}
 	}
-}
-
-// inTurn delays a fence by this node's rank among the guides, so that their writes do not conflict.
-func (m *Machine) inTurn(at time.Time) time.Time {
-	const turn = 300 * time.Millisecond
-	for i, g := range m.guides() {
-		if g == m.Config.Self {
-			return at.Add(time.Duration(i) * turn)
-		}
-	}
-	return at.Add(maxGuides * turn)
 }
 
 // metAll returns the latest of the times at which this node has met the members that may not know a

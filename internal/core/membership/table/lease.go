@@ -76,6 +76,7 @@ func (m *Machine) leaseNow() time.Time {
 // stand is the state of the exchange of stands, by which leases are prolonged: see doc.go.
 type stand struct {
 	due    time.Time // when the next stands are sent
+	sentAt time.Time // when the last ones were
 	sent   []sentStand
 	number uint64
 	guides []transport.Address
@@ -121,6 +122,7 @@ const (
 	maxAnswers    = 8
 	maxGuides     = 3
 	agreedLife    = 20 * time.Millisecond
+	recentChange  = 400 * time.Millisecond
 )
 
 func (s *stand) aliveKnown(at time.Time) { s.alive = core.Later(s.alive, at) }
@@ -148,14 +150,19 @@ func (m *Machine) runStand() {
 	}
 	guides := m.guides()
 	guide := slices.Contains(guides, m.Config.Self)
-	if m.Due(&s.due, m.larger(m.Config.Table.StandInterval)) {
+	interval := m.Config.Table.StandInterval
+	if !guide {
+		interval = m.larger(interval)
+	}
+	if m.Due(&s.due, interval) {
+		s.sentAt = m.Now
 		m.client.want = m.client.want || s.behind > m.table.Version // its answer had no room for the table
-		for _, g := range guides {
-			if g != m.Config.Self {
+		for i, g := range guides {
+			if g != m.Config.Self && (i == 0 || guide || !m.firstSuffices(guides[0])) {
 				m.sendStand(g)
 			}
 		}
-		if w := m.client.writer; !w.IsZero() && w != m.Config.Self && !slices.Contains(guides, w) && m.Now.Sub(m.lease.proof) > m.Config.Table.StandInterval {
+		if w := m.client.writer; !w.IsZero() && w != m.Config.Self && !slices.Contains(guides, w) && (m.lease.doubt || m.Now.Sub(m.lease.proof) > m.Config.Table.StandInterval) {
 			m.sendStand(w)
 		}
 	}
@@ -171,37 +178,64 @@ func (m *Machine) runStand() {
 	m.wantProof(guides)
 }
 
+// firstSuffices reports whether it is enough to send stands to the oldest guide. In a large cluster
+// it is, as long as that guide answers and this node's proof is young.
+func (m *Machine) firstSuffices(first transport.Address) bool {
+	p := m.peers[first]
+	return m.large() && m.Phase == core.Joined && p != nil && p.absent.IsZero() &&
+		m.Now.Sub(p.heard) < 3*m.Config.Table.StandInterval && m.Now.Sub(m.lease.proof) < m.proofAsk()
+}
+
+// proofAsk is how old its proof may become before a member asks all guides for one.
+func (m *Machine) proofAsk() time.Duration { return m.Config.QuorumTimeout * 13 / 20 }
+
 // wantProof requests a write of this node's row when the node's last proof becomes old. The write
-// gives a proof to this node, and to others through stands. The guides write one after the other,
-// and then the other members at random times. While all members stand at one version, stands keep
-// proofs fresh, and nobody writes: proofs are about two stand intervals old at guides and three at
-// other members.
+// gives a proof to this node, and to others through stands. The guides write one after the other.
+// The other members first ask the guides and the last writer again and again, and then write at
+// random times. While all members stand at one version, stands keep proofs fresh, and nobody writes:
+// proofs are about two stand intervals old at guides and three at other members.
 func (m *Machine) wantProof(guides []transport.Address) {
 	s, l := &m.stand, &m.lease
 	half, step := m.Config.QuorumTimeout/2, m.Config.QuorumTimeout/20
+	rank := slices.Index(guides, m.Config.Self)
 	if s.patience == 0 || s.proof != l.proof {
 		s.proof = l.proof
-		rank := slices.Index(guides, m.Config.Self)
 		s.patience = half + time.Duration(rank)*step
 		if rank < 0 {
 			s.patience = half + 4*step + time.Duration(m.Random.Int64N(int64(2*step)))
 		}
 	}
-	at := l.proof.Add(s.patience)
+	ask, at := l.proof.Add(m.proofAsk()), l.proof.Add(s.patience)
 	if l.doubt && !l.written.After(l.since) {
-		at = l.since.Add(s.patience - half)
+		ask, at = l.since.Add(step), l.since.Add(s.patience-half)
 	}
-	if m.Now.Before(at) {
-		m.client.touch = false
+	if rank < 0 {
+		if c := &m.client; !m.Now.Before(ask) {
+			s.due = core.Earlier(s.due, s.sentAt.Add(step))
+			m.WakeAt(s.due)
+			if !c.writer.IsZero() && c.writer != m.Config.Self {
+				if !c.asked {
+					c.asked = true
+					m.sendStand(c.writer)
+				}
+				at = core.Later(at, core.Earlier(c.wrote.Add(step), at.Add(2*step)))
+			}
+		} else {
+			m.WakeAt(ask)
+		}
+	}
+	m.client.touch = !m.Now.Before(at)
+	if !m.client.touch {
 		m.WakeAt(at)
-		return
 	}
-	m.client.touch = true
 }
+
+// large reports whether the cluster has more than SmallCluster members.
+func (m *Machine) large() bool { return len(m.table.Summary().Ring) > m.Config.SmallCluster }
 
 // larger returns the interval, doubled if the cluster is large.
 func (m *Machine) larger(interval time.Duration) time.Duration {
-	if len(m.table.Summary().Ring) > m.Config.SmallCluster {
+	if m.large() {
 		return 2 * interval
 	}
 	return interval
@@ -256,7 +290,7 @@ func (m *Machine) onStand(from transport.Address, msg message.Stand) {
 	}
 	switch {
 	case msg.Version < m.table.Version:
-		m.sendTable(from)
+		m.sendTable(from, msg.Version)
 	case msg.Version > m.table.Version:
 		m.client.want = true
 	}
@@ -296,15 +330,19 @@ func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 			m.wasWritten(sent.Add(-msg.Written))
 		}
 	case msg.Version < m.table.Version:
-		m.sendTable(from)
+		m.sendTable(from, msg.Version)
 	default:
 		s.behind = max(s.behind, msg.Version)
 	}
 }
 
-// sendTable sends the whole table if it fits in a message. Otherwise the receiver reads the table
-// itself.
-func (m *Machine) sendTable(to transport.Address) {
+// sendTable sends the whole table to a node that knows a version, if the table fits in a message.
+// Otherwise the node reads the table itself. Of changes within the last recentChange it gets the
+// broadcasts.
+func (m *Machine) sendTable(to transport.Address, version uint64) {
+	if m.Now.Sub(m.knownSince(version+1)) < recentChange {
+		return
+	}
 	if m.limit == 0 || m.table.Summary().Bytes <= m.limit {
 		m.Send(to, message.Snapshot{Target: message.TargetOf(to), Table: m.table})
 	}

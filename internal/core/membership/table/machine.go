@@ -99,6 +99,7 @@ func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	}
 	m.advance(now)
 	m.take(in)
+	m.catchUp()
 	m.run()
 	m.publish()
 	m.renew()
@@ -263,7 +264,7 @@ func (m *Machine) onReceive(in core.Receive) {
 	}
 	if r := m.table.Row(in.From); r != nil && r.Gone() {
 		if _, ok := in.Message.(message.Stand); ok {
-			m.sendTable(in.From)
+			m.sendTable(in.From, 0)
 		} else {
 			m.Send(in.From, message.Removal{Target: message.TargetOf(in.From), Left: r.Status == gossip.Removed})
 		}

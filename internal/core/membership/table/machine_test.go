@@ -1,6 +1,7 @@
 package table
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -176,7 +177,7 @@ func TestAsksTheWriter(t *testing.T) {
 	b.receive("d", message.Snapshot{Base: b.m.Table().Version, Table: &rows.Table{Version: b.m.Table().Version + 1, Rows: []rows.Row{row}}})
 	b.pass(100 * time.Millisecond)
 	b.m.proved(b.now)
-	b.m.stand.due = b.now
+	b.m.stand.due, b.m.lease.doubt = b.now, false
 	b.pass(b.m.Config.Table.StandInterval)
 	require.Zero(t, asked())
 	b.pass(3 * b.m.Config.Table.StandInterval)
@@ -212,23 +213,33 @@ func TestReadsOwnDeath(t *testing.T) {
 	}
 }
 
-// TestChangeOfAnotherVersion: a change is applied to the version over which it was written only.
-// Otherwise its writer is asked for the whole table.
-func TestChangeOfAnotherVersion(t *testing.T) {
+// TestChangesInAnotherOrder: a change is applied to the version over which it was written only. One
+// that comes too early waits for those before it; if they do not come, the guides are asked.
+func TestChangesInAnotherOrder(t *testing.T) {
 	b := newBench(t, "c")
 	row := *b.m.Table().Row(addr("d"))
 	row.Status = gossip.Leaving
 	b.receive("d", message.Snapshot{Base: 6, Table: &rows.Table{Version: 7, Rows: []rows.Row{row}}})
 	require.Equal(t, uint64(4), b.m.Table().Version)
-	require.IsType(t, message.Stand{}, b.sent("d")[0])
-	b.receive("d", message.Snapshot{Base: 4, Table: &rows.Table{Version: 7, Rows: []rows.Row{row}}})
+	began := b.now
+	for len(b.sent("a")) == 0 {
+		b.pass(50 * time.Millisecond)
+	}
+	require.IsType(t, message.Stand{}, b.sent("a")[0])
+	require.LessOrEqual(t, b.now.Sub(began), recentChange)
+	b.receive("e", message.Snapshot{Base: 4, Table: &rows.Table{Version: 6}})
 	require.Equal(t, uint64(7), b.m.Table().Version)
 	require.Equal(t, gossip.Leaving, b.m.Table().Row(addr("d")).Status)
+	require.Equal(t, addr("d"), b.m.client.writer)
 }
 
-// TestWholeTableFits: the whole table is sent only where it fits a message.
+// TestWholeTableFits: the whole table is sent only where it fits a message, and not to a member that
+// lacks only changes whose broadcasts may be on their way.
 func TestWholeTableFits(t *testing.T) {
 	b := newBench(t, "a")
+	b.receive("c", message.Stand{Target: 1, Seq: 8, Version: 3})
+	require.NotContains(t, fmt.Sprintf("%T", b.sent("c")[0]), "Snapshot")
+	b.pass(recentChange)
 	for _, c := range []struct {
 		limit int
 		sent  bool

@@ -57,7 +57,7 @@ func (m *Machine) newView() *core.View {
 	if guides := m.guides(); len(guides) > 0 {
 		v.Leader = guides[0]
 	}
-	shared := true
+	var marks []rows.Mark
 	for _, r := range append(m.accused(), t.Down...) {
 		evidence := m.evidence(r)
 		if evidence == gossip.NoEvidence {
@@ -66,13 +66,10 @@ func (m *Machine) newView() *core.View {
 		if v.Converged && r.Status != gossip.Down {
 			v.Converged, v.Why = false, r.Name+" unreachable"
 		}
-		if shared {
-			v.ByAddress, v.ByAge, shared = slices.Clone(t.ByAddress), slices.Clone(t.ByAge), false
-		}
-		for _, list := range [][]gossip.MemberView{v.ByAddress, v.ByAge} {
-			i := slices.IndexFunc(list, func(o gossip.MemberView) bool { return o.Address == r.Address })
-			list[i].Reachable, list[i].Evidence = false, evidence
-		}
+		marks = append(marks, rows.Mark{Node: r.Address, Evidence: evidence})
+	}
+	if len(marks) > 0 {
+		v.ByAddress, v.ByAge = t.Marked(marks)
 	}
 	return v
 }
