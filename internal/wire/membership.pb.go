@@ -2412,6 +2412,7 @@ type MembershipProbe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"` // that the receiver must have; in an answer, that it has
+	Server        uint32                 `protobuf:"varint,3,opt,name=server,proto3" json:"server,omitempty"`   // mark of the sender's broker instance; not in an answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2456,6 +2457,13 @@ func (x *MembershipProbe) GetSeq() uint64 {
 func (x *MembershipProbe) GetVersion() uint64 {
 	if x != nil {
 		return x.Version
+	}
+	return 0
+}
+
+func (x *MembershipProbe) GetServer() uint32 {
+	if x != nil {
+		return x.Server
 	}
 	return 0
 }
@@ -2807,10 +2815,11 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12)\n" +
 	"\x10age_milliseconds\x18\x04 \x01(\x04R\x0fageMilliseconds\x121\n" +
-	"\x14written_milliseconds\x18\x05 \x01(\x04R\x13writtenMilliseconds\"=\n" +
+	"\x14written_milliseconds\x18\x05 \x01(\x04R\x13writtenMilliseconds\"U\n" +
 	"\x0fMembershipProbe\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"\x98\x01\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06server\x18\x03 \x01(\rR\x06server\"\x98\x01\n" +
 	"\x17MembershipIndirectProbe\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12:\n" +
 	"\asubject\x18\x02 \x01(\v2 .shardgen.wire.MembershipAddressR\asubject\x12/\n" +

@@ -108,7 +108,7 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 		}}
 	case Probe:
 		w.Target = m.Target
-		w.Body = &wire.MembershipMessage_Probe{Probe: &wire.MembershipProbe{Seq: m.Seq, Version: m.Version}}
+		w.Body = &wire.MembershipMessage_Probe{Probe: &wire.MembershipProbe{Seq: m.Seq, Version: m.Version, Server: uint32(m.Server)}}
 	case ProbeAck:
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_ProbeAck{ProbeAck: &wire.MembershipProbe{Seq: m.Seq, Version: m.Version}}
@@ -204,7 +204,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		a := b.StandAck
 		return StandAck{target, a.Seq, a.Number, a.Version, milliseconds(a.AgeMilliseconds), milliseconds(a.WrittenMilliseconds)}, nil
 	case *wire.MembershipMessage_Probe:
-		return Probe{target, b.Probe.Seq, b.Probe.Version}, nil
+		return Probe{target, b.Probe.Seq, b.Probe.Version, ServerMark(b.Probe.Server)}, nil
 	case *wire.MembershipMessage_ProbeAck:
 		return ProbeAck{target, b.ProbeAck.Seq, b.ProbeAck.Version}, nil
 	case *wire.MembershipMessage_IndirectProbe:

@@ -62,7 +62,7 @@ func everyMessage() []Message {
 		}}, []transport.Address{addr("d", 4)}},
 		Stand{2, 9, 7, 3, 1 << 31, []transport.Address{b}, time.Second, []Contact{{b, 3 * time.Second}}},
 		StandAck{2, 9, 4, 7, time.Millisecond, 2 * time.Second},
-		Probe{2, 9, 7},
+		Probe{2, 9, 7, 1 << 31},
 		ProbeAck{2, 9, 7},
 		IndirectProbe{2, 9, c, 5 * time.Second},
 		IndirectAck{2, 9, true, 8},

@@ -89,6 +89,7 @@ type Probe struct {
 	Target  uint32 // the probed member
 	Seq     uint64 // the number of the probe, for the answer
 	Version uint64 // that the receiver must have to answer; 0 means any. A joiner names that of its row.
+	Server  ServerMark // behind the sender's connection
 }
 
 func (Probe) message() {}

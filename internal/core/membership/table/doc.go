@@ -75,10 +75,11 @@
 //
 // A member that the broker calls gone cannot stand, and should not stop the others while the table
 // is out of reach. A guide leaves it out if it stood less than QuorumTimeout-SelfHeartbeatTimeout
-// before the broker's answer. It then had fenced nobody by time that is not dead at that version,
-// and has lost its connection. After it makes a connection again, it fences by time only when it has
-// met all members that may not know of the death: each has answered it, and so leaves it out no
-// more; the time runs from the last of these answers.
+// before the broker's answer, and its latest stand or probe came through that broker. It then had
+// fenced nobody by time that is not dead at that version, and has lost its connection. After it
+// makes a connection again, it fences by time only when it has met all members that may not know of
+// the death: each has answered a probe through that connection, and so leaves it out no more; the
+// time runs from the last of these answers.
 //
 // A fencer by time must be one that the dead member counts for unanimity (metSince). Members that
 // were active when it became active count it, because each answered it then; one that was dead by

@@ -277,6 +277,7 @@ func (m *Machine) ageOf(at time.Time) time.Duration {
 func (m *Machine) onStand(from transport.Address, msg message.Stand) {
 	p, s := m.peer(from), &m.stand
 	p.latest = max(p.latest, msg.Version)
+	p.isBehind(msg.Server, msg.Seq)
 	m.noteContacts(from, msg.Dead)
 	for _, a := range p.answers {
 		if a.number == msg.Got {

@@ -61,6 +61,8 @@ type peer struct {
 
 	answers []answer // to its stands, the last ones
 	stood   stood
+	server  message.ServerMark // behind which it sent the stand or probe with the highest number
+	seq     uint64             // that number
 	left    bool   // left out of unanimity: it is gone
 	got     uint64 // the number of its last answer
 
@@ -70,6 +72,13 @@ type peer struct {
 	absentAgain bool // it has said so twice
 
 	probe probe
+}
+
+// isBehind records through which broker instance the peer has sent a stand or probe.
+func (p *peer) isBehind(server message.ServerMark, seq uint64) {
+	if seq > p.seq {
+		p.server, p.seq = server, seq
+	}
 }
 
 // New returns a machine. If a setting is invalid, it returns an error that names the setting.

@@ -362,7 +362,7 @@ func TestFenceByBroker(t *testing.T) {
 func (b *bench) stands(except transport.Address, names ...string) {
 	b.t.Helper()
 	for _, name := range names {
-		m := message.Stand{Target: 1, Seq: 1, Version: b.m.Table().Version}
+		m := message.Stand{Target: 1, Seq: 1, Version: b.m.Table().Version, Server: message.MarkOf("s1/1")}
 		if name == "d" && !except.IsZero() {
 			m.Except = []transport.Address{except}
 		}
@@ -424,6 +424,19 @@ func TestLeftOut(t *testing.T) {
 		require.Equal(t, c.left, b.m.peer(addr("d")).left, "%v after its stand", c.after)
 		b.receive("d", message.Touch{Target: 1})
 		require.False(t, b.m.peer(addr("d")).left)
+	}
+	// It goes on through another server, which its row does not name yet. What it sent before may
+	// arrive later.
+	for name, moved := range map[string]message.Message{
+		"stand": message.Stand{Target: 1, Seq: 9, Version: 4, Server: message.MarkOf("s2/1")},
+		"probe": message.Probe{Target: 1, Seq: 9, Server: message.MarkOf("s2/1")},
+	} {
+		b := newBench(t, "a")
+		b.stands(transport.Address{}, "d")
+		b.receive("d", moved)
+		b.receive("d", message.Probe{Target: 1, Seq: 8, Server: message.MarkOf("s1/1")})
+		b.step(gone)
+		require.False(t, b.m.peer(addr("d")).left, name)
 	}
 }
 

@@ -158,7 +158,7 @@ func (m *Machine) sendProbe(to transport.Address, version uint64, a asked) uint6
 	m.seq++
 	a.sent = m.Now
 	m.probes.asked[m.seq] = a
-	m.Send(to, message.Probe{Target: message.TargetOf(to), Seq: m.seq, Version: version})
+	m.Send(to, message.Probe{Target: message.TargetOf(to), Seq: m.seq, Version: version, Server: m.Mark})
 	return m.seq
 }
 
@@ -183,6 +183,7 @@ func (m *Machine) third(subject transport.Address) (transport.Address, bool) {
 // onProbe answers a probe if this node knows the version that the probe names.
 func (m *Machine) onProbe(from transport.Address, msg message.Probe) {
 	m.health.probed = m.Now
+	m.peer(from).isBehind(msg.Server, msg.Seq)
 	if m.table.Version < msg.Version {
 		m.client.want = true // a joiner tries again soon
 		return
@@ -347,10 +348,11 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 }
 
 // leaveOut stops waiting for the stands of a peer that the broker has lost, if the peer stood
-// recently. Up to its last stand it had fenced only members dead at that version. Having lost its
+// recently and is behind this node's broker instance as far as this node knows: its row may name
+// an earlier one. Up to its last stand it had fenced only members dead at that version. Having lost its
 // connection, it fences nobody until all members have heard it again.
 func (m *Machine) leaveOut(p *peer) {
-	if p.stood.version != 0 && m.Now.Sub(p.stood.at) <= m.Config.QuorumTimeout-m.Config.SelfHeartbeatTimeout {
+	if p.stood.version != 0 && p.server == m.Mark && m.Now.Sub(p.stood.at) <= m.Config.QuorumTimeout-m.Config.SelfHeartbeatTimeout {
 		p.left = true
 	}
 }
