@@ -86,9 +86,9 @@ func (m StandAck) String() string {
 
 // Probe asks a member for a sign of life, which is [ProbeAck].
 type Probe struct {
-	Target  uint32 // the probed member
-	Seq     uint64 // the number of the probe, for the answer
-	Version uint64 // that the receiver must have to answer; 0 means any. A joiner names that of its row.
+	Target  uint32     // the probed member
+	Seq     uint64     // the number of the probe, for the answer
+	Version uint64     // that the receiver must have to answer; 0 means any. A joiner names that of its row.
 	Server  ServerMark // behind the sender's connection
 }
 

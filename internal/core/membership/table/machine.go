@@ -63,8 +63,8 @@ type peer struct {
 	stood   stood
 	server  message.ServerMark // behind which it sent the stand or probe with the highest number
 	seq     uint64             // that number
-	left    bool   // left out of unanimity: it is gone
-	got     uint64 // the number of its last answer
+	left    bool               // left out of unanimity: it is gone
+	got     uint64             // the number of its last answer
 
 	touch       time.Time // when it is touched next
 	absent      time.Time // since when the broker says that nobody listens; zero means it does not
