@@ -48,6 +48,12 @@ type Caller interface {
 	Wake()
 }
 
+// A Completer is told of the end of a call for which no goroutine waits.
+type Completer interface {
+	// Completed is called once, when the call has its result. It must not block or call the table.
+	Completed(c *Call)
+}
+
 // A Carrier is the session on which a call was sent to a peer.
 type Carrier interface{ Peer() transport.Peer }
 
@@ -61,7 +67,8 @@ type Call struct {
 	// watches the time itself. Below 0 it is how long the call may take from the next sweep on, so
 	// that callers need not read the clock.
 	over atomic.Int64
-	res  Result // set before the caller is woken
+	res  Result    // set before the caller is woken
+	then Completer // is told instead of Caller, unless it is nil
 
 	mu      sync.Mutex // guards the fields below
 	sent    uint64     // number of the call that session and its sequence number belong to; if the slot's call is another one, that call has not been sent
@@ -118,15 +125,28 @@ type Table struct {
 // method.
 func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 
+// Wake wakes the caller of a call that Remove has returned and that has its answer.
+func (c *Call) Wake() {
+	if then := c.then; then != nil {
+		then.Completed(c)
+		return
+	}
+	c.Caller.Wake()
+}
+
 // Open adds a call to the table, and returns its slot and number. over is the call's deadline on
 // Sweep's clock. 0 means that the caller itself watches the time; a negative over means -over from
 // the next Sweep on. hint selects the lock, so callers with different hints rarely wait for each
 // other. Open returns nil if the table is closed or has MaxCalls calls.
-func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
+func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) { return t.OpenFor(over, hint, nil) }
+
+// OpenFor is Open for a call whose end then is told; nil means the slot's Caller.
+func (t *Table) OpenFor(over int64, hint uint64, then Completer) (c *Call, id uint64) {
 	c = t.slot(hint % parts)
 	if c == nil {
 		return nil, 0
 	}
+	c.then = then
 	c.last += MaxCalls
 	c.over.Store(over)
 	c.id.Store(c.last)
@@ -194,7 +214,7 @@ func (t *Table) add() *Call {
 // Free makes a slot available to later calls. hint is that of Open. The slot's call must be out of
 // the table, and no goroutine may be about to wake its caller.
 func (t *Table) Free(c *Call, hint uint64) {
-	c.res = Result{}
+	c.res, c.then = Result{}, nil
 	if t.limit.Load() != 0 && t.letGo(c) {
 		return
 	}
@@ -253,7 +273,7 @@ func (t *Table) Complete(id uint64, r Result) bool {
 	}
 	c.res = r
 	t.Coalescer.Wake(1)
-	c.Caller.Wake()
+	c.Wake()
 	return true
 }
 

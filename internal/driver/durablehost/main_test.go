@@ -57,11 +57,13 @@ func (p *process) Above(term uint32) (last uint32) {
 	return max(term, p.last)
 }
 
-func (p *process) Tell(_ context.Context, _ store.Shard, tell durable.Tell) bool {
+func (p *process) Tell(_ context.Context, _ store.Shard, tells []durable.Tell, then func([]durable.Tell, bool)) {
 	p.mu.Lock()
 	take := p.tells
 	p.mu.Unlock()
-	return take != nil && take(tell)
+	for _, tell := range tells {
+		p.Go(func() { then([]durable.Tell{tell}, take != nil && take(tell)) })
+	}
 }
 
 func (p *process) Event(_ *Tenure, e durable.Event) {

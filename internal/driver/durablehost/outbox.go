@@ -35,14 +35,12 @@ func (o *outbox) put(tell durable.Tell) {
 	o.queue = append(o.queue, tell)
 }
 
-func (o *outbox) next() (tell durable.Tell, ok bool) {
-	if o.busy == maxTells || len(o.queue) == 0 {
-		return tell, false
-	}
-	tell = o.queue[0]
-	o.queue = o.queue[1:]
-	o.busy++
-	return tell, true
+// next returns the tells to be sent now.
+func (o *outbox) next() (tells []durable.Tell) {
+	n := min(len(o.queue), maxTells-o.busy)
+	tells, o.queue = o.queue[:n:n], o.queue[n:]
+	o.busy += n
+	return tells
 }
 
 func (o *outbox) done(tell durable.Tell) {
@@ -52,22 +50,22 @@ func (o *outbox) done(tell durable.Tell) {
 
 // tellLocked sends queued tells, up to maxTells at a time. The caller holds the tenure's lock.
 func (t *Tenure) tellLocked() {
-	for {
-		tell, ok := t.outbox.next()
-		if !ok {
-			return
-		}
-		t.shard.cfg.Host.Go(func() {
-			arrived := t.shard.cfg.Host.Tell(t.ctx, t.Shard(), tell)
-			t.do(func(now time.Time) {
-				t.outbox.done(tell)
-				if arrived {
-					t.core.Arrived(now, tell.Target, tell.Number)
-				}
-				t.tellLocked()
-			})
-		})
+	if tells := t.outbox.next(); len(tells) > 0 {
+		t.shard.cfg.Host.Tell(t.ctx, t.Shard(), tells, t.told)
 	}
+}
+
+// told records that tells have ended.
+func (t *Tenure) told(tells []durable.Tell, arrived bool) {
+	t.do(func(now time.Time) {
+		for _, tell := range tells {
+			t.outbox.done(tell)
+			if arrived {
+				t.core.Arrived(now, tell.Target, tell.Number)
+			}
+		}
+		t.tellLocked()
+	})
 }
 
 // TellID returns the command ID with which shard from sends a tell of its log.

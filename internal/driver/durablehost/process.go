@@ -19,7 +19,7 @@ type Process struct {
 	Ctx     context.Context // ends with the process; it is not the context of a call
 	Spawn   func(func())    // implements Host.Go
 	// Send implements Host.Tell.
-	Send func(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool)
+	Send func(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool))
 	// GivenUp is called with each tell that is given up.
 	GivenUp func(from store.Shard, tell durable.Tell)
 	Log     *slog.Logger
@@ -37,9 +37,9 @@ func (p *Process) Context() context.Context { return p.Ctx }
 // Go runs f unless the process has ended.
 func (p *Process) Go(f func()) { p.Spawn(f) }
 
-// Tell sends a tell of shard from, and reports whether the tell has arrived at its receiver.
-func (p *Process) Tell(ctx context.Context, from store.Shard, tell durable.Tell) bool {
-	return p.Send(ctx, from, tell)
+// Tell sends tells of shard from.
+func (p *Process) Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool)) {
+	p.Send(ctx, from, tells, then)
 }
 
 // Event logs an event of a tenure.

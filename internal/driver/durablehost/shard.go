@@ -25,10 +25,12 @@ type Host interface {
 	// Above makes the coordinator begin again under a term higher than term, unless its term is
 	// already that high. It returns the last term in the store. It may block.
 	Above(term uint32) (last uint32)
-	// Tell brings a stored tell to its receiver, as the command TellID. It reports whether the
-	// receiver has committed the tell or will never run it. It blocks until that is known, or ctx
-	// ends. It is called without a lock, and never twice at once for one entity.
-	Tell(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool)
+	// Tell brings stored tells of one shard to their receivers, each as the command TellID. then is
+	// called on any goroutine, for each tell once: arrived says that the receivers of these tells have
+	// committed them or will never run them. then must not keep the slice. ctx ends with the tenure.
+	// Tell must not block or call then. It is never called with a tell to an entity before then was
+	// called for the last one.
+	Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool))
 }
 
 // Config configures one shard at one process.

@@ -69,6 +69,7 @@ type Driver struct {
 	swept    atomic.Int64                       // when Pending was last swept, in nanoseconds after the lease's base
 
 	commands durablehost.Source   // numbers this process's calls to durable types
+	outboxes []outbox             // send the tells of durable entities; a shard has one of them
 	Durable  *durablehost.Process // of a node with a store; else nil
 	Limits   durable.Limits       // limits of its durable shards; tests change them
 	Follows  atomic.Uint64        // number of loops of this process that have followed events under a name
@@ -520,6 +521,10 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
 	}
 	drv.Group.Init()
+	drv.outboxes = make([]outbox, max(runtime.GOMAXPROCS(0), minRunners)/2)
+	for i := range drv.outboxes {
+		drv.outboxes[i].driver = drv
+	}
 	drv.Budget = region.NewBudget(cfg.BufferBytes)
 	drv.Context, drv.halt = context.WithCancel(context.Background())
 	drv.Stop = drv.Context.Done()
@@ -532,7 +537,7 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 					drv.Group.Go(f)
 				}
 			},
-			Send: outbox{drv}.send, GivenUp: outbox{drv}.givenUp,
+			Send: drv.sendTells, GivenUp: drv.tellGivenUp,
 		}
 	}
 	drv.Kinds.Store(&map[string]*Kind{})

@@ -375,7 +375,7 @@ func (l *lane) wake() {
 	l.driver.Pending.Coalescer.Wake(len(l.answered))
 	for i, c := range l.answered {
 		l.answered[i] = nil
-		c.Caller.Wake()
+		c.Wake()
 	}
 	l.answered = l.answered[:0]
 }

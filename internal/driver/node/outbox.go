@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/internal/driver/peers"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store"
@@ -17,12 +19,158 @@ import (
 // receiver has committed its turn. It is the deadline of the receiver's turn.
 const storedTellPatience = time.Minute
 
-// outbox sends the tells that are stored in the logs of this process's shards.
-type outbox struct{ driver *Driver }
+// An outbox sends tells that are stored in the logs of this process's shards. One goroutine sends
+// them and handles their answers, so that tells share frames and nobody is woken for each. A tell
+// whose first attempt does not succeed is sent again by a goroutine of its own.
+type outbox struct {
+	driver *Driver
 
-// send sends a stored tell to its receiver. It reports whether the receiver has run the tell and,
+	mu      sync.Mutex
+	queue   []*sending // not sent yet
+	ended   []*sending // answered
+	running bool       // the goroutine of run is running
+}
+
+// A batch has tells that one shard has sent together.
+type batch struct {
+	box     *outbox
+	ctx     context.Context
+	from    store.Shard
+	then    func(tells []durable.Tell, arrived bool)
+	arrived []durable.Tell // whose end then does not know yet; used only by run
+}
+
+// A sending is a stored tell that is being sent.
+type sending struct {
+	*batch
+	tell durable.Tell
+	call *calls.Call
+	hint uint64 // of the call
+}
+
+// Completed has the outbox handle the answer.
+func (s *sending) Completed(*calls.Call) {
+	o := s.box
+	o.mu.Lock()
+	o.ended = append(o.ended, s)
+	o.wakeUnlock()
+}
+
+// sendTells implements durablehost.Host.Tell.
+func (drv *Driver) sendTells(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool)) {
+	o := &drv.outboxes[from.Number%len(drv.outboxes)]
+	b := &batch{box: o, ctx: ctx, from: from, then: then}
+	all := make([]sending, len(tells))
+	o.mu.Lock()
+	for i := range all {
+		all[i].batch, all[i].tell = b, tells[i]
+		o.queue = append(o.queue, &all[i])
+	}
+	o.wakeUnlock()
+}
+
+// wakeUnlock starts run if it is not running. It unlocks o.
+func (o *outbox) wakeUnlock() {
+	start := !o.running
+	o.running = true
+	o.mu.Unlock()
+	if start {
+		o.driver.Group.Go(o.run)
+	}
+}
+
+// run sends what is queued and handles answers, until there is nothing left to do.
+func (o *outbox) run() {
+	var queue, ended []*sending
+	var batches []*batch // with tells in arrived
+	for {
+		o.mu.Lock()
+		queue, o.queue = o.queue, queue[:0]
+		ended, o.ended = o.ended, ended[:0]
+		o.running = len(queue)+len(ended) > 0
+		o.mu.Unlock()
+		if len(queue)+len(ended) == 0 {
+			return
+		}
+		for i, s := range ended {
+			ended[i] = nil
+			if !s.end() {
+				s.again()
+				continue
+			}
+			if len(s.arrived) == 0 {
+				batches = append(batches, s.batch)
+			}
+			s.arrived = append(s.arrived, s.tell)
+		}
+		for i, b := range batches {
+			b.then(b.arrived, true)
+			b.arrived, batches[i] = b.arrived[:0], nil
+		}
+		batches = batches[:0]
+		for i, s := range queue {
+			queue[i] = nil
+			if !s.begin() {
+				s.again()
+			}
+		}
+	}
+}
+
+// begin sends a tell as a call. It reports false if it cannot.
+func (s *sending) begin() bool {
+	drv := s.box.driver
+	body, err := durablehost.ReadBody(s.tell.Body)
+	k := (*drv.Kinds.Load())[s.tell.Target.Log]
+	if err != nil || k == nil || s.ctx.Err() != nil {
+		return false
+	}
+	r := k.Route(s.tell.Target.Shard)
+	info, err := wire.ParseInfo(body.Info)
+	if r == nil || err != nil {
+		return false
+	}
+	info.Told = true
+	s.hint = uint64(s.tell.Target.Shard)
+	var id uint64
+	if s.call, id = drv.Pending.OpenFor(-int64(storedTellPatience), s.hint, s); s.call == nil {
+		return false
+	}
+	command := durablehost.TellID(s.from, s.tell)
+	e := wire.Envelope{
+		Type: wire.TypeCall, Kind: k.name, Shard: r.shard, Entity: wire.BytesOf(s.tell.Entity), Method: wire.BytesOf(body.Method), Payload: body.Args,
+		ID: id, Timeout: uint64(storedTellPatience / time.Microsecond), Info: info.Append(nil), Command: command.Append(nil),
+	}
+	if r.sendBy(&e, peers.Pumped) == nil {
+		return true
+	}
+	if drv.Pending.Remove(id) == nil {
+		return true // it has ended, and Completed was called
+	}
+	drv.Pending.Coalescer.GaveUp()
+	drv.Pending.Free(s.call, s.hint)
+	return false
+}
+
+// end handles the answer to a tell that was sent, and reports whether the tell has arrived.
+func (s *sending) end() (arrived bool) {
+	drv, code := s.box.driver, s.call.Result().Code
+	drv.Pending.Coalescer.Resumed()
+	drv.Pending.Free(s.call, s.hint)
+	return code == wire.CodeOK || code == wire.CodeMethodError
+}
+
+// again sends a tell on a goroutine of its own.
+func (s *sending) again() {
+	s.box.driver.Group.Go(func() {
+		arrived := s.box.retry(s.ctx, s.from, s.tell)
+		s.then([]durable.Tell{s.tell}, arrived)
+	})
+}
+
+// retry sends a stored tell to its receiver. It reports whether the receiver has run the tell and,
 // if the receiver is durable, committed the turn.
-func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool) {
+func (o *outbox) retry(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool) {
 	drv := o.driver
 	body, err := durablehost.ReadBody(tell.Body)
 	if err == nil {
@@ -41,7 +189,7 @@ var errNoClient = errors.New("this process has no client of the type (make one b
 
 // call makes the call that delivers a stored tell. It is an ask, so that the sender learns that the
 // tell has run.
-func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
+func (o *outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
 	k := (*o.driver.Kinds.Load())[tell.Target.Log]
 	if k == nil {
 		return false, errNoClient
@@ -73,13 +221,13 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 	return false, err
 }
 
-// givenUp logs a tell that was not committed in time and is not sent again.
-func (o outbox) givenUp(from store.Shard, tell durable.Tell) {
-	o.driver.Counts.Add(tellGivenUp)
+// tellGivenUp logs a tell that was not committed in time and is not sent again.
+func (drv *Driver) tellGivenUp(from store.Shard, tell durable.Tell) {
+	drv.Counts.Add(tellGivenUp)
 	body, err := durablehost.ReadBody(tell.Body)
 	attrs := []any{"from", from.String(), "kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "number", tell.Number}
 	if err != nil {
 		attrs = append(attrs, "err", err) // why its method is not known
 	}
-	o.driver.Logger.Error("dead letter: a tell of a durable entity was given up, because its receiver has not run it in time", attrs...)
+	drv.Logger.Error("dead letter: a tell of a durable entity was given up, because its receiver has not run it in time", attrs...)
 }

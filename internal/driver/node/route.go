@@ -41,18 +41,21 @@ func (r *Route) local() *HostedShard {
 // send sends the envelope of an ask or a tell, or holds it until the shard has a home. An error
 // means that the envelope will never be sent.
 func (r *Route) send(e *wire.Envelope) error {
+	by := peers.Alone
+	if e.ID == 0 { // a tell
+		by = peers.Pumped
+	}
+	return r.sendBy(e, by)
+}
+
+// sendBy is send with the goroutine that publishes the envelope.
+func (r *Route) sendBy(e *wire.Envelope, by peers.By) error {
 	err := r.Send(e, routing.Carrier{
 		Here: func(t *routing.Target) (settled bool, err error) {
 			return t.Local.(*HostedShard).enqueue(e, func() bool { return r.Target() == t })
 		},
-		AppendLocked: func(s routing.Session) (uint64, error) { return s.(*peers.Session).AppendLocked(e) },
-		PublishUnlock: func(s routing.Session) {
-			by := peers.Alone
-			if e.ID == 0 { // a tell
-				by = peers.Pumped
-			}
-			s.(*peers.Session).PublishUnlock(by)
-		},
+		AppendLocked:  func(s routing.Session) (uint64, error) { return s.(*peers.Session).AppendLocked(e) },
+		PublishUnlock: func(s routing.Session) { s.(*peers.Session).PublishUnlock(by) },
 	})
 	switch err {
 	case routing.ErrCalls:

@@ -95,7 +95,7 @@ func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64
 	defer stop()
 	host := &durablehost.Process{
 		Store: s, Ctx: ctx, Spawn: wg.Go, Log: slog.New(slog.DiscardHandler),
-		Send:    func(context.Context, store.Shard, durable.Tell) bool { return false },
+		Send:    func(context.Context, store.Shard, []durable.Tell, func([]durable.Tell, bool)) {},
 		GivenUp: func(store.Shard, durable.Tell) {},
 	}
 	sh := durablehost.New(durablehost.Config{
