@@ -162,6 +162,10 @@ func (m *Machine) runStand() {
 				m.sendStand(g)
 			}
 		}
+		if n := len(m.client.ahead); n > 0 { // the guides may be out of reach
+			m.sendStand(m.client.ahead[n-1].from)
+			m.client.ahead = nil
+		}
 		if w := m.client.writer; !w.IsZero() && w != m.Config.Self && !slices.Contains(guides, w) && (m.lease.doubt || m.Now.Sub(m.lease.proof) > m.Config.Table.StandInterval) {
 			m.sendStand(w)
 		}

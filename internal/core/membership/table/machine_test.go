@@ -214,7 +214,8 @@ func TestReadsOwnDeath(t *testing.T) {
 }
 
 // TestChangesInAnotherOrder: a change is applied to the version over which it was written only. One
-// that comes too early waits for those before it; if they do not come, the guides are asked.
+// that comes too early waits for those before it; if they do not come, its writer and the guides are
+// asked.
 func TestChangesInAnotherOrder(t *testing.T) {
 	b := newBench(t, "c")
 	row := *b.m.Table().Row(addr("d"))
@@ -222,11 +223,13 @@ func TestChangesInAnotherOrder(t *testing.T) {
 	b.receive("d", message.Snapshot{Base: 6, Table: &rows.Table{Version: 7, Rows: []rows.Row{row}}})
 	require.Equal(t, uint64(4), b.m.Table().Version)
 	began := b.now
-	for len(b.sent("a")) == 0 {
+	for len(b.sent("d")) == 0 {
 		b.pass(50 * time.Millisecond)
 	}
+	require.IsType(t, message.Stand{}, b.sent("d")[0])
 	require.IsType(t, message.Stand{}, b.sent("a")[0])
 	require.LessOrEqual(t, b.now.Sub(began), recentChange)
+	b.receive("d", message.Snapshot{Base: 6, Table: &rows.Table{Version: 7, Rows: []rows.Row{row}}})
 	b.receive("e", message.Snapshot{Base: 4, Table: &rows.Table{Version: 6}})
 	require.Equal(t, uint64(7), b.m.Table().Version)
 	require.Equal(t, gossip.Leaving, b.m.Table().Row(addr("d")).Status)
