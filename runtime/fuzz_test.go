@@ -57,7 +57,7 @@ func FuzzUnderstand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, caller, method, timeout, key, value string) {
 		info, d, err := g.understand(k, &transport.Request{
 			Caller: caller, Kind: "Cart", Method: method, Timeout: timeout, Header: map[string][]string{key: {value, value}},
-		})
+		}, &Raw{})
 		if err != nil {
 			if n := len(err.Error()); n > 1024 {
 				t.Fatalf("an error of %d bytes", n)

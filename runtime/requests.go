@@ -34,6 +34,10 @@ const (
 	headerContent = "Content-Type"
 )
 
+// headerKey is the header of a request with its idempotency key. Its name is that of the draft
+// draft-ietf-httpapi-idempotency-key-header, so that a proxy can pass it on.
+const headerKey = "Idempotency-Key"
+
 // maxRequests bounds the requests that one node's gateway handles at the same time. One caller may
 // have at most half of them.
 const maxRequests = 2048
@@ -88,7 +92,7 @@ func (g requests) call(k *node.Kind, r *transport.Request) {
 	n := g.node
 	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}
 	asJSON, _ := raw.IsJSON()
-	info, timeout, err := g.understand(k, r)
+	info, timeout, err := g.understand(k, r, &raw)
 	if err != nil {
 		g.respond(r, asJSON, nil, notSent(r, err))
 		return
@@ -99,8 +103,9 @@ func (g requests) call(k *node.Kind, r *transport.Request) {
 	g.respond(r, asJSON, body, err)
 }
 
-// understand returns the description of the requested call and the time that the call may take.
-func (g requests) understand(k *node.Kind, r *transport.Request) (info wire.Info, timeout time.Duration, err error) {
+// understand returns the description of the requested call and the time that the call may take. It
+// sets the key of raw.
+func (g requests) understand(k *node.Kind, r *transport.Request, raw *Raw) (info wire.Info, timeout time.Duration, err error) {
 	if r.IDErr != nil {
 		return info, 0, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)
 	}
@@ -112,11 +117,29 @@ func (g requests) understand(k *node.Kind, r *transport.Request) (info wire.Info
 	}
 	info.Gateway = r.Caller
 	for _, key := range slices.Sorted(maps.Keys(r.Header)) {
+		if strings.EqualFold(key, headerKey) {
+			if raw.CommandID, err = keyOf(k, r.Header[key]); err != nil {
+				return info, 0, err
+			}
+			continue
+		}
 		for _, value := range r.Header[key] {
 			info.Headers = append(info.Headers, wire.Header{Key: strings.ToLower(key), Value: value})
 		}
 	}
 	return info, timeout, info.Check()
+}
+
+// keyOf returns the idempotency key of a request. Where a key would have no effect it is refused,
+// because its sender would repeat the request and have it run twice.
+func keyOf(k *node.Kind, values []string) (string, error) {
+	switch {
+	case len(values) != 1 || values[0] == "":
+		return "", fmt.Errorf("%s: got %d values (want one that is not empty)", headerKey, len(values))
+	case !k.Desc.Durable:
+		return "", fmt.Errorf("%s: %s is not durable, so a repeated request would run again (leave the header out)", headerKey, k.Desc.Name)
+	}
+	return values[0], nil
 }
 
 // maxRequestTimeout is the longest timeout that a request may ask for, unless Config.CallTimeout is

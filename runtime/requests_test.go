@@ -17,8 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture/guest"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	memstore "github.com/shardgen/shardgen/store/memory"
 	"github.com/shardgen/shardgen/transport"
 	"github.com/shardgen/shardgen/transport/memory"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
@@ -256,4 +258,61 @@ func TestOnlyTheCanonicalEscape(t *testing.T) {
 		_, err := transport.UnescapeID(word)
 		require.ErrorContains(t, err, canonical, word)
 	}
+}
+
+// TestGatewayKey: requests with one Idempotency-Key run once, at any node and after a restart of all,
+// and get the same answer. A key that cannot be kept is refused, and so is one for another call.
+func TestGatewayKey(t *testing.T) {
+	server, err := embedded.Start(embedded.Options{})
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+	stored := memstore.New()
+	start := func(name string) *shard.Node {
+		node := shard.New(shard.Config{
+			Cluster: "test", Name: name, Transport: natstransport.New(server.ClientURL()), Logger: logger(name), Gateway: true, Store: stored.Client(),
+		})
+		require.NoError(t, guest.HostKeeper(node, func() *guest.Keeper { return &guest.Keeper{} }))
+		require.NoError(t, guest.HostGuest(node, func() *guest.Guest { return &guest.Guest{} }))
+		require.NoError(t, node.Start(testContext(t)))
+		t.Cleanup(func() { _ = node.Close() })
+		return node
+	}
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	ask := func(what string, keys ...string) (outcome, answer string) {
+		m := nats.NewMsg("sh.test.g.any." + what)
+		for _, k := range keys {
+			m.Header.Add("idempotency-key", k)
+		}
+		got, err := nc.RequestMsgWithContext(testContext(t), m)
+		require.NoError(t, err)
+		return got.Header.Get("Shard-Outcome"), string(got.Data)
+	}
+	node := start("a")
+	_, first := ask("Keeper.Who.k", "pay-7")
+	start("b")
+	require.NoError(t, node.Close())
+	for range 3 {
+		outcome, again := ask("Keeper.Who.k", "pay-7")
+		require.Equal(t, "executed", outcome)
+		require.Equal(t, first, again)
+	}
+	_, count := ask("Keeper.Count.k")
+	require.JSONEq(t, `{"result1":1}`, count)
+	ask("Keeper.Who.k", "pay-8")
+	_, count = ask("Keeper.Count.k")
+	require.JSONEq(t, `{"result1":2}`, count)
+	for want, keys := range map[string][]string{
+		"another method": {"pay-8"},
+		"Idempotency-Key: got 1 values (want one": {""},
+		"Idempotency-Key: got 2 values (want one": {"x", "y"},
+	} {
+		outcome, text := ask("Keeper.Note.k", keys...)
+		require.Equal(t, "not executed", outcome)
+		require.Contains(t, text, want)
+	}
+	outcome, text := ask("Guest.Who.g", "pay-7")
+	require.Equal(t, "not executed", outcome)
+	require.Contains(t, text, "Guest is not durable, so a repeated request would run again")
 }

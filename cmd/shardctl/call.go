@@ -100,6 +100,9 @@ func (g gatewayCall) request(ctx context.Context) *nats.Msg {
 	m.Reply = "_INBOX." + g.caller + "." + nats.NewInbox()[len(nats.InboxPrefix):]
 	m.Data = []byte(cmp.Or(o.arguments, "{}"))
 	m.Header.Set("Content-Type", "application/json")
+	if o.command != "" {
+		m.Header.Set("Idempotency-Key", o.command)
+	}
 	if at, ok := ctx.Deadline(); ok {
 		m.Header.Set("Shard-Timeout", time.Until(at).Truncate(time.Millisecond).String())
 	}

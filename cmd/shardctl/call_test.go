@@ -90,3 +90,11 @@ func TestCallMayNotPublish(t *testing.T) {
 	o.check(t, "call", exitFailed, `"outcome": "not executed"`, `Permissions Violation for Publish to "sh.shop.g.php.Account.Add.ann"`)
 	require.Less(t, time.Since(began), time.Second)
 }
+
+// TestCallWithACommand: the key of -command reaches the gateway, which refuses it for a type that is
+// not durable.
+func TestCallWithACommand(t *testing.T) {
+	t.Parallel()
+	env, _ := guarded(t, shard.Config{Gateway: true})
+	shardctl(t, env("php"), `call -command pay-7 Account Add ann {"n":2}`).check(t, "with a key", exitFailed, "", "Idempotency-Key: Account is not durable")
+}

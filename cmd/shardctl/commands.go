@@ -182,6 +182,7 @@ type options struct {
 	at        string // of events, as momentOf reads it; so are begin and until
 	begin     string
 	until     string
+	command   string
 	every     time.Duration
 	level     slog.Level
 	grep      string
@@ -302,6 +303,9 @@ var commands = []command{
 	{
 		name: "call", args: []argument{argType, argMethod, argCallee, argJSON}, timeout: 10 * time.Second, alone: call,
 		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. The ID of a singleton is singleton. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.StringVar(&o.command, "command", "", "idempotency `key` of a call to a durable type: calls with the key run once")
+		},
 	},
 	{
 		name: "pin", args: []argument{argType, argID, argNode.orNone()}, timeout: 10 * time.Second, run: pin,

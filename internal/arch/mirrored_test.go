@@ -32,7 +32,7 @@ var mirrors = []mirror{
 		"a runner reuses calls and runs turns in batches; shardhost decides what becomes of a call",
 	},
 	{
-		"internal/sim/sharding.route.pass", "internal/driver/node.Route.send",
+		"internal/sim/sharding.route.pass", "internal/driver/node.Route.sendBy",
 		"a sender there waits for room in a session or on a route, here it never has to; routing.Route decides where an envelope goes",
 	},
 	{

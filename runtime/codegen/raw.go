@@ -27,6 +27,8 @@ type Raw struct {
 	// so set ContentType for protobuf.
 	ContentType string
 	Body        []byte
+	// CommandID is the idempotency key of a call to a durable type; "" means none.
+	CommandID string
 }
 
 // IsJSON reports whether the body is JSON. It returns an error if the content type is unknown.
@@ -50,7 +52,11 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	if k.Singleton {
 		id = SingletonID
 	}
-	ref := NewRef(p, id, nil)
+	var options []CallOption
+	if r.CommandID != "" {
+		options = append(options, func(o *CallOptions) { o.CommandID = &r.CommandID })
+	}
+	ref := NewRef(p, id, nil, options...)
 	m, asJSON, err := r.form(k)
 	if err != nil {
 		return nil, ref.NotEncoded(r.Method, err)
