@@ -36,14 +36,6 @@ var mirrors = []mirror{
 		"a sender there waits for room in a session or on a route, here it never has to; routing.Route decides where an envelope goes",
 	},
 	{
-		"internal/sim/sharding.ask.Wake", "internal/driver/node.invoker.Do",
-		"a caller is a goroutine that sleeps there and a continuation here",
-	},
-	{
-		"internal/sim/sharding.ask.Wake", "internal/driver/node.invoker.failed",
-		"see the pair before",
-	},
-	{
 		"internal/sim/sharding.operation.wait", "internal/driver/node.invoker.waitTurn",
 		"a caller is a goroutine that selects there and a continuation here; package calls decides how it goes on",
 	},

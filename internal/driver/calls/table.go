@@ -224,6 +224,14 @@ func (t *Table) Free(c *Call, hint uint64) {
 	s.mu.Unlock()
 }
 
+// End returns the result of a call that has ended, and frees its slot. hint is that of Open.
+func (t *Table) End(c *Call, hint uint64) Result {
+	r := c.res
+	t.Coalescer.Resumed()
+	t.Free(c, hint)
+	return r
+}
+
 // At returns the slot that a call's number names; nil if there is none. The slot may already hold
 // another call.
 func (t *Table) At(id uint64) *Call {

@@ -154,9 +154,7 @@ func (s *sending) begin() bool {
 
 // end handles the answer to a tell that was sent, and reports whether the tell has arrived.
 func (s *sending) end() (arrived bool) {
-	drv, code := s.box.driver, s.call.Result().Code
-	drv.Pending.Coalescer.Resumed()
-	drv.Pending.Free(s.call, s.hint)
+	code := s.box.driver.Pending.End(s.call, s.hint).Code
 	return code == wire.CodeOK || code == wire.CodeMethodError
 }
 

@@ -53,10 +53,8 @@ func (p *process) await(over time.Time, done func(c *calls.Call, r calls.Result)
 func (c *ask) Wake() {
 	c.process.after(0, func() {
 		p, place, done := c.process, c.place, c.done
-		p.pending.Coalescer.Resumed()
-		done(*place.Result())
 		c.place, c.done = nil, nil
-		p.pending.Free(place, 0)
+		done(p.pending.End(place, 0))
 	})
 }
 
