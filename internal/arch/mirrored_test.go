@@ -53,7 +53,7 @@ var mirrors = []mirror{
 	},
 }
 
-const maxMirrors = 14
+const maxMirrors = 12
 
 // standIns has functions of simulators for which a driver has other code, with no called function
 // in common: one of the two does by hand what the other leaves to a goroutine, a lock or the
