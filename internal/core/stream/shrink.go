@@ -21,8 +21,8 @@ func (o *Oversize) Error() string {
 	return fmt.Sprintf("%v: %d bytes, at most %d", ErrTooLarge, o.Size, o.Limit)
 }
 
-// divide splits a frame into frames that fit. It returns them, and the envelopes that are too large
-// to fit alone.
+// divide splits a frame into frames that fit. It also returns the envelopes too large to fit
+// alone.
 func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	before := q.held
 	defer func() { q.account.add(q.held - before) }()
@@ -75,7 +75,6 @@ func (o *Oversize) instead() wire.Envelope {
 	return wire.Envelope{Type: e.Type, ID: e.ID, Code: e.Code, Text: e.Text[:min(len(e.Text), o.Limit/2)]}
 }
 
-// voidState empties the unsent parts of the shard's state that init is a part of.
 func (q *frames) voidState(init *wire.Envelope) {
 	for i := q.sendAt; i < len(q.list); i++ {
 		rest := q.list[i].body()
