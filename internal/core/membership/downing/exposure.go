@@ -54,8 +54,8 @@ func (e *Exposure) NoteExposed(server string) {
 	}
 }
 
-// mayBeDowned reports whether a member may have found this node gone, and no voter has vouched for
-// this node since.
+// mayBeDowned reports whether a member may have found this node gone, and no voter has vouched
+// for it since.
 func (e *Exposure) mayBeDowned() bool {
 	x := &e.known
 	if len(x.to) == 0 {

@@ -53,8 +53,7 @@ func (d *Resolver) RunDowning() {
 	}
 }
 
-// autoDown downs the members that have been unreachable for AutoDownAfter, if this node is the
-// leader.
+// autoDown downs the members unreachable for AutoDownAfter, if this node leads.
 func (d *Resolver) autoDown() {
 	if !d.Leads() {
 		return

@@ -32,15 +32,14 @@ type Foundings struct {
 }
 
 const (
-	// foundingEvery is the time between two readings of the record by a joiner, and
-	// between two writings by the leader.
+	// foundingEvery is the time between two readings by a joiner, and between two writings by the
+	// leader.
 	foundingEvery = time.Second
-	// foundingLife is how long a record must have stayed the same before its cluster counts as
-	// gone.
+	// foundingLife is how long a record must stay the same before its cluster counts as gone.
 	foundingLife = 3*foundingEvery + foundingEvery/2
 	// foundingWithin bounds one request to the store.
 	foundingWithin = 2 * time.Second
-	// foundingPause is the time until the next request after one that failed.
+	// foundingPause is the time until the next request after a failure.
 	foundingPause = 250 * time.Millisecond
 )
 
@@ -111,7 +110,6 @@ func (f *Foundings) write(founder transport.Address) {
 	})
 }
 
-// ask sends a request, unless one is under way. The machine continues when the answer arrives.
 func (f *Foundings) ask(r core.FoundingRequest) {
 	switch {
 	case f.waits:
@@ -153,8 +151,8 @@ func (f *Foundings) OnFounding(in core.FoundingAnswer) {
 	}
 }
 
-// meet makes a member's next write of the record due at once. If the record names another cluster,
-// it emits FoundedElsewhere, once for each cluster.
+// meet makes the next write of the record due at once. It emits FoundedElsewhere, once for each
+// other cluster.
 func (f *Foundings) meet() {
 	if f.Phase != core.Joined {
 		return
