@@ -122,7 +122,6 @@ func (w broker) learn(n *Node, s *Server, listens bool) {
 	}
 }
 
-// tellOthers makes the other servers learn the change after Config.Spread.
 func (w broker) tellOthers(n *Node) {
 	for _, s := range w.servers {
 		if s != n.server {
@@ -132,7 +131,6 @@ func (w broker) tellOthers(n *Node) {
 	}
 }
 
-// sync makes server s learn whether the node listens, if that server is reachable.
 func (w broker) sync(n *Node, s *Server) {
 	way := &w.ways[n.server.index][s.index]
 	if s != n.server && way.route && !way.hole && s.up {
@@ -227,7 +225,6 @@ func (w broker) syncLater(n *Node, s *Server) {
 	e.to, e.server = n, s
 }
 
-// compact removes nodes that have ended or moved.
 func (s *Server) compact() {
 	if !s.dirty {
 		return

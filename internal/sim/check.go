@@ -92,7 +92,6 @@ func (w checker) check(n *Node, out *membership.Output) {
 	}
 }
 
-// checkFenced checks invariant 2 for the members that node n has fenced or removed.
 func (w checker) checkFenced(n *Node, g *gossip.State) {
 	for i := range g.Members {
 		if r := &g.Members[i]; r.Fenced {
@@ -152,7 +151,6 @@ func (w checker) unsafe(n *Node, by transport.Address) error {
 	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, but its lease still lasts %s", n.Address, by, left)
 }
 
-// checkAges records each UpNumber with the leader that gave it, and checks invariant 5.
 func (w checker) checkAges(n *Node, g *gossip.State) error {
 	for i := range g.Members {
 		if g.Members[i].Status == membership.Down {

@@ -17,7 +17,6 @@ type holding struct {
 // storeTime is the store's time for a request, without the way there and back.
 const storeTime = 5 * time.Millisecond
 
-// leaseStore keeps the leases of a world.
 type leaseStore struct{ *World }
 
 // takeLease sends a request to the store. The asker gets a lease that is free or its own, or
@@ -49,7 +48,6 @@ func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	})
 }
 
-// take returns 0 if another node has the lease.
 func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	h := w.leases[r.Founder]
 	held := w.now < h.until && (r.Over == 0 || r.Over != h.token)

@@ -147,7 +147,6 @@ func (n *Node) gossip() *gossip.State {
 	return nil
 }
 
-// table returns the latest membership table that the node knows, or nil.
 func (n *Node) table() *rows.Table {
 	if m, ok := n.machine.(*table.Machine); ok {
 		return m.Table()

@@ -30,7 +30,6 @@ func (w network) up(n *Node) time.Duration {
 	return n.lastUp
 }
 
-// across returns a message's time from a server to a node of server to.
 func (w network) across(from, to *Server) time.Duration {
 	if from == to {
 		return w.config.Latency
@@ -86,8 +85,6 @@ func sentThrough(e *event) bool {
 	return e.from.registered && e.from.conn == e.sender || e.from.closedAt >= e.hub
 }
 
-// arrive delivers a message. If the sender's server knows no listener, it reports that to the
-// sender.
 func (w network) arrive(e *event) {
 	if !sentThrough(e) {
 		return

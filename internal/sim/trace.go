@@ -119,7 +119,6 @@ func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 	}
 }
 
-// message hashes the fields by which messages differ.
 func (t *trace) message(m membership.Message) {
 	switch m := m.(type) {
 	case message.Heartbeat:
@@ -179,7 +178,6 @@ func (t *tracked) toggle(a transport.Address, change int) {
 	t.size += change
 }
 
-// mark returns a node's contribution to the hash of a set.
 func mark(a transport.Address) uint64 {
 	x := a.Incarnation
 	for i := range len(a.Name) {

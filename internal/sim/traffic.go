@@ -66,17 +66,14 @@ type stateKey struct {
 	seen, extras int
 }
 
-// exactStates is the number of members up to which every state is encoded.
 const exactStates = 100
 
-// maxStates bounds the number of remembered sizes.
 const maxStates = 1 << 16
 
 func newSizes(cluster string) sizes {
 	return sizes{cluster: cluster, states: make(map[stateKey]int32)}
 }
 
-// of returns the payload size of a message from n, in bytes.
 func (s *sizes) of(n *Node, m membership.Message) int32 {
 	body := s.body(m)
 	// wire.Control: format, cluster, from, incarnation, topic, body.
@@ -103,7 +100,6 @@ func encoded(m membership.Message) int32 {
 	return int32(len(b))
 }
 
-// state returns the encoded length of m, which holds g.
 func (s *sizes) state(g *gossip.State, m membership.Message) int32 {
 	if g == s.last {
 		return s.lastIs

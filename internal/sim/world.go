@@ -245,7 +245,6 @@ func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool
 	return false
 }
 
-// catch turns a broken invariant's panic into the world's error.
 func (w *World) catch() {
 	switch p := recover().(type) {
 	case nil:
@@ -256,7 +255,6 @@ func (w *World) catch() {
 	}
 }
 
-// fail keeps the first error.
 func (w *World) fail(err error) {
 	if w.err == nil {
 		w.err = fmt.Errorf("at %.6fs: %w", w.now.Seconds(), err)

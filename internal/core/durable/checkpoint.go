@@ -165,7 +165,6 @@ func (c *checkpoint) put(s *Shard) {
 	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts), s.head.mark())
 }
 
-// done reads the head after a refused Put.
 func (c *checkpoint) done(s *Shard, r Response) {
 	c.doubt = c.doubt || r.Outcome == Uncertain
 	if !c.line.settled(&s.desk, r) {
@@ -212,7 +211,6 @@ func (c *checkpoint) doubted() {
 	}
 }
 
-// number returns the write number of an unanswered head; 0 if none.
 func (c *checkpoint) number() uint64 {
 	if !c.write.due {
 		return 0

@@ -289,7 +289,6 @@ func (c *claim) misses(p store.Position) bool {
 	return p != store.Start && (p >= c.position || p >= c.since && !c.has[p])
 }
 
-// recover builds the shard's state from the stored table and the log.
 func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	for _, t := range parts {
 		if err := s.table.recover(t, s.desk.now); err != nil {
@@ -378,7 +377,8 @@ func (c *claim) finish(s *Shard) {
 }
 
 // chain decides which appends of a log count: those of the highest claim before them. Claims are
-// ordered by epoch, then by number. The first append read always counts.
+// ordered by epoch, then by number. The first append read always counts, because reading begins
+// at the log's start or at an append that counted.
 type chain struct {
 	known       bool
 	epoch       uint64

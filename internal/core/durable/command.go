@@ -199,7 +199,7 @@ func (f finished) floor() uint64 {
 	return f.below
 }
 
-// join also reports whether o added numbers to f.
+// join returns the union, and whether o adds numbers to f.
 func (f finished) join(o finished) (both finished, more bool) {
 	high, low := f, o
 	if o.below > f.below {
@@ -212,7 +212,6 @@ func (f finished) join(o finished) (both finished, more bool) {
 	return both, both.below != f.below || len(both.stuck) != len(f.stuck)
 }
 
-// sameMemory reports whether two lists share their memory.
 func sameMemory(a, b []uint64) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -32,7 +32,6 @@ func newStateSum(n uint32) stateSum { return stateSum{byte(n), byte(n >> 8), byt
 
 func (s stateSum) uint32() uint32 { return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 }
 
-// gone reports whether the entity has ended or expired.
 func (v *version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
@@ -147,7 +146,6 @@ func (e *entity) base(v version) error {
 	return nil
 }
 
-// needsRecord reports whether the loose commits need the entity's record.
 func (e *entity) needsRecord() bool {
 	without := *e
 	return without.base(version{}) != nil
@@ -174,7 +172,6 @@ func (e *entity) saved(acked Ticket) bool {
 	return !e.active
 }
 
-// forgetState drops a state that the record still has.
 func (e *entity) forgetState() {
 	if e.loaded && !e.last.ended {
 		e.last.state, e.acked.state, e.bare = nil, nil, true

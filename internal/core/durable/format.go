@@ -108,7 +108,6 @@ func unknown(m protoreflect.Message) (name string) {
 	return name
 }
 
-// readAppend fails if an entry has no known kind.
 func readAppend(b []byte) (*wire.DurableAppend, error) {
 	a := &wire.DurableAppend{}
 	if err := unseal(b, a); err != nil {
@@ -277,7 +276,6 @@ type commitMessages struct {
 
 type messages struct{ spare []*commitMessages }
 
-// spareMessages is the maximum that a shard keeps.
 const spareMessages = 64
 
 func (m *messages) get() *commitMessages {

@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// pendingEntry is an entry that is not acknowledged yet.
 type pendingEntry struct {
 	*wire.DurableEntry
 	entity *entity // of a commit; nil means it is to be looked up

@@ -33,7 +33,6 @@ const (
 	dropChunks  = 64        // that are deleted at once
 )
 
-// journalKey is the key of the journal's index.
 const journalKey = "j"
 
 func chunkKey(chunk uint64) string { return fmt.Sprintf("j%d", chunk) }
@@ -138,7 +137,6 @@ func (j *journal) isDue(now time.Time) bool {
 	return !j.due.IsZero() && !now.Before(j.due) || j.expired(now) > 0
 }
 
-// expired returns how many of the oldest chunks may be deleted now.
 func (j *journal) expired(now time.Time) (n uint64) {
 	if j.ends == nil {
 		return 0
@@ -195,7 +193,6 @@ func (j *journal) looked(s *Shard, r Response) {
 	j.ends[j.index.GetFirst()] = end
 }
 
-// begin returns the changes of the next Put.
 func (j *journal) begin(now time.Time) (changes []store.Change) {
 	if !j.config.On {
 		return nil

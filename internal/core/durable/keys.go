@@ -18,7 +18,6 @@ const (
 	keyRoom  = 64
 )
 
-// key is an applied command's idempotency key, kept at its entity.
 type key struct {
 	name   string
 	hash   uint64

@@ -17,7 +17,6 @@ type loads struct {
 	pause []string // entities to be asked for again later
 }
 
-// begin requests an entity's record.
 func (l *loads) begin(s *Shard, id string) {
 	if l.lines[id] != nil {
 		return
@@ -74,7 +73,6 @@ func (l *loads) done(s *Shard, r Response) bool {
 	return true
 }
 
-// loadedNow returns the entity's last version for the driver.
 func (e *entity) loadedNow() Loaded {
 	v := e.last
 	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires, Form: v.form, Sum: v.sum.uint32()}

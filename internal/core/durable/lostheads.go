@@ -17,7 +17,6 @@ func (h head) mark() Mark {
 	return Mark{h.value.GetEpoch(), h.value.GetWrite(), h.stored.Since}
 }
 
-// above reports whether m names a later head than h.
 func (m Mark) above(h head) bool {
 	o := h.mark()
 	return m.Epoch > o.Epoch || m.Epoch == o.Epoch && m.Write > o.Write
@@ -116,7 +115,6 @@ func (c *claim) again(s *Shard, h head) {
 	c.append(s)
 }
 
-// lostHead returns the error for a head marked as lost.
 func lostHead(l *wire.DurableLost) error {
 	had := Mark{l.GetHadEpoch(), l.GetHadWrite(), store.Position(l.GetHadSince())}
 	lost := Mark{l.GetEpoch(), l.GetWrite(), store.Position(l.GetSince())}

@@ -50,7 +50,6 @@ type waiting struct {
 	again   time.Time // when to send it again
 }
 
-// pair has the tells from this shard to one other shard.
 type pair struct {
 	next  uint64 // the number of the next tell
 	low   uint64 // no lower number waits for the receiver; 0 means unknown
@@ -178,7 +177,6 @@ func (p *pair) first(r *row) (number uint64, w *waiting) {
 	return 0, nil
 }
 
-// settle removes the acknowledged or given-up tells of a log entry, and returns them.
 func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	for _, n := range told.GetTells() {
 		p := o.pair(Target{n.GetLog(), n.GetShard()})
@@ -192,7 +190,6 @@ func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	return all
 }
 
-// replay applies a log entry, and returns the tells that it gives up.
 func (o *outbox) replay(e *wire.DurableEntry, now time.Time) (dead []Tell) {
 	o.put(e.GetCommit(), now, 0)
 	o.settle(e.GetAcknowledged())
@@ -267,7 +264,6 @@ func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }
 
-// dead returns the log entry that gives up tells older than d, or nil.
 func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.DurableEntry {
 	if !o.hasOlder(now, d) {
 		return nil
@@ -312,8 +308,6 @@ func (o *outbox) lookAgain(now time.Time) {
 	}
 }
 
-// due returns the tells to be sent now, the first of each queued row, and schedules their
-// repetition.
 func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Tell) {
 	look := o.look
 	o.look = nil

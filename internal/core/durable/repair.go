@@ -146,7 +146,6 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 	return h, log, records
 }
 
-// continues reports whether an append has a commit of one of the entities.
 func continues(a store.Append, entities map[string]bool) bool {
 	decoded, _ := readAppend(a.Data)
 	return slices.ContainsFunc(decoded.GetEntries(), func(e *wire.DurableEntry) bool {

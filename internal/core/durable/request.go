@@ -136,7 +136,6 @@ func (l *line) idle() bool { return l.id == 0 && l.at.IsZero() }
 
 func (l *line) close() { *l = line{} }
 
-// settled reports whether r settles the request, and else schedules it again.
 func (l *line) settled(d *desk, r Response) bool {
 	if r.Outcome == NotApplied || r.Outcome == Uncertain {
 		l.again(d)
@@ -146,7 +145,6 @@ func (l *line) settled(d *desk, r Response) bool {
 	return true
 }
 
-// refused returns the error for a refused write of what.
 func refused(what string, r Response) error {
 	if r.Err != nil {
 		return fmt.Errorf("%s: %w", what, r.Err)

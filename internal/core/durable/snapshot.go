@@ -109,7 +109,6 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 	return s
 }
 
-// others checks the table's parts and the journal.
 func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	there, later := make(map[string]bool), false
 	var index *wire.DurableJournal
@@ -178,8 +177,6 @@ func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) m
 	return tail
 }
 
-// eventsBehind returns the number of the last event after a, given the one before. It fails if
-// events are missing.
 func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {
 	for _, e := range a.GetEntries() {
 		c := e.GetCommit()

@@ -106,7 +106,6 @@ func (i *ids) sorted() []name {
 	return names
 }
 
-// applied is a command that runs or was applied.
 type applied struct {
 	hash    uint64
 	running bool
@@ -183,7 +182,6 @@ func (t *table) find(s *Source) *known {
 	return k
 }
 
-// source returns the entry of a source, and adds a missing one.
 func (t *table) source(s *Source, now time.Time) *known {
 	k := t.find(s)
 	if k == nil {
@@ -346,7 +344,6 @@ func (k *known) runs() bool {
 	return false
 }
 
-// recover adds a part of a stored table.
 func (t *table) recover(part *wire.DurableTable, now time.Time) error {
 	for _, w := range part.GetSources() {
 		k := t.source(new(sourceOf(w.GetSource())), now)

@@ -63,7 +63,6 @@ func (t *tail) add(b batch) {
 	t.young.commits += b.commits
 }
 
-// recover adds an append that was read from the log.
 func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 	for _, e := range a.GetEntries() {
 		if c := e.GetCommit(); c != nil {

@@ -138,7 +138,6 @@ func (g *barriers) remember(f Flush, at time.Time) {
 	g.flushed = append(g.flushed, early{f, at})
 }
 
-// take removes and returns the early flushes for which leaves is true.
 func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 	g.flushed = slices.DeleteFunc(g.flushed, func(e early) bool {
 		if leaves(e.Flush) {
@@ -264,8 +263,6 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	return s.reopen(open, now, at)
 }
 
-// reopen delivers the calls that the opened barriers held, then their flushes, and begins a move
-// that waited.
 func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects
 	s.reopening++

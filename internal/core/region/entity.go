@@ -103,7 +103,6 @@ func (e *Entity) Clear() {
 	e.SetState(nil, codegen.Fresh)
 }
 
-// more returns the entity's cold part, and adds a missing one.
 func (e *Entity) more() *entityCold {
 	if p := e.cold.Load(); p != nil {
 		return p

@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// departure says where the shard went, and under which epoch.
 type departure struct {
 	to    transport.Address
 	epoch placement.Epoch
@@ -50,7 +49,6 @@ func (t departures) last() *departure { return &t[len(t)-1] }
 // owed has the senders that must still send a Flush, with the time of their last call.
 type owed map[transport.Address]time.Time
 
-// ahead reports whether a call names a newer placement than this node knows.
 func (s *Shard) ahead(c *Call) bool {
 	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared
 }

@@ -66,7 +66,6 @@ func (h Handoff) String() string {
 	return strings.Join(words, "+")
 }
 
-// move is a new home, and the epoch under which it gets the shard.
 type move struct {
 	to    transport.Address
 	epoch placement.Epoch
@@ -173,7 +172,6 @@ func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent boo
 	return fx, false
 }
 
-// follow makes the new home the shard's home, and forwards the waiting calls.
 func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
@@ -256,7 +254,6 @@ func (s *Shard) States() (all []Encoded) {
 	return all
 }
 
-// endStops ends the turns that Stop began, except but's.
 func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	stopping := s.stopping
 	s.stopping = nil
@@ -272,7 +269,6 @@ func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	return fx
 }
 
-// orphan gives up the entities and their turns, and drops the calls in their mailboxes.
 func (s *Shard) orphan() (fx Effects) {
 	for _, e := range s.entities.sorted() {
 		if e.abandon() == busy {

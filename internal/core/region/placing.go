@@ -168,7 +168,7 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 
 // strayed removes and returns the calls to refuse when the shard comes back by a move. Calls that
 // their senders sent to this node may run: the Flush has not passed, so younger calls wait at a
-// barrier. Calls through another home may be overtaken.
+// barrier. Other calls may have been overtaken.
 func (s *Shard) strayed() []*Call {
 	if s.state != Prepared || len(s.departures) == 0 || !s.departures.last().to.IsZero() {
 		return nil
@@ -214,7 +214,6 @@ func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effect
 	return fx
 }
 
-// findWay forwards calls whose home was unknown, if the table names a newer home.
 func (s *Shard) findWay(now uint32) Effects {
 	last := s.departures.last()
 	if s.home.IsZero() || s.epoch <= last.epoch {

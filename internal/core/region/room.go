@@ -145,7 +145,6 @@ type Limits struct {
 	Handoff Handoff
 }
 
-// reserve reserves the room that a call needs to wait, unless it has it already.
 func (s *Shard) reserve(c *Call) bool {
 	switch {
 	case c.held:

@@ -45,7 +45,6 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// legal maps each state to its possible successors.
 var legal = map[State][]State{
 	Closed:     {Preparing, Open},
 	Preparing:  {Prepared, Open, Closed, Forwarding},

@@ -38,7 +38,6 @@ func (s *Shard) Detach(e *Entity) {
 // way at a time.
 const maxSpare = 8
 
-// name records c as the call of the entity's present turn.
 func (s *Shard) name(e *Entity, c *Call) {
 	if last := len(s.spare) - 1; last >= 0 && e.cold.CompareAndSwap(nil, s.spare[last]) {
 		s.spare[last], s.spare = nil, s.spare[:last]
@@ -144,7 +143,6 @@ func (s *Shard) active() bool {
 	return false
 }
 
-// begin begins a turn for the call, or posts the call to the mailbox.
 func (s *Shard) begin(c *Call, now uint32) (*Entity, Verdict) {
 	e := s.entity(c.Entity)
 	if !e.take(now) {

@@ -12,7 +12,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// home is the state of a shard that runs at this node.
 type home struct {
 	id    placement.ShardID
 	kind  Kind
@@ -84,8 +83,6 @@ func (m *Machine) changed(h *home, c Change) {
 	m.release(h) // without replicas it cannot become safer
 }
 
-// assign chooses the replicas of a shard whose ids are known, and begins to send the ids to new
-// ones.
 func (m *Machine) assign(h *home) {
 	if h.recall != nil {
 		return

@@ -8,7 +8,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// outbox has the changes to send to one member, one message at a time.
 type outbox struct {
 	to       transport.Address
 	seq      uint64
@@ -24,7 +23,6 @@ type outbox struct {
 	taken uint64 // the number of the last Keep received from the member
 }
 
-// sent describes a part of the message under way.
 type sent struct {
 	id     placement.ShardID
 	epoch  placement.Epoch
@@ -32,7 +30,6 @@ type sent struct {
 	sealed bool
 }
 
-// queue has the unsent changes of one shard for one replica.
 type queue struct {
 	stale   bool // the whole set is to be sent
 	reset   bool // the next part begins the whole set
@@ -90,7 +87,6 @@ func (b *outbox) forget(id placement.ShardID) {
 	b.order = slices.DeleteFunc(b.order, func(o placement.ShardID) bool { return o == id })
 }
 
-// drop schedules telling the member to drop the shard's ids.
 func (b *outbox) drop(h *home, at time.Time) {
 	b.keepAfterAll(h.id)
 	b.drops = append(b.drops, Part{ShardID: h.id, Epoch: h.epoch, Drop: true})
@@ -106,7 +102,6 @@ func (b *outbox) keepAfterAll(id placement.ShardID) {
 	}
 }
 
-// cut removes the next part, of at most about budget bytes, from the queue.
 func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 	if q.stale {
 		*q = queue{reset: true, ready: q.ready, acked: q.acked, seq: h.seq, full: len(h.ids)}
@@ -138,7 +133,6 @@ func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 	return p, spent
 }
 
-// pump sends the next message, or repeats the last one when it is due.
 func (b *outbox) pump(m *Machine) {
 	switch {
 	case b.flight == nil:

@@ -17,13 +17,11 @@ type recall struct {
 	deadline time.Time
 }
 
-// answering is a member's partial answer to a recall.
 type answering struct {
 	set
 	after string
 }
 
-// asker has the Recall under way to one member.
 type asker struct {
 	seq      uint64
 	wants    []Want // nil means that no question is under way
@@ -107,7 +105,6 @@ func (m *Machine) recalled(from transport.Address, r Recalled) {
 	}
 }
 
-// loseItsPatience ends the recalls older than Config.Patience.
 func (m *Machine) loseItsPatience() {
 	for _, id := range slices.Clone(m.recalls) {
 		if h := m.homes[id]; !m.now.Before(h.recall.deadline) {
@@ -153,7 +150,6 @@ func (s set) newer(o set) bool {
 	return s.epoch > o.epoch || s.epoch == o.epoch && s.seq > o.seq
 }
 
-// kept has the ids that this node keeps as a replica.
 type kept struct {
 	set          // the latest whole set; epoch 0 means none yet
 	filling *set // the next set, while it arrives
@@ -235,7 +231,6 @@ func (m *Machine) best(id placement.ShardID) (best set) {
 	return best
 }
 
-// answer answers a Recall with as many ids as fit in one message.
 func (m *Machine) answer(from transport.Address, r Recall) {
 	var parts []Part
 	budget := m.config.MaxBatch

@@ -97,7 +97,6 @@ func (Loaded) input()  {}
 func (Written) input() {}
 func (Found) input()   {}
 
-// shardSet has the ids of a shard that runs here, and the state of its records.
 type shardSet struct {
 	id      placement.ShardID
 	gen     uint64
@@ -109,7 +108,6 @@ type shardSet struct {
 	buckets [Buckets]bucket
 }
 
-// bucket is the state of one record of a shard.
 type bucket struct {
 	revision store.Revision
 	dirty    bool
@@ -345,7 +343,6 @@ func (b *StoreMachine) gaveUp(k *bucket, err error) {
 	b.answerAll(k, err)
 }
 
-// sendDue begins or repeats the reads and writes that are due.
 func (b *StoreMachine) sendDue() {
 	sooner := func(t time.Time) {
 		if b.out.WakeAt.IsZero() || t.Before(b.out.WakeAt) {

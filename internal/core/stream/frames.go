@@ -30,7 +30,7 @@ func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
 
 func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 
-// neverArrived reports whether each sending of the frame bounced.
+// neverArrived reports whether the frame was never sent, or each sending bounced.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 
 // awaitsBounce reports whether only the latest sending has not bounced. If it bounces too, the
@@ -344,7 +344,6 @@ func newBuffer(likely int) []byte {
 	return buffer(max(wire.MaxFrameHeader, min(likely, FrameBytes)))[:wire.MaxFrameHeader]
 }
 
-// buffer returns an empty buffer with room for n bytes.
 func buffer(n int) []byte {
 	for i, size := range bufferSizes {
 		if n > size {

@@ -176,7 +176,6 @@ func (p *Session) Bye(ack uint64) []byte {
 // acknowledgements will arrive.
 func (p *Session) LiftWindow() { p.window, p.probing = math.MaxInt, false }
 
-// seal writes the header before the frame's body, and returns both.
 func (p *Session) seal(f *frame, ack uint64) []byte {
 	var scratch [wire.MaxFrameHeader]byte
 	h := wire.FrameHeader{
@@ -398,8 +397,8 @@ func (p *Session) Unreached() bool {
 // an empty frame that asks for it.
 func (p *Session) awaitsNumber() bool { return p.cfg.Self.Client && p.handshake.number == 0 }
 
-// hello returns the frame that asks for the session's number. ok is false if it is not due, or
-// neither side has sent anything.
+// hello returns the frame that asks for the session's number. ok is false if it is not due, or if
+// nothing waits to be sent and the member has sent nothing.
 func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if !p.Unpublished() && !p.ackNow || now.Before(p.handshake.helloAt) {
 		return nil, 0, false
@@ -473,7 +472,6 @@ func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	return out
 }
 
-// acks holds the acknowledgements that a session owes.
 type acks struct {
 	granted  int    // bytes granted to the peer
 	received uint64 // the highest sequence received without a gap

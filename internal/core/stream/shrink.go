@@ -21,8 +21,6 @@ func (o *Oversize) Error() string {
 	return fmt.Sprintf("%v: %d bytes, at most %d", ErrTooLarge, o.Size, o.Limit)
 }
 
-// divide splits a frame into frames that fit. It also returns the envelopes too large to fit
-// alone.
 func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	before := q.held
 	defer func() { q.account.add(q.held - before) }()
@@ -61,7 +59,6 @@ func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	return parts, out
 }
 
-// instead returns the small envelope that replaces an oversize one.
 func (o *Oversize) instead() wire.Envelope {
 	e := &o.Envelope
 	switch {

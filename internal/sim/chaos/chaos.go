@@ -247,7 +247,6 @@ func (r *run) makeRoom(nodes []*sim.Node) {
 	}
 }
 
-// downDead acts as an operator who knows the dead processes.
 func (r *run) downDead(nodes []*sim.Node) {
 	dead := make(map[string]bool)
 	for _, n := range r.world.Nodes() {

@@ -22,7 +22,6 @@ var kinds = []func(faults){
 	faults.downAlive, faults.quarantine,
 }
 
-// ofTable are the faults of a membership table: no process reaches it, or some do not.
 var ofTable = []func(faults){
 	faults.outage, faults.outage, faults.cutTable, faults.cutTable, faults.splitTable, faults.splitTable, faults.splitTable,
 	faults.split, faults.part, faults.deafen, faults.disconnect, faults.disconnect,
@@ -65,7 +64,6 @@ func (r faults) splitTable() {
 	}
 }
 
-// disconnect breaks the connections of some processes, again and again.
 func (r faults) disconnect() {
 	for _, n := range r.few() {
 		for range 1 + r.random.IntN(8) {
@@ -78,7 +76,6 @@ func (r faults) disconnect() {
 	}
 }
 
-// move connects some processes to another server, often one cut off from their former one.
 func (r faults) move() {
 	from, to := r.twoServers()
 	for _, n := range r.few() {
@@ -237,7 +234,6 @@ func (r faults) mute() {
 	}
 }
 
-// loseSome drops a share of the messages of some nodes, both ways.
 func (r faults) loseSome() {
 	for _, n := range r.few() {
 		r.world.Lose(n, r.random.Float64()*0.9, r.random.Float64()*0.9)
@@ -277,8 +273,8 @@ func (r faults) downAlive() {
 	r.world.Give(n, membership.DownNode{Node: victim.Address})
 }
 
-// quarantine reports an impaired peer's messages as undeliverable to a healthy node, as its
-// driver would.
+// quarantine tells a healthy node, as its driver would, that an impaired peer cannot get its
+// messages.
 func (r faults) quarantine() {
 	nodes := r.world.Nodes()
 	if len(nodes) == 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// plan has all that the seed decides before the run starts.
 type plan struct {
 	nodes   int
 	faults  int
@@ -81,7 +80,6 @@ func newPlan(r *rand.Rand, o Options) plan {
 	return p
 }
 
-// byTable has the members agree by a table.
 func (p *plan) byTable(r *rand.Rand) {
 	c := &p.config
 	c.ProbeVacancy, c.Seeds = false, nil
@@ -113,7 +111,6 @@ func (p *plan) byTable(r *rand.Rand) {
 	p.world.RouteTimeout = milliseconds(r, 500, 2000)
 }
 
-// downing chooses the downing strategy, mostly the default.
 func (p *plan) downing(r *rand.Rand) {
 	c := &p.config
 	c.Downing = pick(r, broker, broker, broker, broker, broker, broker, membership.DowningManual, membership.DowningAuto,
@@ -152,7 +149,6 @@ func cheap(seed uint64) bool {
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xc4a05)) }
 
-// newConfig chooses the settings that all nodes share.
 func newConfig(r *rand.Rand) membership.Config {
 	c := membership.Config{ProbeVacancy: r.IntN(2) == 0}
 	some := func(share int, do func()) {

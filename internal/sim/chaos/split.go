@@ -12,7 +12,6 @@ import (
 
 type split struct{ *run }
 
-// groups divides the servers at random. Each group has a server, unless there is only one.
 func (r split) groups() (one, other []*sim.Server) {
 	for _, s := range r.world.Servers() {
 		if r.random.IntN(2) == 0 {
@@ -100,7 +99,6 @@ func (r split) cleanly() error {
 	return errors.Join(stopped...)
 }
 
-// largerThan reports whether a cluster of another founder has more members Up.
 func (r split) largerThan(founder transport.Address) bool {
 	own, other := 0, 0
 	for _, n := range r.world.Running() {

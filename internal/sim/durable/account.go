@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// account is an entity at a home.
 type account struct {
 	t       *tenure
 	id      string
@@ -74,7 +73,6 @@ func (a *account) alive() bool {
 	return a.t.core.State() == durable.Open && a.t.accounts[a.id] == a
 }
 
-// next begins the next turn. Without waiting calls it passivates the account after a while.
 func (a *account) next() {
 	if !a.loaded || a.busy || !a.alive() {
 		return
@@ -278,7 +276,6 @@ func (a *account) events(change int64, padding int) [][]byte {
 	return [][]byte{added(change/2, padding), added(change/2, 0)}
 }
 
-// method is an action that a call asks of an account.
 type method uint8
 
 const (
@@ -306,7 +303,6 @@ type answer struct {
 
 func ran(v durable.Verdict) bool { return v == durable.Run || v == durable.Replay }
 
-// result is what an account's turn returns.
 type result struct {
 	balance int64
 	version uint64

@@ -18,7 +18,6 @@ type coordinator struct {
 	mute   time.Duration           // until when it does nothing, because it starts again
 }
 
-// place says where a shard is.
 type place struct {
 	home  *home
 	epoch uint64
@@ -119,7 +118,6 @@ func (c *coordinator) order(h *home, f func()) {
 	})
 }
 
-// give orders a home to claim a shard under a new epoch.
 func (c *coordinator) give(shard int, to *home) {
 	c.epoch++
 	c.places[shard] = &place{home: to, epoch: c.epoch}

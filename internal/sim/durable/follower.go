@@ -86,7 +86,6 @@ func (f *follower) read() {
 	}
 }
 
-// pass continues at event next, the oldest one kept.
 func (f *follower) pass(next uint64) {
 	if f.r.plan.journaling.Followers {
 		f.r.w.fail("invariant 7: events %d to %d were deleted before they were read", f.place.Number+1, next-1)

@@ -42,7 +42,6 @@ func newHome(r *run) *home {
 	return h
 }
 
-// verify makes all shards compare themselves with the store, after each rollback of it.
 func (h *home) verify() {
 	if h.cutStore || h.putBacks == h.r.server.putBacks || h.r.w.now < h.r.server.downTill {
 		return
@@ -110,7 +109,6 @@ func copyOf(m map[int]uint64) map[int]uint64 {
 	return c
 }
 
-// assign handles the coordinator's order to claim a shard.
 func (h *home) assign(shard int, epoch uint64) {
 	if t := h.tenures[shard]; t != nil {
 		if t.epoch >= epoch {
@@ -136,7 +134,6 @@ func (h *home) assign(shard int, epoch uint64) {
 	}
 }
 
-// leave handles the coordinator's order to give a shard up.
 func (h *home) leave(shard int, epoch uint64) {
 	if t := h.tenures[shard]; t != nil && t.epoch <= epoch {
 		t.leaving = true

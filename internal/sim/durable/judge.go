@@ -34,14 +34,12 @@ type judge struct {
 	journaling durable.Journal // how long events are kept
 }
 
-// turn is an account's turn about to commit, with the state that its home has.
 type turn struct {
 	at           time.Time // when it began
 	base, change int64
 	fresh        bool // it saw nothing of the account
 }
 
-// began records a turn, to be compared with its commit.
 func (j *judge) began(t *tenure, c durable.Command, now turn) {
 	j.turns[turnKey(t.shard, t.home.incarnation, t.core.Epoch(), commandKeyOf(c))] = now
 }
@@ -50,7 +48,6 @@ func turnKey(shard int, incarnation, epoch uint64, command string) string {
 	return fmt.Sprintf("%d %x %d %s", shard, incarnation, epoch, command)
 }
 
-// truth is the content of a shard's log, as the judge has read it.
 type truth struct {
 	claim    *wire.DurableAppend
 	head     *wire.DurableHead
@@ -304,7 +301,6 @@ func (j *judge) follows(before, now commit, t turn) error {
 	return nil
 }
 
-// head returns an error if an applied head breaks an invariant.
 func (j *judge) head(shard int, h store.Head) error {
 	if j.blind {
 		return nil
@@ -332,7 +328,6 @@ func (j *judge) head(shard int, h store.Head) error {
 	return j.recoverable(shard)
 }
 
-// put returns an error if changes about to be applied break an invariant.
 func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error {
 	if j.blind {
 		return nil

@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// image is what a server had on disk at one moment.
 type image struct {
 	position store.Position
 	revision store.Revision
@@ -57,7 +56,6 @@ func (s *server) putBackTo(i image, logs, records bool) {
 	}
 }
 
-// keyOf returns a commit's key in judge.applied; "" without a command.
 func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	switch s := c.GetCommand().GetSource(); {
 	case c.GetCommand() == nil:
@@ -96,7 +94,6 @@ func lastIn(all []commit, log map[store.Position]bool) int {
 	return -1
 }
 
-// known is what the judge knew when the server synced its disk.
 type known struct {
 	shards  map[int]truth
 	applied map[string]commit
@@ -203,7 +200,6 @@ func (j *judge) resync(shard int) {
 	}
 }
 
-// kept returns an error if a shard lacks a promised commit.
 func (j *judge) kept(shard int) error {
 	t := j.shards[shard]
 	if t.promise == nil {
@@ -264,7 +260,6 @@ func (r *run) unsynced() {
 	s.restart(r.between(0, time.Second))
 }
 
-// ownerOf returns the home that has the shard open and wrote its head, or nil.
 func (r *run) ownerOf(shard int) *home {
 	head := &wire.DurableHead{}
 	if err := decode(r.server.head(shard).Value, head); err != nil {
@@ -301,7 +296,6 @@ func (j *judge) opened(shard int, h *home) {
 	}
 }
 
-// died voids the promises of a dead home.
 func (j *judge) died(h *home) {
 	for _, shard := range sortedShards(j.shards) {
 		if t := j.shards[shard]; t.promiser == h {
@@ -311,7 +305,6 @@ func (j *judge) died(h *home) {
 	}
 }
 
-// leftInOrder checks that a home giving a shard up has kept its promise.
 func (r *run) leftInOrder(t *tenure) {
 	truth := r.judge.shards[t.shard]
 	if truth.promise == nil || truth.promiser != t.home {
@@ -340,7 +333,6 @@ func (r *run) closed(t *tenure, why error) {
 	}
 }
 
-// drop stops all processes and empties a shard, unless a home has it open.
 func (r *run) drop(shard int) {
 	r.judge.shards[shard].called = false
 	if h := r.ownerOf(shard); h != nil {
@@ -357,7 +349,6 @@ func (r *run) drop(shard int) {
 	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
 }
 
-// unsettled returns why a promise is not kept yet, or nil.
 func (r *run) unsettled() error {
 	for _, shard := range r.shards() {
 		if t := r.judge.shards[shard]; t.promise == nil {
@@ -386,7 +377,6 @@ func (j *judge) promised(shard int, id, key string) bool {
 	return t.tainted || slices.ContainsFunc(t.promise[id], func(c commit) bool { return c.key == key })
 }
 
-// headOf returns the incarnation of the home that wrote the head.
 func (j *judge) headOf(shard int) uint64 {
 	head := &wire.DurableHead{}
 	if err := decode(j.server.head(shard).Value, head); err != nil {

@@ -198,7 +198,6 @@ func (r *run) shardOf(entity string) int {
 	return n % r.plan.shards
 }
 
-// padding returns the size of a state beside its balance, sometimes too large for an append.
 func (r *run) padding() int {
 	if !r.calm && r.w.chance(0.002) {
 		return r.plan.limits.AppendBytes
@@ -285,7 +284,6 @@ func (r *run) crash(h *home) {
 	newHome(r)
 }
 
-// end ends all faults, and waits until callers, tells and followers are done.
 func (r *run) end() Result {
 	r.calm = true
 	r.server.trouble = trouble{}
@@ -332,7 +330,6 @@ func (r *run) quiet() bool {
 	return true
 }
 
-// clean reports whether sweeps, if any, have deleted the records of all expired accounts.
 func (r *run) clean() bool {
 	if r.plan.sweeps == 0 || r.plan.keys {
 		return true
@@ -369,7 +366,6 @@ func (r *run) followed() bool {
 	return true
 }
 
-// finalCheck checks the history, and compares each account's last answer with the log.
 func (r *run) finalCheck() {
 	history := slices.DeleteFunc(slices.Clone(r.history), func(op Operation) bool { return r.judge.shards[r.shardOf(op.Account)].tainted })
 	if err := checkHistory(history); err != nil {

@@ -25,7 +25,6 @@ type server struct {
 	run      uint64 // counts its restarts, at which requests under way are lost
 }
 
-// trouble says how unreliable the store is.
 type trouble struct {
 	late  float64 // the share of requests that take up to five seconds
 	loses float64 // the share of requests and of answers that are lost, and of puts that are half done
@@ -33,7 +32,6 @@ type trouble struct {
 	stale float64 // the share of reads that see the past
 }
 
-// kept is what the store has of one shard.
 type kept struct {
 	log     []store.Append
 	head    []store.Head // all that it ever was
@@ -98,7 +96,6 @@ func reads(op durable.Op) bool {
 	return op == durable.OpHead || op == durable.OpRead || op == durable.OpGet
 }
 
-// serve carries out a request at one moment of virtual time.
 func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Response, err error) {
 	if s.w.now < s.downTill || s.w.chance(s.trouble.busy) {
 		return durable.Response{Outcome: durable.NotApplied}, nil

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 )
 
-// world has the virtual time, events and random source of a run.
 type world struct {
 	now    time.Duration
 	events events
@@ -46,7 +45,6 @@ func (w *world) after(d time.Duration, f func()) {
 	heap.Push(&w.events, event{w.now + d, w.seq, f})
 }
 
-// run handles events until d is over, a check fails, or done returns true.
 func (w *world) run(d time.Duration, done func() bool) bool {
 	end := w.now + d
 	for w.err == nil && len(w.events) > 0 && w.events[0].at <= end {

@@ -29,7 +29,6 @@ type Options struct {
 	Trace func(line string)
 }
 
-// run is a scenario under way.
 type run struct {
 	options Options
 	name    string
@@ -102,7 +101,6 @@ func (r *run) block(i int) int {
 	return min(((i+1)*servers-1)/r.options.Nodes, servers-1)
 }
 
-// warm is how long a formed cluster runs before the fault.
 const warm = 15 * time.Second
 
 // formed starts a cluster whose members are Up. They start within 0.8 s, so that none seems
@@ -185,7 +183,6 @@ func (r *run) watch(n *sim.Node, events []membership.Event) {
 	}
 }
 
-// missed records that the healthy node n sees m as Down or removed.
 func (r *run) missed(n *sim.Node, m membership.Member) {
 	if !r.ill[m.Address] {
 		r.removed[m.Address] = true
@@ -204,7 +201,6 @@ func (r *run) untilUp(d time.Duration) {
 	}
 }
 
-// follow runs for d, and records since when all healthy nodes agree.
 func (r *run) follow(d time.Duration) {
 	r.world.RunUntil(d, 100*time.Millisecond, func() bool {
 		r.settle()
@@ -222,7 +218,6 @@ func (r *run) settle() {
 	}
 }
 
-// agree reports whether all healthy nodes have one converged view.
 func (r *run) agree() bool {
 	first, found := uint64(0), false
 	for _, n := range r.nodes {

@@ -83,7 +83,6 @@ func newActor(r *run, n *sim.Node) *actor {
 // handoffTimeout bounds the activation of an instance.
 const handoffTimeout = 10 * time.Second
 
-// host makes the process host the singleton.
 func (a *actor) host(p singlehost.Process) (*singlehost.Set, error) {
 	a.singles = singlehost.NewSet(p, clusterName, a.self)
 	h := singlehost.Hosting{
@@ -142,7 +141,6 @@ func (a *actor) after(d time.Duration, what func()) {
 	a.run.world.After(d, func() { a.do(what) })
 }
 
-// loop runs what on the control loop, and schedules its next tick.
 func (a *actor) loop(what func()) {
 	what()
 	at := max(1, a.control.WakeAt().Sub(epochStart))
@@ -160,13 +158,11 @@ func (a *actor) loop(what func()) {
 
 func (a *actor) onLoop(what func()) { a.after(0, func() { a.loop(what) }) }
 
-// changed passes a change of the membership to the control plane.
 func (a *actor) changed(v *membership.View, events []membership.Event) {
 	a.machine.view, a.machine.news = v, membership.Output{Changed: true, Events: events}
 	a.loop(func() { a.control.ConnState(transport.State{Connected: true}) })
 }
 
-// check checks the cores' invariants, and that no two instances are active.
 func (a *actor) check() {
 	err := a.control.Check()
 	if err == nil {
@@ -178,7 +174,6 @@ func (a *actor) check() {
 	a.run.check()
 }
 
-// epochStart is the world's time 0.
 var epochStart = time.Unix(1_000_000, 0)
 
 func (a *actor) now() time.Time { return epochStart.Add(a.run.world.Now()) }
@@ -196,7 +191,6 @@ func (a *actor) mayRun() bool {
 	return a.run.plan.guard != byDowning || a.run.world.Lease(a.node)
 }
 
-// seen returns where this process believes the singleton runs; zero if unknown.
 func (a *actor) seen() transport.Address {
 	for _, row := range a.singles.Rows(a.control.View()) {
 		if row.Kind == kindName {

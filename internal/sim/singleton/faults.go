@@ -51,7 +51,6 @@ func (r faults) any() {
 	}
 }
 
-// forsake cuts a process off for 7 to 25 s, and from the store of leases some time later.
 func (r faults) forsake(n *sim.Node) {
 	d, store := r.milliseconds(7000, 25_000), r.milliseconds(0, 14_000)
 	r.trace("fault: %s is cut off for %v, from the store after %v", n.Address.Name, d, store)

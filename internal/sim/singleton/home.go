@@ -376,7 +376,6 @@ func (l *link) AppendAll(parts []*wire.Envelope) error {
 // Flush does nothing, because Append has sent the envelopes.
 func (l *link) Flush() {}
 
-// next delivers the first envelope after d, or when the processes are connected again.
 func (l *link) next(d time.Duration) {
 	l.from.run.world.After(d, func() {
 		if !l.from.run.reaches(l.from, l.to) && !l.from.over() && !l.to.over() {

@@ -36,7 +36,6 @@ func RunLeaves(seed uint64, trace func(line string)) Result {
 	return r.end()
 }
 
-// leaves makes the joins and leaves of a run.
 type leaves struct {
 	*run
 	left map[*sim.Node]bool // they were told to leave, or were killed
@@ -76,7 +75,6 @@ func (l leaves) stay() (nodes []*sim.Node) {
 	return nodes
 }
 
-// heir reports whether a member knows another member that may stay.
 func (l leaves) heir(n *sim.Node) bool {
 	for _, o := range l.world.Running() {
 		if m, ok := n.View().Member(o.Address); ok && o != n && !l.left[o] && m.Status <= membership.Up {

@@ -44,7 +44,6 @@ type run struct {
 	ended      bool              // no instance need know of them any more
 }
 
-// settleTime bounds the time from the last fault until settled.
 const settleTime = 2 * time.Minute
 
 // Run simulates the run that the seed determines. trace, unless nil, gets every line of its trace.
@@ -92,8 +91,6 @@ func (r *run) wait(d time.Duration) {
 	}
 }
 
-// end ends all faults, waits until the run has settled, and then makes the singleton's home
-// leave.
 func (r *run) end() Result {
 	faults{r}.heal()
 	began := r.world.Now()
@@ -112,7 +109,6 @@ func (r *run) end() Result {
 	return res
 }
 
-// settle runs until well returns true, for at most settleTime.
 func (r *run) settle(well func() bool) bool {
 	return r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || well() })
 }
@@ -138,7 +134,6 @@ func (r *run) handOff() bool {
 	return well
 }
 
-// home returns the process that runs an instance; nil if none or several do.
 func (r *run) home() (home *actor) {
 	for _, n := range r.world.Running() {
 		if a := r.actors[n.Address]; a.active && a.mayRun() {
@@ -266,7 +261,6 @@ func (r *run) send(from, to *actor, deliver func()) {
 	}
 }
 
-// reaches reports whether the brokers connect two nodes now.
 func (r *run) reaches(a, b *actor) bool {
 	if a == b {
 		return true
@@ -339,7 +333,6 @@ func (r *run) milliseconds(from, to float64) time.Duration {
 	return time.Duration((from + (to-from)*r.random.Float64()) * float64(time.Millisecond))
 }
 
-// guard says how a run prevents a second active instance.
 type guard uint8
 
 const (
@@ -382,7 +375,6 @@ func newPlan(r *rand.Rand) plan {
 	return p
 }
 
-// newLeaves plans orderly leaves, often many within milliseconds.
 func newLeaves(r *rand.Rand) plan {
 	return plan{
 		planned: true, kill: r.IntN(4) == 0, ends: r.IntN(4) == 0,

@@ -46,7 +46,6 @@ func (n *Base) Show(next *View, ended func(transport.Address) gossip.Status) {
 	}
 }
 
-// emitMembers emits the changes of members, then the removals.
 func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.Address) gossip.Status) {
 	if len(old) == len(next) && (len(next) == 0 || &old[0] == &next[0]) {
 		return // no member has changed

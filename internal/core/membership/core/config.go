@@ -316,7 +316,6 @@ func (c Config) validateTimes() error {
 	return c.validateDowning()
 }
 
-// withDowning returns c with the settings implied by its downing strategy.
 func (c Config) withDowning() Config {
 	if c.Downing == splitbrain.DowningStaticQuorum {
 		// With fewer members than the quorum no turns run, so none is made Up

@@ -215,8 +215,8 @@ func (n *Node) Audience() []transport.Address {
 	return nodes
 }
 
-// One member broadcasts the state at most once in broadcastPerMember times the members, and at
-// least broadcastInterval apart.
+// The least time between two broadcasts by one member is broadcastPerMember for each member of
+// the cluster, and at least broadcastInterval.
 const (
 	broadcastInterval  = 100 * time.Millisecond
 	broadcastPerMember = 250 * time.Microsecond

@@ -36,7 +36,6 @@ type Heartbeats struct {
 	HalfHeard time.Time
 }
 
-// subject is a member that may need heartbeats of this node.
 type subject struct {
 	*Peer
 	node    transport.Address
@@ -153,7 +152,6 @@ func placesOf(n int) []int {
 	return places
 }
 
-// runBeats sends the heartbeats that are due. A suspected member gets one every ProbeInterval.
 func (h *Heartbeats) runBeats() {
 	h.lookAround()
 	own := h.Gossip.Records(h.Config.Self)
@@ -216,7 +214,6 @@ func (h *Heartbeats) Watches(node transport.Address) bool {
 // probeLong is how long a suspected member is probed at ProbeInterval, in multiples of GoneAfter.
 const probeLong = 5
 
-// suspected reports whether the peer must be probed at ProbeInterval.
 func (h *Heartbeats) suspected(p *Peer) bool {
 	long := probeLong * h.Config.GoneAfter
 	if !p.Absent.IsZero() && h.Now.Sub(p.Absent) < long {
@@ -226,7 +223,6 @@ func (h *Heartbeats) suspected(p *Peer) bool {
 	return p.beaten && !h.Now.Before(at) && h.Now.Sub(at) < long
 }
 
-// suspectAt returns when the peer's silence becomes suspicious.
 func (h *Heartbeats) suspectAt(p *Peer) time.Time {
 	return p.phi.SuspectAt(h.Threshold, h.Config.PauseAllowance)
 }

@@ -78,7 +78,6 @@ func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
 }
 
-// vouchedSince reports whether any member has vouched for this node since then.
 func (ps *Peers) vouchedSince(then time.Time) bool {
 	//arch:order-free any of them is enough
 	for _, p := range ps.Known {
@@ -202,7 +201,6 @@ type Peer struct {
 	marked             time.Time // when this node last made a record against it
 }
 
-// ask records a heartbeat that the peer may answer.
 func (p *Peer) ask(seq uint64, now time.Time) {
 	if len(p.asked) == maxSentBeats {
 		p.asked = slices.Delete(p.asked, 0, 1)

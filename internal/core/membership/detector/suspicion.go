@@ -73,8 +73,6 @@ const probeFirst = 2 * time.Second
 // gone.
 const absentProbes = 3
 
-// weigh returns the evidence against a peer, and how long it has been silent. most: see
-// mostQuiet.
 func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
 	if !p.Absent.IsZero() {
 		at := core.Later(p.Absent, p.returns).Add(s.Config.GoneAfter)

@@ -54,7 +54,6 @@ func (x *Execution) downTogether(victims []gossip.Member) {
 	}
 }
 
-// runBatch downs a complete batch, except members that have recovered.
 func (x *Execution) runBatch() {
 	b := &x.batch
 	if len(b.victims) == 0 {

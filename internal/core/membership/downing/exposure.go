@@ -18,7 +18,6 @@ import (
 // older gone, the older because it wins a tie. So a node that may have been found gone wins no tie
 // until another voter counts on it again.
 
-// exposure is what this node knows about members that may have found it gone.
 type exposure struct {
 	server string    // the server to which this node was connected last
 	since  time.Time // when it came back to a server that may have lost it

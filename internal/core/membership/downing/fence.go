@@ -87,7 +87,6 @@ func (f *Fence) Fence() {
 // clockSpread bounds the error of clock rates: 1/50, or 2 %.
 const clockSpread = 50
 
-// fenceInterval is the time between two checks in a large cluster.
 const fenceInterval = 100 * time.Millisecond
 
 // fencedAt returns when a Down member's lease has certainly ended, if known.

@@ -53,7 +53,6 @@ func (d *Resolver) RunDowning() {
 	}
 }
 
-// autoDown downs the members unreachable for AutoDownAfter, if this node leads.
 func (d *Resolver) autoDown() {
 	if !d.Leads() {
 		return

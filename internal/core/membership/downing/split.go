@@ -194,7 +194,6 @@ func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	}
 }
 
-// claim is an attempt to take the lease during one split.
 type claim struct {
 	due, until time.Time // when to ask first, and when to give up
 	seq        uint64    // of the request that is open; 0 means none

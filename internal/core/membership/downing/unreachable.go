@@ -29,7 +29,6 @@ func (u *Unreachables) noteUnreachable() {
 	u.note(u.absent, gossip.EvidenceCut)
 }
 
-// note records in times since when each member has had evidence of at least this strength.
 func (u *Unreachables) note(times map[transport.Address]time.Time, least gossip.Evidence) {
 	f := u.Local()
 	maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool {

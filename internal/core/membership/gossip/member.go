@@ -132,7 +132,6 @@ func (m Member) CompareAge(o Member) int {
 	return m.Compare(o.Address)
 }
 
-// check returns an error if no member can have this record. upCounter is the state's.
 func (m Member) check(upCounter uint32) error {
 	switch {
 	case transport.CheckName("node", m.Name) != nil:

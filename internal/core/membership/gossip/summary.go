@@ -99,7 +99,6 @@ func (s *Summary) conclude(g *State) {
 	s.makeViews(g)
 }
 
-// seenBy returns the summary as one member sees it, rarely different from the common one.
 func (s *Summary) seenBy(g *State, self int) *Summary {
 	if s.malformed != nil || len(s.Accused) == 0 {
 		return s
@@ -169,7 +168,6 @@ func leaderIndex(g *State, evidence []Evidence, self int) int {
 	return joining
 }
 
-// quietTimes returns each member's longest Quiet among the records of at least that evidence.
 func quietTimes(g *State, least Evidence) []time.Duration {
 	quiet := make([]time.Duration, len(g.Members))
 	for _, row := range g.Rows {

@@ -24,7 +24,6 @@ type Admission struct {
 	group     admission
 }
 
-// admission is the next group of joiners, admitted in one version of the state.
 type admission struct {
 	waiting []gossip.Member
 	next    time.Time // not before that
@@ -44,8 +43,6 @@ func (a admission) voters(c core.Config) int {
 // larger group gets it by the leader's broadcast.
 const welcomedAlone = 3
 
-// admit admits a joiner: at once if the cluster remains small, otherwise with the other joiners
-// of a short time.
 func (a *Admission) admit(joiner gossip.Member) {
 	if !slices.ContainsFunc(a.group.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
 		a.group.waiting = append(a.group.waiting, joiner)

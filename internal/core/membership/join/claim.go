@@ -69,21 +69,16 @@ func (j *Joiner) OnClaimed(in core.Claimed) {
 	}
 }
 
-// noteSaid counts a hello of this node with its claim.
 func (c *claim) noteSaid(attempt uint32) {
 	if c.said++; c.said == 2 {
 		c.fence = attempt
 	}
 }
 
-// noteReturned handles the return of a hello. The claim is proved once the second one has
-// returned.
 func (c *claim) noteReturned(attempt uint32) {
 	c.proved = c.proved || c.said >= 2 && attempt >= c.fence
 }
 
-// runClaim forms the cluster if the claim is proved, no other joiner claims, and the store's
-// record names this node.
 func (j *Joiner) runClaim() (formed bool) {
 	c := &j.Progress.claim
 	until := c.began.Add(claimLife)

@@ -36,11 +36,9 @@ const (
 	// leader.
 	foundingEvery = time.Second
 	// foundingLife is how long a record must stay the same before its cluster counts as gone.
-	foundingLife = 3*foundingEvery + foundingEvery/2
-	// foundingWithin bounds one request to the store.
+	foundingLife   = 3*foundingEvery + foundingEvery/2
 	foundingWithin = 2 * time.Second
-	// foundingPause is the time until the next request after a failure.
-	foundingPause = 250 * time.Millisecond
+	foundingPause  = 250 * time.Millisecond
 )
 
 // Free reports whether this joiner may write the founding record. vacant says that the broker knows

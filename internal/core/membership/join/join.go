@@ -43,7 +43,6 @@ type joining struct {
 	trouble    string // why the last attempt failed
 }
 
-// candidate is another joiner.
 type candidate struct {
 	transport.Address
 	until time.Time // when it stops counting, unless it says hello again
@@ -80,7 +79,6 @@ func (j *Joiner) OnStart() {
 	j.Progress.started = j.Now
 }
 
-// search begins a new round of looking for a cluster, after a pause.
 func (j *Joiner) search(after time.Duration) {
 	j.Phase = core.Searching
 	j.Progress.notBefore = j.Now.Add(after)
@@ -170,7 +168,6 @@ func (j *Joiner) sayHello() {
 	j.pokeRivals(hello)
 }
 
-// forms reports whether this node can ever form the cluster.
 func (j *Joiner) forms() bool {
 	return len(j.Config.Seeds) == 0 || j.Config.Seeds[0] == j.Config.Self.Name
 }
@@ -185,7 +182,6 @@ func (j *Joiner) helloInterval() time.Duration {
 	return min(helloInterval<<min(before/fewCandidates, 10), longestHello)
 }
 
-// joinError returns the error for JoinTimeout, with cause and remedy.
 func (j *Joiner) joinError() error {
 	if j.Progress.trouble == "" {
 		j.Progress.trouble = j.Foundings.trouble
@@ -231,7 +227,6 @@ func (j *Joiner) mayForm() bool {
 	return !j.rivalled() && (len(j.Config.Seeds) > 0 || !j.precededBy())
 }
 
-// precededBy reports whether another joiner has more right to form the cluster.
 func (j *Joiner) precededBy() bool {
 	if j.Progress.first.until.After(j.Now) {
 		j.WakeAt(j.Progress.first.until)
@@ -281,7 +276,6 @@ func (j *Joiner) OnHelloAck(from transport.Address, msg message.HelloAck) {
 	j.ask(from)
 }
 
-// ask asks a member for admission: at once or, among many joiners, after a random pause.
 func (j *Joiner) ask(from transport.Address) {
 	j.withdraw()
 	j.Phase = core.Asking

@@ -32,7 +32,6 @@ const (
 	VoteInterval = 3 * time.Second
 )
 
-// collector is a member that may collect this node's votes.
 type collector struct {
 	node transport.Address
 	due  time.Time // when to vote there; zero means never yet
@@ -52,7 +51,6 @@ type Collectors struct {
 	chosen *gossip.Summary
 }
 
-// walk updates list for a new view, and keeps what is known of former members of it.
 func (cs *Collectors) walk() {
 	g, f := cs.Gossip, cs.Local()
 	if cs.chosen == f.Summary {

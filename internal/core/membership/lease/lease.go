@@ -151,7 +151,6 @@ func (l *Lease) benchOf(voters []transport.Address) bench {
 	return b
 }
 
-// vouchedBy returns when a quorum of the bench last vouched for this node.
 func (l *Lease) vouchedBy(b *bench) time.Time {
 	for i, p := range b.voters {
 		b.times[i] = l.Now

@@ -66,7 +66,6 @@ func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	return splitbrain.Split{Electorate: v.Electorate(voters), Side: side}
 }
 
-// exiting returns the voters of the last converged view that are Exiting now.
 func (v *Voters) exiting() []transport.Address {
 	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
 		r, ok := v.Gossip.Member(node)
@@ -96,7 +95,6 @@ func (v *Voters) settled() []transport.Address {
 	return nodes
 }
 
-// settledOf returns those of the nodes that are settled.
 func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
 	settled := v.settled()
 	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })

@@ -58,7 +58,6 @@ type sentVote struct {
 // maxSentVotes bounds the unanswered votes. A node sends fewer within QuorumTimeout.
 const maxSentVotes = 2 * maxCollectors
 
-// ballot is the last vote that this collector got from a member.
 type ballot struct {
 	barred uint64
 	at     time.Time // the latest time at which the vote certainly stood
@@ -214,8 +213,6 @@ func (v *Votes) ageOf(at time.Time) time.Duration {
 	return max(v.Now.Sub(at), time.Millisecond)
 }
 
-// tallied returns the tally of the votes with the fingerprint barred, and of this node's own
-// vote.
 func (v *Votes) tallied(barred uint64) *tally {
 	f := v.Local()
 	if v.tally.of == f.Summary && v.tally.barred == barred && v.Now.Sub(v.tally.made) <= tallyLife {

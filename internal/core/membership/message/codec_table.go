@@ -27,7 +27,6 @@ const (
 	tableRowSuspicions = 6
 )
 
-// tableToWire compresses where that is worthwhile.
 func tableToWire(m Snapshot) (*wire.MembershipState, error) {
 	t := m.Table
 	if t == nil {

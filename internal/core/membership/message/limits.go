@@ -33,7 +33,6 @@ const (
 	maxDescribed    = 1 << 12
 )
 
-// unpackedLimit returns the maximum size of a state with packed compressed bytes.
 func unpackedLimit(packed int) int {
 	return min(max(freeInflation, maxInflation*min(packed, maxGossipBytes)), maxGossipBytes)
 }

@@ -46,7 +46,6 @@ func (s Split) Votes() int {
 	return n
 }
 
-// holdsOldest reports whether the electorate's oldest members are on this side.
 func (s Split) holdsOldest() bool {
 	return len(s.Oldest) > 0 && !slices.ContainsFunc(s.Oldest, func(a transport.Address) bool { return !gossip.HasAddress(s.Side, a) })
 }
@@ -101,7 +100,7 @@ func (downAll) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
 // keepMajority lets the larger half go on. DowningBroker uses it for members that are not gone.
 //
 // A node runs turns if more than half of the voters vouch for it. A side with just half and the
-// oldest goes on too, once the other half is fenced.
+// oldest goes on too, and runs turns once the other half is fenced.
 type keepMajority struct{}
 
 func (keepMajority) Decide(s Split) Verdict {

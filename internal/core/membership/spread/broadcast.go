@@ -43,8 +43,8 @@ type broadcastProgress struct {
 }
 
 const (
-	// broadcastAnswers is how long after a new version members with an older one get no answer,
-	// because the broadcast is on its way.
+	// broadcastAnswers is how long after a new version this node does not answer members with an
+	// older one, because the broadcast is on its way.
 	broadcastAnswers = time.Second
 	// leaderMute is the time without an answer after which the leader is skipped. A working leader
 	// broadcasts every second while some members have not seen its version.

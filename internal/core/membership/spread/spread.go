@@ -91,8 +91,6 @@ func (s *Spreader) RunGossip() {
 	}
 }
 
-// partner returns the receiver of a round of gossip, mostly a member that has not seen the
-// version.
 func (s *Spreader) partner() (transport.Address, bool) {
 	n := len(s.Gossip.Members)
 	held := s.Gossip.Records(s.Config.Self)

@@ -102,7 +102,6 @@ func run(n, from int, seed uint64, only string, list, own bool, limit time.Durat
 	return survivors, nil
 }
 
-// packages returns the folders with a suite, limited to the comma-separated only.
 func packages(only string) (dirs []string, err error) {
 	dirs = slices.Sorted(maps.Keys(suites))
 	if only != "" {

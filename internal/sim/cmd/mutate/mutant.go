@@ -44,7 +44,6 @@ const (
 	survived fate = "SURVIVED"
 )
 
-// verdict is the fate of a mutant, and which test noticed it.
 type verdict struct {
 	fate fate
 	by   string
@@ -76,7 +75,6 @@ func (m mutant) try(all []suite, limit time.Duration) (verdict, error) {
 	return verdict{survived, "no suite noticed"}, nil
 }
 
-// overlay writes the mutated file and its go build -overlay file.
 func (m mutant) overlay() (name string, clean func(), err error) {
 	text, err := os.ReadFile(m.file)
 	if err != nil {

@@ -25,7 +25,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// random and everything are values of -scenario that do not name a scenario.
 const random, everything = "random", "all"
 
 type flags struct {
@@ -85,7 +84,6 @@ func (f *flags) run() (err error) {
 	return f.simulate()
 }
 
-// tell returns a function that prints a trace line, or nil without a trace.
 func (f *flags) tell() func(string) {
 	switch {
 	case f.trace:
@@ -137,7 +135,6 @@ func (f *flags) simulate() error {
 	return r.Err
 }
 
-// table runs all scenarios of at most largest nodes, or all if largest is 0.
 func table(seed uint64, largest int) error {
 	jobs := scenario.Table(seed, largest)
 	results := make([]scenario.Result, len(jobs))
@@ -169,7 +166,6 @@ func table(seed uint64, largest int) error {
 	return errors.Join(broken...)
 }
 
-// maxFailures is the number of failing seeds after which a sweep stops.
 const maxFailures = 10
 
 func one(w io.Writer, seed uint64, trace func(string)) error {
@@ -180,7 +176,6 @@ func one(w io.Writer, seed uint64, trace func(string)) error {
 	return r.Err
 }
 
-// many makes random runs on all processors, for at most within.
 func many(w io.Writer, first uint64, seeds, twice int, within time.Duration) error {
 	began := time.Now()
 	ctx, stop := context.WithCancel(context.Background())
