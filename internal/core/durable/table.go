@@ -78,7 +78,7 @@ func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
 
 func (i *ids) empty() bool { return len(i.plain.commands())+len(i.nested) == 0 }
 
-// all yields pointers that are valid until a command is put or removed.
+// all yields the commands in any order. The pointers are valid until a command is put or removed.
 func (i *ids) all() iter.Seq2[name, *applied] {
 	return func(yield func(name, *applied) bool) {
 		plain := i.plain.commands()
