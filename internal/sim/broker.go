@@ -29,19 +29,14 @@ func (s *Server) ID() string { return s.id }
 
 func (s *Server) Up() bool { return s.up }
 
-// A way is the state of the connection from one server to another.
 type way struct {
 	route bool // they are connected, and report their listeners to each other
 	hole  bool // messages vanish
 	since time.Duration
 }
 
-// A broker is the NATS cluster of a world: the connections between processes and servers, and the
-// routes between servers.
 type broker struct{ *World }
 
-// dial connects a node to a server. If the server cannot be reached, dial reports false and the
-// node tries again later.
 func (w broker) dial(n *Node, s *Server) bool {
 	if !s.up || w.now < s.still || n.lossIn >= 1 || n.lossOut >= 1 {
 		w.redialLater(n)
@@ -59,7 +54,6 @@ func (w broker) dial(n *Node, s *Server) bool {
 	return true
 }
 
-// hangUp closes a node's connection at the server; the node may not know yet.
 func (w broker) hangUp(n *Node) {
 	if !n.registered {
 		return
@@ -71,7 +65,6 @@ func (w broker) hangUp(n *Node) {
 	w.tellOthers(n)
 }
 
-// disconnect closes a node's connection at both ends. The node then looks for another server.
 func (w broker) disconnect(n *Node) {
 	if n.ended || !n.connected {
 		return
@@ -92,8 +85,8 @@ func (w broker) redialLater(n *Node) {
 	w.queue.put(w.now+wait, eventRedial).to = n
 }
 
-// redial connects a node to its own server. With Config.Failover, it takes the next server that is
-// up if its own is down.
+// redial connects a node to its own server. With Config.Failover it may take the next server that
+// is up.
 func (w broker) redial(n *Node) {
 	n.redialing = false
 	if n.ended || n.connected {
@@ -115,7 +108,6 @@ func (w broker) redial(n *Node) {
 	w.dial(n, s)
 }
 
-// learn sets whether server s knows that the node listens.
 func (w broker) learn(n *Node, s *Server, listens bool) {
 	if n.known[s.index] == listens {
 		return
@@ -130,7 +122,6 @@ func (w broker) learn(n *Node, s *Server, listens bool) {
 	}
 }
 
-// tellOthers makes the other servers learn, after Config.Spread, whether the node listens.
 func (w broker) tellOthers(n *Node) {
 	for _, s := range w.servers {
 		if s != n.server {
@@ -140,7 +131,6 @@ func (w broker) tellOthers(n *Node) {
 	}
 }
 
-// sync makes server s learn whether the node listens, if the node's server can reach it.
 func (w broker) sync(n *Node, s *Server) {
 	way := &w.ways[n.server.index][s.index]
 	if s != n.server && way.route && !way.hole && s.up {
@@ -148,7 +138,6 @@ func (w broker) sync(n *Node, s *Server) {
 	}
 }
 
-// served adds change to the count of serving nodes at each server that knows the node.
 func (w broker) served(n *Node, change int) {
 	for _, s := range w.servers {
 		if n.known[s.index] {
@@ -164,8 +153,7 @@ func (w broker) startServing(n *Node) {
 	}
 }
 
-// claim makes a node that claims to form the cluster answer other nodes' probes, from when its
-// server has received the claim.
+// claim makes the node answer others' probes once its server has received the claim.
 func (w broker) claim(n *Node, number uint64) {
 	n.claims = number
 	conn, at := n.conn, network(w).up(n)
@@ -184,7 +172,7 @@ func (w broker) stopServing(n *Node) {
 	}
 }
 
-// probe sends Vacant to the node if its server knows no serving node when it gets the probe.
+// probe sends Vacant if the node's server then knows no serving node.
 func (w broker) probe(n *Node) {
 	conn := n.conn
 	w.At(network(w).up(n), func() {
@@ -194,15 +182,12 @@ func (w broker) probe(n *Node) {
 	})
 }
 
-// input delivers in to a node at the given time, unless the node's present connection has ended by
-// then.
+// input delivers in at the given time, unless the present connection has ended by then.
 func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e := w.queue.put(at, eventInput)
 	e.to, e.receiver, e.in = n, n.conn, in
 }
 
-// closeRoute closes the connection between two servers. Each forgets which nodes of the other
-// listen.
 func (w broker) closeRoute(a, b *Server) {
 	if !w.ways[a.index][b.index].route {
 		return
@@ -219,7 +204,6 @@ func (w broker) closeRoute(a, b *Server) {
 	}
 }
 
-// openRoute connects two servers if both run and no messages between them vanish.
 func (w broker) openRoute(a, b *Server) {
 	to, back := &w.ways[a.index][b.index], &w.ways[b.index][a.index]
 	if a == b || !a.up || !b.up || to.hole || back.hole {
@@ -241,7 +225,6 @@ func (w broker) syncLater(n *Node, s *Server) {
 	e.to, e.server = n, s
 }
 
-// compact removes nodes that have ended or moved to other servers.
 func (s *Server) compact() {
 	if !s.dirty {
 		return

@@ -9,16 +9,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A judge remembers what the invariants need to know of the past.
+// judge remembers what the invariants need to know of the past.
 //
-//  1. After every step the machine's own invariants hold (membership's
-//     Machine.Check).
-//  2. When a member marks a process of its cluster as fenced, or has removed it
-//     without its having left, the lease of that process has ended.
+//  1. After every step the machine's own invariants hold (membership's Machine.Check).
+//  2. When a member marks a process of its cluster as fenced, or has removed it without its
+//     having left, the lease of that process has ended.
 //  3. A member's status moves along the table of legal moves. Steps may be skipped.
 //  4. A member that has removed a process never has it as a member again.
-//  5. No two members of a cluster get the same UpNumber, unless from two leaders of
-//     which one has been downed or is about to be.
+//  5. No two members of a cluster get the same UpNumber, unless from two leaders of which one has
+//     been downed or is about to be.
 //  6. UpCounter, RemovalCounter and a process's own count in the version never fall.
 type judge struct {
 	fenced   map[*Node]transport.Address // the first member that has it fenced
@@ -34,7 +33,6 @@ type age struct {
 	number  uint32
 }
 
-// A grant is an UpNumber (a member's age number) and the member that got it.
 type grant struct {
 	age
 	to transport.Address
@@ -58,10 +56,8 @@ func newJudge() judge {
 	return j
 }
 
-// A checker checks the invariants of membership at the processes of a world.
 type checker struct{ *World }
 
-// check checks the invariants after a step of n.
 func (w checker) check(n *Node, out *membership.Output) {
 	if w.err != nil {
 		return
@@ -96,7 +92,6 @@ func (w checker) check(n *Node, out *membership.Output) {
 	}
 }
 
-// checkFenced checks invariant 2 for the members that node n has marked as fenced or has removed.
 func (w checker) checkFenced(n *Node, g *gossip.State) {
 	for i := range g.Members {
 		if r := &g.Members[i]; r.Fenced {
@@ -110,9 +105,8 @@ func (w checker) checkFenced(n *Node, g *gossip.State) {
 	}
 }
 
-// doneWithout reports whether some running process of n's cluster does not have n as a member, or
-// has marked n as fenced. If all processes that had marked n have ended, the remaining processes
-// may keep n.
+// doneWithout reports whether a running process of n's cluster lacks n or has fenced it. If all
+// that had fenced n have ended, the others may keep n.
 func (w checker) doneWithout(n *Node) bool {
 	mine := n.gossip()
 	for _, o := range w.nodes {
@@ -130,9 +124,8 @@ func (w checker) doneWithout(n *Node) bool {
 	return false
 }
 
-// fence records that node by has marked the node at address a as fenced, or has removed it, and
-// checks that the lease of a has ended. It ignores an a that belongs to another cluster, as after a
-// lost Welcome.
+// fence records that node by has fenced or removed the node at a, and checks that a's lease has
+// ended. It ignores an a of another cluster, as after a lost Welcome.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {
@@ -158,8 +151,6 @@ func (w checker) unsafe(n *Node, by transport.Address) error {
 	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, but its lease still lasts %s", n.Address, by, left)
 }
 
-// checkAges records the UpNumber of each member with the leader that gave it, and checks invariant
-// 5.
 func (w checker) checkAges(n *Node, g *gossip.State) error {
 	for i := range g.Members {
 		if g.Members[i].Status == membership.Down {

@@ -7,24 +7,21 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A holding is the lease by which a cluster decides which side of a split survives, with the
-// lease's present holder. The store is at the first server.
+// holding is a cluster's split lease with its holder. The store is at the first server.
 type holding struct {
 	holder transport.Address
 	token  uint64
 	until  time.Duration
 }
 
-// storeTime is the time that the store takes for a request, without the way to the store and back.
+// storeTime is the store's time for a request, without the way there and back.
 const storeTime = 5 * time.Millisecond
 
-// A leaseStore keeps the leases of a world.
 type leaseStore struct{ *World }
 
-// takeLease sends a request to the store, as the driver does. The asker gets the lease if the lease
-// is free or already its own, or if the request names the present holding as the one to succeed. If
-// the store cannot be reached, or Config.StoreTrouble strikes, the asker does not learn the
-// outcome, but may have got the lease.
+// takeLease sends a request to the store. The asker gets a lease that is free or its own, or
+// whose present holding the request names as the one to succeed. Without an answer, it may still
+// have got the lease.
 func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.LeaseAnswer) {
@@ -51,7 +48,6 @@ func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	})
 }
 
-// take takes the lease at the store. It returns 0 if another node has the lease.
 func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	h := w.leases[r.Founder]
 	held := w.now < h.until && (r.Over == 0 || r.Over != h.token)
@@ -67,11 +63,9 @@ func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	return h.token
 }
 
-// A foundingStore keeps the record of who founded the cluster of a world.
 type foundingStore struct{ *World }
 
-// ask sends a request of node n to the store, and the answer to n. As with leaseStore.takeLease, n
-// may not learn the outcome.
+// ask sends a request to the store and the answer to n. n may not learn the outcome.
 func (w foundingStore) ask(n *Node, r membership.FoundingRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.FoundingAnswer) {

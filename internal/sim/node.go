@@ -59,7 +59,6 @@ type Machine interface {
 	Check() error
 }
 
-// newMachine makes the machine that the configuration asks for.
 func newMachine(config membership.Config) (Machine, error) {
 	if config.Table.Enabled {
 		return table.New(config)
@@ -141,7 +140,6 @@ func (n *Node) View() *membership.View { return n.machine.View() }
 // Machine returns the node's machine. The caller must not step it.
 func (n *Node) Machine() Machine { return n.machine }
 
-// gossip returns the node's gossip state, or nil if the node is no member by gossip.
 func (n *Node) gossip() *gossip.State {
 	if m, ok := n.machine.(*membership.Machine); ok {
 		return m.State()
@@ -149,7 +147,6 @@ func (n *Node) gossip() *gossip.State {
 	return nil
 }
 
-// table returns the latest membership table that the node knows, or nil if it knows none.
 func (n *Node) table() *rows.Table {
 	if m, ok := n.machine.(*table.Machine); ok {
 		return m.Table()
@@ -180,7 +177,6 @@ func (n *Node) IsMember() bool {
 // Last returns the event with which the machine ended, or nil if the machine has not ended.
 func (n *Node) Last() membership.Event { return n.last }
 
-// step gives an input to a node. A process that stands still keeps it for later.
 func (n *Node) step(w *World, in membership.Input) {
 	if n.ended || w.err != nil {
 		return
@@ -240,7 +236,6 @@ func (n *Node) step(w *World, in membership.Input) {
 	}
 }
 
-// follow reacts to an event of the machine as a driver does.
 func (n *Node) follow(w *World, e membership.Event) {
 	n.track.follow(e)
 	switch e := e.(type) {
@@ -258,7 +253,6 @@ func (n *Node) follow(w *World, e membership.Event) {
 	}
 }
 
-// end ends the process and its connection.
 func (n *Node) end(w *World) {
 	if n.ended {
 		return
@@ -279,9 +273,8 @@ func (n *Node) Converged() bool { return n.IsMember() && n.track.converged }
 // Traffic returns the node's traffic since ResetTraffic.
 func (n *Node) Traffic() Traffic { return n.traffic }
 
-// A clock is the clock of a node. It runs a little fast or slow and starts at a random time. Cores
-// see only this clock, so the wall clock has no influence. A slow clock jumps back by ppm
-// nanoseconds at each millisecond; cores must tolerate that.
+// clock is a node's clock, a little fast or slow, from a random time. Cores see only this clock.
+// A slow one jumps back by ppm nanoseconds at each millisecond; cores must tolerate that.
 type clock struct {
 	ppm    int
 	offset time.Duration
@@ -289,13 +282,12 @@ type clock struct {
 
 var epoch = time.Unix(1_000_000_000, 0)
 
-// local returns the reading of the clock at a virtual time.
 func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }
 
-// virtual returns a virtual time, not before now, at which the clock shows the time at, or up to a
-// few microseconds more.
+// virtual returns a time, not before now, at which the clock shows at, or up to a few
+// microseconds more.
 func (c clock) virtual(at time.Time, now time.Duration) time.Duration {
 	d := at.Sub(epoch) - c.offset
 	t := max(now, d-d/1_000_000*time.Duration(c.ppm))

@@ -17,7 +17,7 @@ const (
 	eventRedial                   // a node without a connection tries again
 )
 
-// An event happens at a virtual time. Its kind decides which fields are used.
+// event happens at a virtual time. Its kind decides which fields are used.
 type event struct {
 	kind     eventKind
 	from, to *Node
@@ -31,8 +31,8 @@ type event struct {
 	call             func()
 }
 
-// A queue has the events to come, ordered by time and then by the order of put. It is a 4-ary heap
-// of small items; the events are in slots, which are reused.
+// queue has the events ordered by time, then by the order of put. It is a 4-ary heap of small
+// items; the events are in reused slots.
 type queue struct {
 	items []item
 	slots []event
@@ -48,7 +48,6 @@ type item struct {
 
 func (a item) before(b item) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
-// next returns when the first event is due; ok is false if there is no event.
 func (q *queue) next() (at time.Duration, ok bool) {
 	if len(q.items) == 0 {
 		return 0, false
@@ -56,7 +55,7 @@ func (q *queue) next() (at time.Duration, ok bool) {
 	return q.items[0].at, true
 }
 
-// put adds an event and returns it, to be filled in before the next put.
+// put returns an event to be filled in before the next put.
 func (q *queue) put(at time.Duration, kind eventKind) *event {
 	var slot int32
 	if n := len(q.free); n > 0 {
@@ -74,7 +73,6 @@ func (q *queue) put(at time.Duration, kind eventKind) *event {
 	return e
 }
 
-// take removes and returns the first event.
 func (q *queue) take() (time.Duration, event) {
 	first := q.items[0]
 	last := len(q.items) - 1

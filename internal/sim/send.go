@@ -9,19 +9,17 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// maxRepeated bounds how many of its last messages a connection can send again.
+// maxRepeated bounds how many messages a connection can send again.
 const maxRepeated = 8
 
-// A repeated is a message that was sent and may be sent again after a reconnect.
 type repeated struct {
 	envelope membership.Envelope
 	at       time.Duration
 }
 
-// A network carries the messages of a world.
 type network struct{ *World }
 
-// up returns when a message that a node sends now reaches its server. Messages of a connection keep
+// up returns when a message sent now reaches the node's server. Messages of a connection keep
 // their order.
 func (w network) up(n *Node) time.Duration {
 	at := w.now + w.config.Latency
@@ -32,7 +30,6 @@ func (w network) up(n *Node) time.Duration {
 	return n.lastUp
 }
 
-// across returns how long a message takes from a server to a node of server to.
 func (w network) across(from, to *Server) time.Duration {
 	if from == to {
 		return w.config.Latency
@@ -84,13 +81,10 @@ func (w network) send(n *Node, e *membership.Envelope) {
 	d.to, d.receiver = to, to.conn
 }
 
-// sentThrough reports whether a message reached the server before its sender's connection ended.
 func sentThrough(e *event) bool {
 	return e.from.registered && e.from.conn == e.sender || e.from.closedAt >= e.hub
 }
 
-// arrive delivers a message to its receiver. If the sender's server knows no listener, the server
-// reports that to the sender.
 func (w network) arrive(e *event) {
 	if !sentThrough(e) {
 		return
@@ -108,7 +102,6 @@ func (w network) arrive(e *event) {
 	w.deliver(e, n)
 }
 
-// fan delivers a broadcast to all nodes of one server.
 func (w network) fan(e *event) {
 	if !sentThrough(e) || !w.passes(e.server, e.target) {
 		return
@@ -122,7 +115,6 @@ func (w network) fan(e *event) {
 	}
 }
 
-// passes reports whether messages get from one server to another.
 func (w network) passes(from, to *Server) bool {
 	if from == to {
 		return from.up
@@ -131,7 +123,6 @@ func (w network) passes(from, to *Server) bool {
 	return way.route && !way.hole
 }
 
-// lost reports, at random, whether a message to the node is lost on its way.
 func (w network) lost(n *Node) bool {
 	return w.loss > 0 && w.random.Float64() < w.loss || n.lossIn > 0 && w.random.Float64() < n.lossIn
 }
@@ -146,8 +137,7 @@ func (w network) deliver(e *event, n *Node) {
 	n.step(w.World, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
 }
 
-// recode encodes and decodes a message. A state that is sent to several nodes in a row is coded
-// once.
+// recode encodes and decodes a message, a state only once in a row.
 func (w network) recode(msg membership.Message) membership.Message {
 	g, isGossip := msg.(message.Gossip)
 	if isGossip && g.State == w.recoded.from {
@@ -166,8 +156,6 @@ func (w network) recode(msg membership.Message) membership.Message {
 	return msg
 }
 
-// repeat sends some of the last messages again, as a client does after a reconnect with messages
-// that it had not flushed.
 func (w network) repeat(n *Node) {
 	sent := n.sent
 	n.sent = nil

@@ -11,8 +11,7 @@ import (
 // TableStats count what the membership table did.
 type TableStats struct{ Reads, Writes, Conflicts, Alive, Failed int }
 
-// A tableStore has the membership table of a world. It is a service apart from the broker: whether
-// a process reaches it does not depend on the process's connection to the broker.
+// tableStore has the membership table of a world. Reaching it does not depend on the broker.
 type tableStore struct{ *World }
 
 // TableDown makes the table unreachable for all processes, or reachable again.
@@ -35,12 +34,10 @@ func (w *World) Table() *rows.Table { return w.table }
 
 func (w tableStore) reaches(n *Node) bool { return !w.tableDown && !n.tableCut && !n.ended }
 
-// took returns a random duration for one way of a request, to the table or back.
 func (w tableStore) took() time.Duration {
 	return time.Duration(1 + w.random.Int64N(int64(w.config.TableTime)))
 }
 
-// carry carries the requests of a step to the table.
 func (w tableStore) carry(n *Node, out *membership.Output) {
 	if r := out.ReadTable; r != nil {
 		w.request(n, r.Within, func() membership.Input {
@@ -56,8 +53,8 @@ func (w tableStore) carry(n *Node, out *membership.Output) {
 	}
 }
 
-// request lets the table carry out a request, and sends the answer unless the request or the answer
-// is lost. A request of a process that has ended meanwhile may still be carried out.
+// request lets the table carry out a request, and sends the answer. Both may be lost. A request
+// may outlive its process.
 func (w tableStore) request(n *Node, within time.Duration, do func() membership.Input, unknown membership.Input) {
 	trouble := func() bool { return w.config.TableTrouble > 0 && w.random.Float64() < w.config.TableTrouble }
 	give := func(after time.Duration, in membership.Input) {
@@ -139,8 +136,8 @@ func (w tableStore) alive(n *Node, r *membership.TableAlive) membership.TableWri
 	return membership.TableWritten{Number: r.Number, Done: true}
 }
 
-// read returns the present table or, with Config.TableGaps, at times an earlier version. In an
-// unchecked run all readers of a version share it, with the I-am-alives that the first one knew.
+// read returns the present table or, with Config.TableGaps, at times an earlier one. In an
+// unchecked run all readers of a version share it, with the I-am-alives of the first.
 func (w tableStore) read() *rows.Table {
 	if w.known != nil && w.known.Version == w.table.Version {
 		return w.known
@@ -151,8 +148,9 @@ func (w tableStore) read() *rows.Table {
 	return w.table
 }
 
-// judgeWrite checks the invariants of a write to the table. Node by has replaced row was by row, or
-// deleted it:
+// judgeWrite checks the invariants of a write. Node by has replaced row was by row, or deleted
+// it:
+//
 //  1. A member's status moves along the table of legal moves, and no row comes back.
 //  2. No two members get the same age number.
 //  3. The lease of a member that is fenced, or whose row is deleted, is over.
@@ -182,7 +180,7 @@ func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	}
 }
 
-// shape formats the part of a table that all processes must see alike in one version.
+// shape formats what all processes must see alike in one version.
 func shape(t *rows.Table) string {
 	text := ""
 	for i := range t.Rows {
@@ -193,6 +191,7 @@ func shape(t *rows.Table) string {
 }
 
 // checkTable checks two more invariants after a step of node n, whose table is t:
+//
 //  3. A node that was fenced never gets a lease again.
 //  4. The version of a node's table never falls, and each version is the same at all nodes.
 func (w checker) checkTable(n *Node, t *rows.Table, out *membership.Output) {

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A trace hashes the events of a run, and writes them as text if tell is set.
 type trace struct {
 	sum  uint64
 	tell func(string)
@@ -18,7 +17,7 @@ type trace struct {
 
 func newTrace(tell func(string)) trace { return trace{sum: 0xcbf29ce484222325, tell: tell} }
 
-// mix adds a word to the hash, by a multiplication and a shift as in xxHash.
+// mix adds a word to the hash, as in xxHash.
 func (t *trace) mix(x uint64) {
 	x *= 0x9e3779b97f4a7c15
 	x ^= x >> 32
@@ -34,7 +33,6 @@ func (t *trace) text(s string) {
 	t.mix(h)
 }
 
-// line adds an action of the world itself.
 func (t *trace) line(now time.Duration, format string, args ...any) {
 	t.mix(uint64(now))
 	t.text(format)
@@ -55,7 +53,6 @@ func (t *trace) line(now time.Duration, format string, args ...any) {
 	}
 }
 
-// event adds an event of a machine.
 func (t *trace) event(now time.Duration, n *Node, e membership.Event) {
 	kind, node := eventWords(e)
 	t.mix(kind)
@@ -65,8 +62,8 @@ func (t *trace) event(now time.Duration, n *Node, e membership.Event) {
 	}
 }
 
-// eventWords returns the numbers that are hashed for an event. Formatting millions of events as
-// text would take longer than the rest of the run.
+// eventWords returns the numbers hashed for an event. Formatting millions of events would take
+// longer than the run.
 func eventWords(e membership.Event) (kind, node uint64) {
 	switch e := e.(type) {
 	case membership.MemberJoined:
@@ -95,7 +92,6 @@ func eventWords(e membership.Event) (kind, node uint64) {
 	return 12, uint64(len(e.String()))
 }
 
-// step adds an input that a node takes.
 func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 	t.mix(uint64(now))
 	t.mix(uint64(n.ID))
@@ -123,7 +119,6 @@ func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 	}
 }
 
-// message hashes the fields by which messages differ.
 func (t *trace) message(m membership.Message) {
 	switch m := m.(type) {
 	case message.Heartbeat:
@@ -163,7 +158,7 @@ func (t *trace) gossip(g *gossip.State) {
 	t.mix(sum)
 }
 
-// tracked summarizes a node's published view. Events update it, so that views need not be searched.
+// tracked summarizes a node's published view, to avoid searches.
 type tracked struct {
 	set       uint64 // a hash of the members that are not Down
 	size      int    // the number of these members
@@ -171,7 +166,6 @@ type tracked struct {
 	converged bool
 }
 
-// begin sets the summary of a node that starts as a member.
 func (t *tracked) begin(g *gossip.State) {
 	for _, m := range g.Members {
 		t.toggle(m.Address, 1)
@@ -184,7 +178,6 @@ func (t *tracked) toggle(a transport.Address, change int) {
 	t.size += change
 }
 
-// mark returns a node's contribution to the hash of a set.
 func mark(a transport.Address) uint64 {
 	x := a.Incarnation
 	for i := range len(a.Name) {

@@ -46,15 +46,13 @@ func (t *Traffic) count(m membership.Message, size int32, sent bool) {
 	t.Kinds[kind] = f
 }
 
-// kindOf returns the name of the type of a message or an input, without its package.
 func kindOf(v any) string {
 	name := fmt.Sprintf("%T", v)
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// sizes measures messages by encoding them. Encoding states is slow, so a state of many members is
-// measured once for each version and approximate number of members that have seen it; the error is
-// below 1%.
+// sizes measures messages by encoding them. A large state is measured once for each version and
+// approximate number of members that have seen it; the error is below 1%.
 type sizes struct {
 	cluster string
 	states  map[stateKey]int32
@@ -68,17 +66,14 @@ type stateKey struct {
 	seen, extras int
 }
 
-// exactStates is the number of members up to which every state is encoded.
 const exactStates = 100
 
-// maxStates bounds the number of remembered sizes.
 const maxStates = 1 << 16
 
 func newSizes(cluster string) sizes {
 	return sizes{cluster: cluster, states: make(map[stateKey]int32)}
 }
 
-// of returns the size of the payload of a message from n, in bytes.
 func (s *sizes) of(n *Node, m membership.Message) int32 {
 	body := s.body(m)
 	// wire.Control: format, cluster, from, incarnation, topic, body.
@@ -87,7 +82,6 @@ func (s *sizes) of(n *Node, m membership.Message) int32 {
 
 func varint(n int32) int32 { return int32(bits.Len32(uint32(n)|1)+6) / 7 }
 
-// body returns the length of the encoded message.
 func (s *sizes) body(m membership.Message) int32 {
 	switch m := m.(type) {
 	case message.Gossip:
@@ -106,7 +100,6 @@ func encoded(m membership.Message) int32 {
 	return int32(len(b))
 }
 
-// state returns the encoded length of message m, which holds state g.
 func (s *sizes) state(g *gossip.State, m membership.Message) int32 {
 	if g == s.last {
 		return s.lastIs

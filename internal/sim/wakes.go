@@ -2,8 +2,8 @@ package sim
 
 import "time"
 
-// wakes is a heap of the nodes that wait for their next tick, by time and then by number. Each node
-// knows its index, so that its time can change.
+// wakes is a heap of the nodes that wait for a tick, by time, then by number. Each node knows its
+// index, so that its time can change.
 type wakes struct{ nodes []*Node }
 
 func wakesBefore(a, b *Node) bool { return a.wake < b.wake || a.wake == b.wake && a.ID < b.ID }
@@ -15,7 +15,6 @@ func (h *wakes) next() *Node {
 	return h.nodes[0]
 }
 
-// set changes the time of the node's next tick; at < 0 means none.
 func (h *wakes) set(n *Node, at time.Duration) {
 	switch {
 	case at < 0 && n.place < 0:

@@ -196,8 +196,8 @@ func (w *World) Next() (at time.Duration, ok bool) {
 
 func (w *World) Run(d time.Duration) { w.RunUntil(d, 0, nil) }
 
-// maxStill bounds the events and ticks at one time. More of them mean that a machine asks to be
-// woken in the past.
+// maxStill bounds the events and ticks at one time. More mean that a machine asks to be woken in
+// the past.
 const maxStill = 1_000_000
 
 // RunUntil runs the world for d, or until stop returns true, which it calls at each multiple of
@@ -245,7 +245,6 @@ func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool
 	return false
 }
 
-// catch turns a machine's panic about a broken invariant into the world's error.
 func (w *World) catch() {
 	switch p := recover().(type) {
 	case nil:
@@ -256,7 +255,6 @@ func (w *World) catch() {
 	}
 }
 
-// fail records an error, unless there is an earlier one.
 func (w *World) fail(err error) {
 	if w.err == nil {
 		w.err = fmt.Errorf("at %.6fs: %w", w.now.Seconds(), err)

@@ -10,9 +10,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A checkpoint writes acknowledged commits to records, then the table, and last the head. The new
-// head's Since is the position from which the log is still needed. Each request is repeated until
-// the store has settled it; only dropping the shard stops a checkpoint.
+// checkpoint writes acknowledged commits to records, then the table, and the head last. Only
+// dropping the shard stops a checkpoint.
 type checkpoint struct {
 	wanted bool   // another checkpoint is to begin
 	after  Ticket // another checkpoint is wanted when this ticket is acknowledged; 0 means none
@@ -30,13 +29,12 @@ type checkpoint struct {
 	parts  uint32
 }
 
-// may reports whether the shard's state allows a checkpoint; the caller checks that none is active.
 func (c *checkpoint) may(s *Shard) bool {
 	return s.state == Open && s.claim.step == stepNone && !s.group.repeats()
 }
 
-// next begins a checkpoint if there is a reason and none is active. It waits while lost commits are
-// being appended again, because the tail must keep their entities until then.
+// next does not start a checkpoint while lost commits are being appended again, because the tail
+// must keep their entities.
 func (c *checkpoint) next(s *Shard) {
 	if c.active || !c.may(s) {
 		return
@@ -60,22 +58,17 @@ func (c *checkpoint) next(s *Shard) {
 	c.wanted = false
 }
 
-// A scope is the part of the shard that a checkpoint writes.
 type scope uint8
 
 const (
-	// scopeAll: everything that is acknowledged when the checkpoint begins.
 	scopeAll scope = iota
-	// scopeOlder: the commits that were acknowledged when the tail's generation began, except those
-	// replaced by later commits. So entities that change often need not be written again and again
-	// only to let the log be trimmed.
+	// scopeOlder covers the commits acknowledged when the tail's generation began, except replaced
+	// ones. Hot entities then need not be rewritten just to trim the log.
 	scopeOlder
 	// scopeEvents: the journal alone.
 	scopeEvents
 )
 
-// begin begins a checkpoint of the commits that are acknowledged now; what selects the part of the
-// shard that is written.
 func (c *checkpoint) begin(s *Shard, what scope) {
 	c.wanted, c.active, c.scope = false, true, what
 	c.doubt, c.keeps, c.anew = false, false, false
@@ -122,7 +115,6 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	c.put(s)
 }
 
-// table returns the changes that write the table of commands and the outbox, encoded in parts.
 func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 	generation := s.head.value.GetGeneration() + 1
 	var parts []*wire.DurableTable
@@ -154,7 +146,6 @@ func (c *checkpoint) table(s *Shard) (changes []store.Change) {
 	return changes
 }
 
-// put sends the next Put of the checkpoint or, after the last Put, writes the head.
 func (c *checkpoint) put(s *Shard) {
 	if len(c.puts) > 0 {
 		c.line.ask(&s.desk, Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]})
@@ -174,8 +165,6 @@ func (c *checkpoint) put(s *Shard) {
 	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts), s.head.mark())
 }
 
-// done handles the store's answer to a Put. If the Put was refused, it reads the head, and handles
-// that answer too.
 func (c *checkpoint) done(s *Shard, r Response) {
 	c.doubt = c.doubt || r.Outcome == Uncertain
 	if !c.line.settled(&s.desk, r) {
@@ -202,18 +191,16 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
-// lost tells the checkpoint that the log has lost acknowledged commits. The log must keep the older
-// commits, and the tail the entities, until the lost commits are appended again or in records. The
-// checkpoint under way therefore does not advance the head's Since.
+// lost keeps the head's Since in place, because the log has lost acknowledged commits. The log
+// and the tail must keep their data until the commits are appended again or in records.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope != scopeEvents {
 		c.since, c.keeps = s.head.stored.Since, true
 	}
 }
 
-// doubted tells the checkpoint that the store may have lost records written before. The active
-// checkpoint writes its records again. If its head was already sent, the next checkpoint writes the
-// records again; until then the tail keeps their entities.
+// doubted makes the checkpoint write its records again, because the store may have lost them. If
+// its head was already sent, the next checkpoint does so.
 func (c *checkpoint) doubted() {
 	switch {
 	case !c.active:
@@ -224,7 +211,6 @@ func (c *checkpoint) doubted() {
 	}
 }
 
-// number returns the write number of a head that was sent and is unanswered; 0 if there is none.
 func (c *checkpoint) number() uint64 {
 	if !c.write.due {
 		return 0
@@ -232,8 +218,8 @@ func (c *checkpoint) number() uint64 {
 	return c.write.want.value.GetWrite()
 }
 
-// abandon ends the active checkpoint, because the store has lost the head that it builds on, and
-// requests another checkpoint.
+// abandon ends the active checkpoint because the store has lost its base head, and requests
+// another.
 func (c *checkpoint) abandon(s *Shard) {
 	if c.active {
 		s.tail.kept()
@@ -242,7 +228,6 @@ func (c *checkpoint) abandon(s *Shard) {
 	*c = checkpoint{wanted: true, after: c.after}
 }
 
-// sent returns the Since position of a head that was sent and is unanswered, or [store.Start].
 func (c *checkpoint) sent() store.Position {
 	if !c.write.due {
 		return store.Start
@@ -250,7 +235,6 @@ func (c *checkpoint) sent() store.Position {
 	return c.write.want.stored.Since
 }
 
-// headDone handles the store's answer to the write of the checkpoint's head.
 func (c *checkpoint) headDone(s *Shard, r Response) {
 	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
@@ -291,9 +275,8 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 	}
 }
 
-// A sweep finds records that can be deleted, and has the next checkpoint delete them: see
-// [Expired]. The driver names the records from a list that may be stale, so the sweep reads them
-// again under the shard's present head.
+// sweep finds deletable records for the next checkpoint: see [Expired]. The driver's list may be
+// stale, so the sweep reads them again under the present head.
 type sweep struct {
 	line line
 	ids  []string
@@ -333,7 +316,6 @@ func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	return true
 }
 
-// done handles the records that the sweep has read.
 func (w *sweep) done(s *Shard, r Response) {
 	ids := w.ids
 	w.line.close()
@@ -362,8 +344,7 @@ func (w *sweep) done(s *Shard, r Response) {
 	}
 }
 
-// A verify checks, after the store was unreachable, that the store still has what it acknowledged.
-// It appends to the log, and reads the head.
+// verify checks that the store still has what it acknowledged before it became unreachable.
 type verify struct {
 	line line
 	due  bool // it begins when the shard is open: the claim may have read what was lost since
@@ -393,7 +374,6 @@ func (s *Shard) beginVerify() {
 	s.verify.line.ask(&s.desk, Request{Op: OpHead})
 }
 
-// done handles the head that verify reads.
 func (v *verify) done(s *Shard, r Response) {
 	if !v.line.settled(&s.desk, r) {
 		return

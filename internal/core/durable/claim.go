@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A step is the stage that a claim has reached.
 type step uint8
 
 const (
@@ -24,9 +23,8 @@ const (
 	stepLose        // the head in the store is replaced, because a later one was lost
 )
 
-// A claim is an append after which only this home's appends to the log count. A full claim begins a
-// tenure; another claim follows a conflict within the tenure. A delayed copy of an earlier claim
-// has a lower number, and is ignored.
+// claim is an append after which only this home's appends count. A full claim begins a tenure;
+// others follow a conflict within it. Delayed copies have lower numbers and are ignored.
 type claim struct {
 	step   step
 	full   bool
@@ -46,15 +44,12 @@ type claim struct {
 	has      map[store.Position]bool   // the positions of the appends before this claim
 }
 
-// begin begins a claim. A full claim also writes the head, and recovers the shard's state from the
-// store.
 func (c *claim) begin(s *Shard, full bool) {
 	c.full, c.base = full, c.number
 	c.step = stepHead
 	c.line.ask(&s.desk, Request{Op: OpHead})
 }
 
-// done handles the store's answer to a request of the claim.
 func (c *claim) done(s *Shard, r Response) {
 	switch c.step {
 	case stepHead:
@@ -83,8 +78,8 @@ func (c *claim) done(s *Shard, r Response) {
 	}
 }
 
-// haveHead continues the claim with the head that was read. A stale head does no harm: a full claim
-// replaces the head by compare-and-set, and another claim finds newer claims in the log.
+// haveHead tolerates a stale head: a full claim replaces the head by compare-and-set, and other
+// claims find newer claims in the log.
 func (c *claim) haveHead(s *Shard, r Response) {
 	h, err := readHead(r.Head)
 	switch {
@@ -108,24 +103,22 @@ func (c *claim) haveHead(s *Shard, r Response) {
 	}
 }
 
-// climbs reports whether the claim may still take a higher epoch. That is safe only before its first
-// append: until then the store has nothing but a head under the present epoch.
+// climbs reports whether the claim may still take a higher epoch. After its first append that
+// would be unsafe.
 func (c *claim) climbs(s *Shard) bool { return s.config.Above && c.full && c.number == 0 }
 
-// climb writes the head under an epoch above h's, and at least the claim's own. h may have been
-// written by this claim itself, by a write that got no certain answer.
+// climb writes the head under an epoch above h's. h may come from an earlier write of this claim
+// with an uncertain outcome.
 func (c *claim) climb(s *Shard, h head) {
 	s.config.Epoch = max(s.config.Epoch, h.value.GetEpoch()+1)
 	c.replace(s, h)
 }
 
-// replace writes this home's head in place of h.
 func (c *claim) replace(s *Shard, h head) {
 	c.step = stepSet
 	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.mark())
 }
 
-// headDone handles the store's answer to the claim's write of the head.
 func (c *claim) headDone(s *Shard, r Response) {
 	written, other, err := c.write.done(&s.desk, s, r)
 	switch {
@@ -144,8 +137,7 @@ func (c *claim) headDone(s *Shard, r Response) {
 	}
 }
 
-// append appends the claim to the log, under a new number. If the store's answer is uncertain, the
-// claim is appended again; a second copy in the log is void.
+// append uses a new number each time, so a second copy in the log is void.
 func (c *claim) append(s *Shard) {
 	c.step = stepAppend
 	c.number++
@@ -170,7 +162,6 @@ func (c *claim) readLog() Request {
 	return Request{Op: OpRead, From: c.since, To: c.position}
 }
 
-// read handles the part of the log from the head's Since position up to this claim.
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
 		c.retry(s, fmt.Sprintf("it lacks a part between %d, where the head needs it, and %d", c.since, c.position))
@@ -230,14 +221,13 @@ func (c *claim) read(s *Shard, r Response) {
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
-// goneTries is how many times in a row the log may lack what a claim needs before the missing part
-// counts as lost. Earlier, a replica may lag behind, or a server may have lost only the claim.
+// goneTries is how often in a row the log may lack what a claim needs before that counts as lost.
+// A replica may only lag behind.
 const goneTries = 5
 
-// retry claims again, because the log lacked something between the head's Since position and the
-// claim. The pauses grow, because each attempt adds an append. After goneTries, a full claim takes
-// that part of the log as lost, for its own head keeps other homes from trimming. Another claim
-// drops the shard: the head that it has read was probably stale, and another home has the shard.
+// retry claims again, because the log lacks something between the head's Since position and the
+// claim. After goneTries a full claim takes that part as lost, and another claim drops the shard:
+// its head was probably stale.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {
@@ -254,7 +244,6 @@ func (c *claim) retry(s *Shard, lacks string) {
 	}
 }
 
-// endsBefore returns the error for a log whose last position is before the head's Since position.
 func endsBefore(since, last store.Position) error {
 	return fmt.Errorf("log: %w: it ends at position %d, and the head needs it from position %d", errLost, last, since)
 }
@@ -295,13 +284,11 @@ func (c *claim) haveTable(s *Shard, r Response) {
 	c.recover(s, parts)
 }
 
-// misses reports whether the log, as this claim has read it, lacks the append that was at position
-// p before.
+// misses reports whether the log, as this claim read it, lacks the append once at position p.
 func (c *claim) misses(p store.Position) bool {
 	return p != store.Start && (p >= c.position || p >= c.since && !c.has[p])
 }
 
-// recover builds the shard's state from the parts of the stored table and the log.
 func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	for _, t := range parts {
 		if err := s.table.recover(t, s.desk.now); err != nil {
@@ -337,12 +324,11 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	c.bases(s)
 }
 
-// basesAtOnce bounds the records that bases reads in one request.
+// basesAtOnce bounds the records in one request.
 const basesAtOnce = 32
 
-// bases reads the records of entities for which the log has only events, because the state is in
-// the record. There are at most as many such entities as had unacknowledged commits when the last
-// checkpoint began.
+// bases reads the records of entities with only events in the log. There are at most as many as
+// had unacknowledged commits when the last checkpoint began.
 func (c *claim) bases(s *Shard) {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.tail.entities)) {
@@ -379,7 +365,6 @@ func (c *claim) haveBases(s *Shard, r Response) {
 	c.bases(s)
 }
 
-// finish ends the claim; appends of the shard continue behind it in the log.
 func (c *claim) finish(s *Shard) {
 	c.step = stepNone
 	c.line.close()
@@ -391,10 +376,9 @@ func (c *claim) finish(s *Shard) {
 	c.own, c.has = nil, nil
 }
 
-// A chain decides which appends of a log count: those of the highest claim before them. Claims are
-// ordered by epoch; claims of one home under one epoch, by number. The first append read always
-// counts, because reading begins at the log's start or at a head's Since, which is an append that
-// counted.
+// chain decides which appends of a log count: those of the highest claim before them. Claims are
+// ordered by epoch, then by number. The first append read always counts, because reading begins
+// at the log's start or at an append that counted.
 type chain struct {
 	known       bool
 	epoch       uint64
@@ -403,7 +387,7 @@ type chain struct {
 	counter     uint64 // of the home's last append that counted
 }
 
-// add reports whether append a counts, and takes it as the last append read.
+// add reports whether a counts, and takes it as the last append read.
 func (c *chain) add(a *wire.DurableAppend) bool {
 	if claimOf(a) != nil {
 		return c.addClaim(a)

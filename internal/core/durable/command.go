@@ -21,9 +21,8 @@ type Source struct {
 	To Target
 }
 
-// silent reports whether the shard may forget source s, last heard from at heard. The limit is
-// process for a caller's process, and nested for calls made in turns of tells. A log is never
-// forgotten, because its shard may send tells again after any time.
+// silent reports whether the shard may forget source s, last heard from at heard. It never
+// forgets a log, because its shard may send tells again at any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:
@@ -34,8 +33,8 @@ func (s Source) silent(heard, process, nested time.Time) bool {
 	return false
 }
 
-// keyed reports whether the source stands for an idempotency key of the user. Such a source has
-// both an incarnation and a log.
+// keyed reports whether the source stands for an idempotency key. Only such a source has both an
+// incarnation and a log.
 func (s Source) keyed() bool { return s.Incarnation != 0 && s.Log != "" }
 
 func (s Source) compare(o Source) int {
@@ -117,7 +116,7 @@ type Admission struct {
 // A Path identifies a nested call made while a command runs; an empty path is the command itself.
 type Path string
 
-// pathBytes is the length of a path that is not empty.
+// pathBytes is the length of a nonempty path.
 const pathBytes = 16
 
 // Calls names the nested calls of one turn. Each run of a command begins with the zero value.
@@ -178,14 +177,13 @@ func (s Numbers) Slice() (all []uint64, err error) {
 	return all, nil
 }
 
-// A finished is the set of a source's command numbers for which no caller waits any more: all below
-// a number, except a few stuck ones.
+// finished is the set of a source's command numbers without a waiting caller: all below a number,
+// except a few stuck ones.
 type finished struct {
 	below uint64
 	stuck []uint64 // ascending, all lower than below; not to be changed
 }
 
-// has reports whether a number is finished.
 func (f finished) has(number uint64) bool {
 	if number >= f.below {
 		return false
@@ -194,7 +192,6 @@ func (f finished) has(number uint64) bool {
 	return !stuck
 }
 
-// floor returns the lowest number that may be unfinished.
 func (f finished) floor() uint64 {
 	if len(f.stuck) > 0 {
 		return f.stuck[0]
@@ -202,7 +199,7 @@ func (f finished) floor() uint64 {
 	return f.below
 }
 
-// join returns the numbers that are finished in f or o, and reports whether o added any to f.
+// join returns the union, and whether o adds numbers to f.
 func (f finished) join(o finished) (both finished, more bool) {
 	high, low := f, o
 	if o.below > f.below {
@@ -215,19 +212,17 @@ func (f finished) join(o finished) (both finished, more bool) {
 	return both, both.below != f.below || len(both.stuck) != len(f.stuck)
 }
 
-// sameMemory reports whether two lists share their memory, and therefore are equal.
 func sameMemory(a, b []uint64) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// stuckNumbers are the numbers that were decoded last. Most commands of a source have the same
-// stuck numbers; finished.join recognizes these by their memory, without comparing them.
+// stuckNumbers caches the numbers decoded last. Most commands of a source repeat them, and
+// finished.join then compares only addresses.
 type stuckNumbers struct {
 	of  Numbers
 	all []uint64 // not to be changed
 }
 
-// finished returns the numbers that the command says its source has finished.
 func (s *stuckNumbers) finished(c *Command) finished {
 	if c.Past <= c.Floor {
 		return finished{below: c.Floor}

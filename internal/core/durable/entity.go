@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A version is the state of an entity after one of its commits.
+// version is the state of an entity after a commit.
 type version struct {
 	number uint64 // 0: the entity has never committed
 	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0 means never.
@@ -22,8 +22,8 @@ type version struct {
 	keys    []key    // not to be changed
 }
 
-// A stateSum is the [Turn.Sum] of an entity's last commit if the log has only the events of that
-// commit, not its state. It has three bytes, to fit between other fields.
+// stateSum is the [Turn.Sum] of an entity's last commit if the log has only its events. Three
+// bytes fit between other fields.
 type stateSum [3]byte
 
 const maxSum = 1<<24 - 1
@@ -32,22 +32,18 @@ func newStateSum(n uint32) stateSum { return stateSum{byte(n), byte(n >> 8), byt
 
 func (s stateSum) uint32() uint32 { return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 }
 
-// gone reports whether the entity has no state at a time, because it has ended or expired.
 func (v *version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
-// whole reports whether the last commit alone contains the version, without older commits or a
-// record.
+// whole reports whether the version needs no older commits and no record.
 func (v *version) whole() bool { return len(v.since) == 0 && len(v.keys) == 0 }
 
-// spent reports whether a stored version can be deleted: its state is gone, and its keys are too
-// old.
+// spent reports whether a stored version can be deleted.
 func (v *version) spent(now time.Time) bool {
 	return v.number > 0 && v.gone(now) && len(freshKeys(v.keys, now.UnixMilli())) == 0
 }
 
-// apply makes v the version after the commit c.
 func (v *version) apply(c *wire.DurableCommit) {
 	if c.GetFolded() {
 		v.since = slices.Concat(v.since, c.GetEvents())
@@ -59,9 +55,8 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.keys = keysAfter(v.keys, c)
 }
 
-// folds reports whether the log needs only the events of turn t, because the state follows from v
-// and these events. At most every events, and limit bytes of state and events, may follow from one
-// written state.
+// folds reports whether the log needs only the events of turn t. At most every events, and limit
+// bytes of state and events, may follow one written state.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
@@ -75,9 +70,8 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
 }
 
-// An entity is kept in memory while it is active, or while a commit of it is not in a record yet.
-// An entity has 256 bytes on 64-bit machines, and a commit reads the first 64 before the others: if
-// the shard has many entities, these reads from main memory take most of a commit's time.
+// entity is in memory while it is active or has commits outside its record. It has 256 bytes on
+// 64-bit machines; commits read the first 64 first, because cache misses dominate their time.
 type entity struct {
 	id     string
 	active bool // the driver has it
@@ -97,16 +91,14 @@ type entity struct {
 	loose []*wire.DurableCommit
 }
 
-// commit records a pending commit and its ticket as the entity's last version.
 func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 	e.last.apply(c)
 	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
 }
 
-// ack records that the log has a commit, and reports whether the commit is newer than the
-// acknowledged version. A commit that a server had lost can come to the log a second time, after
-// later commits of the entity. The first commit after the entity has ended or expired is always
-// newer.
+// ack records a commit in the log, and reports whether it is newer than the acknowledged version.
+// A lost commit can arrive again after later ones. The first commit after an end or expiry is
+// always newer.
 func (e *entity) ack(c *wire.DurableCommit) bool {
 	if c.GetVersion() < e.acked.number && !e.acked.gone(time.UnixMilli(c.GetAt())) {
 		return false
@@ -119,7 +111,6 @@ func (e *entity) ack(c *wire.DurableCommit) bool {
 	return true
 }
 
-// recover records a commit that was read from the log at recovery.
 func (e *entity) recover(c *wire.DurableCommit) {
 	if (c.GetFolded() || c.GetKeys() > 0) && (!e.loaded || len(e.loose) > 0) {
 		e.loose = append(e.loose, c)
@@ -130,8 +121,8 @@ func (e *entity) recover(c *wire.DurableCommit) {
 	e.ack(c)
 }
 
-// base applies the loose commits to the record v that they follow. A checkpoint that did not finish
-// may have written some of these commits to the record already; they are skipped.
+// base applies the loose commits to the record v. An unfinished checkpoint may have written some
+// of them already; these are skipped.
 func (e *entity) base(v version) error {
 	loose := e.loose
 	e.loose = nil
@@ -155,23 +146,20 @@ func (e *entity) base(v version) error {
 	return nil
 }
 
-// needsRecord reports whether the loose commits cannot be applied without the entity's record,
-// because they have only events.
 func (e *entity) needsRecord() bool {
 	without := *e
 	return without.base(version{}) != nil
 }
 
-// lapsed reports whether there is no state to which events could be applied.
 func (v version) lapsed() bool { return v.number == 0 || v.ended }
 
-// outlived marks the entity for the next checkpoint, because its record has expired or ended.
+// outlived marks the entity, whose record has expired or ended, for the next checkpoint.
 func (e *entity) outlived(acked Ticket) {
 	e.stale = e.stale || !e.dirty && e.ticket <= acked
 	e.dirty = true
 }
 
-// saved ends a checkpoint for the entity. It reports whether the tail may forget the entity.
+// saved ends a checkpoint for the entity, and reports whether the tail may forget it.
 func (e *entity) saved(acked Ticket) bool {
 	if e.saving != 0 && e.saving == e.acked.number {
 		e.dirty, e.stale, e.generation = false, false, 0
@@ -184,7 +172,6 @@ func (e *entity) saved(acked Ticket) bool {
 	return !e.active
 }
 
-// forgetState drops the state from memory; the record still has it.
 func (e *entity) forgetState() {
 	if e.loaded && !e.last.ended {
 		e.last.state, e.acked.state, e.bare = nil, nil, true
@@ -192,7 +179,6 @@ func (e *entity) forgetState() {
 	}
 }
 
-// recordKey returns the key of the entity's record.
 func (e *entity) recordKey() string { return entityKey(e.id) }
 
 func entityKey(id string) string { return "e" + id }
@@ -200,9 +186,8 @@ func entityKey(id string) string { return "e" + id }
 // EntityKey returns the key of the record of an entity, given its id.
 func EntityKey(id string) string { return entityKey(id) }
 
-// change returns what a checkpoint writes to the entity's record. It leaves out the oldest keys if
-// the record would be larger than limit. It leaves out an expired state, unless a later commit is
-// on its way to the log: that commit may have only events, and then needs the state.
+// change omits the oldest keys if the record would exceed limit. It keeps an expired state while
+// a later commit is pending: that commit may have only events.
 func (e *entity) change(now time.Time, limit int) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())

@@ -135,8 +135,8 @@ func (p Place) Fits(get Getter) (bool, error) {
 	return true, nil
 }
 
-// read returns the index of the journal and the events of the given chunks. A journal without an
-// index gets an empty one.
+// read returns the journal's index and the events of the given chunks. A missing index reads as
+// empty.
 func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, found []located, err error) {
 	keys := []string{journalKey}
 	for _, chunk := range chunks {
@@ -166,13 +166,11 @@ func (p Place) read(get Getter, chunks ...uint64) (index *wire.DurableJournal, f
 	return index, found, nil
 }
 
-// A located is an event and the number of its chunk.
 type located struct {
 	*wire.DurableEvent
 	chunk uint64
 }
 
-// beyond returns a LostError if the place is behind the journal's last event.
 func (p Place) beyond(i *wire.DurableJournal) error {
 	if i.GetNumber() >= p.Number {
 		return nil
@@ -180,14 +178,14 @@ func (p Place) beyond(i *wire.DurableJournal) error {
 	return &LostError{p, i.GetNumber(), ErrBeyond}
 }
 
-// in returns the place with its chunk limited to the chunks that the index counts.
+// in clamps the place's chunk to those the index counts.
 func (p Place) in(i *wire.DurableJournal) Place {
 	p.Chunk = max(min(p.Chunk, i.GetLast()), i.GetFirst())
 	return p
 }
 
-// next returns the events after the place that are in the given chunk or the next one, and the
-// place behind them. The returned place has no chunk if event p.Number is in neither.
+// next returns the events after the place from the given chunk and the next one. The returned
+// place has no chunk if event p.Number is in neither.
 func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, err error) {
 	index, found, err := p.read(get, chunk, chunk+1)
 	if err == nil {
@@ -226,8 +224,8 @@ func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, e
 	return events, after, p.stays(index, after)
 }
 
-// among returns the place if the found events reach it, and otherwise the place without its chunk.
-// It returns a GoneError if the oldest chunk begins behind the place.
+// among returns the place if the found events reach it, and otherwise the place without its
+// chunk. It fails with GoneError if the oldest chunk begins behind the place.
 func (p Place) among(index *wire.DurableJournal, found []located) (Place, error) {
 	low, high := found[0].GetNumber(), found[len(found)-1].GetNumber()
 	switch oldest := found[0].chunk <= index.GetFirst(); {
@@ -240,8 +238,7 @@ func (p Place) among(index *wire.DurableJournal, found []located) (Place, error)
 	return p.in(index), nil
 }
 
-// stays returns an error if the journal has events behind place p, but reading did not get beyond
-// p.
+// stays fails if the journal has events behind p but reading made no progress.
 func (p Place) stays(index *wire.DurableJournal, after Place) error {
 	if p == (Place{}) || after != p.in(index) {
 		return nil
@@ -253,7 +250,7 @@ func (p Place) missing(index *wire.DurableJournal) error {
 	return &LostError{p, index.GetNumber(), ErrCorrupt}
 }
 
-// sumOf returns the checksum of an event; it is never 0.
+// sumOf returns a checksum that is never 0.
 func sumOf(e *wire.DurableEvent) uint32 {
 	b := binary.LittleEndian.AppendUint64(nil, e.GetVersion())
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.GetAt()))
@@ -261,7 +258,6 @@ func sumOf(e *wire.DurableEvent) uint32 {
 	return max(crc32.Update(crc32.Checksum(b, castagnoli), castagnoli, e.GetEvent()), 1)
 }
 
-// search finds the chunk of event p.Number by binary search, and returns the place with that chunk.
 func (p Place) search(get Getter, index *wire.DurableJournal) (Place, error) {
 	low, high := index.GetFirst(), index.GetLast() // the chunk is one of these, both included
 	for low < high {

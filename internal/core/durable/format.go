@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// formatNow is the format that this program writes. It reads all formats up to this one.
 const formatNow = 1
 
 // Reasons why stored bytes cannot be read; test with errors.Is.
@@ -26,7 +25,6 @@ var (
 	ErrCorrupt = errors.New("corrupt (shardctl store verify names all damage, shardctl store repair mends it from an export)")
 )
 
-// A stored is an outermost message of the data in the store.
 type stored interface {
 	proto.Message
 	GetFormat() uint32
@@ -39,7 +37,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal encodes m deterministically, and appends a checksum.
+// seal encodes m deterministically, with a checksum.
 func seal(m stored) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, proto.Size(m)+checkSize), m)
 	if err != nil {
@@ -52,8 +50,7 @@ func seal(m stored) []byte {
 // appendRoom bounds the bytes of an append without its entries.
 const appendRoom = 64
 
-// sealAppend is seal for an append whose entries are already encoded. within is the part of sealed
-// that holds the entries.
+// sealAppend is seal for already encoded entries. within is their part of sealed.
 func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	sealed = appendHead(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
 	head := len(sealed)
@@ -62,7 +59,6 @@ func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	return sealed, sealed[head : head+len(entries) : head+len(entries)]
 }
 
-// appendHead encodes the fields of an append that precede its entries.
 func appendHead(b []byte, a *wire.DurableAppend) []byte {
 	b = appendUint(b, 1, uint64(a.Format))
 	b = appendFixed(b, 2, a.Epoch)
@@ -71,8 +67,8 @@ func appendHead(b []byte, a *wire.DurableAppend) []byte {
 	return appendUint(b, 5, a.Counter)
 }
 
-// unseal decodes the output of seal into m. It fails with ErrCorrupt if the checksum is wrong, and
-// with ErrNewer if the format or a field is unknown to this program.
+// unseal fails with ErrCorrupt if the checksum is wrong, and with ErrNewer if the format or a
+// field is unknown.
 func unseal(b []byte, m stored) error {
 	end := len(b) - checkSize
 	if end < 0 || b[end] != checkTag || binary.LittleEndian.Uint32(b[end+1:]) != crc32.Checksum(b[:end], castagnoli) {
@@ -92,7 +88,7 @@ func unseal(b []byte, m stored) error {
 	return nil
 }
 
-// unknown returns the name of a message in m that has fields unknown to this program, or "".
+// unknown returns the name of a message in m with unknown fields, or "".
 func unknown(m protoreflect.Message) (name string) {
 	if len(m.GetUnknown()) > 0 {
 		return string(m.Descriptor().Name())
@@ -112,8 +108,6 @@ func unknown(m protoreflect.Message) (name string) {
 	return name
 }
 
-// readAppend decodes an append. It fails if an entry has no kind, or a kind unknown to this
-// program.
 func readAppend(b []byte) (*wire.DurableAppend, error) {
 	a := &wire.DurableAppend{}
 	if err := unseal(b, a); err != nil {
@@ -127,7 +121,6 @@ func readAppend(b []byte) (*wire.DurableAppend, error) {
 	return a, nil
 }
 
-// claimOf returns the claim in a, or nil if a is no claim.
 func claimOf(a *wire.DurableAppend) *wire.DurableClaim {
 	if len(a.GetEntries()) == 1 {
 		return a.GetEntries()[0].GetClaim()
@@ -141,15 +134,13 @@ func claimOf(a *wire.DurableAppend) *wire.DurableClaim {
 // order of their numbers, without zero ones. A decoded commit may have unknown fields; it must not
 // be encoded by these functions.
 
-// Field numbers of DurableAppend, DurableEntry and DurableCommand.
 const (
 	entriesField = 6
 	commitField  = 2
 	sourceField  = 1
 )
 
-// appendEntry encodes e as a field of an append. source is the encoded source of the entry's
-// command; nil makes appendEntry encode the source.
+// appendEntry encodes e as a field of an append. source is the command's encoded source, or nil.
 func appendEntry(b []byte, e *wire.DurableEntry, source []byte) []byte {
 	if c := e.GetCommit(); c != nil {
 		about := len(c.Entity) + len(c.State) + len(c.GetCommand().GetAnswer()) + appendRoom
@@ -160,7 +151,6 @@ func appendEntry(b []byte, e *wire.DurableEntry, source []byte) []byte {
 	return appendMessage(b, entriesField, e)
 }
 
-// appendCommit encodes the fields of the commit, with the encoded source of its command.
 func appendCommit(b []byte, c *wire.DurableCommit, source []byte) []byte {
 	b = appendBytes(b, 1, c.Entity)
 	b = appendUint(b, 2, c.Version)
@@ -213,7 +203,6 @@ func appendSource(b []byte, field byte, s *wire.DurableSource) []byte {
 	return l.end(appendUint(b, 5, uint64(s.ToShard)))
 }
 
-// appendMessage encodes m with the protobuf library, as a field.
 func appendMessage(b []byte, field byte, m proto.Message) []byte {
 	b = protowire.AppendVarint(append(b, field<<3|byte(protowire.BytesType)), uint64(proto.Size(m)))
 	b, err := proto.MarshalOptions{Deterministic: true, UseCachedSize: true}.MarshalAppend(b, m)
@@ -253,22 +242,20 @@ func appendBytes[T string | []byte](b []byte, field byte, v T) []byte {
 	return append(binary.AppendUvarint(append(b, field<<3|byte(protowire.BytesType)), uint64(len(v))), v...)
 }
 
-// A length is the place in a buffer for the length of a message. It is filled in after the message
-// is encoded.
+// length is the reserved place for the length of a message.
 type length struct {
 	at   int // its place
 	room int // the bytes that are kept for it
 }
 
-// begin begins a message of about that many bytes, and leaves room for its length. If the real
-// length takes more or fewer bytes than this room, end moves the message.
+// begin reserves room for the length of a message of about that many bytes. end moves the message
+// if the room does not fit.
 func begin(b []byte, field byte, about int) ([]byte, length) {
 	b = append(b, field<<3|byte(protowire.BytesType))
 	l := length{len(b), protowire.SizeVarint(uint64(about))}
 	return append(b, make([]byte, l.room)...), l
 }
 
-// end fills in the length of the bytes that were appended since begin.
 func (l length) end(b []byte) []byte {
 	n := len(b) - l.at - l.room
 	if size := protowire.SizeVarint(uint64(n)); size != l.room {
@@ -280,7 +267,6 @@ func (l length) end(b []byte) []byte {
 	return b
 }
 
-// commitMessages are the protobuf messages of one commit, allocated together.
 type commitMessages struct {
 	entry   wire.DurableEntry
 	kind    wire.DurableEntry_Commit
@@ -288,10 +274,8 @@ type commitMessages struct {
 	command wire.DurableCommand
 }
 
-// messages keeps the commitMessages of acknowledged commits for reuse. The zero value is ready.
 type messages struct{ spare []*commitMessages }
 
-// spareMessages is the maximum of unused commitMessages that a shard keeps.
 const spareMessages = 64
 
 func (m *messages) get() *commitMessages {
@@ -304,7 +288,7 @@ func (m *messages) get() *commitMessages {
 	return c
 }
 
-// put takes back the messages of one commit, which nobody may use any more; c may be nil.
+// put keeps c for reuse; nobody may use it any more. c may be nil.
 func (m *messages) put(c *commitMessages) {
 	if c == nil || len(m.spare) == spareMessages {
 		return

@@ -11,8 +11,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A pendingEntry is an entry that is to be appended to the log, or was appended and is not
-// acknowledged yet.
 type pendingEntry struct {
 	*wire.DurableEntry
 	entity *entity // of a commit; nil means it is to be looked up
@@ -21,7 +19,6 @@ type pendingEntry struct {
 	messages *commitMessages
 }
 
-// A batch has the entries of one append.
 type batch struct {
 	counter  uint64
 	epoch    uint64         // of its home, if another appended it
@@ -35,7 +32,6 @@ type batch struct {
 	position store.Position // once it is acknowledged
 }
 
-// read decodes the entries of an acknowledged batch from its encoded bytes.
 func (b *batch) read() {
 	b.entries = make([]pendingEntry, 0, b.commits)
 	for data := b.data; len(data) > 0; {
@@ -50,8 +46,7 @@ func (b *batch) read() {
 	}
 }
 
-// A group collects pending entries and appends them to the log together (group commit). At most one
-// append is under way; entries that come meanwhile go into the next append.
+// group appends pending entries to the log together (group commit).
 //
 // Invariants:
 //  1. The tickets that are acknowledged, under way and pending are consecutive.
@@ -73,20 +68,19 @@ type group struct {
 	last     Ticket
 }
 
-// Bounds of the memory that a group keeps for reuse: in bytes, and in entries.
+// Bounds of the memory kept for reuse: in bytes, and in entries.
 const (
 	keptRoom    = 16 << 10
 	keptEntries = 512
 )
 
-// add makes e pending, and returns its ticket.
 func (g *group) add(e *wire.DurableEntry) Ticket {
 	before := len(g.encoded)
 	g.encoded = appendEntry(g.encoded, e, nil)
 	return g.added(pendingEntry{DurableEntry: e, size: len(g.encoded) - before})
 }
 
-// added is add for an entry that was already encoded, at the end of g.encoded.
+// added is add for an entry already encoded at the end of g.encoded.
 func (g *group) added(e pendingEntry) Ticket {
 	g.pending = append(g.pending, e)
 	g.last++
@@ -94,7 +88,6 @@ func (g *group) added(e pendingEntry) Ticket {
 	return g.last
 }
 
-// next begins an append if none is under way and entries wait.
 func (g *group) next(d *desk, s *Shard) {
 	if !g.line.idle() {
 		return
@@ -122,8 +115,8 @@ func (g *group) next(d *desk, s *Shard) {
 	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed, Commits: b.commits})
 }
 
-// cut removes from pending the entries that fit in one append, and returns them as a batch; false
-// means that nothing is pending. The batch's data stay part of g.encoded.
+// cut moves pending entries that fit in one append to a batch; false means none. The batch's data
+// stay part of g.encoded.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
 	for n < len(g.pending) && (n == 0 || appendRoom+bytes+g.pending[n].size <= g.limit) {
@@ -142,8 +135,6 @@ func (g *group) cut() (batch, bool) {
 	return b, true
 }
 
-// reuse keeps the memory of an acknowledged batch's entries, and of their messages, for later
-// entries.
 func (g *group) reuse(entries []pendingEntry, m *messages) {
 	for i := range entries {
 		m.put(entries[i].messages)
@@ -154,8 +145,6 @@ func (g *group) reuse(entries []pendingEntry, m *messages) {
 	}
 }
 
-// acknowledge removes the first batch of the queue, which the log has at position p, and returns
-// it.
 func (g *group) acknowledge(p store.Position) batch {
 	b := g.queue[0]
 	if g.queue[0] = (batch{}); len(g.queue) == 1 {
@@ -170,7 +159,7 @@ func (g *group) acknowledge(p store.Position) batch {
 	return b
 }
 
-// resend queues batches that the log has lost, to be appended again before all other batches.
+// resend queues lost batches before all others.
 func (g *group) resend(lost []batch) {
 	for i := range lost {
 		lost[i].read()
@@ -179,12 +168,11 @@ func (g *group) resend(lost []batch) {
 	g.queue = append(lost, g.queue...)
 }
 
-// repeats reports whether batches wait to be appended again because the log has lost them.
+// repeats reports whether lost batches wait to be appended again.
 func (g *group) repeats() bool { return len(g.queue) > 0 && g.queue[0].last <= g.acked }
 
-// uncut makes the only batch of the queue pending again and halves the limit, because the store
-// refused the batch as too large. It returns false for a batch of one entry, and for a batch that
-// the log had before.
+// uncut makes the only batch pending again and halves the limit, because the store refused it as
+// too large. It returns false for a batch of one entry, and for one that the log had before.
 func (g *group) uncut() bool {
 	b := g.queue[0]
 	if len(g.queue) > 1 || len(b.entries) == 1 || b.last <= g.acked {

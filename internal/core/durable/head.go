@@ -7,13 +7,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A head is a shard's head as this home last read or wrote it.
 type head struct {
 	stored store.Head // in the store's form
 	value  *wire.DurableHead
 }
 
-// readHead decodes a head. For a shard without a head it returns a head of epoch 0.
 func readHead(h store.Head) (head, error) {
 	v := &wire.DurableHead{}
 	if h.Revision != store.None {
@@ -24,21 +22,18 @@ func readHead(h store.Head) (head, error) {
 	return head{h, v}, nil
 }
 
-// mine reports whether this home wrote the head, under its present epoch.
 func (h head) mine(c Config) bool {
 	return h.value.GetEpoch() == c.Epoch && h.value.GetIncarnation() == c.Incarnation
 }
 
-// beyond reports whether another home has the shard: the head has a higher epoch, or this home's
-// epoch with another incarnation.
+// beyond reports whether another home has the shard, also one with this home's epoch.
 func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why a, read at position p, cannot be the first append that the head needs from the
-// log; "" if it can. A wrong append is there if the store has lost the right one, or has lost the
-// head, which was then written again. The rules: a home appends nothing before its claim, no claim
-// before its head is written, and a log read from Start was never trimmed.
+// lacks returns why a, read at position p, cannot be the first append that the head needs, or "".
+// The rules: a home appends nothing before its claim, no claim before its head is written, and a
+// log read from Start was never trimmed.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -52,7 +47,6 @@ func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	return ""
 }
 
-// replace returns the head that this home writes over h.
 func (h head) replace(c Config, since store.Position, generation uint64, parts uint32) head {
 	v := &wire.DurableHead{
 		Format: formatNow, Epoch: c.Epoch, Node: c.Node, Incarnation: c.Incarnation,
@@ -67,8 +61,8 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 	return head{store.Head{Revision: h.stored.Revision, Since: since, Value: seal(v)}, v}
 }
 
-// A headWrite replaces the head. If the outcome is uncertain, it repeats the write until it reads
-// the head that it has written, or another home's.
+// headWrite replaces the head. After an uncertain outcome it repeats the write until it reads its
+// own head, or another home's.
 type headWrite struct {
 	line line
 	want head           // to be written
@@ -82,8 +76,8 @@ func (w *headWrite) begin(d *desk, want head, over Mark) {
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
-// done handles the store's answer. written is the head once it is certainly in the store. other is
-// a head read in its place that the shard must refuse: see [Shard.refuses].
+// done returns the head as written once it is certainly in the store. other is a head the shard
+// must refuse instead: see [Shard.refuses].
 func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, err error) {
 	c := s.config
 	switch {

@@ -33,18 +33,15 @@ const (
 	dropChunks  = 64        // that are deleted at once
 )
 
-// journalKey is the key of the journal's index, the record that counts the chunks.
 const journalKey = "j"
 
 func chunkKey(chunk uint64) string { return fmt.Sprintf("j%d", chunk) }
 
-// A journal stores the events of a shard's commits, in the order of the log and numbered without
-// gaps. Committed events wait in memory until a Put under the shard's head has written them to a
-// record, a chunk.
+// journal numbers the events of a shard's commits without gaps, in log order. Events wait in
+// memory until a Put has written them to a chunk.
 //
-// The chunks follow from the log alone. If a home dies between writing a chunk and writing the
-// index, the next home writes that chunk again with the same events, perhaps with others beside
-// them.
+// The chunks follow from the log alone: if a home dies before writing the index, the next home
+// writes the chunk again.
 //
 // Invariants:
 //  1. Numbers of waiting events follow the index's, without gaps.
@@ -74,7 +71,6 @@ type journal struct {
 	doubt   bool // what was written after base is written again after this Put
 }
 
-// A chunkEnd is the number and time of a chunk's last event.
 type chunkEnd struct {
 	number uint64
 	at     int64
@@ -92,7 +88,6 @@ func newJournal(c Journal, pause time.Duration) journal {
 	return j
 }
 
-// recover takes over the index that a former home has written.
 func (j *journal) recover(r store.Record) error {
 	if r.Revision == store.None {
 		return nil
@@ -113,8 +108,8 @@ func readIndex(r store.Record) (*wire.DurableJournal, error) {
 	return index, nil
 }
 
-// ack adds the events of a commit that is in the log. It skips events that it already has, because
-// a lost commit can come to the log a second time.
+// ack adds the events of a commit. It skips events that it has, because a lost commit can come to
+// the log again.
 func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
 	if !j.config.On {
 		return
@@ -138,12 +133,10 @@ func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
 	}
 }
 
-// isDue reports whether the journal must be written now.
 func (j *journal) isDue(now time.Time) bool {
 	return !j.due.IsZero() && !now.Before(j.due) || j.expired(now) > 0
 }
 
-// expired returns how many of the oldest chunks may be deleted now.
 func (j *journal) expired(now time.Time) (n uint64) {
 	if j.ends == nil {
 		return 0
@@ -160,14 +153,12 @@ func (j *journal) expired(now time.Time) (n uint64) {
 	return n
 }
 
-// passed reports whether all named followers have read beyond event number. The last event that a
-// follower has read is kept, as proof that the journal is still the same. If a follower has read
-// more events than the journal has, nothing counts as passed: the journal was restored to an older
-// state, or this home's count is behind for a moment.
+// passed reports whether all named followers have read beyond event number. Their last event is
+// kept, to prove that the journal is still the same. Nothing counts as passed if a follower has
+// read more events than the journal has.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
-// look reads the oldest chunk from the store if its last event is unknown; that event decides when
-// the chunk may be deleted.
+// look reads the oldest chunk if its last event is unknown, to decide when it may be deleted.
 func (j *journal) look(s *Shard) {
 	first := j.index.GetFirst()
 	if j.ends == nil || first >= j.index.GetLast() || !j.line.idle() {
@@ -178,7 +169,6 @@ func (j *journal) look(s *Shard) {
 	}
 }
 
-// looked handles the store's answer to look.
 func (j *journal) looked(s *Shard, r Response) {
 	if !j.line.settled(&s.desk, r) {
 		return
@@ -203,8 +193,6 @@ func (j *journal) looked(s *Shard, r Response) {
 	j.ends[j.index.GetFirst()] = end
 }
 
-// begin returns the changes of the next Put: deletions of expired chunks, the waiting events, and
-// the index.
 func (j *journal) begin(now time.Time) (changes []store.Change) {
 	if !j.config.On {
 		return nil
@@ -223,7 +211,6 @@ func (j *journal) begin(now time.Time) (changes []store.Change) {
 	return append(changes, store.Change{ID: journalKey, Value: seal(j.writing)})
 }
 
-// chunks returns the changes that write the waiting events to chunks.
 func (j *journal) chunks() (changes []store.Change) {
 	open := &wire.DurableChunk{}
 	bytes := 0
@@ -259,7 +246,6 @@ func (j *journal) chunks() (changes []store.Change) {
 	return changes
 }
 
-// written records that the Put with the index and the chunks has succeeded.
 func (j *journal) written(now time.Time) {
 	if j.writing == nil {
 		return
@@ -283,7 +269,7 @@ func (j *journal) written(now time.Time) {
 	}
 }
 
-// unwritten ends a Put of which the journal does not count what it has written.
+// unwritten ends a Put that the journal does not count.
 func (j *journal) unwritten(now time.Time) {
 	j.writing, j.adding, j.count = nil, nil, 0
 	if j.doubt {
@@ -291,12 +277,12 @@ func (j *journal) unwritten(now time.Time) {
 	}
 }
 
-// settled records that the shard's head was written after the index: a server that has this head
-// has the index, too.
+// settled records that the shard's head was written after the index, so a server with this head
+// has the index too.
 func (j *journal) settled() { j.base, j.unsettled = j.index, nil }
 
-// doubted has all chunks after base written again, because the store may have lost some of them. The
-// index does not show it: a Put that was under way may have written it since.
+// doubted makes all chunks after base be written again, because the store may have lost some. A
+// late Put can hide that in the index.
 func (j *journal) doubted(now time.Time) {
 	if j.doubt = j.writing != nil; j.doubt {
 		return

@@ -15,11 +15,9 @@ const (
 	KeyAge = 24 * time.Hour
 	// keyBytes bounds the keys with their answers; the newest is kept at any size.
 	keyBytes = 64 << 10
-	// keyRoom bounds the bytes of a key in a record, beside its answer.
-	keyRoom = 64
+	keyRoom  = 64
 )
 
-// A key is the entry of an applied command with an idempotency key, kept at its entity.
 type key struct {
 	name   string
 	hash   uint64
@@ -29,8 +27,7 @@ type key struct {
 
 func (k key) size() int { return keyRoom + len(k.answer) }
 
-// keysAfter returns the keys that an entity keeps after commit c. They depend only on the commits,
-// so every home keeps the same keys.
+// keysAfter depends only on the commits, so every home keeps the same keys.
 func keysAfter(keys []key, c *wire.DurableCommit) []key {
 	keys = freshKeys(keys, c.GetAt())
 	w := c.GetCommand()
@@ -48,7 +45,7 @@ func keysAfter(keys []key, c *wire.DurableCommit) []key {
 	return lastKeys(all, keyBytes)
 }
 
-// freshKeys returns the keys that are at most KeyAge old at the Unix time at, in milliseconds.
+// freshKeys returns the keys at most KeyAge old at the Unix time at, in milliseconds.
 func freshKeys(keys []key, at int64) []key {
 	for len(keys) > 0 && at-keys[0].at > KeyAge.Milliseconds() {
 		keys = keys[1:]
@@ -81,8 +78,7 @@ func keysOf(all []*wire.DurableKey) (keys []key) {
 	return keys
 }
 
-// findKey returns the key with a name, if the key is at most KeyAge old at the Unix time at, in
-// milliseconds.
+// findKey finds a key at most KeyAge old at the Unix time at, in milliseconds.
 func findKey(keys []key, name string, at int64) (key, bool) {
 	for _, k := range freshKeys(keys, at) {
 		if k.name == name && name != "" {
@@ -92,14 +88,13 @@ func findKey(keys []key, name string, at int64) (key, bool) {
 	return key{}, false
 }
 
-// An oldKey is the idempotency key of an applied command whose answer the table has dropped.
 type oldKey struct {
 	name  string // "": it was taken out
 	hash  uint64
 	heard time.Time
 }
 
-// oldKeys are old keys in the order of their arrival. A key is removed if it was not sent for
+// oldKeys has keys without answers in order of arrival. A key is removed if it was not sent for
 // [Limits.Silent] and no earlier key remains.
 type oldKeys struct {
 	all []oldKey
@@ -108,10 +103,9 @@ type oldKeys struct {
 	gone int
 }
 
-// len returns the number of old keys.
 func (o *oldKeys) len() int { return len(o.at) }
 
-// find returns the old key with a name, or nil. The pointer is valid until the next put.
+// find returns a pointer that is valid until the next put.
 func (o *oldKeys) find(name string) *oldKey {
 	if i, there := o.at[name]; there {
 		return &o.all[i-o.gone]
@@ -119,7 +113,6 @@ func (o *oldKeys) find(name string) *oldKey {
 	return nil
 }
 
-// put adds a key at the end, or moves it to the end.
 func (o *oldKeys) put(k oldKey) {
 	if old := o.find(k.name); old != nil {
 		if old.heard.After(k.heard) {
@@ -134,7 +127,7 @@ func (o *oldKeys) put(k oldKey) {
 	o.all = append(o.all, k)
 }
 
-// forget removes keys from the beginning, up to the first one that was last sent at or after before.
+// forget stops at the first key last sent at or after before.
 func (o *oldKeys) forget(before time.Time) {
 	n := 0
 	for n < len(o.all) && (o.all[n].name == "" || o.all[n].heard.Before(before)) {
@@ -152,10 +145,8 @@ func (o *oldKeys) forget(before time.Time) {
 	}
 }
 
-// oldKeysAtOnce bounds the keys in one message.
 const oldKeysAtOnce = 1024
 
-// parts encodes the old keys in messages of at most oldKeysAtOnce keys.
 func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 	for i := range o.all {
 		k := &o.all[i]
@@ -172,8 +163,7 @@ func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 	return all
 }
 
-// recover adds old keys of a stored table. The time between writing and recovering the table does
-// not count towards [Limits.Silent].
+// recover does not count the time between writing and recovering towards [Limits.Silent].
 func (o *oldKeys) recover(w *wire.DurableOldKeys, now time.Time) error {
 	if len(w.GetHashes()) != len(w.GetKeys()) || len(w.GetAges()) != len(w.GetKeys()) {
 		return fmt.Errorf("%w: the old keys are %d, their hashes %d and their ages %d, want equally many", ErrCorrupt, len(w.GetKeys()), len(w.GetHashes()), len(w.GetAges()))

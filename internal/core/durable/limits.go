@@ -41,18 +41,18 @@ type Limits struct {
 	JournalPause time.Duration
 }
 
-// deadGrace is how long a shard must have been open before it gives tells up; a shorter DeadAfter
-// takes precedence.
+// deadGrace is how long a shard must have been open before it gives tells up, unless DeadAfter is
+// shorter.
 const deadGrace = time.Minute
 
 // nestedSilent times DeadAfter is how long a shard remembers calls made in turns of tells. Such a
-// turn can run again only while its tell is still sent.
+// turn can run again while its tell is sent.
 const nestedSilent = 2
 
-// refuseAt times the tail's limits is the size of the tail from which calls are refused.
+// refuseAt times the tail's limits is the size from which calls are refused.
 const refuseAt = 4
 
-// Bounds of one Put. The store bounds only the size of each value.
+// Bounds of one Put; the store bounds only single values.
 const (
 	putRecords = store.MaxGet
 	putBytes   = 1 << 20

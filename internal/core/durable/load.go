@@ -10,14 +10,13 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// loads are the entities whose records are being read, by request and by entity.
+// loads are the record reads under way, by request and by entity.
 type loads struct {
 	asked map[uint64]string
 	lines map[string]*line
 	pause []string // entities to be asked for again later
 }
 
-// begin requests the record of an entity whose state is not in memory.
 func (l *loads) begin(s *Shard, id string) {
 	if l.lines[id] != nil {
 		return
@@ -35,7 +34,6 @@ func (l *loads) ask(s *Shard, id string) {
 	l.asked[line.id] = id
 }
 
-// done handles the store's answer. It returns false if the request was not one of loads.
 func (l *loads) done(s *Shard, r Response) bool {
 	id, ok := l.asked[r.ID]
 	if !ok {
@@ -75,7 +73,6 @@ func (l *loads) done(s *Shard, r Response) bool {
 	return true
 }
 
-// loadedNow returns the entity's last version in the form for the driver.
 func (e *entity) loadedNow() Loaded {
 	v := e.last
 	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires, Form: v.form, Sum: v.sum.uint32()}
@@ -85,7 +82,6 @@ func (e *entity) loadedNow() Loaded {
 	return l
 }
 
-// tick repeats the requests that are due.
 func (l *loads) tick(s *Shard) {
 	waits := l.pause[:0]
 	for _, id := range l.pause {
@@ -124,16 +120,16 @@ func (l *loads) check() error {
 	return nil
 }
 
-// absent knows entities that certainly have no record, so the first call of a new entity reads
-// nothing. It works only if the shard had no head when this home came: no other home can then have
-// written records. It is a Bloom filter of the entities whose records this home has begun to write.
+// absent is a Bloom filter of the entities with records, so the first call of a new entity reads
+// nothing. It works only if the shard had no head before: no other home can then have written
+// records.
 type absent struct {
 	fresh bool     // the shard had no head
 	bits  []uint64 // nil: no record was written
 }
 
 const (
-	// With records of 26,000 entities, one in a hundred other entities is read for nothing.
+	// With 26,000 recorded entities, the false positive rate is 1%.
 	absentWords  = 32 << 10 / 8
 	absentHashes = 7
 )
@@ -156,7 +152,6 @@ func (a *absent) sure(id string) bool {
 	return false
 }
 
-// written records that this home is about to write a record of the entity.
 func (a *absent) written(id string) {
 	if !a.fresh {
 		return
@@ -173,7 +168,7 @@ func (a *absent) written(id string) {
 
 var absentTable = crc32.MakeTable(crc32.Castagnoli)
 
-// start returns the first bit of an id in the filter, at, and the distance between its bits, step.
+// start returns an id's first bit, at, and the distance between its bits, step.
 func start(id string) (step, at uint32) {
 	b := []byte(id)
 	return crc32.ChecksumIEEE(b) | 1, crc32.Checksum(b, absentTable)

@@ -13,12 +13,10 @@ type Mark struct {
 	Since        store.Position
 }
 
-// mark returns the mark of a head.
 func (h head) mark() Mark {
 	return Mark{h.value.GetEpoch(), h.value.GetWrite(), h.stored.Since}
 }
 
-// above reports whether m names a later head than h.
 func (m Mark) above(h head) bool {
 	o := h.mark()
 	return m.Epoch > o.Epoch || m.Epoch == o.Epoch && m.Write > o.Write
@@ -46,9 +44,8 @@ func (s *Shard) Mark() Mark {
 	return s.config.Known
 }
 
-// refuses reports whether the shard cannot accept a head that it has read, and acts on it. Another
-// home's head, or a head marked as lost, ends the tenure. A head older than one that this process
-// has written is replaced: see lose.
+// refuses reports whether the shard cannot accept h, and acts on it. Another home's head, or one
+// marked as lost, ends the tenure. A head older than this process's own is replaced: see lose.
 func (s *Shard) refuses(h head) bool {
 	switch {
 	case h.beyond(s.config):
@@ -63,11 +60,10 @@ func (s *Shard) refuses(h head) bool {
 	return true
 }
 
-// lose writes a head over h, which is older than a head of this process. If h was only a stale
-// read, the store refuses the write. Otherwise the store has lost the later head, and the records
-// written before that head. The home goes on if no records of entities were among them. If some
-// were, or if another home has acknowledged changes of its own meanwhile, the new head is marked as
-// lost: then nobody opens the shard until an operator has decided.
+// lose writes a head over h, which is older than this process's last head. The store refuses if h
+// was a stale read. Otherwise the store has lost the later head and its records. If records of
+// entities were lost, or another home has acknowledged changes since, the new head is marked as
+// lost and only an operator can open the shard.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return
@@ -92,7 +88,6 @@ func (c *claim) lose(s *Shard, h head) {
 	c.line.ask(&s.desk, Request{Op: OpSetHead, Head: now.stored})
 }
 
-// loses handles the store's answer to the write of lose.
 func (c *claim) loses(s *Shard, r Response) {
 	switch r.Outcome {
 	case OK:
@@ -111,8 +106,7 @@ func (c *claim) loses(s *Shard, r Response) {
 	}
 }
 
-// again continues with head h, which replaces a head that the store has lost. An active checkpoint
-// begins again.
+// again continues with head h in place of a lost one. An active checkpoint begins again.
 func (c *claim) again(s *Shard, h head) {
 	s.head, s.absent.fresh = h, s.absent.fresh && s.base == Mark{}
 	s.checkpoint.abandon(s)
@@ -121,7 +115,6 @@ func (c *claim) again(s *Shard, h head) {
 	c.append(s)
 }
 
-// lostHead returns the error for a shard whose head is marked as lost.
 func lostHead(l *wire.DurableLost) error {
 	had := Mark{l.GetHadEpoch(), l.GetHadWrite(), store.Position(l.GetHadSince())}
 	lost := Mark{l.GetEpoch(), l.GetWrite(), store.Position(l.GetSince())}

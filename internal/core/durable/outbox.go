@@ -33,11 +33,11 @@ type Tell struct {
 	Number, Floor uint64
 }
 
-// maxFirst bounds the first tell number of a tenure, so that no encoded number is longer than
+// maxFirst bounds a tenure's first tell number, so that encoded numbers are at most as long as
 // unnumbered assumes.
 const maxFirst = 1 << 61
 
-// A waiting is a tell in the log, or on its way there, without an answer of its receiver.
+// waiting is a tell, in the log or on its way there, that its receiver has not answered.
 type waiting struct {
 	row     *row
 	body    []byte
@@ -50,7 +50,6 @@ type waiting struct {
 	again   time.Time // when to send it again
 }
 
-// A pair has the tells from this shard to one other shard.
 type pair struct {
 	next  uint64 // the number of the next tell
 	low   uint64 // no lower number waits for the receiver; 0 means unknown
@@ -58,8 +57,8 @@ type pair struct {
 	rows  map[string]*row // by the receiving entity
 }
 
-// A row has the waiting tells to one entity, in order. Only the first tell is sent. The next one
-// follows when the receiver has committed the first, or when the first was given up.
+// row has the waiting tells to one entity. The next tell is sent only after the first was
+// committed or given up.
 type row struct {
 	target  Target
 	entity  string
@@ -67,12 +66,12 @@ type row struct {
 	queued  bool // in outbox.look
 }
 
-// An outbox has the tells that a shard sends.
+// outbox has the tells that a shard sends.
 //
 // Invariants:
 //  1. count and bytes are the sums over all pairs.
-//  2. Numbers of tells that wait are below next.
-//  3. A tell that waits is in the row of its entity, in the order of its numbers.
+//  2. Numbers of waiting tells are below next.
+//  3. A waiting tell is in the row of its entity, in the order of its numbers.
 type outbox struct {
 	pairs   map[Target]*pair
 	count   int
@@ -91,8 +90,7 @@ func (o *outbox) pair(t Target) *pair {
 	return p
 }
 
-// unnumbered encodes the tells of a commit, to compute its size. The tells have no numbers yet, so
-// each gets a number of the greatest encoded length.
+// unnumbered encodes tells to compute their size, with numbers of the greatest encoded length.
 //
 //go:noinline
 func unnumbered(tells []Tell) (all []*wire.DurableTell) {
@@ -102,10 +100,9 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number gives the tells of a commit their numbers, which are at least first. first grows from
-// tenure to tenure, whatever the store has: see [Config.FirstTell]. Otherwise, after the store was
-// put back to an earlier state or the type was deleted, numbers would be used again, and receivers
-// would drop those tells as duplicates.
+// number gives tells numbers of at least first, which grows from tenure to tenure: see
+// [Config.FirstTell]. After a restore of the store, numbers would otherwise be reused and their
+// tells dropped as duplicates.
 //
 //go:noinline
 func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
@@ -117,7 +114,6 @@ func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
 	}
 }
 
-// put adds the tells of a commit.
 func (o *outbox) put(c *wire.DurableCommit, now time.Time, ticket Ticket) {
 	for _, t := range c.GetTells() {
 		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{
@@ -147,7 +143,6 @@ func (o *outbox) wait(t Target, entity string, number uint64, w *waiting) {
 	o.queue(r)
 }
 
-// queue has due check a row.
 func (o *outbox) queue(r *row) {
 	if !r.queued {
 		r.queued = true
@@ -166,8 +161,8 @@ func (o *outbox) drop(p *pair, number uint64) {
 	o.queue(w.row) // the next one may be due
 }
 
-// first returns the row's first tell that has not arrived, and removes the tells before it; w is
-// nil if none remains.
+// first returns the row's first tell that has not arrived, and removes those before it; w is nil
+// if none remains.
 func (p *pair) first(r *row) (number uint64, w *waiting) {
 	for len(r.numbers) > 0 {
 		number = r.numbers[0]
@@ -182,8 +177,6 @@ func (p *pair) first(r *row) (number uint64, w *waiting) {
 	return 0, nil
 }
 
-// settle removes the tells that an entry of the log names as acknowledged or given up, and returns
-// them.
 func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	for _, n := range told.GetTells() {
 		p := o.pair(Target{n.GetLog(), n.GetShard()})
@@ -197,8 +190,6 @@ func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	return all
 }
 
-// replay applies an entry that was read from the log, and returns the tells that the entry gives
-// up.
 func (o *outbox) replay(e *wire.DurableEntry, now time.Time) (dead []Tell) {
 	o.put(e.GetCommit(), now, 0)
 	o.settle(e.GetAcknowledged())
@@ -215,7 +206,6 @@ func (s *Shard) NextTell() uint64 {
 	return next
 }
 
-// floor returns the lowest number of a tell to the target that is not finished.
 func (p *pair) floor() uint64 {
 	if p.low == 0 {
 		p.low = p.least()
@@ -233,7 +223,6 @@ func (p *pair) floor() uint64 {
 	return p.low
 }
 
-// least returns the lowest number of a waiting tell that has not arrived; next if there is none.
 func (p *pair) least() uint64 {
 	low := p.next
 	//arch:order-free the least of them
@@ -245,7 +234,6 @@ func (p *pair) least() uint64 {
 	return low
 }
 
-// arrive records that the receiver has committed a tell, or refuses it as finished.
 func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	p := o.pairs[t]
 	if p == nil {
@@ -261,7 +249,6 @@ func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	}
 }
 
-// acknowledgements returns the log entry for the tells that have arrived, or nil.
 func (o *outbox) acknowledgements() *wire.DurableEntry {
 	if len(o.arrived) == 0 {
 		return nil
@@ -271,13 +258,12 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// older reports whether a tell is older than d: since its commit, by the clock of the home that
-// committed it, which may be wrong, or since this home has had it.
+// older counts from the commit, by a clock that may be wrong, and from when this home had the
+// tell.
 func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }
 
-// dead returns the log entry that gives up the tells older than d, or nil.
 func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.DurableEntry {
 	if !o.hasOlder(now, d) {
 		return nil
@@ -295,7 +281,6 @@ func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.Durabl
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Dead{Dead: numbers(gone)}}
 }
 
-// hasOlder reports whether a tell is older than d.
 func (o *outbox) hasOlder(now time.Time, d time.Duration) bool {
 	//arch:order-free whether there is one
 	for _, p := range o.pairs {
@@ -309,7 +294,6 @@ func (o *outbox) hasOlder(now time.Time, d time.Duration) bool {
 	return false
 }
 
-// lookAgain has due check all rows whose first tell should be sent again by now.
 func (o *outbox) lookAgain(now time.Time) {
 	if o.count == 0 {
 		return
@@ -324,8 +308,6 @@ func (o *outbox) lookAgain(now time.Time) {
 	}
 }
 
-// due returns the tells to be sent now: the first tell of each queued row, if the log has it. It
-// also schedules when each is sent again.
 func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Tell) {
 	look := o.look
 	o.look = nil
@@ -346,7 +328,6 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 	return all
 }
 
-// each calls f for all waiting tells, in order of target and number.
 func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]
@@ -356,7 +337,6 @@ func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
 	}
 }
 
-// recover adds the tells in a part of a stored table.
 func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	for _, w := range part.GetOutboxes() {
 		p := o.pair(Target{w.GetLog(), w.GetShard()})
@@ -367,7 +347,7 @@ func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	}
 }
 
-// parts encodes the outbox as of ticket acked, in messages of at most one tell each.
+// parts encodes the outbox as of ticket acked, at most one tell a message.
 func (o *outbox) parts(acked Ticket) (all []*wire.DurableOutbox) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]
@@ -409,7 +389,6 @@ func (o *outbox) check() error {
 	return err
 }
 
-// numbers encodes lists of tell numbers by target.
 func numbers(of map[Target][]uint64) *wire.DurableTold {
 	told := &wire.DurableTold{}
 	for _, t := range slices.SortedFunc(maps.Keys(of), Target.compare) {

@@ -146,7 +146,6 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 	return h, log, records
 }
 
-// continues reports whether an append has a commit of one of the entities.
 func continues(a store.Append, entities map[string]bool) bool {
 	decoded, _ := readAppend(a.Data)
 	return slices.ContainsFunc(decoded.GetEntries(), func(e *wire.DurableEntry) bool {
@@ -154,10 +153,9 @@ func continues(a store.Append, entities map[string]bool) bool {
 	})
 }
 
-// journalBehind returns the records with a shorter journal, as if its earlier events had been
-// deleted as usual. The journal begins behind the last damaged chunk or, if all is set, behind all
-// chunks. If the index is damaged or missing, the numbers continue behind the last readable event
-// in the chunks, or before the first event of the log.
+// journalBehind returns the records with a journal that begins behind the last damaged chunk or,
+// if all is set, behind all chunks. Without a readable index, numbers continue behind the last
+// readable event, or before the log's first event.
 func journalBehind(damaged []uint64, all bool, log []store.Append, records []store.Record) (rest []store.Record) {
 	index, counted := &wire.DurableJournal{Format: formatNow, First: 1}, false
 	if i := slices.IndexFunc(records, func(r store.Record) bool { return r.Key == journalKey }); i >= 0 {
@@ -194,7 +192,6 @@ func journalBehind(damaged []uint64, all bool, log []store.Append, records []sto
 	return append(rest, store.Record{Key: journalKey, Revision: store.None + 1, Value: seal(index)})
 }
 
-// before returns the number before the first event of a log; 0 if the log has no events.
 func before(log []store.Append) uint64 {
 	for _, a := range log[min(1, len(log)):] { // records have the events of the first
 		decoded, _ := readAppend(a.Data)

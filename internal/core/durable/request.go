@@ -87,7 +87,6 @@ type Response struct {
 	Records  []store.Record // Get, in the order of the IDs
 }
 
-// A desk numbers requests and collects them until the driver takes them.
 type desk struct {
 	now   time.Time
 	pause time.Duration
@@ -102,7 +101,7 @@ func (d *desk) send(r Request) uint64 {
 	return r.ID
 }
 
-// A line sends one request at a time, and repeats it until the store has settled it.
+// line sends one request at a time, and repeats it until the store has settled it.
 type line struct {
 	request Request
 	id      uint64    // of the request under way; 0 means none
@@ -114,7 +113,7 @@ func (l *line) ask(d *desk, r Request) {
 	*l = line{request: r, id: d.send(r)}
 }
 
-// again schedules the same request, after a pause that doubles with each attempt, up to 32 times.
+// again repeats the request after a pause that doubles each time, up to 32 times.
 func (l *line) again(d *desk) {
 	l.id, l.at = 0, d.now.Add(d.pause<<min(l.tries, 5))
 	l.tries++
@@ -133,12 +132,10 @@ func (l *line) tick(d *desk) {
 	}
 }
 
-// idle reports whether no request is under way or scheduled.
 func (l *line) idle() bool { return l.id == 0 && l.at.IsZero() }
 
 func (l *line) close() { *l = line{} }
 
-// settled reports whether r settles the request. Otherwise it schedules the request again.
 func (l *line) settled(d *desk, r Response) bool {
 	if r.Outcome == NotApplied || r.Outcome == Uncertain {
 		l.again(d)
@@ -148,7 +145,6 @@ func (l *line) settled(d *desk, r Response) bool {
 	return true
 }
 
-// refused returns the error for a write that the store refuses; what names the thing written.
 func refused(what string, r Response) error {
 	if r.Err != nil {
 		return fmt.Errorf("%s: %w", what, r.Err)

@@ -100,7 +100,6 @@ func (s *Shard) Take() Effects {
 	return s.Hold()
 }
 
-// append begins an append of the pending entries, if none is under way.
 func (s *Shard) append() {
 	if !s.Waiting() {
 		return
@@ -174,9 +173,8 @@ func (s *Shard) Tick(now time.Time) {
 	s.next()
 }
 
-// tickTells sends tells again or gives them up. Tells that have arrived are acknowledged by an
-// append of their own if no other append came within [Limits.TellPause]. A shard that has just
-// opened gives up no tells yet, because those of older homes may have arrived.
+// tickTells sends tells again or gives them up. A shard that has just opened gives up none,
+// because those of older homes may have arrived.
 func (s *Shard) tickTells(now time.Time) {
 	s.outbox.lookAgain(now)
 	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {
@@ -275,9 +273,8 @@ func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	return Admission{Verdict: Run}
 }
 
-// overloaded reports whether to refuse a command. If first, the command is stuck or the first
-// unfinished one of its source. The limits of the table then do not apply, because the table can
-// drop ids only after that command is done.
+// overloaded reports whether to refuse a command. The table's limits do not apply to a source's
+// first unfinished or stuck command, because the table can drop ids only after it.
 func (s *Shard) overloaded(first bool) bool {
 	l := &s.limits
 	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
@@ -319,8 +316,8 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	return e.loadedNow(), true
 }
 
-// lapse commits the end of an expired entity that is being activated. Otherwise the state could
-// come back at a home whose clock is behind, or here if the clock is set back.
+// lapse commits the end of an expired entity. Otherwise its state could return at a home whose
+// clock is behind.
 func (s *Shard) lapse(e *entity) {
 	c := &wire.DurableCommit{
 		Entity: wire.BytesOf(e.id), Version: e.last.number + 1, Ended: true, At: s.desk.now.UnixMilli(), Keys: uint32(len(e.last.keys)),
@@ -412,13 +409,11 @@ func (s *Shard) Advance(now time.Time) {
 	s.next()
 }
 
-// advance appends an empty entry, and requests a checkpoint that then moves the head's Since there.
 func (s *Shard) advance() {
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
 	s.checkpoint.after = s.group.add(e)
 }
 
-// next begins the requests that can begin now.
 func (s *Shard) next() {
 	if s.state == Open && s.claim.step == stepNone {
 		s.journal.look(s)
@@ -431,7 +426,6 @@ func (s *Shard) next() {
 	}
 }
 
-// appended handles the store's answer to an append.
 func (s *Shard) appended(r Response) {
 	if !s.group.line.settled(&s.desk, r) {
 		return
@@ -449,7 +443,6 @@ func (s *Shard) appended(r Response) {
 	}
 }
 
-// acknowledged records that the log has the first append of the queue, at position p.
 func (s *Shard) acknowledged(p store.Position) {
 	b := s.group.acknowledge(p)
 	s.tail.ack(b)
@@ -464,8 +457,7 @@ func (s *Shard) acknowledged(p store.Position) {
 	s.tell = true
 }
 
-// claimed ends a claim. The log has this home's own appends up to counter stands; later ones are
-// lost.
+// claimed ends a claim. Own appends after counter stands are lost.
 func (s *Shard) claimed(c *claim, stands uint64) {
 	p := c.position
 	if s.state == Claiming {
@@ -510,8 +502,8 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 	}
 }
 
-// ours reports whether a head that was read is this home's. Another home's head ends the tenure,
-// unless it is stale.
+// ours reports whether a head is this home's. Another home's head ends the tenure, unless it is
+// stale.
 func (s *Shard) ours(stored store.Head) bool {
 	h, err := readHead(stored)
 	if err != nil {

@@ -109,7 +109,6 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 	return s
 }
 
-// others checks the records that are not entities': the table's parts and the journal.
 func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	there, later := make(map[string]bool), false
 	var index *wire.DurableJournal
@@ -144,9 +143,9 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	}
 }
 
-// tail returns the entities that have commits in the log, as recovered from it. It stops at the
-// first damaged append, and at an append that skips events behind event number last. It leaves out
-// the append at the head's Since position, because records have its commits.
+// tail returns the entities with commits in the log. It stops at a damaged append, and at one
+// that skips events behind event number last. It leaves out the append at since, because records
+// have its commits.
 func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
@@ -178,8 +177,6 @@ func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) m
 	return tail
 }
 
-// eventsBehind returns the number of the last event after append a, given the last before it. It
-// fails if events between are missing.
 func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {
 	for _, e := range a.GetEntries() {
 		c := e.GetCommit()
@@ -194,8 +191,8 @@ func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {
 	return last, nil
 }
 
-// numberIn returns the number of the last event in the journal. If the index is damaged, or missing
-// although there are chunks, it returns unknownEvents, which any event may follow.
+// numberIn returns the number of the journal's last event, or unknownEvents if the index is
+// damaged or missing.
 func numberIn(records []store.Record) uint64 {
 	number := uint64(0)
 	for _, r := range records {
@@ -215,7 +212,6 @@ func numberIn(records []store.Record) uint64 {
 
 const unknownEvents = math.MaxUint64 - 1
 
-// chunkIn decodes the journal chunk in a record.
 func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 	c := &wire.DurableChunk{}
 	if err := unseal(r.Value, c); err != nil {
@@ -231,7 +227,7 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 }
 
 // checkIndex adds a Problem if the journal has chunks but no index. That is normal while the log
-// still has the first event: the next home then writes the chunks and the index again.
+// has the first event: the next home then writes both again.
 func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
 	chunks := false
 	for _, r := range records {
@@ -258,14 +254,13 @@ func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records 
 	s.Problems = append(s.Problems, Problem{Place: "journal, record " + journalKey, Err: fmt.Errorf("%w: the record is missing", ErrCorrupt), key: journalKey})
 }
 
-// isChunk reports whether a record's key is that of a journal chunk.
 func isChunk(key string) bool {
 	n, err := strconv.ParseUint(key[min(len(key), len(journalKey)):], 10, 64)
 	return err == nil && key == chunkKey(n)
 }
 
-// checkJournal adds a Problem for each place where followers would wait forever: a missing chunk,
-// or a missing event. It ignores chunks that the index does not count.
+// checkJournal adds a Problem for each missing chunk or event, where followers would wait
+// forever. It ignores chunks that the index does not count.
 func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*wire.DurableChunk, damaged map[string]bool) {
 	note := func(key, text string, args ...any) {
 		s.Problems = append(s.Problems, Problem{

@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A name identifies a command among those of its source.
 type name struct {
 	number uint64
 	path   Path
@@ -24,13 +23,13 @@ func (n name) compare(o name) int {
 	return order(string(n.path), string(o.path))
 }
 
-// ids are the commands of one source by their names. Most commands have no path.
+// ids are the commands of one source. Most have no path.
 type ids struct {
 	plain  window
 	nested map[name]*applied
 }
 
-// get returns a command, or nil. The pointer is valid until a command is put or removed.
+// get returns a pointer that is valid until a command is put or removed.
 func (i *ids) get(n name) *applied {
 	if n.path == "" {
 		return i.plain.get(n.number)
@@ -38,7 +37,7 @@ func (i *ids) get(n name) *applied {
 	return i.nested[n]
 }
 
-// put adds a command, and returns a pointer as get does.
+// put returns a pointer as get does.
 func (i *ids) put(n name, a applied) *applied {
 	if n.path == "" {
 		return i.plain.put(n.number, a)
@@ -59,7 +58,6 @@ func (i *ids) remove(n name) {
 	}
 }
 
-// removeIf removes the finished commands, and returns the lowest number that remains.
 func (i *ids) removeIf(f finished, removed func(name, *applied)) (low uint64) {
 	i.plain.removeIf(f, removed)
 	low = math.MaxUint64
@@ -108,7 +106,6 @@ func (i *ids) sorted() []name {
 	return names
 }
 
-// An applied is a command that runs or was applied.
 type applied struct {
 	hash    uint64
 	running bool
@@ -116,7 +113,6 @@ type applied struct {
 	ticket  Ticket // of its commit
 }
 
-// A known is the table's entry for one source.
 type known struct {
 	finished finished
 	low      uint64              // no lower number is kept
@@ -127,7 +123,7 @@ type known struct {
 	heard    time.Time // when a command of it came last, or its shard was opened
 }
 
-// A table has the commands that a shard has applied or is applying.
+// table has the commands that a shard has applied or is applying.
 //
 // Invariants:
 //  1. No id is kept whose number its source has finished.
@@ -152,19 +148,18 @@ type table struct {
 	old   oldKeys // keys that were removed from sources to make room
 }
 
-// A keyed is a source that stands for an idempotency key. The key's entity keeps the key too.
+// keyed is a source that stands for an idempotency key.
 type keyed struct {
 	source Source
 	known  *known
 }
 
-// name sets the encoded forms of the source for use in commits.
 func (k *known) name(s *Source) {
 	k.wire = s.wire()
 	k.encoded = appendSource(nil, sourceField, k.wire)
 }
 
-// describe sets all fields of a commit's command except the answer, and returns the encoded source.
+// describe sets all fields except the answer, and returns the encoded source.
 func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	if k.wire == nil {
 		k.name(&c.Source)
@@ -176,7 +171,6 @@ func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	return k.encoded
 }
 
-// find returns the entry of a source, or nil.
 func (t *table) find(s *Source) *known {
 	if t.recent.known != nil && t.recent.source == *s {
 		return t.recent.known
@@ -188,7 +182,6 @@ func (t *table) find(s *Source) *known {
 	return k
 }
 
-// source returns the entry of a source, and adds an entry if there is none.
 func (t *table) source(s *Source, now time.Time) *known {
 	k := t.find(s)
 	if k == nil {
@@ -202,8 +195,8 @@ func (t *table) source(s *Source, now time.Time) *known {
 	return k
 }
 
-// raise records which numbers the source has finished, and forgets their commands, even those that
-// still run: nobody waits for them.
+// raise records finished numbers, and forgets their commands, even running ones: nobody waits for
+// them.
 func (t *table) raise(k *known, f finished) {
 	all, more := k.finished.join(f)
 	if !more {
@@ -223,13 +216,11 @@ func (t *table) drop(k *known, n name) {
 	}
 }
 
-// dropped subtracts a removed command from count and bytes.
 func (t *table) dropped(n name, a *applied) {
 	t.count--
 	t.bytes -= len(a.answer) + len(n.path)
 }
 
-// admit decides about a command of the source.
 func (k *known) admit(c *Command) Admission {
 	if k.finished.has(c.Number) {
 		return Admission{Verdict: BelowFloor}
@@ -246,7 +237,6 @@ func (k *known) admit(c *Command) Admission {
 	return Admission{Verdict: Replay, Answer: a.answer, Ticket: a.ticket}
 }
 
-// begin records that the command runs.
 func (t *table) begin(k *known, c *Command) {
 	k.ids.put(name{c.Number, c.Path}, applied{hash: c.Hash, running: true})
 	k.low = min(k.low, c.Number)
@@ -274,9 +264,8 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 }
 
-// forget removes caller processes that are silent since process, and calls of tells' turns that are
-// silent since nested, unless a command of theirs runs. It keeps logs, which may send again after
-// any time.
+// forget removes callers silent since process, and calls of tells' turns silent since nested,
+// unless a command of theirs runs. It keeps logs, which may send again at any time.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {
@@ -301,8 +290,8 @@ func (t *table) remove(s Source, k *known) {
 	t.recent.known = nil
 }
 
-// makeRoom drops answers to commands with keys, the oldest first, until the table is below its
-// limits. These keys become old keys. It skips commands that run or are not acknowledged yet.
+// makeRoom drops answers to commands with keys, oldest first, until the table is below its
+// limits. It skips running and unacknowledged commands.
 func (t *table) makeRoom(l *Limits, acked Ticket) {
 	for range len(t.keyed) {
 		if !t.full(l) {
@@ -318,8 +307,8 @@ func (t *table) makeRoom(l *Limits, acked Ticket) {
 	}
 }
 
-// retire makes a key an old key. It returns false if the key's command runs or is not acknowledged
-// yet, or if an earlier program wrote the table without the key's name.
+// retire makes a key an old key. It returns false if the key's command runs or is unacknowledged,
+// or if an earlier program wrote the table without the key's name.
 func (t *table) retire(k keyed, acked Ticket) bool {
 	hash := uint64(0)
 	//arch:order-free a key has one command, beside those nested in its turn, which have keys of their own
@@ -341,7 +330,6 @@ func (t *table) retire(k keyed, acked Ticket) bool {
 	return true
 }
 
-// full reports whether the table is at one of its limits.
 func (t *table) full(l *Limits) bool {
 	return t.count+len(t.sources) >= l.Commands || t.bytes >= l.CommandBytes
 }
@@ -356,7 +344,6 @@ func (k *known) runs() bool {
 	return false
 }
 
-// recover adds the sources and old keys in a part of a stored table.
 func (t *table) recover(part *wire.DurableTable, now time.Time) error {
 	for _, w := range part.GetSources() {
 		k := t.source(new(sourceOf(w.GetSource())), now)
@@ -376,15 +363,13 @@ func (t *table) recover(part *wire.DurableTable, now time.Time) error {
 	return nil
 }
 
-// replay adds the command of a commit that was read from the log.
 func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
 	k := t.source(new(sourceOf(c.GetSource())), now)
 	t.raise(k, finished{below: c.GetFloor()})
 	t.end(k, c, ticket)
 }
 
-// parts encodes the table as of ticket acked, in small messages: a source's floor, or one applied
-// command.
+// parts encodes the table as of ticket acked, one floor or applied command a message.
 func (t *table) parts(acked Ticket) (all []*wire.DurableKnown) {
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
@@ -440,8 +425,8 @@ func (t *table) check() error {
 	return nil
 }
 
-// tableKeys returns the keys of the records that hold the table. Consecutive generations have
-// different keys, because the older table stays valid until the head names the newer generation.
+// tableKeys returns different keys for consecutive generations, because the older table stays
+// valid until the head names the newer one.
 func tableKeys(generation uint64, parts uint32) []string {
 	keys := make([]string, parts)
 	for i := range keys {
@@ -450,30 +435,26 @@ func tableKeys(generation uint64, parts uint32) []string {
 	return keys
 }
 
-// A window has commands of one source in the order of their numbers, each once. Numbers arrive
-// nearly in order, and are removed from the low end. Finding a command takes logarithmic time in
-// the number of commands above it; adding one moves those above it; removing finished ones visits
-// only them and the stuck ones. No memory is allocated for a single command.
+// window has a source's commands ordered by number. Numbers arrive nearly in order, and leave
+// from the low end. Lookups take logarithmic time in the commands above. No memory is allocated
+// for a single command.
 type window struct {
 	all  []numbered // the commands from head on; those before are zero, and reused when all is full
 	head int
 }
 
-// A numbered is a command without a path.
 type numbered struct {
 	number uint64
 	applied
 }
 
-// keptWindow is the number of commands for which an empty window keeps its memory.
+// keptWindow is the capacity up to which an empty window keeps its memory.
 const keptWindow = 256
 
-// commands returns the commands of the window. The caller may change them, except their numbers.
 func (w *window) commands() []numbered { return w.all[w.head:] }
 
-// find returns the index of a number, or where it belongs, and reports whether it is there. It
-// tests the commands 1, 3, 7, … from the end, and then searches between the last two that it
-// tested.
+// find returns the index of a number, or where it belongs. It tests the commands 1, 3, 7, …
+// from the end, and then searches between the last two.
 func (w *window) find(number uint64) (at int, there bool) {
 	low, high := w.head, len(w.all) // the place is one of these, or between them
 	for step := 1; high-step >= w.head; step *= 2 {
@@ -493,7 +474,7 @@ func (w *window) find(number uint64) (at int, there bool) {
 	return low, low < len(w.all) && w.all[low].number == number
 }
 
-// get returns the command with a number, or nil. The pointer is valid until the window changes.
+// get returns a pointer that is valid until the window changes.
 func (w *window) get(number uint64) *applied {
 	if at, there := w.find(number); there {
 		return &w.all[at].applied
@@ -501,7 +482,7 @@ func (w *window) get(number uint64) *applied {
 	return nil
 }
 
-// put adds or replaces a command. The returned pointer is valid until the window changes.
+// put returns a pointer that is valid until the window changes.
 func (w *window) put(number uint64, a applied) *applied {
 	at, there := w.find(number)
 	if !there {
@@ -513,9 +494,8 @@ func (w *window) put(number uint64, a applied) *applied {
 	return &w.all[at].applied
 }
 
-// makeRoom moves the commands to the beginning of the memory, and returns by how many places. It
-// does so only if the memory is full and at least half of it is free at the beginning; otherwise it
-// would move commands too often.
+// makeRoom moves the commands to the beginning of the memory, and returns by how many places. At
+// least half must be free there, which bounds the moves.
 func (w *window) makeRoom() (moved int) {
 	if len(w.all) < cap(w.all) || w.head < len(w.all)-w.head {
 		return 0
@@ -527,7 +507,6 @@ func (w *window) makeRoom() (moved int) {
 	return moved
 }
 
-// remove removes the command with a number, if it is there.
 func (w *window) remove(number uint64) {
 	at, there := w.find(number)
 	if !there {
@@ -540,7 +519,6 @@ func (w *window) remove(number uint64) {
 	w.all = slices.Delete(w.all, at, at+1)
 }
 
-// removeIf removes the finished commands, and calls removed for each.
 func (w *window) removeIf(f finished, removed func(name, *applied)) {
 	end := w.head
 	for end < len(w.all) && w.all[end].number < f.below {
@@ -558,7 +536,6 @@ func (w *window) removeIf(f finished, removed func(name, *applied)) {
 	w.cut(head)
 }
 
-// cut removes all commands before index head.
 func (w *window) cut(head int) {
 	clear(w.all[w.head:head]) // of answers, too
 	w.head = head

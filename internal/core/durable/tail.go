@@ -9,15 +9,16 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A tail has the part of the log that records may lack: the entities with commits there, and the
-// home's own appends, to be repeated if a server loses them.
+// tail has the part of the log that records may lack, and the home's own appends in case a server
+// loses them.
 //
 // Invariants:
 //  1. bytes and commits are the sums over the batches.
 //  2. Positions of batches do not fall.
 //  3. An entity's acknowledged version is at most its last one.
 //  4. An entity that is neither active nor dirty nor has a commit under way is not kept.
-//  5. An entity of the present generation is dirty: the log has its acknowledged commit behind boundary.
+//  5. An entity of the present generation is dirty: the log has its acknowledged commit behind
+//     boundary.
 type tail struct {
 	entities map[string]*entity
 	batches  []batch
@@ -37,7 +38,7 @@ type young struct {
 	partial        int // commits that need older ones, or a record: see version.whole
 }
 
-// turn begins a generation of commits behind p, the end of the log.
+// turn begins a generation of commits behind p.
 func (t *tail) turn(p store.Position) {
 	t.boundary, t.young = p, young{}
 	if t.generation++; t.generation == 0 {
@@ -45,7 +46,6 @@ func (t *tail) turn(p store.Position) {
 	}
 }
 
-// at returns the entity with an id, and adds the entity if there is none.
 func (t *tail) at(id string) *entity {
 	e := t.entities[id]
 	if e == nil {
@@ -55,7 +55,6 @@ func (t *tail) at(id string) *entity {
 	return e
 }
 
-// add counts an append that is in the log.
 func (t *tail) add(b batch) {
 	t.batches = append(t.batches, b)
 	t.bytes += b.bytes
@@ -64,7 +63,6 @@ func (t *tail) add(b batch) {
 	t.young.commits += b.commits
 }
 
-// recover adds an append that was read from the log, and its commits.
 func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 	for _, e := range a.GetEntries() {
 		if c := e.GetCommit(); c != nil {
@@ -77,7 +75,6 @@ func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 	})
 }
 
-// ack records that the log has a batch of this home.
 func (t *tail) ack(b batch) {
 	for _, e := range b.entries {
 		c := e.GetCommit()
@@ -98,8 +95,8 @@ func (t *tail) ack(b batch) {
 	t.add(b)
 }
 
-// missing removes and returns the home's own appends that the log has lost: those with a counter
-// above the given one, at position since or behind it.
+// missing removes and returns the home's own appends that the log has lost: those above counter,
+// at or behind since.
 func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	kept := t.batches[:0]
 	for _, b := range t.batches {
@@ -115,14 +112,12 @@ func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	return lost
 }
 
-// unknown reports whether an append of another home was not in the log when this home opened the
-// shard.
 func (t *tail) unknown(a *wire.DurableAppend) bool {
 	return !slices.ContainsFunc(t.batches, func(b batch) bool { return !b.own && b.epoch == a.GetEpoch() && b.counter == a.GetCounter() })
 }
 
-// orphaned returns how many appends of older homes a claim found missing in the log. Nobody can
-// append them again, but the tail has their commits, and a checkpoint writes them.
+// orphaned counts the appends of older homes that a claim found missing. Nobody can append them
+// again, but the tail has their commits, and a checkpoint writes them.
 func (t *tail) orphaned(c *claim) (n int) {
 	for i := range t.batches {
 		b := &t.batches[i]
@@ -137,7 +132,6 @@ func (t *tail) orphaned(c *claim) (n int) {
 	return n
 }
 
-// dirty returns the entities whose last acknowledged commit is not in a record, by id.
 func (t *tail) dirty() (all []*entity) {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		if e := t.entities[id]; e.dirty {
@@ -147,11 +141,10 @@ func (t *tail) dirty() (all []*entity) {
 	return all
 }
 
-// isYoung reports whether the entity's last acknowledged commit is behind boundary in the log.
 func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
-// saved drops what a checkpoint has made superfluous: batches before position since, and passivated
-// entities that are in records. It returns the number of dropped batches.
+// saved drops batches before since and passivated entities in records. It returns the number of
+// dropped batches.
 func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes
@@ -170,7 +163,7 @@ func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	return gone
 }
 
-// kept ends a checkpoint that made nothing superfluous.
+// kept ends a checkpoint that saved nothing.
 func (t *tail) kept() {
 	//arch:order-free each entity by itself
 	for _, e := range t.entities {

@@ -13,14 +13,14 @@ import (
 // pass the Flush on.
 const BarrierTimeout = 2 * time.Second
 
-// Bounds for flushes that arrive before their barriers: how many are kept, and for how long.
+// Bounds for flushes that arrive before their barriers.
 const (
 	maxFlushed  = 1024
 	flushedKept = 30 * time.Second
 )
 
-// flushKey identifies a Flush: its sender, the old home through which the sender's older calls
-// come, and the epoch of the placement for which the sender left that home.
+// flushKey identifies a Flush: its sender, the sender's old home, and the epoch of the placement
+// for which the sender left.
 type flushKey struct {
 	sender, via transport.Address
 	epoch       placement.Epoch
@@ -44,18 +44,16 @@ type Flush struct {
 	Lost bool
 }
 
-// follows reports whether the Flush takes departure d from this node, self, as the calls before it
-// did. If the Flush names a lower epoch than d, its barrier is here or at the sender's new home. If
-// that home is another node, the younger calls wait there for a table, or follow the older ones
-// from there, so the Flush must take d too.
+// follows reports whether the Flush takes departure d from node self, as the calls before it did.
+// A Flush of a lower epoch stays if its barrier is here. It goes on to another new home, because
+// the younger calls go there too.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }
 
 func (f Flush) key() flushKey { return flushKey{f.Sender.Address, f.Via.Address, f.Epoch} }
 
-// A barrier holds one sender's direct calls until the sender's older calls have arrived through the
-// old home.
+// barrier holds a sender's direct calls until its older calls have arrived through the old home.
 type barrier struct {
 	flushKey
 	since time.Time
@@ -63,7 +61,7 @@ type barrier struct {
 	after []Flush // flushes of a sender that has left this node, too; they follow the held calls
 }
 
-// barriers has the barriers of one shard. They are few and short-lived, so lists suffice.
+// barriers has a shard's barriers, which are few and short-lived.
 type barriers struct {
 	closed  []*barrier
 	flushed []early // flushes that came before their barriers, or that wait for the shard to move
@@ -83,7 +81,7 @@ type barriers struct {
 // A Detour is the route of a sender's calls through an old home, Via.
 type Detour struct{ Sender, Via transport.Address }
 
-// maxRefused bounds the refused detours that are remembered; the oldest are forgotten first.
+// maxRefused bounds the remembered refused detours; the oldest go first.
 const maxRefused = 64
 
 func (g *barriers) refuse(w Detour) {
@@ -101,8 +99,7 @@ func (g *barriers) held() (n int) {
 	return n
 }
 
-// before returns the closed barrier at which a call must wait, or nil. If several barriers apply to
-// the call, the youngest counts.
+// before returns the closed barrier at which a call must wait, or nil. The youngest counts.
 func (g *barriers) before(c *Call) *barrier {
 	if !c.Via.IsZero() {
 		return nil
@@ -116,7 +113,6 @@ func (g *barriers) before(c *Call) *barrier {
 	return nil
 }
 
-// holds reports whether a barrier of that epoch is closed for a sender.
 func (g *barriers) holds(sender transport.Address, epoch placement.Epoch) bool {
 	return slices.ContainsFunc(g.closed, func(t *barrier) bool { return t.sender == sender && t.epoch == epoch })
 }
@@ -130,7 +126,6 @@ func (g *barriers) find(look func(*queue) *Call) *Call {
 	return nil
 }
 
-// early is a Flush that came before its barrier.
 type early struct {
 	Flush
 	at time.Time
@@ -143,7 +138,6 @@ func (g *barriers) remember(f Flush, at time.Time) {
 	g.flushed = append(g.flushed, early{f, at})
 }
 
-// take removes and returns the early flushes for which leaves returns true.
 func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 	g.flushed = slices.DeleteFunc(g.flushed, func(e early) bool {
 		if leaves(e.Flush) {
@@ -227,10 +221,8 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	return Effects{}
 }
 
-// takeAlong passes on a Flush to the node that its sender now takes for the shard's home. Older calls
-// of the sender wait here for the shard's table, which does not come any more: the shard went to
-// another node instead of this one, or it went from here to a node that departed. takeAlong sends
-// these calls there, too, ahead of the Flush.
+// takeAlong passes on a Flush to the sender's new home. The sender's older calls that wait here
+// for a table go ahead of it, because that table will not come.
 func (s *Shard) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {
@@ -271,8 +263,6 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	return s.reopen(open, now, at)
 }
 
-// reopen delivers the calls that the opened barriers held, passes on the flushes behind them, and
-// begins a move that has waited for barriers.
 func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects
 	s.reopening++
@@ -295,8 +285,6 @@ func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// late reports whether a call comes through an old home too late, because its sender's direct calls
-// already run under the same tenure.
 func (s *Shard) late(c *Call) bool {
 	if c.Via.IsZero() {
 		return false
@@ -339,8 +327,8 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now ui
 	return fx
 }
 
-// rebar sets whether Enter may begin turns without the shard's lock. It may not until the calls
-// that barriers held are delivered.
+// rebar sets whether Enter may begin turns without the shard's lock: only once the held calls are
+// delivered.
 func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
 }
@@ -383,10 +371,9 @@ func (s *Shard) RefuseDetours(ways []Detour) {
 	}
 }
 
-// holdsBack reports whether a barrier of this tenure is closed, so that a move must wait. If the
-// shard moved now, the calls for which the barrier waits would have to pass through two homes.
-// Barriers of an earlier tenure do not delay a move, because they hold only calls that follow the
-// shard.
+// holdsBack reports whether a barrier of this tenure delays a move. Without the delay, the calls
+// that the barrier expects would pass through two homes. Barriers of earlier tenures hold only
+// calls that follow the shard.
 func (s *Shard) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }

@@ -55,8 +55,7 @@ type Chain interface {
 	HoldsEntity(s placement.ShardID, entity string) bool
 }
 
-// queue is a first-in-first-out list of calls. A nil queue is empty, and no call can be added to
-// it.
+// queue is a FIFO list of calls. A nil queue is empty and read-only.
 type queue struct {
 	last     *Call  // whose next is the first, so that an entity's queue has one pointer
 	n, bytes uint32 // the number of calls and the sum of their sizes; small types, because each entity has a queue
@@ -69,7 +68,6 @@ func (q *queue) len() int {
 	return int(q.n)
 }
 
-// size returns the sum of the sizes of the queued calls.
 func (q *queue) size() int {
 	if q == nil {
 		return 0
@@ -77,8 +75,7 @@ func (q *queue) size() int {
 	return int(q.bytes)
 }
 
-// all yields the calls from the first to the last. The caller must not add or remove calls
-// meanwhile.
+// all yields the calls in order. The caller must not add or remove calls meanwhile.
 func (q *queue) all() iter.Seq[*Call] {
 	return func(yield func(*Call) bool) {
 		if q.len() == 0 {
@@ -116,7 +113,6 @@ func (q *queue) pop() *Call {
 	return c
 }
 
-// take moves all calls of o behind those of q.
 func (q *queue) take(o *queue) {
 	if o.len() == 0 {
 		return
@@ -130,8 +126,8 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower sets the epoch of calls to to, for each call that has a higher epoch and for which is
-// returns true. It reports whether it changed any call.
+// lower sets the epoch of the calls for which is returns true to at most to. It reports whether
+// any changed.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {
 		if c.Epoch > to && is(c) {
@@ -141,7 +137,6 @@ func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	return any
 }
 
-// filter removes and returns the calls for which drop returns true.
 func (q *queue) filter(drop func(*Call) bool) []*Call {
 	if q.len() == 0 {
 		return nil

@@ -80,8 +80,8 @@ func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	return fx
 }
 
-// admit decides about a call that arrives for the first time, perhaps under an old epoch. It
-// returns Run if the shard accepts the call.
+// admit decides about a call that arrives for the first time, perhaps under an old epoch. Run
+// means accepted.
 func (s *Shard) admit(c *Call) Verdict {
 	direct := c.Via.IsZero()
 	d, went := s.departures.beyond(c.Epoch)
@@ -100,7 +100,6 @@ func (s *Shard) admit(c *Call) Verdict {
 	return Run
 }
 
-// bring begins the turn of an accepted call, or queues the call.
 func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 	if len(s.barriers.closed) > 0 {
 		if t := s.barriers.before(c); t != nil {
@@ -187,15 +186,14 @@ func (s *Shard) Expire(t time.Time) []*Call {
 	return s.sift(&s.waiting, old)
 }
 
-// redeliverAll delivers the calls in waiting again, in order.
 func (s *Shard) redeliverAll(now uint32) Effects {
 	var waiting queue
 	waiting.take(&s.waiting)
 	return s.redeliver(&waiting, now)
 }
 
-// redeliver delivers calls again that the shard accepted before. They are never refused as late,
-// because their senders have forgotten them.
+// redeliver delivers accepted calls again. They are never refused as late, because their senders
+// have forgotten them.
 func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	for c := q.pop(); c != nil; c = q.pop() {
 		var e *Entity

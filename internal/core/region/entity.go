@@ -22,12 +22,10 @@ type Entity struct {
 	cold  atomic.Pointer[entityCold] // nil while nothing is in it
 }
 
-// entityCold is the part of an entity needed only while the entity is inactive, while a call waits
-// for it, or during a turn that began under the lock. state, why and data belong to the goroutine
-// that holds the turn; the shard's lock guards turn and mailbox. The holder of the turn and the
-// holder of the lock may add the part at any time, by a compare-and-swap. Shard.trim removes the
-// part, to reuse it for another entity. It does so under the lock, and only for the holder of the
-// turn or when no turn can be under way, so nobody uses the part then.
+// entityCold is the part of an entity that a turn begun without the lock does not need. The
+// holder of the turn guards state, why and data; the shard's lock guards turn and mailbox. Both
+// holders may add the part, by a compare-and-swap. Only Shard.trim removes it: under the lock,
+// and only for the turn's holder or when no turn can be under way.
 type entityCold struct {
 	state   []byte
 	why     codegen.Activation
@@ -36,7 +34,7 @@ type entityCold struct {
 	mailbox queue
 }
 
-// The flags in word, the atomic integer with an entity's state.
+// The flags in word.
 const (
 	busy    = 1 << iota // a turn is under way
 	live                // it had a Value when its last turn ended
@@ -105,7 +103,6 @@ func (e *Entity) Clear() {
 	e.SetState(nil, codegen.Fresh)
 }
 
-// more returns the entity's cold part, and adds one if there is none.
 func (e *Entity) more() *entityCold {
 	if p := e.cold.Load(); p != nil {
 		return p
@@ -114,7 +111,6 @@ func (e *Entity) more() *entityCold {
 	return e.cold.Load()
 }
 
-// mailbox returns the calls that wait for the entity; nil means that none wait.
 func (e *Entity) mailbox() *queue {
 	if p := e.cold.Load(); p != nil {
 		return &p.mailbox
@@ -153,12 +149,11 @@ func (e *Entity) OfTells() bool { return e.has(told) }
 // tells returns the number of tells in the present turn that are not over.
 func tells(word uint64) int { return int(uint32(word) / oneTell) }
 
-// waitingTells returns the number of tells in the present turn, without the one that runs.
+// waitingTells is tells without the one that runs.
 func waitingTells(word uint64) int { return max(tells(word)-1, 0) }
 
 func (e *Entity) has(flag uint64) bool { return e.word.Load()&flag != 0 }
 
-// change replaces the flags by f of the former flags, and returns the former flags.
 func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 	for {
 		w := e.word.Load()
@@ -169,8 +164,8 @@ func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 	}
 }
 
-// take begins a turn that ends under the lock, if the entity is idle, and reports whether it did.
-// If a turn is under way, take makes that turn end under the lock.
+// take begins a turn that ends under the lock, if the entity is idle. Otherwise it makes the
+// present turn end under the lock.
 func (e *Entity) take(now uint32) bool {
 	for {
 		w := e.word.Load()
@@ -184,21 +179,21 @@ func (e *Entity) take(now uint32) bool {
 	}
 }
 
-// takeIdle begins a turn that ends under the lock, if the entity is active, has no turn, and was
-// last used before t. It reports whether it did.
+// takeIdle begins a turn that ends under the lock, if the entity is active and idle since before
+// t.
 func (e *Entity) takeIdle(t uint32) bool {
 	w := e.word.Load()
 	return w&(busy|live) == live && lastUsed(w) < t && e.word.CompareAndSwap(w, w|busy|wanted)
 }
 
-// want makes the present turn end under the lock or, if no turn is under way, the next turn begin
-// under the lock. It reports whether a turn is under way.
+// want makes the present turn end, or the next one begin, under the lock. It reports whether a
+// turn is under way.
 func (e *Entity) want() bool {
 	return e.change(func(was uint64) uint64 { return was | wanted })&busy != 0
 }
 
-// abandon marks an entity that leaves the index with its shard. If a turn is under way, it is the
-// entity's last. abandon returns the flag that the entity had: busy, live or 0.
+// abandon marks an entity that leaves the index with its shard; a present turn is its last. It
+// returns the former flag: busy, live or 0.
 func (e *Entity) abandon() uint64 {
 	was := e.change(func(was uint64) uint64 {
 		if was&busy == 0 {
@@ -212,8 +207,8 @@ func (e *Entity) abandon() uint64 {
 	return was & live
 }
 
-// rest ends a turn whose holder has the lock. If flag is live, other goroutines may from then on
-// begin turns without the lock.
+// rest ends a turn whose holder has the lock. With flag live, other goroutines may then begin
+// turns without the lock.
 func (e *Entity) rest(flag uint64, now uint32) { e.word.Store(uint64(now)<<usedAt | flag) }
 
 func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
@@ -251,8 +246,6 @@ func (e *Entity) Enter() Entry {
 	return e.entered(w)
 }
 
-// entered is the second half of Enter, after the turn has begun. w is the entity's word from
-// before.
 func (e *Entity) entered(w uint64) Entry {
 	if !e.shard.barred.Load() {
 		return Entered
@@ -301,7 +294,6 @@ func (e *Entity) Join(most int) Entry {
 	}
 }
 
-// joined is the second half of Join, after the tell has joined a turn.
 func (e *Entity) joined() Entry {
 	if !e.shard.barred.Load() {
 		return Entered
@@ -361,8 +353,8 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 	}
 }
 
-// listed reports whether the entity is in the list of active entities. Only then is next set; in
-// the last entity it points to the entity itself, which saves a field.
+// listed reports whether the entity is in the list of active entities. The last entity's next
+// points to itself, which saves a field.
 func (e *Entity) listed() bool { return e.next != nil }
 
 // The results of Enter, Join and Unjoin.

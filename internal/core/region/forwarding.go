@@ -9,23 +9,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A departure says where the shard went from this node, and under which epoch.
 type departure struct {
 	to    transport.Address
 	epoch placement.Epoch
 }
 
-// maxForwardings bounds how many of a shard's departures a node remembers. Only a message older
-// than all remembered departures could be forwarded wrongly.
+// maxForwardings bounds the remembered departures. Only a message older than all of them could be
+// forwarded wrongly.
 const maxForwardings = 8
 
-// departures are a shard's departures from this node, oldest first. Each message names an epoch:
-// its sender's, or that of its last forwarding. A message takes the first departure beyond its
-// epoch, as its sender's older messages did; if there is none, it has arrived. Epochs grow from hop
-// to hop, so no message goes in circles, although a shard may.
+// departures are a shard's departures from this node, oldest first. A message takes the first one
+// beyond its epoch, as its sender's older messages did; without one, it has arrived. Epochs grow
+// from hop to hop, so no message loops.
 type departures []departure
 
-// beyond returns the first departure after epoch e, which a call of that epoch takes.
 func (t departures) beyond(e placement.Epoch) (d departure, ok bool) {
 	for _, d := range t {
 		if d.epoch > e {
@@ -42,39 +39,32 @@ func (t *departures) add(to transport.Address, e placement.Epoch) {
 	*t = append(*t, departure{to, e})
 }
 
-// forget drops the departures to nodes that are gone. Calls of older epochs then take the next
-// departure, because no older call is still on its way by the dropped one.
+// forget drops the departures to nodes that are gone. No older call is still under way by these.
 func (t *departures) forget(gone func(transport.Address) bool) {
 	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
 }
 
-// last returns the latest departure; there must be one.
 func (t departures) last() *departure { return &t[len(t)-1] }
 
-// owed has the senders that must still send a Flush, with the time of each sender's last call.
+// owed has the senders that must still send a Flush, with the time of their last call.
 type owed map[transport.Address]time.Time
 
-// ahead reports whether a call names a newer placement than this node knows: the table with that
-// placement is still on its way.
 func (s *Shard) ahead(c *Call) bool {
 	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared
 }
 
-// past reports whether the shard is open here and a call names a placement of an earlier term,
-// which no table will have any more.
+// past reports whether a call names an earlier term, so no table will have its placement.
 func (s *Shard) past(c *Call) bool { return s.state == Open && c.Epoch.Term() < s.term }
 
-// owedFor is how long after a sender's last call Settle waits for the sender's Flush.
+// owedFor is how long after a sender's last call Settle waits for its Flush.
 const owedFor = 10 * time.Second
 
-// maxOwed bounds how many senders are remembered as owing a Flush.
+// maxOwed bounds the senders remembered as owing a Flush.
 const maxOwed = 1024
 
-// leavingFor is how long after a sender's last call a leaving node waits for the sender's Flush.
+// leavingFor is owedFor for a leaving node.
 const leavingFor = time.Second
 
-// strays reports whether the shard was forwarded to a home that has departed, and its present home
-// is unknown. Calls then wait for the table.
 func (s *Shard) strays() bool { return s.state == Forwarding && s.departures.last().to.IsZero() }
 
 // Successor returns the node to which to forward a call, and the epoch for that; zero if the call
@@ -104,9 +94,8 @@ func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	return s.home, f.Epoch
 }
 
-// onward returns the verdict on a call for a shard that has left: Forward, or Moved if the type's
-// handoff refuses such calls. If it returns Forward and the shard is still away, the sender owes a
-// Flush.
+// onward decides on a call for a shard that has left: Forward, or Moved if the type's handoff
+// refuses such calls. After Forward, the sender owes a Flush.
 func (s *Shard) onward(c *Call) Verdict {
 	if s.limits.Handoff.Refusing {
 		return Moved
@@ -115,8 +104,8 @@ func (s *Shard) onward(c *Call) Verdict {
 	return Forward
 }
 
-// owe records that the call's sender must send a Flush. It ignores calls of this process, and calls
-// through an older home, because they are followed by the Flush through that home.
+// owe records that the call's sender must send a Flush. It ignores calls of this process and
+// calls through an older home, whose Flush follows them.
 func (s *Shard) owe(c *Call) {
 	if s.state != Forwarding || !c.Via.IsZero() || c.Local {
 		return
@@ -124,7 +113,6 @@ func (s *Shard) owe(c *Call) {
 	s.oweTo(c.Sender.Address, c.at)
 }
 
-// oweTo records that a sender, last heard at the given time, must send a Flush.
 func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.settled = false
 	if _, known := s.owed[sender]; !known && len(s.owed) >= maxOwed {
@@ -136,10 +124,8 @@ func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.owed[sender] = at
 }
 
-// repay records that a sender's Flush leaves here by the route of the sender's calls. If the
-// Flush's To is gone, the sender must flush again, because it will turn to another home. The
-// sender's calls may have come back from the departed home to a home that the sender does not know;
-// the Flush through this node then makes the sender's next home wait for them.
+// repay records that a sender's Flush leaves here by the route of its calls. If the Flush's To is
+// gone, the sender must flush again, because it will turn to another home.
 func (s *Shard) repay(f Flush, at time.Time) {
 	switch {
 	case f.Via.Address != s.self:

@@ -9,15 +9,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An index has a shard's entities by id, in a hash table with open addressing and linear probing.
-// The hash is [Hash]. An entity does not store its hash: the hash would take an eighth of the
-// entity's memory and is needed again only when the entity moves in the table, which is rare. One
-// goroutine at a time may change the index; others may call Look meanwhile. The zero value is
-// empty.
+// index is a hash table of a shard's entities by id, with open addressing, linear probing and
+// [Hash]. Entities do not store their hash, to save memory. One goroutine at a time may change
+// the index; others may call Look meanwhile. The zero value is empty.
 //
-// A Look concurrent with a change may miss an entity, or return one that has left the index. Both
-// are harmless: a caller that finds no entity, or cannot enter it, takes the shard's lock, and an
-// entity outside the index is not live.
+// A concurrent Look may miss an entity, or return one that has left. Both are harmless: the
+// caller then takes the shard's lock, and an entity outside the index is not live.
 type index struct {
 	table   atomic.Pointer[table] // nil means empty
 	n       int
@@ -26,9 +23,9 @@ type index struct {
 
 type slot = atomic.Pointer[Entity]
 
-// A table has as many slots as tags, a power of two. A tag is one byte of the hash of the entity in
-// the slot with the same number; 0 means that the slot is empty. Four tags share a word. A search
-// skips a slot with another tag without reading its entity, which is not in the cache.
+// table has a power of two of slots. A slot's tag is a byte of its entity's hash; 0 means empty.
+// A search skips slots with other tags without reading their entities, which are not in the
+// cache.
 type table struct {
 	slots []slot
 	tags  []atomic.Uint32
@@ -36,14 +33,14 @@ type table struct {
 
 const (
 	minSlots = 8
-	// At most seven of eight slots are taken; a table of which less than one in eight is taken
-	// shrinks. A slot with its tag has 9 bytes, so that an entity costs 10 to 21 bytes.
+	// At most seven of eight slots are taken; below one in eight, the table shrinks. A slot with its
+	// tag has 9 bytes: 10 to 21 bytes an entity.
 	fullNum, fullDen = 7, 8
 	sparse           = 8
 
 	tagsInWord, tagBits = 4, 8
-	// The bits of a hash from tagAt on are its tag, or 1 if they are 0. They are neither the
-	// highest bits, used to choose the shard, nor the lowest, used for the slot.
+	// The bits of a hash from tagAt on are its tag, or 1 if 0. The highest bits choose the shard, and
+	// the lowest the slot.
 	tagAt = 32
 )
 
@@ -71,7 +68,6 @@ func (t *table) set(i uint64, e *Entity, tag uint8) {
 // that spreads badly would make every call slow.
 func Hash(id string) uint64 { return xxhash.Sum64String(id) }
 
-// look finds an entity by its id and hash: see [Shard.Look].
 func (x *index) look(hash uint64, id string) *Entity {
 	t := x.table.Load()
 	if t == nil {
@@ -90,10 +86,8 @@ func (x *index) look(hash uint64, id string) *Entity {
 	}
 }
 
-// get is look for an id whose hash the caller has not computed.
 func (x *index) get(id string) *Entity { return x.look(Hash(id), id) }
 
-// put adds an entity that is not in the index.
 func (x *index) put(e *Entity) {
 	t := x.table.Load()
 	if n := len(x.slots()); (x.n+1)*fullDen > n*fullNum {
@@ -143,7 +137,6 @@ func (x *index) remove(e *Entity) {
 	}
 }
 
-// resize moves all entities to a table of that many slots.
 func (x *index) resize(n int) *table {
 	next := newTable(n)
 	for e := range x.all() {
@@ -166,8 +159,8 @@ func (x *index) slots() []slot {
 	return nil
 }
 
-// all returns the entities, in the order of the table. Entities that are added or removed
-// meanwhile may be missed or occur twice.
+// all yields entities in table order. Those added or removed meanwhile may be missed or occur
+// twice.
 func (x *index) all() iter.Seq[*Entity] {
 	return func(yield func(*Entity) bool) {
 		slots := x.slots()
@@ -179,15 +172,13 @@ func (x *index) all() iter.Seq[*Entity] {
 	}
 }
 
-// sorted returns the entities in the order of their ids.
 func (x *index) sorted() []*Entity {
 	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// actives lists the active entities of a shard, so that passivation need not examine inactive ones.
-// The list is linked through the entities, and begins with the entity examined longest ago. An
-// entity enters the list at the end of a turn that leaves it active. After becoming inactive it
-// stays until it is next examined. The shard's lock guards the list. The zero value is empty.
+// actives lists the active entities of a shard for passivation, longest unexamined first. An
+// entity enters when a turn leaves it active, and stays until it is examined as inactive. The
+// shard's lock guards the list. The zero value is empty.
 type actives struct {
 	head, tail *Entity
 	n          int
@@ -195,7 +186,6 @@ type actives struct {
 	live       int // the number of entities in the index with the flag live
 }
 
-// minDead is how many entities that have left the index the list may keep in any case.
 const minDead = 64
 
 func (a *actives) push(e *Entity) {
@@ -219,8 +209,8 @@ func (a *actives) pop() *Entity {
 	return e
 }
 
-// ended records that a turn of an entity in the index has ended. was and is say whether the entity
-// was live before the turn and is live now.
+// ended records the end of a turn. was and is say whether the entity was live before and is live
+// now.
 func (a *actives) ended(e *Entity, was, is bool) {
 	if is && !e.listed() {
 		a.push(e)
@@ -232,8 +222,8 @@ func (a *actives) ended(e *Entity, was, is bool) {
 	}
 }
 
-// left records that an entity without a value has left the index. When more than half of the list
-// consists of such entities, left removes them, so that they can be garbage-collected.
+// left records that an entity without a value has left the index. When such entities are more
+// than half of the list, it unlinks them, to be garbage-collected.
 func (a *actives) left(e *Entity) {
 	if !e.listed() {
 		return
@@ -249,7 +239,7 @@ func (a *actives) left(e *Entity) {
 	a.dead = 0
 }
 
-// clear empties the list. It also unlinks the entities, because callers may keep some of them.
+// clear also unlinks the entities, because callers may keep some of them.
 func (a *actives) clear() {
 	for a.head != nil {
 		a.pop()

@@ -66,7 +66,6 @@ func (h Handoff) String() string {
 	return strings.Join(words, "+")
 }
 
-// A move is a new home, and the epoch under which that home gets the shard.
 type move struct {
 	to    transport.Address
 	epoch placement.Epoch
@@ -132,7 +131,6 @@ func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	return fx
 }
 
-// drain stops calls from beginning turns, because the shard moves.
 func (s *Shard) drain() (fx Effects) {
 	s.become(Draining)
 	s.offered = nil
@@ -174,7 +172,6 @@ func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent boo
 	return fx, false
 }
 
-// follow makes the new home of the move the shard's home, and forwards the waiting calls to it.
 func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
@@ -237,8 +234,8 @@ func (s *Shard) MayPassivate(e *Entity) bool {
 	return true
 }
 
-// leaving reports whether the move for which the stop hooks run is still on: no call has begun a
-// turn since Stop.
+// leaving reports whether the move that runs the stop hooks is still on: no call has begun a turn
+// since Stop.
 func (s *Shard) leaving() bool {
 	return s.stops && s.state == Draining && s.moveE == s.stopE && s.moveE > s.off
 }
@@ -257,7 +254,6 @@ func (s *Shard) States() (all []Encoded) {
 	return all
 }
 
-// endStops ends the turns that Stop has begun, except the turn of entity but.
 func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	stopping := s.stopping
 	s.stopping = nil
@@ -273,7 +269,6 @@ func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	return fx
 }
 
-// orphan gives up the entities and their present turns, and drops the calls that wait for them.
 func (s *Shard) orphan() (fx Effects) {
 	for _, e := range s.entities.sorted() {
 		if e.abandon() == busy {
@@ -290,7 +285,7 @@ func (s *Shard) orphan() (fx Effects) {
 	return fx
 }
 
-// dismiss drops the entities, which have moved to the new home in encoded form.
+// dismiss drops the entities, which have moved in encoded form.
 func (s *Shard) dismiss() {
 	for e := range s.entities.all() {
 		s.empty(e)
@@ -298,9 +293,8 @@ func (s *Shard) dismiss() {
 	s.entities.clear()
 }
 
-// empty clears an entity that leaves the index, because callers may still refer to it. It does
-// nothing while the driver encodes the shard's entities, because the driver then owns their
-// contents.
+// empty clears an entity that leaves the index, because callers may still refer to it. While the
+// driver encodes the entities, it owns their contents and empty does nothing.
 func (s *Shard) empty(e *Entity) {
 	if !s.stops {
 		e.Clear()

@@ -75,8 +75,7 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	return Effects{}, true
 }
 
-// unprepare drops the prepared shard. If this node had the shard before, it forwards calls as
-// before.
+// unprepare drops the prepared shard. A former home then forwards calls as before.
 func (s *Shard) unprepare() Effects {
 	if len(s.departures) == 0 {
 		return s.close()
@@ -149,8 +148,7 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	return s.open(epoch, min(since, epoch), now)
 }
 
-// open lets turns run under a new epoch. Since epoch since, this node has been the home without a
-// break.
+// open lets turns run under a new epoch. This node has been the home since epoch since.
 func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	strayed := s.strayed()
 	if s.since != since { // it was elsewhere meanwhile
@@ -168,11 +166,9 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	return fx
 }
 
-// strayed removes and returns calls that must be refused when the shard comes back by a move, after
-// calls have waited here to learn where it had gone. A call that its sender sent to this node may
-// run, even if it was forwarded and came back: the sender's Flush through this node has not passed,
-// so younger calls of the sender wait at a barrier. Calls through another home are removed, because
-// that home may be gone and younger calls may have run.
+// strayed removes and returns the calls to refuse when the shard comes back by a move. Calls that
+// their senders sent to this node may run: the Flush has not passed, so younger calls wait at a
+// barrier. Other calls may have been overtaken.
 func (s *Shard) strayed() []*Call {
 	if s.state != Prepared || len(s.departures) == 0 || !s.departures.last().to.IsZero() {
 		return nil
@@ -218,7 +214,6 @@ func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effect
 	return fx
 }
 
-// findWay forwards calls whose home was unknown, if the table now names a newer home.
 func (s *Shard) findWay(now uint32) Effects {
 	last := s.departures.last()
 	if s.home.IsZero() || s.epoch <= last.epoch {

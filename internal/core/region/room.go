@@ -28,14 +28,13 @@ type Budget struct {
 	clients map[payer]int64 // bytes of the calls of clients and of gateways' callers
 }
 
-// A payer is a name that the broker has granted to processes outside the cluster. Their calls are
-// counted together.
+// payer is a broker-granted name of processes outside the cluster, whose calls are counted
+// together.
 type payer struct {
 	name    string
 	gateway bool // the process calls by way of gateways, which are members
 }
 
-// payer returns the payer to which the call is charged; the zero payer means a member.
 func (c *Call) payer() payer {
 	switch {
 	case c.Gateway != "":
@@ -46,8 +45,7 @@ func (c *Call) payer() payer {
 	return payer{}
 }
 
-// clientShare divides a Budget. The calls of all clients of one name, or of one caller of gateways,
-// may take at most 1/clientShare of the bytes, so that none of them takes all the room.
+// clientShare divides a Budget: one payer's calls take at most 1/clientShare of the bytes.
 const clientShare = 2
 
 // NewBudget returns a budget of that many bytes.
@@ -57,8 +55,7 @@ func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
 // caller of gateways, may take. limit is the Budget's size in bytes.
 func ClientLimit(limit int) int { return limit / clientShare }
 
-// takeFor reserves the bytes of a call. If they are not available, it returns false and the bound
-// that was met.
+// takeFor reserves the bytes of a call. Otherwise it returns the bound that was met.
 func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
 	switch {
 	case b == nil:
@@ -130,7 +127,6 @@ func (b *Budget) Give(n int) { b.Force(-n) }
 // Used returns the number of reserved bytes.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// above reports whether used and size together exceed limit; a limit of 0 means none.
 func above(limit, used, size int) bool { return limit > 0 && used+size > limit }
 
 // Limits bound the calls that wait in one shard.
@@ -149,8 +145,6 @@ type Limits struct {
 	Handoff Handoff
 }
 
-// reserve reserves the room that a call needs to wait in the shard, unless the call already has it.
-// It returns false if there is no room.
 func (s *Shard) reserve(c *Call) bool {
 	switch {
 	case c.held:
@@ -168,7 +162,6 @@ func (s *Shard) reserve(c *Call) bool {
 	return true
 }
 
-// release releases the bytes of a call that does not wait any more.
 func (s *Shard) release(c *Call) {
 	if c.held {
 		c.held = false
@@ -177,8 +170,6 @@ func (s *Shard) release(c *Call) {
 	}
 }
 
-// sift removes and returns the calls of a queue for which drop returns true, and releases their
-// bytes.
 func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
 	out := q.filter(drop)
 	for _, c := range out {
@@ -187,7 +178,6 @@ func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
 	return out
 }
 
-// wait puts a call into a queue of the shard or of one of its barriers, if there is room.
 func (s *Shard) wait(q *queue, c *Call) Verdict {
 	if q.len() >= s.limits.Waiting {
 		c.Full = ShardCalls
@@ -200,7 +190,6 @@ func (s *Shard) wait(q *queue, c *Call) Verdict {
 	return Queued
 }
 
-// post puts a call into the mailbox of an entity that has a turn, if there is room.
 func (s *Shard) post(e *Entity, c *Call) Verdict {
 	joined, mailbox := waitingTells(e.word.Load()), e.mailbox()
 	switch {

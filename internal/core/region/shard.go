@@ -45,7 +45,6 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// legal maps each state to the states that may follow it.
 var legal = map[State][]State{
 	Closed:     {Preparing, Open},
 	Preparing:  {Prepared, Open, Closed, Forwarding},
@@ -139,7 +138,6 @@ func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
 	return s
 }
 
-// become changes the state, which must be a legal move. It also forgets which senders owe a Flush.
 func (s *Shard) become(to State) {
 	if !slices.Contains(legal[s.state], to) {
 		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
@@ -169,8 +167,8 @@ func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
 // Forwarding.
 func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 
-// begins returns the first epoch of this node's present or last time as the shard's home or, while
-// the shard arrives, of its next.
+// begins returns the first epoch of this node's present or last tenure or, while the shard
+// arrives, of its next.
 func (s *Shard) begins() placement.Epoch {
 	if s.state == Preparing || s.state == Prepared {
 		return s.moveE
@@ -178,7 +176,6 @@ func (s *Shard) begins() placement.Epoch {
 	return s.since
 }
 
-// leaves reports whether the shard is about to move away.
 func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
 
 func (s *Shard) check() {
@@ -263,7 +260,6 @@ func (s *Shard) Check() error {
 	return nil
 }
 
-// checkSettled checks invariant 13.
 func (s *Shard) checkSettled() error {
 	if away := s.state == Forwarding; s.settled && !away || len(s.owed) > 0 && (!away || s.settled) {
 		return fmt.Errorf("shard %v: invariant 13: the state is %v and settled is %v, but %d senders owe a Flush", s.id, s.state, s.settled, len(s.owed))
@@ -271,7 +267,6 @@ func (s *Shard) checkSettled() error {
 	return nil
 }
 
-// checkRoom checks invariant 12.
 func (s *Shard) checkRoom() error {
 	sum, lost := 0, false
 	count := func(q *queue) *Call {

@@ -17,7 +17,6 @@ func (s *Shard) Entities() int { return s.entities.n }
 // Live returns the number of entities that had a value when their last turn ended.
 func (s *Shard) Live() int { return s.entities.actives.live }
 
-// entity returns the entity with that id, and adds one if there is none.
 func (s *Shard) entity(id string) *Entity {
 	e := s.entities.get(id)
 	if e == nil {
@@ -35,11 +34,10 @@ func (s *Shard) Detach(e *Entity) {
 	}
 }
 
-// maxSpare is how many unused cold parts of entities a shard keeps. Most turns that begin under the
-// lock need one, and few are under way at a time.
+// maxSpare is how many unused cold parts a shard keeps. Few of the turns that need one are under
+// way at a time.
 const maxSpare = 8
 
-// name records c as the call of the entity's present turn.
 func (s *Shard) name(e *Entity, c *Call) {
 	if last := len(s.spare) - 1; last >= 0 && e.cold.CompareAndSwap(nil, s.spare[last]) {
 		s.spare[last], s.spare = nil, s.spare[:last]
@@ -47,8 +45,8 @@ func (s *Shard) name(e *Entity, c *Call) {
 	e.more().turn = c
 }
 
-// trim removes the entity's cold part if the part is empty. The caller holds the lock. It also
-// holds the turn, or knows that no turn is under way or can begin.
+// trim removes an empty cold part. The caller holds the lock. It also holds the turn, or knows
+// that no turn is under way or can begin.
 func (s *Shard) trim(e *Entity) {
 	p := e.cold.Load()
 	if p == nil || p.state != nil || p.data != nil || p.turn != nil || p.mailbox.n > 0 {
@@ -136,7 +134,6 @@ func (s *Shard) WatchRunning() (n int) {
 	return n
 }
 
-// active reports whether any entity has a value.
 func (s *Shard) active() bool {
 	for e := range s.entities.all() {
 		if e.has(live) {
@@ -146,7 +143,6 @@ func (s *Shard) active() bool {
 	return false
 }
 
-// begin begins a turn for the call, or puts the call into the entity's mailbox.
 func (s *Shard) begin(c *Call, now uint32) (*Entity, Verdict) {
 	e := s.entity(c.Entity)
 	if !e.take(now) {
@@ -220,8 +216,8 @@ func (s *Shard) Take(id string, now uint32) *Entity {
 	return nil
 }
 
-// lead begins a turn of the entity Limits.Lead for the driver, unless that entity has a value or a
-// turn.
+// lead begins a turn of the entity Limits.Lead for the driver, unless that entity has a value or
+// a turn.
 func (s *Shard) lead(now uint32) *Entity {
 	id := s.limits.Lead
 	if id == "" || s.Lives(id) {

@@ -12,8 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding, which every message carries. Adding fields does not change
-// it.
+// format is the encoding's version. Adding fields does not change it.
 const format = 1
 
 // MaxIDBytes is the maximum length of an entity's id, in bytes.
@@ -197,7 +196,8 @@ type Change struct {
 	Gone bool
 }
 
-// Upper bounds for the encoded size of a part without its ids, and of an id without its own bytes.
+// Upper bounds for the encoded size of a part without its ids, and of an id without its own
+// bytes.
 const (
 	partOverhead = 96
 	idOverhead   = 8

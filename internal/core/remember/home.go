@@ -12,7 +12,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// home is the state of a shard that runs at this node.
 type home struct {
 	id    placement.ShardID
 	kind  Kind
@@ -27,7 +26,7 @@ type home struct {
 	tell     bool // others may keep ids of it that are not needed any more
 }
 
-// wait is an Add that is not answered yet, because no replica may have its change.
+// wait is an unanswered Add: no replica may have its change.
 type wait struct {
 	seq    uint64
 	ticket Ticket
@@ -73,7 +72,6 @@ func (m *Machine) remove(in Remove) {
 	}
 }
 
-// changed counts a change of the shard's ids and queues it for the replicas.
 func (m *Machine) changed(h *home, c Change) {
 	h.seq++
 	if h.recall != nil && !c.Gone {
@@ -85,8 +83,6 @@ func (m *Machine) changed(h *home, c Change) {
 	m.release(h) // without replicas it cannot become safer
 }
 
-// assign chooses the replicas of a shard whose ids are known, and begins to send the ids to new
-// replicas.
 func (m *Machine) assign(h *home) {
 	if h.recall != nil {
 		return
@@ -114,8 +110,7 @@ func (m *Machine) assign(h *home) {
 	m.settle(h)
 }
 
-// rank returns the members that should be the shard's replicas by rendezvous hashing, the best
-// first.
+// rank returns the replicas by rendezvous hashing, best first.
 func (m *Machine) rank(h *home) []transport.Address {
 	type scored struct {
 		a     transport.Address
@@ -137,8 +132,8 @@ func (m *Machine) rank(h *home) []transport.Address {
 	return best
 }
 
-// safe returns the number of the latest change that survives the loss of this node, because a
-// replica has the changes up to it. Without replicas, all changes count as safe.
+// safe returns the number of the latest change that a replica has. Without replicas, all changes
+// count as safe.
 func (m *Machine) safe(h *home) (seq uint64) {
 	if len(h.replicas) == 0 {
 		return h.seq
@@ -151,7 +146,6 @@ func (m *Machine) safe(h *home) (seq uint64) {
 	return seq
 }
 
-// release answers the Adds whose changes are safe.
 func (m *Machine) release(h *home) {
 	if h.recall != nil {
 		return
@@ -163,8 +157,7 @@ func (m *Machine) release(h *home) {
 	}
 }
 
-// settle informs the other members that they need not keep the shard's ids, once every replica has
-// them.
+// settle tells the other members to drop the shard's ids, once every replica has them.
 func (m *Machine) settle(h *home) {
 	if !h.tell || h.recall != nil {
 		return
@@ -188,7 +181,6 @@ func (m *Machine) settle(h *home) {
 	}
 }
 
-// acknowledged records which changes a replica has, and answers the Adds that waited for them.
 func (m *Machine) acknowledged(from transport.Address, seq uint64) {
 	b := m.outboxes[from]
 	if b == nil || b.flight == nil || seq != b.seq {

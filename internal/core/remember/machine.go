@@ -99,7 +99,6 @@ func (m *Machine) receive(from transport.Address, msg Message) {
 	}
 }
 
-// view handles a new view. It drops the messages to departed members.
 func (m *Machine) view(v View) {
 	was := m.members
 	m.members, m.order = map[transport.Address]Member{}, nil
@@ -237,8 +236,7 @@ func (m *Machine) open(in Open) {
 	m.assign(h)
 }
 
-// close handles a shard's departure from this node. The node keeps the shard's ids until the next
-// home says that it has them.
+// close keeps the shard's ids until the next home says that it has them.
 func (m *Machine) close(id placement.ShardID) {
 	h := m.homes[id]
 	if h == nil {
@@ -257,26 +255,22 @@ func (m *Machine) close(id placement.ShardID) {
 	}
 }
 
-// send adds a message to a member to the output.
 func (m *Machine) send(to transport.Address, msg Message) {
 	m.out.Send = append(m.out.Send, Envelope{to, msg})
 }
 
-// done adds the answer to an Add to the output, if the driver waits for one.
 func (m *Machine) done(t Ticket, added bool, err error) {
 	if t != 0 {
 		m.out.Done = append(m.out.Done, Done{t, added, err})
 	}
 }
 
-// activate adds a request to the output that the driver activate entities of a shard.
 func (m *Machine) activate(h *home, ids []string) {
 	if len(ids) > 0 {
 		m.out.Activate = append(m.out.Activate, Activate{h.id, ids})
 	}
 }
 
-// outbox returns the outbox for a member, and adds one if there is none.
 func (m *Machine) outbox(to transport.Address) *outbox {
 	b := m.outboxes[to]
 	if b == nil {

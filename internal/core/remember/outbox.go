@@ -8,8 +8,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// outbox has the changes of shards' ids that must be sent to one member. One message at a time is
-// under way.
 type outbox struct {
 	to       transport.Address
 	seq      uint64
@@ -25,7 +23,6 @@ type outbox struct {
 	taken uint64 // the number of the last Keep received from the member
 }
 
-// sent is what an outbox remembers of a part of the message under way.
 type sent struct {
 	id     placement.ShardID
 	epoch  placement.Epoch
@@ -33,7 +30,6 @@ type sent struct {
 	sealed bool
 }
 
-// queue has the changes of one shard's ids that one replica has not been sent.
 type queue struct {
 	stale   bool // the whole set is to be sent
 	reset   bool // the next part begins the whole set
@@ -45,8 +41,8 @@ type queue struct {
 	ready   bool   // the replica has got a whole set
 }
 
-// slack is how many changes, beyond twice the number of the shard's ids, may wait for a replica
-// that does not answer. With more changes, sending all ids is shorter.
+// slack is how many changes, beyond twice the number of ids, may wait for a silent replica.
+// Beyond that, sending all ids is shorter.
 const slack = 1024
 
 func newOutbox(to transport.Address) *outbox {
@@ -62,7 +58,7 @@ func (b *outbox) queue(id placement.ShardID) *queue {
 	return q
 }
 
-// begin makes the next parts send all ids of the shard, under a new epoch of its home.
+// begin makes the next parts send all ids, under a new epoch of the home.
 func (q *queue) begin(b *outbox, id placement.ShardID) {
 	*q = queue{stale: true}
 	b.has(id)
@@ -80,7 +76,6 @@ func (q *queue) append(b *outbox, h *home, c Change) {
 
 func (q *queue) empty() bool { return !q.stale && len(q.changes) == 0 }
 
-// has records that the shard has changes to be sent to the outbox's member.
 func (b *outbox) has(id placement.ShardID) {
 	if !slices.Contains(b.order, id) {
 		b.order = append(b.order, id)
@@ -92,7 +87,6 @@ func (b *outbox) forget(id placement.ShardID) {
 	b.order = slices.DeleteFunc(b.order, func(o placement.ShardID) bool { return o == id })
 }
 
-// drop schedules a message by which the member learns that it need not keep the shard's ids.
 func (b *outbox) drop(h *home, at time.Time) {
 	b.keepAfterAll(h.id)
 	b.drops = append(b.drops, Part{ShardID: h.id, Epoch: h.epoch, Drop: true})
@@ -101,7 +95,6 @@ func (b *outbox) drop(h *home, at time.Time) {
 	}
 }
 
-// keepAfterAll cancels a drop that has not been sent.
 func (b *outbox) keepAfterAll(id placement.ShardID) {
 	b.drops = slices.DeleteFunc(b.drops, func(p Part) bool { return p.ShardID == id })
 	if len(b.drops) == 0 {
@@ -109,8 +102,6 @@ func (b *outbox) keepAfterAll(id placement.ShardID) {
 	}
 }
 
-// cut removes the next part of a shard's changes from the queue. It returns the part, which has
-// about budget bytes at most, and the part's size.
 func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 	if q.stale {
 		*q = queue{reset: true, ready: q.ready, acked: q.acked, seq: h.seq, full: len(h.ids)}
@@ -142,7 +133,6 @@ func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 	return p, spent
 }
 
-// pump sends the next message to the member, or repeats the last message when it is due.
 func (b *outbox) pump(m *Machine) {
 	switch {
 	case b.flight == nil:
@@ -153,7 +143,6 @@ func (b *outbox) pump(m *Machine) {
 	}
 }
 
-// send sends the next message to the member, if there are changes or drops for it.
 func (b *outbox) send(m *Machine) {
 	var parts []Part
 	budget := m.config.MaxBatch

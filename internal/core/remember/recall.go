@@ -17,23 +17,19 @@ type recall struct {
 	deadline time.Time
 }
 
-// answering is what has arrived of a member's answer to a recall.
 type answering struct {
 	set
 	after string
 }
 
-// asker has the Recall that is under way to one member.
 type asker struct {
 	seq      uint64
 	wants    []Want // nil means that no question is under way
 	resendAt time.Time
 }
 
-// maxWants bounds the shards in one Recall.
 const maxWants = 256
 
-// begin begins the recall of a shard that has opened here.
 func (m *Machine) begin(h *home) {
 	h.recall = &recall{
 		from: map[transport.Address]*answering{}, gone: map[string]struct{}{},
@@ -47,8 +43,8 @@ func (m *Machine) begin(h *home) {
 	m.maybeRecalled(h)
 }
 
-// ask asks a member for those ids of recalled shards that it has not sent yet. It repeats an
-// unanswered question after Config.Resend.
+// ask asks a member for ids that it has not sent yet. It repeats an unanswered question after
+// Config.Resend.
 func (m *Machine) ask(a transport.Address) {
 	k := m.askers[a]
 	if k == nil {
@@ -76,7 +72,6 @@ func (m *Machine) ask(a transport.Address) {
 	m.send(a, Recall{k.seq, k.wants})
 }
 
-// recalled handles a member's answer to a Recall.
 func (m *Machine) recalled(from transport.Address, r Recalled) {
 	k := m.askers[from]
 	if k == nil || k.wants == nil || r.Seq != k.seq {
@@ -110,8 +105,6 @@ func (m *Machine) recalled(from transport.Address, r Recalled) {
 	}
 }
 
-// loseItsPatience ends the recalls that have lasted for Config.Patience, even if members have not
-// answered.
 func (m *Machine) loseItsPatience() {
 	for _, id := range slices.Clone(m.recalls) {
 		if h := m.homes[id]; !m.now.Before(h.recall.deadline) {
@@ -126,7 +119,7 @@ func (m *Machine) maybeRecalled(h *home) {
 	}
 }
 
-// finish ends a recall. It combines the recalled ids with the changes made here during the recall.
+// finish ends a recall. It combines the recalled ids with the changes made here meanwhile.
 func (m *Machine) finish(h *home) {
 	r := h.recall
 	h.recall = nil
@@ -146,19 +139,17 @@ func (m *Machine) finish(h *home) {
 	m.assign(h)
 }
 
-// set has the ids of a shard as one of the shard's homes had them at one moment.
+// set has a shard's ids as one home had them at one moment.
 type set struct {
 	epoch placement.Epoch
 	seq   uint64
 	ids   map[string]struct{}
 }
 
-// newer reports whether s is from a later moment than o.
 func (s set) newer(o set) bool {
 	return s.epoch > o.epoch || s.epoch == o.epoch && s.seq > o.seq
 }
 
-// kept has the ids that this node keeps as a replica of a shard that runs elsewhere.
 type kept struct {
 	set          // the latest whole set; epoch 0 means none yet
 	filling *set // the next set, while it arrives
@@ -167,8 +158,7 @@ type kept struct {
 
 func (k *kept) nothing() bool { return k.epoch == 0 && k.filling == nil }
 
-// keep applies the changes of a Keep and acknowledges it. A Keep that was applied before is only
-// acknowledged again.
+// keep applies a new Keep. It acknowledges old ones, too.
 func (m *Machine) keep(from transport.Address, k Keep) {
 	b := m.outbox(from)
 	if k.Seq == b.taken+1 {
@@ -229,7 +219,6 @@ func (m *Machine) take(from transport.Address, p Part) {
 	}
 }
 
-// best returns the newest set of a shard's ids that this node has.
 func (m *Machine) best(id placement.ShardID) (best set) {
 	if k := m.kept[id]; k != nil {
 		best = k.set
@@ -242,7 +231,6 @@ func (m *Machine) best(id placement.ShardID) (best set) {
 	return best
 }
 
-// answer answers a Recall with this node's ids of the shards, as many as fit in one message.
 func (m *Machine) answer(from transport.Address, r Recall) {
 	var parts []Part
 	budget := m.config.MaxBatch

@@ -20,8 +20,8 @@ import (
 // an id thus rewrites only about an eighth of the shard's ids.
 const Buckets = 8
 
-// storeRetry is the pause before a failed write or find of a record is repeated. A new Add to the
-// record ends the pause. A failed read of a shard always waits for the full pause.
+// storeRetry is the pause before a failed request is repeated. A new Add to the record ends it,
+// except for a failed read of a shard.
 const storeRetry = time.Second
 
 // A StoreMachine remembers the entities of one type's shards at one node in a store. Its
@@ -97,7 +97,6 @@ func (Loaded) input()  {}
 func (Written) input() {}
 func (Found) input()   {}
 
-// shardSet has the ids of a shard that runs here, and the state of the shard's records.
 type shardSet struct {
 	id      placement.ShardID
 	gen     uint64
@@ -109,7 +108,6 @@ type shardSet struct {
 	buckets [Buckets]bucket
 }
 
-// bucket is the state of one record of a shard.
 type bucket struct {
 	revision store.Revision
 	dirty    bool
@@ -156,7 +154,6 @@ func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
 	return b.out
 }
 
-// answered returns the shard that an answer is for; nil if the shard has left this node.
 func (b *StoreMachine) answered(l Load) *shardSet {
 	if p := b.shards[l.ShardID]; p != nil && p.gen == l.Gen {
 		return p
@@ -200,7 +197,6 @@ func (b *StoreMachine) close(id placement.ShardID) {
 	}
 }
 
-// answerAll answers all Adds that wait for a record. err is the reason of failure, or nil.
 func (b *StoreMachine) answerAll(k *bucket, err error) {
 	for _, w := range slices.Concat(k.flight, k.waits) {
 		b.done(w, err)
@@ -258,8 +254,7 @@ func (b *StoreMachine) remove(in Remove) {
 	}
 }
 
-// loaded adds the ids that the store has for a shard. It ignores them if the ids came with the
-// shard from its former home.
+// loaded adds the stored ids, unless the ids came from the shard's former home.
 func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	var stored []string
 	err := in.Err
@@ -303,7 +298,6 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	}
 }
 
-// bucket returns the ids that belong to record i, sorted.
 func (p *shardSet) bucket(i int) (ids []string) {
 	for id := range p.ids { //arch:order-free sorted below
 		if bucketOf(id) == i {
@@ -330,8 +324,8 @@ func (b *StoreMachine) written(p *shardSet, in Written) {
 	}
 }
 
-// found handles the answer to a find after a conflict: the record is written again, over the value
-// found.
+// found handles the answer to a find after a conflict: the record is written again over the found
+// value.
 func (b *StoreMachine) found(p *shardSet, in Found) {
 	k := &p.buckets[in.Bucket]
 	if in.Err != nil {
@@ -349,7 +343,6 @@ func (b *StoreMachine) gaveUp(k *bucket, err error) {
 	b.answerAll(k, err)
 }
 
-// sendDue begins or repeats the reads and writes that are due.
 func (b *StoreMachine) sendDue() {
 	sooner := func(t time.Time) {
 		if b.out.WakeAt.IsZero() || t.Before(b.out.WakeAt) {
@@ -434,7 +427,6 @@ func (b *StoreMachine) IDs(id placement.ShardID) (ids []string, known bool) {
 	return sortedIDs(p.ids), p.loaded || p.known
 }
 
-// encodeBucket encodes some of a shard's ids as a record of a store.
 func encodeBucket(id placement.ShardID, ids []string) ([]byte, error) {
 	w := &wire.RememberSet{Kind: id.Kind, Shard: id.Shard}
 	for _, e := range ids {
@@ -443,7 +435,6 @@ func encodeBucket(id placement.ShardID, ids []string) ([]byte, error) {
 	return proto.Marshal(w)
 }
 
-// decodeBucket decodes a record of the shard that encodeBucket has made.
 func decodeBucket(id placement.ShardID, b []byte) ([]string, error) {
 	var w wire.RememberSet
 	if err := proto.Unmarshal(b, &w); err != nil {

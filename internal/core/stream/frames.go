@@ -14,7 +14,7 @@ import (
 // frame with one envelope may be larger.
 const FrameBytes = 64 << 10
 
-// frame has the encoded envelopes of one NATS message, behind free room for the header.
+// frame has the encoded envelopes of one NATS message, after room for the header.
 type frame struct {
 	first   uint64
 	refuses uint64 // the lowest sequence that a refusal in the frame names; 0 means none
@@ -30,34 +30,32 @@ func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
 
 func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 
-// neverArrived reports whether the frame was never sent, or whether each sending of it bounced.
+// neverArrived reports whether the frame was never sent, or each sending bounced.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 
-// awaitsBounce reports whether each sending of the frame except the latest has bounced. If the
-// latest bounces too, the frame certainly never arrived.
+// awaitsBounce reports whether only the latest sending has not bounced. If it bounces too, the
+// frame certainly never arrived.
 func (f *frame) awaitsBounce() bool { return f.sends == f.bounces+1 && f.bounced < f.sends }
 
-// sendBits is the number of bits of a token that count the sendings of one frame. The count
-// overflows after 65,535 sendings, which take hours; bounces are ignored from then on.
+// sendBits is the number of bits of a token that count the sendings of a frame. They overflow
+// after 65,535 sendings, which take hours; bounces are then ignored.
 const sendBits = 16
 
 // token returns the token of the frame's latest sending. It is never 0.
 func (f *frame) token() uint64 { return f.first<<sendBits | uint64(f.sends)&(1<<sendBits-1) }
 
-// sendingOf returns the first sequence of the frame, and the number of the sending, that a token
-// names.
 func sendingOf(token uint64) (first uint64, sending uint32) {
 	return token >> sendBits, uint32(token & (1<<sendBits - 1))
 }
 
-// frames holds the envelopes for a peer that the peer has not acknowledged, in frames.
+// frames holds the envelopes that the peer has not acknowledged.
 //
 // Invariants:
 //  1. acked ≤ every held sequence < next, without gaps.
-//  2. head ≤ handled ≤ sendAt ≤ the number of frames, and frames before sendAt
-//     were handed out at least once.
-//  3. unacked is the sum of the bodies of the frames from handled to sendAt, and
-//     held that of all frames from head.
+//  2. head ≤ handled ≤ sendAt ≤ the number of frames, and frames before sendAt were handed
+//     out at least once.
+//  3. unacked is the sum of the bodies of the frames from handled to sendAt, and held that of all
+//     frames from head.
 //  4. refusals is the number of frames that name a refusal's sequence.
 type frames struct {
 	list       []frame // list[head:] are unacknowledged, oldest first; the last may still be open
@@ -83,7 +81,6 @@ func (q *frames) Next() uint64 { return q.next }
 // it.
 func (q *frames) Acked() uint64 { return q.acked }
 
-// noteRefusal records that refusal e was added to frame f.
 func (q *frames) noteRefusal(f *frame, e *wire.Envelope) {
 	if e.Seq == 0 {
 		return
@@ -110,7 +107,6 @@ func (q *frames) openFrame(size int) *frame {
 	return &q.list[len(q.list)-1]
 }
 
-// end closes the open frame, so that the next envelope begins a new one.
 func (q *frames) end(f *frame) {
 	if !f.closed {
 		f.closed, q.usual = true, len(f.buf)
@@ -133,7 +129,7 @@ func (q *frames) Full() bool { return len(q.list)-q.sendAt > 1 }
 func (q *frames) Unpublished() bool { return q.sendAt < len(q.list) }
 
 // empty returns a frame without envelopes. It has the sequence of the next unpublished frame, so
-// that the peer sees no gap.
+// the peer sees no gap.
 func (q *frames) empty() *frame {
 	f := &frame{first: q.next, buf: make([]byte, wire.MaxFrameHeader)}
 	if q.sendAt < len(q.list) {
@@ -142,9 +138,9 @@ func (q *frames) empty() *frame {
 	return f
 }
 
-// safeAck returns ack, lowered so that no frame behind f has a refusal of an envelope at or below
-// it. A sender that gets an acknowledgement forgets the envelope, and sends later ones to the next
-// home; the refusal must therefore reach it before.
+// safeAck lowers ack so that no frame behind f has a refusal of an envelope at or below it. A
+// refusal must arrive before its envelope's acknowledgement, because the sender then forgets the
+// envelope.
 func (q *frames) safeAck(f *frame, ack uint64) uint64 {
 	if q.refusals == 0 {
 		return ack
@@ -163,8 +159,7 @@ func (q *frames) rewindTo(i int) {
 	q.sendAt = min(q.sendAt, i)
 }
 
-// release passes over handled frames and drops acknowledged frames, even those about to be sent
-// again.
+// release drops acknowledged frames, even those about to be sent again.
 func (q *frames) release() {
 	for q.handled < len(q.list) && q.list[q.handled].last() <= q.handledTo {
 		if f := &q.list[q.handled]; q.handled < q.sendAt {
@@ -287,7 +282,6 @@ func (q *frames) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope)
 	}
 }
 
-// clone copies an envelope with all its slices, because the frame's buffer is reused.
 func clone(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Kind = append([]byte(nil), e.Kind...)
@@ -301,7 +295,6 @@ func clone(e *wire.Envelope) wire.Envelope {
 	return c
 }
 
-// broken returns an error for the first broken invariant.
 func (q *frames) broken() error {
 	seq, unacked, held, refusals := q.acked+1, 0, 0, 0
 	for i := q.head; i < len(q.list); i++ {
@@ -339,20 +332,18 @@ func (q *frames) broken() error {
 	return nil
 }
 
-// bufferSizes are the sizes of the buffers for encoded frames, which all sessions share. Each size
-// is a few times the one before, so that a frame takes little more memory than it has bytes. A
-// larger frame, of one envelope, has a buffer of its own.
+// bufferSizes are the sizes of the pooled buffers, a few times apart to bound the waste. A larger
+// frame, of one envelope, has its own buffer.
 var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, FrameBytes}
 
 // buffers has the unused buffers, by size. Each is stored as a pointer to its first byte.
 var buffers [len(bufferSizes)]sync.Pool
 
-// newBuffer returns a buffer with room for a header and, probably, for likely bytes.
+// newBuffer returns a buffer with room for a header and about likely bytes.
 func newBuffer(likely int) []byte {
 	return buffer(max(wire.MaxFrameHeader, min(likely, FrameBytes)))[:wire.MaxFrameHeader]
 }
 
-// buffer returns an empty buffer with room for n bytes.
 func buffer(n int) []byte {
 	for i, size := range bufferSizes {
 		if n > size {
@@ -366,7 +357,6 @@ func buffer(n int) []byte {
 	return make([]byte, 0, n)
 }
 
-// reserve makes room in b for size more bytes.
 func reserve(b []byte, size int) []byte {
 	if len(b)+size <= cap(b) {
 		return b
@@ -376,7 +366,7 @@ func reserve(b []byte, size int) []byte {
 	return larger
 }
 
-// recycle returns a buffer that is not read any more to the pool.
+// recycle returns a buffer to the pool. Nobody may read it any more.
 func recycle(b []byte) {
 	for i, size := range bufferSizes {
 		if cap(b) == size {
@@ -443,9 +433,8 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is how many bytes a session must hold before its frames are ignored because its
-// account, or one above it, is crowded. Thus other processes of the same name that do acknowledge
-// still get their refusals.
+// fairBytes is how many bytes a session must hold before its frames are ignored because an
+// account is crowded. Other processes of the same name then still get their refusals.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means
@@ -467,7 +456,7 @@ func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
 }
 
 const (
-	// smallAnswer is the most bytes that an answer kept in a crowded account may have.
+	// smallAnswer bounds the bytes of an answer kept in a crowded account.
 	smallAnswer    = 256
 	unacknowledged = "they were dropped: the client leaves too many answers unacknowledged"
 )

@@ -40,8 +40,8 @@ func newHandshake(cfg Config, peer transport.Peer) handshake {
 	return handshake{}
 }
 
-// question handles a client's question for the number of this session. It reports whether the
-// member must answer now.
+// question handles a client's question for the session's number. It reports whether the member
+// must answer now.
 func (s *handshake) question(hello uint64) bool {
 	switch {
 	case hello < s.hello || hello == 0: // no number, or that of a session that the client has dropped
@@ -54,9 +54,8 @@ func (s *handshake) question(hello uint64) bool {
 	return false
 }
 
-// answer handles a member's frame whose session number differs from this client's, which may be
-// unknown still. belongs says that the frame belongs to the session, and ask that the client must
-// ask for the number.
+// answer handles a member's frame with another session number than the client's. belongs: the
+// frame belongs to the session; ask: the client must ask for the number.
 func (s *handshake) answer(h *wire.FrameHeader) (belongs, ask bool) {
 	switch {
 	case h.Session == 0: // foreign

@@ -220,9 +220,9 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // as in Learn
 }
 
-// leave returns a step with the Flush that follows the envelopes sent to the old home; no Flush if
-// no new home is known. The Flush also goes to a home that lost the shard and got it back, because
-// envelopes forwarded in between may still be under way.
+// leave returns a step with the Flush behind the envelopes sent to the old home; none without a
+// new home. A home that lost the shard and got it back gets one too, because forwarded envelopes
+// may be under way.
 func (r *Route) leave() (s Step) {
 	if !r.next.IsZero() {
 		s.FlushTo, s.Home, s.Epoch, s.Left = r.Home, r.next, r.nextAt, r.Epoch
@@ -255,8 +255,8 @@ func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoi
 	return r.resolve(s, via, left, lost)
 }
 
-// sendHeld delivers calls that wait although the route is Known. They came back from a home of the
-// cluster before it was founded again, and nothing else would send them.
+// sendHeld delivers calls that wait although the route is Known. They came back from a home
+// before the cluster was founded again.
 func (r *Route) sendHeld() Step {
 	if r.State != Known || r.Held() == 0 {
 		return Step{}
@@ -267,8 +267,8 @@ func (r *Route) sendHeld() Step {
 }
 
 // before returns the homes from which older calls may still come after a home has departed. Calls
-// not handled by the departed home return to the home that forwarded them, and continue from there.
-// Calls that the departed home itself forwarded may not have arrived yet.
+// that it did not handle return to the home that forwarded them. Calls that it forwarded may not
+// have arrived.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were
@@ -279,9 +279,8 @@ func (r *Route) before(departed transport.Address) (via transport.Address, left 
 	return departed, 0, transport.Address{}
 }
 
-// resolve changes the route from the old home to the next one, if that is known. Envelopes sent to
-// via under epoch left may still come from there; a zero via means none. lost is a home after via
-// that has departed.
+// resolve changes the route to the next home, if known. Envelopes sent to via under epoch left
+// may still come from there; a zero via means none. lost is a departed home after via.
 func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
 	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost
 	if r.next.IsZero() {

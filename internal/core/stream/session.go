@@ -43,8 +43,7 @@ const (
 	RetryAfter = 200 * time.Millisecond
 	// AckDelay is how long an acknowledgement may wait for a frame to ride on.
 	AckDelay = 20 * time.Millisecond
-	// nackGap is the least time between two requests to send again.
-	nackGap = 10 * time.Millisecond
+	nackGap  = 10 * time.Millisecond
 )
 
 // Config has the settings of a session. All but Session and Account are the same for all sessions
@@ -177,7 +176,6 @@ func (p *Session) Bye(ack uint64) []byte {
 // acknowledgements will arrive.
 func (p *Session) LiftWindow() { p.window, p.probing = math.MaxInt, false }
 
-// seal writes the frame's header into the room before its body, and returns header and body.
 func (p *Session) seal(f *frame, ack uint64) []byte {
 	var scratch [wire.MaxFrameHeader]byte
 	h := wire.FrameHeader{
@@ -247,7 +245,7 @@ func (p *Session) Rewind() {
 	p.again()
 }
 
-// again makes Take return all unhandled frames again at once.
+// again makes Take return all unhandled frames at once.
 func (p *Session) again() {
 	p.rewindTo(p.handled)
 	p.probing = false
@@ -395,12 +393,12 @@ func (p *Session) Unreached() bool {
 	return true
 }
 
-// awaitsNumber reports whether this process is a client that does not know the session's number
-// yet. It may then send only an empty frame that asks for the number.
+// awaitsNumber reports whether this is a client without a session number. It may then send only
+// an empty frame that asks for it.
 func (p *Session) awaitsNumber() bool { return p.cfg.Self.Client && p.handshake.number == 0 }
 
-// hello returns the frame that asks for the session's number. ok is false if the next try is not
-// due, or if nothing waits to be sent and the member has sent nothing.
+// hello returns the frame that asks for the session's number. ok is false if it is not due, or if
+// nothing waits to be sent and the member has sent nothing.
 func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if !p.Unpublished() && !p.ackNow || now.Before(p.handshake.helloAt) {
 		return nil, 0, false
@@ -409,8 +407,7 @@ func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64
 	return p.seal(p.empty(), ack), 0, true
 }
 
-// belongs reports whether a frame belongs to this session and not to one that either side has
-// dropped.
+// belongs reports whether a frame belongs to this session, and not to a dropped one.
 func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
 	switch {
 	case p.peer.Client && h.Session == 0:
@@ -475,7 +472,6 @@ func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	return out
 }
 
-// acks holds the acknowledgements that a session owes for received frames.
 type acks struct {
 	granted  int    // bytes granted to the peer
 	received uint64 // the highest sequence received without a gap

@@ -21,8 +21,6 @@ func (o *Oversize) Error() string {
 	return fmt.Sprintf("%v: %d bytes, at most %d", ErrTooLarge, o.Size, o.Limit)
 }
 
-// divide splits a frame into frames that fit. It returns them, and the envelopes that are too large
-// to fit alone.
 func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	before := q.held
 	defer func() { q.account.add(q.held - before) }()
@@ -61,7 +59,6 @@ func (q *frames) divide(f *frame) (parts []frame, out []Oversize) {
 	return parts, out
 }
 
-// instead returns the small envelope that replaces an oversize one.
 func (o *Oversize) instead() wire.Envelope {
 	e := &o.Envelope
 	switch {
@@ -75,7 +72,6 @@ func (o *Oversize) instead() wire.Envelope {
 	return wire.Envelope{Type: e.Type, ID: e.ID, Code: e.Code, Text: e.Text[:min(len(e.Text), o.Limit/2)]}
 }
 
-// voidState empties the unsent parts of the shard's state that init is a part of.
 func (q *frames) voidState(init *wire.Envelope) {
 	for i := q.sendAt; i < len(q.list); i++ {
 		rest := q.list[i].body()

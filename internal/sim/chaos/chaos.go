@@ -102,7 +102,6 @@ func Run(o Options) Result {
 	return result
 }
 
-// happen makes the faults of the plan happen, one after another.
 func (r *run) happen() {
 	for range r.plan.faults {
 		faults{r}.any()
@@ -117,7 +116,6 @@ func (r *run) happen() {
 	}
 }
 
-// start starts a process with that name, unless the plan's maximum of processes runs already.
 func (r *run) start(name string) {
 	if len(r.world.Running()) >= r.plan.most {
 		return
@@ -137,7 +135,6 @@ func (r *run) start(name string) {
 	r.world.Start(n)
 }
 
-// count adds the events of a node to r.counts.
 func (r *run) count(_ *sim.Node, events []membership.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
@@ -165,8 +162,8 @@ func (r *run) count(_ *sim.Node, events []membership.Event) {
 	}
 }
 
-// ended starts a process again after its machine has ended: always if it has to rejoin, never after
-// it was removed in order, and otherwise half of the time.
+// ended starts a process again: always if it has to rejoin, never after an orderly removal,
+// otherwise half of the time.
 func (r *run) ended(n *sim.Node, last membership.Event) {
 	again := r.random.IntN(2) == 0 && !r.calm
 	switch last := last.(type) {
@@ -198,8 +195,8 @@ func (r *run) heal() {
 	}
 }
 
-// settled reports whether all running processes are Up in one view. It also acts as the operator:
-// it starts processes that the settings require, and with manual downing downs dead members.
+// settled reports whether all running processes are Up in one view. As the operator, it starts
+// required processes and, with manual downing, downs dead members.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
 	blue, first := 0, len(r.plan.config.Seeds) == 0
@@ -232,8 +229,8 @@ func (r *run) settled() bool {
 	return sim.Agreed(r.world.Running())
 }
 
-// freeName returns the first name, from the i-th on, that no running process has. A second process
-// with the same name would wait until the first process ends.
+// freeName returns the first free name from the i-th on. A second process with a name would wait
+// for the first to end.
 func freeName(nodes []*sim.Node, i int) string {
 	for slices.ContainsFunc(nodes, func(n *sim.Node) bool { return n.Address.Name == name(i) }) {
 		i++
@@ -241,7 +238,6 @@ func freeName(nodes []*sim.Node, i int) string {
 	return name(i)
 }
 
-// makeRoom kills a process without the role that too few processes have.
 func (r *run) makeRoom(nodes []*sim.Node) {
 	for _, n := range nodes {
 		if len(n.Config.Roles) == 0 {
@@ -251,7 +247,6 @@ func (r *run) makeRoom(nodes []*sim.Node) {
 	}
 }
 
-// downDead downs the dead processes, as an operator who knows them to be dead.
 func (r *run) downDead(nodes []*sim.Node) {
 	dead := make(map[string]bool)
 	for _, n := range r.world.Nodes() {
@@ -271,7 +266,6 @@ func (r *run) downDead(nodes []*sim.Node) {
 	}
 }
 
-// describe formats the views of all running nodes; nodes with equal views share an entry.
 func (r *run) describe() string {
 	var pictures []string
 	seenBy := make(map[string][]string)

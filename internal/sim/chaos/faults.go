@@ -9,7 +9,7 @@ import (
 
 type faults struct{ *run }
 
-// kinds has each fault as many times as its weight in the random choice.
+// kinds has each fault as many times as its weight.
 var kinds = []func(faults){
 	faults.join, faults.join, faults.restart,
 	faults.kill, faults.kill, faults.killSome, faults.killHost,
@@ -22,15 +22,13 @@ var kinds = []func(faults){
 	faults.downAlive, faults.quarantine,
 }
 
-// ofTable are the faults of a membership table: no process reaches it, some do not, or some do not
-// that are also cut off from other processes.
 var ofTable = []func(faults){
 	faults.outage, faults.outage, faults.cutTable, faults.cutTable, faults.splitTable, faults.splitTable, faults.splitTable,
 	faults.split, faults.part, faults.deafen, faults.disconnect, faults.disconnect,
 }
 
 // dividing are the faults that separate members from each other or from the table, and those that
-// change the table's version.
+// change its version.
 var dividing = []func(faults){
 	faults.outage, faults.outage, faults.cutTable, faults.cutTable, faults.splitTable, faults.splitTable, faults.splitTable,
 	faults.split, faults.part, faults.cut, faults.deafen, faults.mute, faults.loseSome, faults.disconnect, faults.disconnect,
@@ -38,13 +36,11 @@ var dividing = []func(faults){
 	faults.quarantine, faults.downAlive, faults.move, faults.move, faults.move,
 }
 
-// outage makes the table unreachable for all processes for a while.
 func (r faults) outage() {
 	r.world.TableDown(true)
 	r.forWhile(func() { r.world.TableDown(false) })
 }
 
-// cutTable makes the table unreachable for some processes for a while.
 func (r faults) cutTable() {
 	for _, n := range r.few() {
 		r.world.CutTable(n, true)
@@ -52,8 +48,7 @@ func (r faults) cutTable() {
 	}
 }
 
-// splitTable lets only one server's processes reach the table for a while, and often cuts that
-// server off from other servers.
+// splitTable lets only one server's processes reach the table, and often cuts that server off.
 func (r faults) splitTable() {
 	s, o := r.twoServers()
 	for _, n := range r.world.Running() {
@@ -69,7 +64,6 @@ func (r faults) splitTable() {
 	}
 }
 
-// disconnect breaks the connections of some processes, again and again for a while.
 func (r faults) disconnect() {
 	for _, n := range r.few() {
 		for range 1 + r.random.IntN(8) {
@@ -82,8 +76,6 @@ func (r faults) disconnect() {
 	}
 }
 
-// move makes some processes connect to another server, often while that server is cut off from
-// their former one.
 func (r faults) move() {
 	from, to := r.twoServers()
 	for _, n := range r.few() {
@@ -98,8 +90,8 @@ func (r faults) move() {
 	}
 }
 
-// harmless are the faults that cut no healthy process off. Other faults would make automatic
-// downing split a cluster.
+// harmless are the faults that cut no healthy process off. Others would make automatic downing
+// split a cluster.
 var harmless = []func(faults){faults.join, faults.restart, faults.kill, faults.killSome, faults.killHost, faults.leave}
 
 func (r faults) any() {
@@ -115,7 +107,6 @@ func (r faults) any() {
 	all[r.random.IntN(len(all))](r)
 }
 
-// one returns a random running process, or nil if none runs.
 func (r faults) one() *sim.Node {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -124,14 +115,13 @@ func (r faults) one() *sim.Node {
 	return nodes[r.random.IntN(len(nodes))]
 }
 
-// few returns up to half of the running processes, at random.
 func (r faults) few() []*sim.Node {
 	nodes := r.world.Running()
 	r.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	return nodes[:r.random.IntN(len(nodes)/2+1)]
 }
 
-// forWhile calls undo after a random time, unless the run has healed all faults by then.
+// forWhile calls undo after a random time, unless all faults are healed by then.
 func (r faults) forWhile(undo func()) {
 	d := milliseconds(r.random, 50, pick(r.random, 1500.0, 8000, 30_000))
 	r.world.After(d, func() {
@@ -141,14 +131,12 @@ func (r faults) forWhile(undo func()) {
 	})
 }
 
-// split cuts the servers into two groups for a while.
 func (r faults) split() { split(r).cutOff(r.forWhile) }
 
 func (r faults) join() {
 	r.start(name(r.random.IntN(r.plan.nodes + 5)))
 }
 
-// restart kills a process and starts another with its name.
 func (r faults) restart() {
 	if n := r.one(); n != nil {
 		if r.random.IntN(4) == 0 {
@@ -195,7 +183,6 @@ func (r faults) freeze() {
 	}
 }
 
-// freezeSome makes some processes stand still, each for a random time.
 func (r faults) freezeSome() {
 	for _, n := range r.few() {
 		r.world.Freeze(n)
@@ -208,7 +195,6 @@ func (r faults) twoServers() (a, b *sim.Server) {
 	return s[r.random.IntN(len(s))], s[r.random.IntN(len(s))]
 }
 
-// cut drops messages from one server to another, in this direction only.
 func (r faults) cut() {
 	a, b := r.twoServers()
 	r.world.Cut(a, b)
@@ -234,7 +220,6 @@ func (r faults) bounceServers() {
 	}
 }
 
-// deafen drops all messages to a node.
 func (r faults) deafen() {
 	if n := r.one(); n != nil {
 		r.world.Lose(n, 1, 0)
@@ -242,7 +227,6 @@ func (r faults) deafen() {
 	}
 }
 
-// mute drops all messages from a node.
 func (r faults) mute() {
 	if n := r.one(); n != nil {
 		r.world.Lose(n, 0, 1)
@@ -250,7 +234,6 @@ func (r faults) mute() {
 	}
 }
 
-// loseSome drops a share of the messages to and from some nodes.
 func (r faults) loseSome() {
 	for _, n := range r.few() {
 		r.world.Lose(n, r.random.Float64()*0.9, r.random.Float64()*0.9)
@@ -263,8 +246,8 @@ func (r faults) loseAll() {
 	r.forWhile(func() { r.world.LoseAll(0) })
 }
 
-// clog drops all messages of some nodes, which are cut off at random times and reconnected in
-// another order ("swizzled clogs" in FoundationDB's simulation).
+// clog drops all messages of some nodes, at random times and healed in another order ("swizzled
+// clogs" in FoundationDB's simulation).
 func (r faults) clog() {
 	for _, n := range r.few() {
 		r.world.After(milliseconds(r.random, 0, 4000), func() {
@@ -280,8 +263,8 @@ func (r faults) clog() {
 	}
 }
 
-// downAlive acts as an operator who downs a possibly healthy member. It does nothing while servers
-// are cut off from each other, because an operator who takes a cut for a crash can split a cluster.
+// downAlive acts as an operator who downs a possibly healthy member. It never does so while
+// servers are cut off: mistaking a cut for a crash can split a cluster.
 func (r faults) downAlive() {
 	n, victim := r.one(), r.one()
 	if n == nil || n.Frozen() || !n.IsMember() || !r.world.Lease(n) || !r.world.Whole() {
@@ -290,8 +273,8 @@ func (r faults) downAlive() {
 	r.world.Give(n, membership.DownNode{Node: victim.Address})
 }
 
-// quarantine tells a healthy node that its messages to an impaired one cannot be delivered, as its
-// driver would.
+// quarantine tells a healthy node, as its driver would, that an impaired peer cannot get its
+// messages.
 func (r faults) quarantine() {
 	nodes := r.world.Nodes()
 	if len(nodes) == 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A plan has all that the seed decides before the run starts.
 type plan struct {
 	nodes   int
 	faults  int
@@ -27,11 +26,10 @@ type plan struct {
 	config  membership.Config // of every node, without its name and role
 }
 
-// minNodes and maxNodes bound the size of a cluster.
 const minNodes, maxNodes = 5, 30
 
-// newPlan makes a random plan. Small clusters are more frequent, because they take less time and
-// find more failures.
+// newPlan makes a random plan. Small clusters are more frequent: they are cheaper and find more
+// failures.
 func newPlan(r *rand.Rand, o Options) plan {
 	p := plan{
 		nodes:  minNodes + min(r.IntN(maxNodes-minNodes+1), r.IntN(maxNodes-minNodes+1), r.IntN(maxNodes-minNodes+1)),
@@ -82,7 +80,6 @@ func newPlan(r *rand.Rand, o Options) plan {
 	return p
 }
 
-// byTable has the members agree by a table.
 func (p *plan) byTable(r *rand.Rand) {
 	c := &p.config
 	c.ProbeVacancy, c.Seeds = false, nil
@@ -114,7 +111,6 @@ func (p *plan) byTable(r *rand.Rand) {
 	p.world.RouteTimeout = milliseconds(r, 500, 2000)
 }
 
-// downing chooses the downing strategy, mostly the default.
 func (p *plan) downing(r *rand.Rand) {
 	c := &p.config
 	c.Downing = pick(r, broker, broker, broker, broker, broker, broker, membership.DowningManual, membership.DowningAuto,
@@ -146,7 +142,6 @@ func (p *plan) downing(r *rand.Rand) {
 
 const broker = membership.DowningBroker
 
-// cheap reports whether a seed's run takes little time.
 func cheap(seed uint64) bool {
 	p := newPlan(newRandom(seed), Options{})
 	return p.nodes <= 7 && time.Duration(p.faults)*p.pause < 14*time.Second
@@ -154,7 +149,6 @@ func cheap(seed uint64) bool {
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xc4a05)) }
 
-// newConfig chooses the settings that all nodes share.
 func newConfig(r *rand.Rand) membership.Config {
 	c := membership.Config{ProbeVacancy: r.IntN(2) == 0}
 	some := func(share int, do func()) {
@@ -182,7 +176,6 @@ func newConfig(r *rand.Rand) membership.Config {
 
 func name(i int) string { return fmt.Sprintf("n%02d", i) }
 
-// server returns the index of a server for the i-th node.
 func (p *plan) server(r *rand.Rand, i int) int {
 	if p.racks {
 		return min(i*p.world.Servers/p.nodes, p.world.Servers-1)
@@ -190,7 +183,6 @@ func (p *plan) server(r *rand.Rand, i int) int {
 	return r.IntN(p.world.Servers)
 }
 
-// configOf returns the configuration of a node with that name.
 func (p *plan) configOf(r *rand.Rand, name string) membership.Config {
 	c := p.config
 	c.Self = transport.Address{Name: name, Incarnation: r.Uint64()}

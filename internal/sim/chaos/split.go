@@ -10,11 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// split divides the servers of a run into two groups.
 type split struct{ *run }
 
-// groups divides the servers into two random groups. Each has at least one server, unless there is
-// a single server.
 func (r split) groups() (one, other []*sim.Server) {
 	for _, s := range r.world.Servers() {
 		if r.random.IntN(2) == 0 {
@@ -32,8 +29,8 @@ func (r split) groups() (one, other []*sim.Server) {
 	return one, other
 }
 
-// cutOff cuts two groups of servers off from each other: it closes their connections, or makes
-// their messages vanish. It passes later a function that ends the cut.
+// cutOff closes the connections between two groups of servers, or makes messages vanish. It
+// passes later a function that ends the cut.
 func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	one, other = r.groups()
 	closed := r.random.IntN(2) == 0
@@ -57,10 +54,9 @@ func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	return one, other
 }
 
-// cleanly splits a cluster for a while, without other faults. It returns an error if a node on the
-// side with the majority has stopped. It does not judge downing strategies without majority
-// decisions, nor runs in which processes of the smaller side have formed a larger cluster
-// meanwhile.
+// cleanly splits a cluster without other faults, and fails if a node on the majority's side has
+// stopped. It does not judge strategies without majority decisions, nor runs whose smaller side
+// has formed a larger cluster.
 func (r split) cleanly() error {
 	w := r.world
 	if !w.RunUntil(time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(w.Running()) }) {
@@ -103,7 +99,6 @@ func (r split) cleanly() error {
 	return errors.Join(stopped...)
 }
 
-// largerThan reports whether a cluster of another founder has more members Up than that of founder.
 func (r split) largerThan(founder transport.Address) bool {
 	own, other := 0, 0
 	for _, n := range r.world.Running() {
@@ -120,8 +115,8 @@ func (r split) largerThan(founder transport.Address) bool {
 	return other > own
 }
 
-// majorityAt returns the nodes at these servers if they have more than half of the votes, and
-// otherwise nil. With DowningRole only nodes that have the role vote.
+// majorityAt returns the nodes at these servers if they have a majority of the votes, else nil.
+// With DowningRole only nodes with the role vote.
 func majorityAt(all []*sim.Node, servers []*sim.Server) []*sim.Node {
 	votes := func(n *sim.Node) bool { return n.Config.DowningRole == "" || len(n.Config.Roles) > 0 }
 	var side []*sim.Node

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// An account is an entity at a home.
 type account struct {
 	t       *tenure
 	id      string
@@ -49,7 +48,7 @@ func (a *account) take(l durable.Loaded) {
 }
 
 // refuse answers all waiting calls with Closed, because this home's program does not know the
-// version of the account's state. The callers send them again.
+// version of the state. The callers send them again.
 func (a *account) refuse() {
 	all := a.mailbox
 	delete(a.t.accounts, a.id)
@@ -60,8 +59,7 @@ func (a *account) refuse() {
 	}
 }
 
-// expired reports whether the account has expired, so that it must be loaded again before its next
-// turn.
+// expired reports whether the account must be loaded again before its next turn.
 func (a *account) expired() bool {
 	return a.expires != 0 && a.t.home.clock.now().UnixMilli() >= a.expires
 }
@@ -71,12 +69,10 @@ func (a *account) enqueue(c *call) {
 	a.next()
 }
 
-// alive reports whether the account is still active at its home.
 func (a *account) alive() bool {
 	return a.t.core.State() == durable.Open && a.t.accounts[a.id] == a
 }
 
-// next begins the next turn. Without waiting calls it passivates the account after a while.
 func (a *account) next() {
 	if !a.loaded || a.busy || !a.alive() {
 		return
@@ -138,7 +134,6 @@ func (a *account) turn(c *call) {
 	}
 }
 
-// observe ends a turn that changed nothing.
 func (a *account) observe(c *call, failed bool) {
 	r := a.t.home.r
 	leased := r.w.now < a.t.leased && !r.plan.singletons // a home that is late may claim above this one
@@ -152,8 +147,7 @@ func (a *account) observe(c *call, failed bool) {
 	a.end()
 }
 
-// commit ends a turn that changed the account. a.balance is still that of the beginning of the
-// turn.
+// commit ends a turn that changed the account. a.balance is still that of its beginning.
 func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	t, r := a.t, a.t.home.r
 	r.judge.began(t, c.command, turn{at: a.began, base: a.balance, change: change, fresh: a.fresh})
@@ -206,8 +200,8 @@ func (a *account) end() {
 	a.t.step()
 }
 
-// target returns the account to which a turn sends money. It depends on the balance, so a turn that
-// runs again may choose another account.
+// target returns the account that gets the money. It depends on the balance, so a repeated turn
+// may choose another.
 func (a *account) target(c *call) string {
 	if a.balance%3 == 0 {
 		return c.other
@@ -215,7 +209,6 @@ func (a *account) target(c *call) string {
 	return a.t.home.r.accountAfter(c.other, a.id)
 }
 
-// transfer asks another account to add the amount, and then subtracts it from this one.
 func (a *account) transfer(c *call) {
 	t, r := a.t, a.t.home.r
 	if len(c.command.Path) > 0 {
@@ -265,7 +258,6 @@ func (a *account) transfer(c *call) {
 	t.home.later(3*time.Second, func() { finish(giveUp) })
 }
 
-// send tells another account to add the amount, and subtracts it from this one.
 func (a *account) send(c *call) {
 	to := a.target(c)
 	a.commit(c, -c.amount, []durable.Tell{{
@@ -273,7 +265,7 @@ func (a *account) send(c *call) {
 	}})
 }
 
-// events returns the events of a turn: one or two, which add up to change.
+// events returns one or two events, which add up to change.
 func (a *account) events(change int64, padding int) [][]byte {
 	if !a.t.home.r.plan.journal {
 		return nil
@@ -284,7 +276,6 @@ func (a *account) events(change int64, padding int) [][]byte {
 	return [][]byte{added(change/2, padding), added(change/2, 0)}
 }
 
-// A method is an action that a call asks of an account.
 type method uint8
 
 const (
@@ -296,7 +287,6 @@ const (
 	end                        // the account ends
 )
 
-// A call is a command on its way to an account.
 type call struct {
 	command durable.Command
 	entity  string
@@ -306,7 +296,6 @@ type call struct {
 	answer  func(answer)
 }
 
-// An answer answers a call.
 type answer struct {
 	verdict durable.Verdict // Run or Replay: it has run, and the rest is valid
 	result  result
@@ -314,7 +303,6 @@ type answer struct {
 
 func ran(v durable.Verdict) bool { return v == durable.Run || v == durable.Replay }
 
-// A result is what an account's turn returns.
 type result struct {
 	balance int64
 	version uint64
@@ -344,7 +332,6 @@ func decodeResult(b []byte) (r result) {
 	return result{balance: balance, version: version, ended: len(b) > n+m}
 }
 
-// hash returns the hash of a call's request.
 func (c *call) hash() uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %d %d %s", c.entity, c.method, c.amount, c.other)
@@ -353,7 +340,6 @@ func (c *call) hash() uint64 {
 
 const logName = "account"
 
-// body encodes a tell that adds amount to an account.
 func body(entity string, amount int64) []byte {
 	return append(binary.AppendVarint(nil, amount), entity...)
 }
@@ -363,23 +349,22 @@ func readBody(b []byte) (entity string, amount int64) {
 	return string(b[n:]), amount
 }
 
-// balanceOf decodes the number at the beginning of a state or an event. In a state this number is
-// the balance plus shift; in an event it is the change of the balance.
+// balanceOf decodes the number at the beginning: in a state the balance plus shift, in an event
+// the change.
 func balanceOf(state []byte) int64 {
 	balance, _ := binary.Varint(state)
 	return balance
 }
 
-// shift returns the number that is added to the balance in states of version form. A program that
-// mistakes the version of a state thus reads a wrong balance.
+// shift is added to the balance in states of version form, so that mistaking the version gives a
+// wrong balance.
 func shift(form uint32) int64 { return int64(form) << 40 }
 
-// added encodes an event: the change of the balance, and padding.
 func added(change int64, padding int) []byte {
 	return append(binary.AppendVarint(nil, change), make([]byte, padding)...)
 }
 
-// fold returns the number in state, the balance plus shift, after the events are applied.
+// fold returns the balance plus shift after the events.
 func fold(state []byte, events [][]byte) int64 {
 	balance := balanceOf(state)
 	for _, e := range events {

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A caller is a process that calls accounts. It sends a command again and again until the command
-// is answered or the caller's patience is over.
+// caller is a process that calls accounts. It repeats a command until it is answered or its
+// patience is over.
 type caller struct {
 	r           *run
 	incarnation uint64
@@ -39,7 +39,6 @@ func newCaller(r *run) *caller {
 	return c
 }
 
-// floor returns the lowest number of a command that is not finished.
 func (c *caller) floor() uint64 {
 	for n := uint64(1); n <= c.number; n++ {
 		if c.open[n] {
@@ -49,8 +48,8 @@ func (c *caller) floor() uint64 {
 	return c.number + 1
 }
 
-// finished sets in a command which numbers are finished. Half of the callers declare all open
-// commands but the latest as stuck.
+// finished sets a command's finished numbers. Half of the callers declare all open commands but
+// the latest as stuck.
 func (c *caller) finished(command *durable.Command) {
 	command.Floor, command.Past, command.Stuck = c.floor(), 0, ""
 	open := slices.Sorted(maps.Keys(c.open))
@@ -59,7 +58,6 @@ func (c *caller) finished(command *durable.Command) {
 	}
 }
 
-// act makes one call after another until the faults end.
 func (c *caller) act(index int) {
 	r := c.r
 	if r.calm {
@@ -93,7 +91,6 @@ func (c *caller) act(index int) {
 	c.call(index, in, r.between(2*time.Second, 20*time.Second), next)
 }
 
-// call performs one operation and adds it to the history.
 func (c *caller) call(index int, in call, patience time.Duration, done func(Operation)) {
 	r := c.r
 	c.number++

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A coordinator allocates shards to homes, and is wrong at times: its epochs fall when its term
+// coordinator allocates shards to homes, and is wrong at times: its epochs fall when its term
 // record is lost, it takes living homes for dead, and it cancels moves.
 type coordinator struct {
 	r      *run
@@ -18,14 +18,12 @@ type coordinator struct {
 	mute   time.Duration           // until when it does nothing, because it starts again
 }
 
-// place says where a shard is.
 type place struct {
 	home  *home
 	epoch uint64
 	to    *home // it moves there once home has given it up; nil means it stays
 }
 
-// held is a shard that a home reports as its own.
 type held struct {
 	shard int
 	epoch uint64
@@ -45,8 +43,8 @@ func newCoordinator(r *run) *coordinator {
 	return c
 }
 
-// hear handles the report of home h: the shards that it holds (report), and by shard the epochs
-// that it met in the store (met) and gave up (handed).
+// hear handles home h's report of the shards it holds, and of the epochs that it met in the store
+// (met) and gave up (handed), by shard.
 func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	if c.r.w.now < c.mute {
 		return
@@ -95,9 +93,8 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	c.lease(h)
 }
 
-// lease lets a home answer reads by itself for leaseTime, for the shards and epochs that the
-// coordinator has given it. A home that was taken for dead and is heard again may still hold other
-// shards, for which it gets no lease.
+// lease lets a home answer reads by itself for leaseTime. It covers only what the coordinator
+// gave it, because a home taken for dead may still hold other shards.
 func (c *coordinator) lease(h *home) {
 	until := c.r.w.now + leaseTime
 	for _, shard := range c.r.shards() {
@@ -113,7 +110,6 @@ func (c *coordinator) lease(h *home) {
 	}
 }
 
-// order runs f at home h, unless the message to it is lost.
 func (c *coordinator) order(h *home, f func()) {
 	c.r.message(func() {
 		if !h.cutControl && !h.cutCluster {
@@ -122,7 +118,6 @@ func (c *coordinator) order(h *home, f func()) {
 	})
 }
 
-// give orders a home to claim a shard under a new epoch.
 func (c *coordinator) give(shard int, to *home) {
 	c.epoch++
 	c.places[shard] = &place{home: to, epoch: c.epoch}
@@ -162,7 +157,6 @@ func (c *coordinator) tick() {
 	}
 }
 
-// choose returns a random living home other than the given one.
 func (c *coordinator) choose(not *home) *home {
 	var all []*home
 	for _, h := range c.r.homes {
@@ -176,7 +170,6 @@ func (c *coordinator) choose(not *home) *home {
 	return all[c.r.w.random.IntN(len(all))]
 }
 
-// move begins to move a shard to another home.
 func (c *coordinator) move(shard int) {
 	p := c.places[shard]
 	if p == nil || p.to != nil || c.gone[p.home] {
@@ -187,7 +180,7 @@ func (c *coordinator) move(shard int) {
 	}
 }
 
-// cancel cancels a move: it gives the shard back to its former home, wherever the shard is.
+// cancel gives a shard back to its former home, wherever it is.
 func (c *coordinator) cancel(shard int, back *home) {
 	p := c.places[shard]
 	if p == nil || c.gone[back] || c.r.w.now < c.leased[p.home] && p.home != back {
@@ -197,8 +190,8 @@ func (c *coordinator) cancel(shard int, back *home) {
 	c.give(shard, back)
 }
 
-// forget loses the term record. The coordinator then learns from the homes what it knew, and epochs
-// begin lower.
+// forget loses the term record. The coordinator then learns from the homes, and epochs begin
+// lower.
 func (c *coordinator) forget() {
 	c.epoch -= min(c.epoch, uint64(c.r.w.random.IntN(20)))
 	c.r.w.trace("the coordinator starts again at epoch %d", c.epoch)
@@ -212,7 +205,6 @@ func (c *coordinator) forget() {
 	clear(c.gone)
 }
 
-// homeOf returns the home of a shard as the coordinator knows it, or nil.
 func (c *coordinator) homeOf(shard int) *home {
 	if p := c.places[shard]; p != nil {
 		return p.home

@@ -9,8 +9,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A follower reads the journal of one shard and compares each event with the log. It is no part of
-// a home, and never crashes.
+// follower reads a shard's journal and compares each event with the log. It never crashes.
 type follower struct {
 	r     *run
 	shard int
@@ -25,7 +24,7 @@ func newFollower(r *run, shard int) *follower {
 	return f
 }
 
-// reader is the process in which followers run. It is not one of the homes.
+// reader is the process of the followers, not one of the homes.
 var reader = &home{name: "follower"}
 
 func (f *follower) poll() {
@@ -87,8 +86,6 @@ func (f *follower) read() {
 	}
 }
 
-// pass continues at event next, the oldest one kept. The judge has checked that the earlier events
-// could be deleted.
 func (f *follower) pass(next uint64) {
 	if f.r.plan.journaling.Followers {
 		f.r.w.fail("invariant 7: events %d to %d were deleted before they were read", f.place.Number+1, next-1)

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A home is a process that has shards. It drives their cores like internal/driver/durablehost.
+// home is a process that has shards. It drives their cores like internal/driver/durablehost.
 type home struct {
 	r           *run
 	name        string
@@ -42,8 +42,6 @@ func newHome(r *run) *home {
 	return h
 }
 
-// verify makes all shards of the home compare themselves with the store, if the store was put back
-// since the last time.
 func (h *home) verify() {
 	if h.cutStore || h.putBacks == h.r.server.putBacks || h.r.w.now < h.r.server.downTill {
 		return
@@ -57,8 +55,8 @@ func (h *home) verify() {
 	}
 }
 
-// do runs f in the process: at once, or when a frozen process goes on. It never runs f if the
-// process is dead.
+// do runs f in the process: at once, or when a frozen process goes on. A dead process never runs
+// it.
 func (h *home) do(f func()) {
 	switch {
 	case h.dead:
@@ -69,7 +67,6 @@ func (h *home) do(f func()) {
 	}
 }
 
-// later runs f in the process after d.
 func (h *home) later(d time.Duration, f func()) { h.r.w.after(d, func() { h.do(f) }) }
 
 func (h *home) thaw() {
@@ -89,7 +86,6 @@ func (h *home) expiry() int64 {
 	return h.clock.now().Add(h.r.plan.ttl).UnixMilli()
 }
 
-// beat reports the home's shards to the coordinator, ten times a second.
 func (h *home) beat() {
 	if !h.cutCluster && !h.cutControl {
 		var report []held
@@ -113,7 +109,6 @@ func copyOf(m map[int]uint64) map[int]uint64 {
 	return c
 }
 
-// assign handles the coordinator's order to claim a shard under an epoch.
 func (h *home) assign(shard int, epoch uint64) {
 	if t := h.tenures[shard]; t != nil {
 		if t.epoch >= epoch {
@@ -139,7 +134,6 @@ func (h *home) assign(shard int, epoch uint64) {
 	}
 }
 
-// leave handles the coordinator's order to give a shard up, because it moves.
 func (h *home) leave(shard int, epoch uint64) {
 	if t := h.tenures[shard]; t != nil && t.epoch <= epoch {
 		t.leaving = true
@@ -156,7 +150,6 @@ func (h *home) leave(shard int, epoch uint64) {
 	}
 }
 
-// receive handles an arriving call.
 func (h *home) receive(c *call) {
 	r := h.r
 	shard := r.shardOf(c.entity)

@@ -17,7 +17,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A judge reads the logs by code of its own, and compares all heads, records and answers with them.
+// judge reads the logs by code of its own, and compares all heads, records and answers with them.
 type judge struct {
 	server *server
 	// blind: it judges nothing, because a server has lost what the judge knows of; and positions
@@ -34,14 +34,12 @@ type judge struct {
 	journaling durable.Journal // how long events are kept
 }
 
-// A turn is an account's turn that is about to commit, with the state that its home has.
 type turn struct {
 	at           time.Time // when it began
 	base, change int64
 	fresh        bool // it saw nothing of the account
 }
 
-// began records a turn, to be compared with its commit in the log.
 func (j *judge) began(t *tenure, c durable.Command, now turn) {
 	j.turns[turnKey(t.shard, t.home.incarnation, t.core.Epoch(), commandKeyOf(c))] = now
 }
@@ -50,7 +48,6 @@ func turnKey(shard int, incarnation, epoch uint64, command string) string {
 	return fmt.Sprintf("%d %x %d %s", shard, incarnation, epoch, command)
 }
 
-// truth is the content of a shard's log, as the judge has read it.
 type truth struct {
 	claim    *wire.DurableAppend
 	head     *wire.DurableHead
@@ -71,7 +68,7 @@ type truth struct {
 	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
 
-// A commit is a commit in the log that counts, because no higher claim precedes it.
+// commit is a commit that counts, because no higher claim precedes it.
 type commit struct {
 	position store.Position
 	version  uint64
@@ -84,12 +81,10 @@ type commit struct {
 	key      string    // of its command in judge.applied; "" means none
 }
 
-// gone reports whether, after commit c, the entity has ended, or has expired by the clock of any
-// home.
+// gone reports whether, after c, the entity has ended, or expired by any home's clock.
 func (j *judge) gone(c commit) bool { return c.gone(j.server.w.clock().Add(j.skew)) }
 
-// surelyGone reports whether, after commit c, the entity has ended, or has expired by the clocks of
-// all homes.
+// surelyGone is gone by the clocks of all homes.
 func (j *judge) surelyGone(c commit) bool { return c.gone(j.server.w.clock().Add(-j.skew)) }
 
 func (c commit) gone(at time.Time) bool {
@@ -104,7 +99,6 @@ func (c commit) balance() int64 {
 	return balanceOf(c.state) - shift(c.form)
 }
 
-// A recorded is an event of a commit that counts.
 type recorded struct {
 	entity  string
 	version uint64
@@ -112,7 +106,7 @@ type recorded struct {
 	at      int64 // by the clock of its home
 }
 
-// is reports whether record r holds the entity's state after the commit.
+// is reports whether r holds the state after the commit.
 func (c commit) is(r *wire.DurableRecord) bool {
 	if c.form != r.GetForm() {
 		return false
@@ -132,7 +126,7 @@ func newJudge(s *server) *judge {
 	return j
 }
 
-// decode decodes a message without the code of the core.
+// decode does not use the core's code.
 func decode(b []byte, m proto.Message) error {
 	if len(b) < 5 {
 		return fmt.Errorf("decode a message: got %d bytes, want at least 5", len(b))
@@ -175,7 +169,6 @@ func tellKey(from int, to uint32, number uint64) string {
 	return fmt.Sprintf("%d>%d:%d", from, to, number)
 }
 
-// append judges an append that the store has applied.
 func (j *judge) append(shard int, p store.Position, b []byte) error {
 	if j.blind {
 		return nil
@@ -290,8 +283,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	return nil
 }
 
-// follows checks invariants 8 and 9 for a commit and the one before it in the same entity. t is the
-// turn of the later commit.
+// follows checks invariants 8 and 9 for two successive commits of an entity. t is the later turn.
 func (j *judge) follows(before, now commit, t turn) error {
 	gone := before.gone(t.at)
 	switch {
@@ -309,7 +301,6 @@ func (j *judge) follows(before, now commit, t turn) error {
 	return nil
 }
 
-// head returns an error if a new head that the store has applied breaks an invariant.
 func (j *judge) head(shard int, h store.Head) error {
 	if j.blind {
 		return nil
@@ -337,7 +328,6 @@ func (j *judge) head(shard int, h store.Head) error {
 	return j.recoverable(shard)
 }
 
-// put returns an error if changes of records that the store is about to apply break an invariant.
 func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error {
 	if j.blind {
 		return nil
@@ -382,8 +372,7 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 	return nil
 }
 
-// deleted checks that a chunk of a journal may be deleted: the journal's settings keep none of its
-// events.
+// deleted checks that the settings keep no event of a deleted chunk.
 func (j *judge) deleted(shard int, value []byte) error {
 	chunk, keep := &wire.DurableChunk{}, j.journaling
 	if len(value) == 0 || j.shards[shard].crashed {
@@ -409,7 +398,7 @@ func (j *judge) deleted(shard int, value []byte) error {
 	return nil
 }
 
-// recoverable checks invariant 2 for a shard, unless the server was put back to an earlier state.
+// recoverable checks invariant 2, unless the server was put back to an earlier state.
 func (j *judge) recoverable(shard int) error {
 	if j.blind || j.shards[shard].crashed {
 		return nil
@@ -417,7 +406,7 @@ func (j *judge) recoverable(shard int) error {
 	return j.has(shard)
 }
 
-// has checks invariant 2 for a shard, even if the server was put back to an earlier state.
+// has checks invariant 2, even after the server was put back.
 func (j *judge) has(shard int) error {
 	t := j.shards[shard]
 	since := j.server.head(shard).Since
@@ -448,9 +437,8 @@ func (j *judge) has(shard int) error {
 	return nil
 }
 
-// ordinal checks invariants 4 and 8 for an answer that leaves a home: the log has the state that
-// the answer's turn saw. ordinal returns twice the number of commits that the entity had in that
-// state, over all its lives, plus one if the entity had expired.
+// ordinal checks invariants 4 and 8 for an answer that leaves a home. It returns twice the
+// entity's commits in the state seen, over all its lives, plus one if it had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	t := j.shards[shard]
 	if t.tainted {
@@ -481,7 +469,7 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// nothing does the same as ordinal for an answer whose turn saw no state of the entity.
+// nothing is ordinal for a turn that saw no state.
 func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	for _, c := range slices.Backward(all) {
 		switch {
@@ -497,10 +485,9 @@ func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// checkHistory returns an error if the operations of an account could not have run one after
-// another. It knows their order by the version seen by each answer: a call that began after another
-// had been answered must see the same version or a later one, and no two writes have the same
-// version.
+// checkHistory returns an error if an account's operations could not have run one after another.
+// A call that began after an answer must see its version or a later one, and no two writes have
+// one version.
 func checkHistory(all []Operation) error {
 	of := map[string][]Operation{}
 	for _, op := range all {

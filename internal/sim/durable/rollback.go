@@ -13,8 +13,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// An image is what a server had on its disk at one moment, with which it comes back after a crash
-// of its machine.
 type image struct {
 	position store.Position
 	revision store.Revision
@@ -30,7 +28,6 @@ func (k *kept) clone() *kept {
 	return c
 }
 
-// sync returns an image of everything that the server has.
 func (s *server) sync() image {
 	i := image{s.position, s.revision, map[int]*kept{}}
 	for shard, k := range s.shards { //arch:order-free each by itself
@@ -40,8 +37,7 @@ func (s *server) sync() image {
 }
 
 // putBackTo puts the logs, the heads and records, or both, back to an image. The server then
-// continues after the last position and revision of the image, so it gives later positions and
-// revisions a second time.
+// reuses the positions and revisions after it.
 func (s *server) putBackTo(i image, logs, records bool) {
 	for shard, k := range s.shards { //arch:order-free each by itself
 		was := i.shards[shard].clone()
@@ -60,7 +56,6 @@ func (s *server) putBackTo(i image, logs, records bool) {
 	}
 }
 
-// keyOf returns the key that a commit's command has in judge.applied, or "" if it has no command.
 func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	switch s := c.GetCommand().GetSource(); {
 	case c.GetCommand() == nil:
@@ -71,8 +66,8 @@ func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	return commandKey(c.GetCommand())
 }
 
-// restore adds to an entity the promised commits, up to a version, that the log has lost and the
-// home still has. The home writes them to a record.
+// restore adds to an entity the promised commits, up to version, that the log has lost. The
+// living home writes them to a record.
 func (t *truth) restore(j *judge, id string, version uint64) {
 	all, promised := t.entities[id], t.promise[id]
 	for n := len(promised); n > len(all); n-- {
@@ -90,7 +85,6 @@ func (t *truth) restore(j *judge, id string, version uint64) {
 	}
 }
 
-// lastIn returns the index of the last commit that the log has, or -1.
 func lastIn(all []commit, log map[store.Position]bool) int {
 	for i, c := range slices.Backward(all) {
 		if log[c.position] {
@@ -100,7 +94,6 @@ func lastIn(all []commit, log map[store.Position]bool) int {
 	return -1
 }
 
-// known is what the judge knew when the server wrote everything to its disk.
 type known struct {
 	shards  map[int]truth
 	applied map[string]commit
@@ -123,8 +116,8 @@ func (t *truth) clone() truth {
 	return c
 }
 
-// putBack records that the server was put back to the moment of k. The living home of a shard,
-// which homeOf returns, promises the commits that the shard had.
+// putBack records that the server was put back to the moment of k. A shard's living home promises
+// the commits that the shard had.
 func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *home) {
 	for _, shard := range sortedShards(j.shards) {
 		t, was := j.shards[shard], k.shards[shard]
@@ -162,15 +155,15 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 
 func sortedShards(all map[int]*truth) []int { return slices.Sorted(maps.Keys(all)) }
 
-// void ends the promise of a shard, because its home has died or has lost the shard. The next home
-// has only the commits that the store has.
+// void ends a shard's promise, because its home has died or lost the shard. The next home has
+// only the store's commits.
 func (j *judge) void(shard int) {
 	t := j.shards[shard]
 	t.promise, t.promiser, t.named, t.tainted = nil, nil, false, true
 	j.resync(shard)
 }
 
-// resync makes the judge replace its knowledge of a shard by what the store has.
+// resync replaces the judge's knowledge of a shard by what the store has.
 func (j *judge) resync(shard int) {
 	t, k := j.shards[shard], j.server.shards[shard]
 	h := j.server.head(shard)
@@ -207,7 +200,6 @@ func (j *judge) resync(shard int) {
 	}
 }
 
-// kept returns an error if a shard lacks a promised commit.
 func (j *judge) kept(shard int) error {
 	t := j.shards[shard]
 	if t.promise == nil {
@@ -226,14 +218,14 @@ func (j *judge) kept(shard int) error {
 	return j.has(shard)
 }
 
-// syncs makes the server write everything to its disk now, and then every 0.1 to 3 s.
+// syncs writes everything to disk now, and then every 0.1 to 3 s.
 func (r *run) syncs() {
 	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
 	r.w.after(r.between(100*time.Millisecond, 3*time.Second), r.syncs)
 }
 
-// unsynced crashes the server's machine, which loses what is not on its disk. In some crashes only
-// the logs lose writes, in some only the heads and records.
+// unsynced crashes the server's machine, which loses what is not on disk: the logs, the heads and
+// records, or both.
 func (r *run) unsynced() {
 	logs, records := true, true
 	switch r.w.random.IntN(4) {
@@ -268,7 +260,6 @@ func (r *run) unsynced() {
 	s.restart(r.between(0, time.Second))
 }
 
-// ownerOf returns the home that has the shard open and wrote its head; nil if there is none.
 func (r *run) ownerOf(shard int) *home {
 	head := &wire.DurableHead{}
 	if err := decode(r.server.head(shard).Value, head); err != nil {
@@ -287,8 +278,8 @@ func (r *run) busy(shard int) bool {
 	return h == nil || h.tenures[shard].core.Busy()
 }
 
-// opened records that a home has opened the shard. The promise of another home becomes void,
-// because that home lost the shard without leaving it in order.
+// opened records that a home has opened the shard. Another home's promise becomes void: it lost
+// the shard without leaving it in order.
 func (j *judge) opened(shard int, h *home) {
 	t := j.shards[shard]
 	head := &wire.DurableHead{}
@@ -305,7 +296,6 @@ func (j *judge) opened(shard int, h *home) {
 	}
 }
 
-// died records the death of a home, which voids its promises.
 func (j *judge) died(h *home) {
 	for _, shard := range sortedShards(j.shards) {
 		if t := j.shards[shard]; t.promiser == h {
@@ -315,8 +305,6 @@ func (j *judge) died(h *home) {
 	}
 }
 
-// leftInOrder checks that a home giving a shard up has kept its promise: all promised commits are
-// in the store.
 func (r *run) leftInOrder(t *tenure) {
 	truth := r.judge.shards[t.shard]
 	if truth.promise == nil || truth.promiser != t.home {
@@ -329,8 +317,8 @@ func (r *run) leftInOrder(t *tenure) {
 	truth.promise, truth.promiser = nil, nil
 }
 
-// closed records that a home cannot open a shard, and why. If only an operator can repair the
-// shard, a simulated operator drops it after 1 to 3 s.
+// closed records why a home cannot open a shard. If only an operator can help, one drops it after
+// 1 to 3 s.
 func (r *run) closed(t *tenure, why error) {
 	if truth := r.judge.shards[t.shard]; truth.promiser == t.home {
 		truth.named = true
@@ -345,7 +333,6 @@ func (r *run) closed(t *tenure, why error) {
 	}
 }
 
-// drop stops all processes and empties a shard, unless a home has it open.
 func (r *run) drop(shard int) {
 	r.judge.shards[shard].called = false
 	if h := r.ownerOf(shard); h != nil {
@@ -362,7 +349,6 @@ func (r *run) drop(shard int) {
 	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
 }
 
-// unsettled returns the reason why a promise is not kept yet, or nil.
 func (r *run) unsettled() error {
 	for _, shard := range r.shards() {
 		if t := r.judge.shards[shard]; t.promise == nil {
@@ -376,22 +362,21 @@ func (r *run) unsettled() error {
 	return nil
 }
 
-// lossy reports whether a tell may be lost, because the shard of its sender or of its receiver has
-// lost commits.
+// lossy reports whether a tell may be lost, because its sender's or receiver's shard has lost
+// commits.
 func (r *run) lossy(from int, key string) bool {
 	var to int
 	_, _ = fmt.Sscanf(key, fmt.Sprintf("%d>%%d:", from), &to)
 	return r.judge.shards[from].tainted || r.judge.shards[to].tainted
 }
 
-// promised reports whether a home may answer a command although the log lacks its commit, because
-// the home has the commit in memory.
+// promised reports whether a home may answer a command from memory, although the log lacks its
+// commit.
 func (j *judge) promised(shard int, id, key string) bool {
 	t := j.shards[shard]
 	return t.tainted || slices.ContainsFunc(t.promise[id], func(c commit) bool { return c.key == key })
 }
 
-// headOf returns the incarnation of the home that wrote the shard's head.
 func (j *judge) headOf(shard int) uint64 {
 	head := &wire.DurableHead{}
 	if err := decode(j.server.head(shard).Value, head); err != nil {

@@ -31,15 +31,13 @@ type run struct {
 	counts      Counts
 }
 
-// A route names a caller and a shard.
 type route struct {
 	caller uint64
 	shard  int
 }
 
-// settleTime bounds the time from the last fault until every entity answers and every tell has
-// arrived. Tells take longest: a tell refused six times waits for 32 s, and in some runs a shard's
-// table is so small that several tells fill it again and again.
+// settleTime bounds the time until every entity answers and every tell has arrived. A tell
+// refused six times waits for 32 s, and small tables fill again and again.
 const settleTime = 3 * time.Minute
 
 // Run simulates the run that the seed determines. trace, unless nil, gets every line of its trace.
@@ -122,12 +120,11 @@ func (r *run) program() uint32 {
 	return r.form
 }
 
-// skew returns a random error for a process's clock, up to plan.skew in both directions.
+// skew returns a random clock error, up to plan.skew in both directions.
 func (r *run) skew() time.Duration { return r.between(-r.plan.skew, r.plan.skew) }
 
 func (r *run) between(from, to time.Duration) time.Duration { return r.w.between(from, to) }
 
-// shards are the numbers of all shards.
 func (r *run) shards() []int {
 	all := make([]int, r.plan.shards)
 	for i := range all {
@@ -136,8 +133,7 @@ func (r *run) shards() []int {
 	return slices.Clip(all)
 }
 
-// message calls f when a message arrives. The message may be lost, late, repeated, or overtaken by
-// others.
+// message calls f when a message arrives, perhaps never, late, twice, or out of order.
 func (r *run) message(f func()) {
 	if r.calm {
 		r.w.after(r.between(200*time.Microsecond, 2*time.Millisecond), f)
@@ -156,8 +152,6 @@ func (r *run) message(f func()) {
 	}
 }
 
-// send sends a call to the home that probably has its shard, and passes the answer to got. from is
-// the calling home, or nil for a caller.
 func (r *run) send(from *home, c *call, got func(answer)) {
 	if from != nil && from.cutCluster {
 		return
@@ -204,8 +198,6 @@ func (r *run) shardOf(entity string) int {
 	return n % r.plan.shards
 }
 
-// padding returns the size of a state beside its balance, in bytes. Sometimes it is too large for
-// an append.
 func (r *run) padding() int {
 	if !r.calm && r.w.chance(0.002) {
 		return r.plan.limits.AppendBytes
@@ -215,7 +207,6 @@ func (r *run) padding() int {
 
 func (r *run) anyAccount() string { return fmt.Sprintf("a%d", r.w.random.IntN(r.plan.accounts)) }
 
-// accountAfter returns the account that follows id, skipping account not.
 func (r *run) accountAfter(id, not string) string {
 	n := 0
 	_, _ = fmt.Sscanf(id, "a%d", &n)
@@ -227,7 +218,6 @@ func (r *run) accountAfter(id, not string) string {
 	}
 }
 
-// fault begins a random fault.
 func (r *run) fault() {
 	h := r.homes[r.w.random.IntN(len(r.homes))]
 	shard := r.w.random.IntN(r.plan.shards)
@@ -285,7 +275,6 @@ func (r *run) fault() {
 	}
 }
 
-// crash ends a process and starts another one.
 func (r *run) crash(h *home) {
 	r.counts.Crashes++
 	r.w.trace("%s dies", h.name)
@@ -295,7 +284,6 @@ func (r *run) crash(h *home) {
 	newHome(r)
 }
 
-// end ends all faults, waits until callers, tells and followers are done, and returns the result.
 func (r *run) end() Result {
 	r.calm = true
 	r.server.trouble = trouble{}
@@ -333,7 +321,6 @@ func (r *run) end() Result {
 	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, Settled: r.w.now - began}
 }
 
-// quiet reports whether all callers have finished.
 func (r *run) quiet() bool {
 	for _, c := range r.callers {
 		if len(c.open) > 0 {
@@ -343,8 +330,6 @@ func (r *run) quiet() bool {
 	return true
 }
 
-// clean reports whether sweeps have deleted the records of all expired accounts. It is true if the
-// run has no sweeps.
 func (r *run) clean() bool {
 	if r.plan.sweeps == 0 || r.plan.keys {
 		return true
@@ -359,7 +344,6 @@ func (r *run) clean() bool {
 	return true
 }
 
-// arrived reports whether every tell was applied or given up.
 func (r *run) arrived() bool {
 	for _, shard := range r.shards() {
 		//arch:order-free whether all have
@@ -373,7 +357,6 @@ func (r *run) arrived() bool {
 	return true
 }
 
-// followed reports whether followers have read all events.
 func (r *run) followed() bool {
 	for _, f := range r.followers {
 		if t := r.judge.shards[f.shard]; !t.crashed && f.place.Number < uint64(len(t.events)) {
@@ -383,7 +366,6 @@ func (r *run) followed() bool {
 	return true
 }
 
-// finalCheck checks the history, and compares the last answer of each account with the log.
 func (r *run) finalCheck() {
 	history := slices.DeleteFunc(slices.Clone(r.history), func(op Operation) bool { return r.judge.shards[r.shardOf(op.Account)].tainted })
 	if err := checkHistory(history); err != nil {
@@ -408,7 +390,6 @@ func (r *run) finalCheck() {
 	}
 }
 
-// A plan has all that the seed decides before the run starts.
 type plan struct {
 	homes, shards, accounts, callers int
 	faults                           int
@@ -434,7 +415,7 @@ type plan struct {
 	unsynced                         bool          // the server's machine crashes, and has not all on its disk
 }
 
-// without switches off rules of the driver, for tests that show why each rule is needed.
+// without switches off rules of the driver, for tests that show why each is needed.
 type without struct{ lostTerm bool }
 
 func newPlan(r *rand.Rand) plan {

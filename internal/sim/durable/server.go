@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A server is the simulated store. It keeps all writes that it has applied, unless it is put back
-// to an earlier state. Any other fault may happen: requests and answers are late or lost.
+// server is the simulated store. It keeps all applied writes, unless it is put back to an earlier
+// state. Requests and answers may be late or lost.
 type server struct {
 	w        *world
 	judge    *judge
@@ -25,7 +25,6 @@ type server struct {
 	run      uint64 // counts its restarts, at which requests under way are lost
 }
 
-// trouble says how unreliable the store is.
 type trouble struct {
 	late  float64 // the share of requests that take up to five seconds
 	loses float64 // the share of requests and of answers that are lost, and of puts that are half done
@@ -33,7 +32,6 @@ type trouble struct {
 	stale float64 // the share of reads that see the past
 }
 
-// kept is what the store has of one shard.
 type kept struct {
 	log     []store.Append
 	head    []store.Head // all that it ever was
@@ -51,9 +49,8 @@ func newServer(w *world, shards int) *server {
 // patience is the time after which a home considers an answer lost.
 const patience = 300 * time.Millisecond
 
-// ask sends a home's request to the store and passes the answer to done. If the answer takes longer
-// than patience, the outcome is Uncertain, or NotApplied for a read. from tells the judge who
-// writes.
+// ask sends a request to the store. After patience, the outcome is Uncertain, or NotApplied for a
+// read.
 func (s *server) ask(from *home, shard int, r durable.Request, done func(durable.Response)) {
 	answered := false
 	answer := func(a durable.Response) {
@@ -99,7 +96,6 @@ func reads(op durable.Op) bool {
 	return op == durable.OpHead || op == durable.OpRead || op == durable.OpGet
 }
 
-// serve carries out a request, at one moment of virtual time.
 func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Response, err error) {
 	if s.w.now < s.downTill || s.w.chance(s.trouble.busy) {
 		return durable.Response{Outcome: durable.NotApplied}, nil
@@ -183,12 +179,11 @@ func (s *server) put(from *home, shard int, r durable.Request) (durable.Response
 	return a, s.judge.recoverable(shard)
 }
 
-// head returns the latest head of a shard.
 func (s *server) head(shard int) store.Head {
 	return s.shards[shard].headAt(s.revision)
 }
 
-// putBack makes an older head the latest one, as a store that is restored from a backup would.
+// putBack makes an older head the latest, as a restore from a backup would.
 func (s *server) putBack(shard int, older store.Head) {
 	s.revision++
 	older.Revision = s.revision
@@ -197,19 +192,16 @@ func (s *server) putBack(shard int, older store.Head) {
 	t.since, t.head = older.Since, nil
 }
 
-// record returns the latest record of a shard's key.
 func (s *server) record(shard int, id string) store.Record {
 	return s.shards[shard].recordAt(id, s.revision)
 }
 
-// whole reports whether a shard's log still has all entries from position since on.
 func (s *server) whole(shard int, since store.Position) bool {
 	log := s.shards[shard].log
 	return len(log) > 0 && log[0].Position <= since
 }
 
-// moment returns the revision that a read sees, at least atLeast. Stale reads see an earlier
-// revision than the latest.
+// moment returns the revision that a read sees, at least atLeast. Stale reads see an earlier one.
 func (s *server) moment(atLeast store.Revision) store.Revision {
 	if s.revision > atLeast && s.w.chance(s.trouble.stale) {
 		return atLeast + store.Revision(s.w.random.Uint64N(uint64(s.revision-atLeast)+1))
@@ -256,8 +248,7 @@ func (k *kept) read(from, to store.Position, lags bool) durable.Response {
 	return a
 }
 
-// restart makes the store unavailable for a time. Requests under way are lost, and written data is
-// kept.
+// restart makes the store unavailable. Requests under way are lost, written data is kept.
 func (s *server) restart(down time.Duration) {
 	s.run++
 	s.downTill = s.w.now + down

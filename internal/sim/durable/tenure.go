@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A tenure is the time for which a home has a shard under one epoch.
+// tenure is the time for which a home has a shard under one epoch.
 type tenure struct {
 	home     *home
 	shard    int
@@ -37,7 +37,6 @@ func (t *tenure) account(id string) *account {
 	return a
 }
 
-// loaded gives an account the state that the core has loaded for it.
 func (t *tenure) loaded(l durable.Loaded) {
 	if l.Err != nil {
 		t.home.r.w.fail("%v", l.Err)
@@ -55,7 +54,7 @@ func (t *tenure) drop() {
 	t.step()
 }
 
-// take returns the core's effects. At random it withholds appends from them for up to 5 ms.
+// take returns the core's effects, at random without the appends for up to 5 ms.
 func (t *tenure) take() durable.Effects {
 	if w := t.home.r.w; t.core.Waiting() && w.chance(0.3) {
 		t.home.later(w.between(0, 5*time.Millisecond), t.step)
@@ -110,7 +109,6 @@ func (t *tenure) step() {
 	t.wake()
 }
 
-// wake schedules the core's next tick.
 func (t *tenure) wake() {
 	r := t.home.r
 	at := r.w.now + max(t.core.Wake().Sub(t.home.clock.now()), 0)
@@ -161,7 +159,6 @@ func (t *tenure) event(e durable.Event) {
 	}
 }
 
-// wait calls do when the ticket is durable.
 func (t *tenure) wait(ticket durable.Ticket, do func()) {
 	if ticket <= t.durable {
 		do()
@@ -184,8 +181,7 @@ func (t *tenure) release() {
 	}
 }
 
-// sweep makes the core check the records of some accounts for expiry; after the faults have ended,
-// of all accounts.
+// sweep checks some accounts for expiry; all after the faults have ended.
 func (t *tenure) sweep() {
 	h, r := t.home, t.home.r
 	if t.core.State() == durable.Dropped {
@@ -207,7 +203,6 @@ func (t *tenure) sweep() {
 	h.later(r.w.between(0, r.plan.sweeps), t.sweep)
 }
 
-// tell sends a tell to the home of its receiver.
 func (t *tenure) tell(tell durable.Tell) {
 	h, r := t.home, t.home.r
 	entity, amount := readBody(tell.Body)
@@ -233,8 +228,8 @@ func (t *tenure) tell(tell durable.Tell) {
 	})
 }
 
-// leavesCommit does what leaves does, for the answer to an applied command. It takes the version
-// from the command's commit, because two lives of an entity may have commits with equal states.
+// leavesCommit is leaves for an applied command. The version comes from its commit, because two
+// lives of an entity may have equal states.
 func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
 	seen := t.leaves(entity, r)
 	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {
@@ -243,8 +238,8 @@ func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result
 	return seen
 }
 
-// leaves makes the judge check the state that an answer saw. In the returned result, which goes to
-// the caller, the version is the judge's ordinal of this state.
+// leaves makes the judge check the state that an answer saw. The returned version is the judge's
+// ordinal.
 func (t *tenure) leaves(entity string, r result) result {
 	n, err := t.home.r.judge.ordinal(t.shard, entity, r)
 	if err != nil {

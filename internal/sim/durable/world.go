@@ -9,7 +9,6 @@ import (
 	"unsafe"
 )
 
-// A world has the virtual time, the events to come and the random source of a run.
 type world struct {
 	now    time.Duration
 	events events
@@ -41,14 +40,11 @@ func (e *events) Pop() any {
 	return last
 }
 
-// after calls f after d.
 func (w *world) after(d time.Duration, f func()) {
 	w.seq++
 	heap.Push(&w.events, event{w.now + d, w.seq, f})
 }
 
-// run handles events until d is over, a check fails, or done returns true. It reports the last
-// result of done.
 func (w *world) run(d time.Duration, done func() bool) bool {
 	end := w.now + d
 	for w.err == nil && len(w.events) > 0 && w.events[0].at <= end {
@@ -65,7 +61,6 @@ func (w *world) run(d time.Duration, done func() bool) bool {
 	return done != nil && done()
 }
 
-// clock returns the virtual time as a time.Time.
 func (w *world) clock() time.Time { return time.Unix(1_700_000_000, 0).Add(w.now) }
 
 func (w *world) fail(format string, args ...any) {
@@ -75,7 +70,6 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// trace adds a line to the trace and to the hash that identifies the run.
 func (w *world) trace(format string, args ...any) {
 	line := fmt.Sprintf("%10v "+format, append([]any{w.now.Round(10 * time.Microsecond)}, args...)...)
 	h := fnv.New64a()
@@ -92,8 +86,8 @@ func (w *world) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.random.Float64()*float64(to-from))
 }
 
-// A clock is the clock of one process. As in package time, the difference of two readings is true,
-// while the wall time may differ from that of other processes and may jump, backwards too.
+// clock is the clock of one process. As in package time, differences of readings are true, while
+// the wall time may be off and jump, backwards too.
 type clock struct {
 	w    *world
 	skew time.Duration // of the wall time
@@ -103,8 +97,8 @@ func (c *clock) now() time.Time {
 	return monotonic(c.w.now, c.w.clock().Add(c.skew))
 }
 
-// rawTime is the layout of a time.Time with a monotonic reading. It is needed because package time
-// takes such readings only from its own clock.
+// rawTime is the layout of a time.Time with a monotonic reading, because package time takes such
+// readings only from its own clock.
 type rawTime struct {
 	wall uint64 // 1, seconds in 33 bits, nanoseconds in 30 bits
 	ext  int64  // the monotonic reading, in nanoseconds
@@ -123,8 +117,7 @@ var rawEpoch = func() int64 {
 	return int64(raw.wall<<1>>(rawSeconds+1)) - now.Unix()
 }()
 
-// monotonic returns a time with the given monotonic reading and wall time, which are independent of
-// each other.
+// monotonic returns a time with independent monotonic reading and wall time.
 func monotonic(reading time.Duration, wall time.Time) time.Time {
 	raw := rawTime{
 		wall: rawMonotonic | uint64(wall.Unix()+rawEpoch)<<rawSeconds | uint64(wall.Nanosecond()),

@@ -29,8 +29,6 @@ type Options struct {
 	Trace func(line string)
 }
 
-// A run is a scenario under way: a cluster, its faults, and what its healthy members have seen
-// since the fault.
 type run struct {
 	options Options
 	name    string
@@ -51,7 +49,6 @@ type run struct {
 	expected  int           // sights, when all healthy nodes have seen all victims go
 }
 
-// A sight means that observer has seen victim Down or removed.
 type sight struct{ observer, victim transport.Address }
 
 func newRun(s Scenario, o Options) *run {
@@ -73,11 +70,9 @@ func newRun(s Scenario, o Options) *run {
 	return r
 }
 
-// drift bounds how fast or slow a node's clock is, in parts of a million: the error that quartz and
-// NTP leave.
+// drift bounds the error of a node's clock, in parts of a million: what quartz and NTP leave.
 const drift = 100
 
-// add makes the i-th process.
 func (r *run) add(i int) *sim.Node {
 	config := membership.Config{
 		Self: transport.Address{Name: fmt.Sprintf("node-%04d", i), Incarnation: r.random.Uint64()},
@@ -99,19 +94,17 @@ func (r *run) add(i int) *sim.Node {
 	return n
 }
 
-// block returns the server of the i-th node. Each server has successive nodes, all servers equally
-// many; surplus nodes go to later servers, so that the first two of five servers never have a
-// majority.
+// block returns the server of the i-th node. Servers have equally many successive nodes; surplus
+// nodes go to later servers, so that the first two of five never have a majority.
 func (r *run) block(i int) int {
 	servers := len(r.world.Servers())
 	return min(((i+1)*servers-1)/r.options.Nodes, servers-1)
 }
 
-// warm is how long a formed cluster runs before the fault.
 const warm = 15 * time.Second
 
-// formed starts a cluster whose members are already Up. They start at different times, so that
-// their timers differ, but within 0.8 s, so that no member seems missing to the others.
+// formed starts a cluster whose members are Up. They start within 0.8 s, so that none seems
+// missing, but at different times, so that their timers differ.
 func (r *run) formed() {
 	if r.options.Table {
 		r.tabled()
@@ -143,7 +136,6 @@ func (r *run) tabled() {
 	r.world.Run(warm)
 }
 
-// pick chooses random victims.
 func (r *run) pick(count int) []*sim.Node {
 	nodes := slices.Clone(r.nodes)
 	r.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
@@ -154,7 +146,7 @@ func (r *run) pick(count int) []*sim.Node {
 	return nodes
 }
 
-// begin marks the time of the fault, from which all figures are counted.
+// begin marks the fault, from which all figures are counted.
 func (r *run) begin() {
 	r.fault = r.world.Now()
 	r.before = sim.SetOf(r.nodes)
@@ -163,7 +155,6 @@ func (r *run) begin() {
 	r.measure()
 }
 
-// measure resets the counts of traffic.
 func (r *run) measure() {
 	r.measured = r.world.Now()
 	r.world.ResetTraffic()
@@ -173,7 +164,6 @@ func (r *run) healthy() []*sim.Node {
 	return slices.DeleteFunc(slices.Clone(r.nodes), func(n *sim.Node) bool { return r.ill[n.Address] })
 }
 
-// watch records what a healthy node sees of victims and of other members.
 func (r *run) watch(n *sim.Node, events []membership.Event) {
 	if r.fault < 0 || r.ill[n.Address] {
 		return
@@ -193,7 +183,6 @@ func (r *run) watch(n *sim.Node, events []membership.Event) {
 	}
 }
 
-// missed records that the healthy node n sees member m as Down or removed.
 func (r *run) missed(n *sim.Node, m membership.Member) {
 	if !r.ill[m.Address] {
 		r.removed[m.Address] = true
@@ -206,14 +195,12 @@ func (r *run) missed(n *sim.Node, m membership.Member) {
 	}
 }
 
-// untilUp runs until all nodes see each other Up, at most for d.
 func (r *run) untilUp(d time.Duration) {
 	if r.world.RunUntil(d, 10*time.Millisecond, func() bool { return sim.Agreed(r.nodes) }) {
 		r.settledAt = r.world.Now()
 	}
 }
 
-// follow runs for d, and records since when all healthy nodes agree.
 func (r *run) follow(d time.Duration) {
 	r.world.RunUntil(d, 100*time.Millisecond, func() bool {
 		r.settle()
@@ -231,7 +218,6 @@ func (r *run) settle() {
 	}
 }
 
-// agree reports whether all healthy nodes have one converged view.
 func (r *run) agree() bool {
 	first, found := uint64(0), false
 	for _, n := range r.nodes {
@@ -247,7 +233,6 @@ func (r *run) agree() bool {
 	return found
 }
 
-// result returns the scenario's row of the table.
 func (r *run) result() Result {
 	slices.Sort(r.detected)
 	out := Result{
@@ -265,7 +250,6 @@ func (r *run) result() Result {
 	return out
 }
 
-// traffic adds to out the mean traffic of healthy nodes since the call of measure.
 func (r *run) traffic(out *Result) {
 	seconds := (r.world.Now() - r.measured).Seconds()
 	count := 0
@@ -289,8 +273,7 @@ func (r *run) traffic(out *Result) {
 	}
 }
 
-// quantile returns the smallest value of the sorted list not exceeded by the given share of its
-// values; -1 for an empty list.
+// quantile returns the smallest value not exceeded by the given share; -1 for an empty list.
 func quantile(sorted []time.Duration, share float64) time.Duration {
 	if len(sorted) == 0 {
 		return -1

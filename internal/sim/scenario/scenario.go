@@ -25,11 +25,10 @@ type Scenario struct {
 	world    sim.Config // differences to the other scenarios
 }
 
-// sizes are the sizes of the clusters in the table.
 var sizes = []int{100, 1000}
 
-// fiveServers configures the broker for scenarios that cut servers off. NATS servers notice a dead
-// route after one to two minutes.
+// fiveServers configures the scenarios that cut servers off. NATS servers notice a dead route
+// after one to two minutes.
 var fiveServers = sim.Config{Servers: 5, RouteTimeout: 90 * time.Second}
 
 // All returns the scenarios in the order of the table.
@@ -106,14 +105,12 @@ func (s Scenario) Run(o Options) Result {
 // smaller cluster.
 func (r *run) victims() int { return max(1, min(10, r.options.Nodes/5)) }
 
-// quiet runs a cluster without faults for a minute.
 func quiet(r *run) {
 	r.formed()
 	r.begin()
 	r.follow(time.Minute)
 }
 
-// bootstrap starts all nodes of a new cluster within a second.
 func bootstrap(r *run) {
 	r.begin()
 	for i := range r.options.Nodes {
@@ -123,8 +120,7 @@ func bootstrap(r *run) {
 	r.untilUp(2 * time.Minute)
 }
 
-// join starts one more node. The scenario has settled when all nodes see it Up and the view has
-// converged.
+// join starts one more node, and settles when all nodes see it Up in a converged view.
 func join(r *run) {
 	r.formed()
 	r.begin()
@@ -132,7 +128,6 @@ func join(r *run) {
 	r.untilUp(time.Minute)
 }
 
-// crash kills the victims at once.
 func crash(r *run) {
 	r.formed()
 	ill := r.pick(r.victims())
@@ -143,8 +138,7 @@ func crash(r *run) {
 	r.follow(40 * time.Second)
 }
 
-// flipflop drops all messages to the victims for 20 s and none for 20 s, three times. Messages from
-// the victims arrive.
+// flipflop drops all messages to the victims for 20 s and none for 20 s, three times.
 func flipflop(r *run) {
 	r.formed()
 	ill := r.pick(r.victims())
@@ -161,7 +155,6 @@ func flipflop(r *run) {
 	}
 }
 
-// loss drops a share of the messages to (in) and from (out) one node in a hundred.
 func loss(r *run, in, out float64) {
 	r.formed()
 	ill := r.pick(max(1, r.options.Nodes/100))
@@ -172,9 +165,8 @@ func loss(r *run, in, out float64) {
 	r.follow(100 * time.Second)
 }
 
-// lossEverywhere drops 30% of the messages to every node, including its own echoes, for 10 minutes.
-// A network that loses 30% of its packets is not as bad, because the connections of NATS resend
-// them. There are no victims.
+// lossEverywhere drops 30% of the messages to every node, with its echoes, for 10 minutes. Real
+// packet loss is milder, because the connections of NATS resend. There are no victims.
 func lossEverywhere(r *run) {
 	r.formed()
 	r.begin()
@@ -184,8 +176,8 @@ func lossEverywhere(r *run) {
 	r.follow(10 * time.Minute)
 }
 
-// split cuts groups of servers off from each other for the time lasting. The nodes of all groups
-// but the last are the victims.
+// split cuts groups of servers off from each other. The nodes of all groups but the last are the
+// victims.
 func (r *run) split(lasting time.Duration, groups ...[]int) {
 	servers := r.world.Servers()
 	group := make([]int, len(servers))
@@ -213,7 +205,6 @@ func (r *run) split(lasting time.Duration, groups ...[]int) {
 	r.follow(30 * time.Second)
 }
 
-// serverRestart stops one of three servers for 10 s. Its nodes connect to the other two.
 func serverRestart(r *run) {
 	r.formed()
 	r.begin()
@@ -224,7 +215,6 @@ func serverRestart(r *run) {
 	r.follow(30 * time.Second)
 }
 
-// brokerRestart stops all servers for 30 s.
 func brokerRestart(r *run) {
 	r.formed()
 	r.begin()
@@ -238,7 +228,6 @@ func brokerRestart(r *run) {
 	r.follow(30 * time.Second)
 }
 
-// pause stops the victims for 2 s.
 func pause(r *run) {
 	r.formed()
 	ill := r.pick(r.victims())

@@ -20,8 +20,7 @@ var (
 	only  = flag.Int("seed", -1, "the only seed that is run, with its trace")
 )
 
-// twice is the interval of seeds that run twice: one in ten. Both runs of such a seed must have the
-// same hash.
+// twice is the interval of seeds that run twice, with the same hash.
 const twice = 10
 
 // Range returns the first seed and the number of seeds that a test runs: usual, unless flags say

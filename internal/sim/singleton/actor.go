@@ -18,14 +18,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Names of the singleton and of the cluster.
 const (
 	kindName    = "it"
 	clusterName = "c"
 )
 
-// An actor is a process: the control plane and the hosting of singletons that users run, on the
-// world's time, messages and membership.
+// actor is a process: the real control plane and hosting of singletons, on the world's time,
+// messages and membership.
 type actor struct {
 	run       *run
 	node      *sim.Node
@@ -84,7 +83,6 @@ func newActor(r *run, n *sim.Node) *actor {
 // handoffTimeout bounds the activation of an instance.
 const handoffTimeout = 10 * time.Second
 
-// host makes the process host the singleton.
 func (a *actor) host(p singlehost.Process) (*singlehost.Set, error) {
 	a.singles = singlehost.NewSet(p, clusterName, a.self)
 	h := singlehost.Hosting{
@@ -97,7 +95,6 @@ func (a *actor) host(p singlehost.Process) (*singlehost.Set, error) {
 	return a.singles, a.singles.Host(h)
 }
 
-// over reports whether the process has ended. It then marks the instance as ended, too.
 func (a *actor) over() bool {
 	if a.node.Ended() {
 		a.active, a.tasks = false, 0
@@ -106,12 +103,11 @@ func (a *actor) over() bool {
 	return false
 }
 
-// pollEvery is the interval at which the simulation polls for changes without an event, such as the
-// end of a pause or of a partition.
+// pollEvery is the polling interval for changes without an event, such as the end of a pause.
 const pollEvery = 20 * time.Millisecond
 
-// do runs what in the process: at once, or when a frozen process goes on. It never runs what if the
-// process has ended.
+// do runs what in the process: at once, or when a frozen process goes on. An ended process never
+// runs it.
 func (a *actor) do(what func()) {
 	switch {
 	case a.over():
@@ -126,7 +122,6 @@ func (a *actor) do(what func()) {
 	}
 }
 
-// thaw runs the inputs that were kept while the process was frozen.
 func (a *actor) thaw() {
 	if a.over() {
 		return
@@ -142,12 +137,10 @@ func (a *actor) thaw() {
 	}
 }
 
-// after runs what in the process after d, unless the process has ended by then.
 func (a *actor) after(d time.Duration, what func()) {
 	a.run.world.After(d, func() { a.do(what) })
 }
 
-// loop runs what on the control loop, and schedules the loop's next tick.
 func (a *actor) loop(what func()) {
 	what()
 	at := max(1, a.control.WakeAt().Sub(epochStart))
@@ -163,16 +156,13 @@ func (a *actor) loop(what func()) {
 	})
 }
 
-// onLoop schedules what on the control loop, without delay.
 func (a *actor) onLoop(what func()) { a.after(0, func() { a.loop(what) }) }
 
-// changed passes a change of the membership to the control plane.
 func (a *actor) changed(v *membership.View, events []membership.Event) {
 	a.machine.view, a.machine.news = v, membership.Output{Changed: true, Events: events}
 	a.loop(func() { a.control.ConnState(transport.State{Connected: true}) })
 }
 
-// check checks the invariants of the cores, and that no two instances are active.
 func (a *actor) check() {
 	err := a.control.Check()
 	if err == nil {
@@ -184,18 +174,16 @@ func (a *actor) check() {
 	a.run.check()
 }
 
-// epochStart is the world's time 0 as a time.Time.
 var epochStart = time.Unix(1_000_000, 0)
 
 func (a *actor) now() time.Time { return epochStart.Add(a.run.world.Now()) }
 
-// mayTurn reports whether turns of the instance may run now.
 func (a *actor) mayTurn() bool {
 	return !a.over() && !a.node.Frozen() && a.run.world.Lease(a.node) && a.instance.LeaseValid()
 }
 
-// mayRun reports whether the process has an active instance, or a task of one, that may run now.
-// The member's own lease counts only if the run's guard against two instances is downing.
+// mayRun reports whether an active instance, or a task of one, may run now. The member's own
+// lease counts only if the guard is downing.
 func (a *actor) mayRun() bool {
 	if !a.active && a.tasks == 0 || a.over() || a.node.Frozen() || !a.instance.LeaseValid() {
 		return false
@@ -203,7 +191,6 @@ func (a *actor) mayRun() bool {
 	return a.run.plan.guard != byDowning || a.run.world.Lease(a.node)
 }
 
-// seen returns the node where the singleton runs, as this process knows it; zero if it knows none.
 func (a *actor) seen() transport.Address {
 	for _, row := range a.singles.Rows(a.control.View()) {
 		if row.Kind == kindName {
@@ -217,7 +204,7 @@ func (a *actor) String() string {
 	return fmt.Sprintf("%v (active %v, %d tasks, finds it at %s, its shard is %v)", a.node.Address, a.active, a.tasks, a.seen().Name, a.shard.Core.State())
 }
 
-// A machine gives the control plane the process's membership, which the world runs.
+// machine gives the control plane the membership that the world runs.
 type machine struct {
 	actor *actor
 	view  *membership.View
@@ -241,7 +228,6 @@ func (m *machine) Step(_ time.Time, in membership.Input) membership.Output {
 	return out
 }
 
-// A caller is the part of a process that calls the singleton.
 type caller actor
 
 // Found records where the instance runs.

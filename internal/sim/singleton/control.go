@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlEnv is a process, as the environment of package control.
+// controlEnv is a process, as the environment of package control.
 type controlEnv actor
 
 var _ control.Env = (*controlEnv)(nil)
@@ -109,7 +109,6 @@ func (v *controlEnv) Downed(string)                                             
 func (v *controlEnv) LeaveByOrder()                                                        {}
 func (v *controlEnv) Operate(_ *operator.Request, _ func(operator.Answer))                 {}
 
-// A controlLink is a process's connection to the control channel.
 type controlLink actor
 
 func (l *controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload []byte) error {

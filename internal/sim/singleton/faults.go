@@ -6,8 +6,7 @@ import (
 
 type faults struct{ *run }
 
-// any makes a random fault or event happen. Half of them strike the process with the active
-// instance.
+// any makes a random fault or event happen. Half of them strike the active instance's process.
 func (r faults) any() {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -52,8 +51,6 @@ func (r faults) any() {
 	}
 }
 
-// forsake cuts a process off from all others for 7 to 25 s, and from the store of leases some time
-// later.
 func (r faults) forsake(n *sim.Node) {
 	d, store := r.milliseconds(7000, 25_000), r.milliseconds(0, 14_000)
 	r.trace("fault: %s is cut off for %v, from the store after %v", n.Address.Name, d, store)
@@ -66,8 +63,8 @@ func (r faults) forsake(n *sim.Node) {
 	})
 }
 
-// leave makes a member leave. One member in four does not wait for the handoff, and exits while it
-// has the instance.
+// leave makes a member leave. One in four exits with the instance, without waiting for the
+// handoff.
 func (r faults) leave(n *sim.Node) {
 	a := r.actors[n.Address]
 	if n.Frozen() || !n.IsMember() {
@@ -88,7 +85,6 @@ func (r faults) leave(n *sim.Node) {
 	r.start()
 }
 
-// part cuts the servers into two groups for a while.
 func (r faults) part() {
 	d := r.milliseconds(500, 30_000)
 	var one, other []*sim.Server

@@ -19,7 +19,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A home is a process, as the host of its shard and instance.
 type home actor
 
 var (
@@ -44,7 +43,6 @@ func (h *home) After(d time.Duration, f func()) { h.actor().after(d, f) }
 // Go calls f after at most 20 ms.
 func (h *home) Go(f func()) { h.After(h.run.milliseconds(0, 20), f) }
 
-// A value is the singleton's state in memory.
 type value struct{ turns uint64 }
 
 var (
@@ -124,7 +122,6 @@ func (h *home) RunTask(life context.Context, _ singlehost.Task, ended func(error
 	h.After(pollEvery, look)
 }
 
-// turn runs a turn of the instance, if the instance is here, and schedules the next one.
 func (h *home) turn() {
 	if e := h.shard.Begin(codegen.SingletonID); e != nil {
 		if !h.active || e.Value == nil || h.failed == h.life {
@@ -151,7 +148,6 @@ func (h *home) Lost(*region.Entity) {
 	h.end("has died")
 }
 
-// end records that the instance has ended. None of its tasks may still run.
 func (h *home) end(how string) {
 	if h.tasks > 0 {
 		h.run.fail("%s: the instance %s while %d of its tasks run", h.self.Name, how, h.tasks)
@@ -236,9 +232,8 @@ func (h *home) never(what string) { h.run.fail("%s: %s", h.self.Name, what) }
 
 const leaseTTL = 4 * time.Second
 
-// leases is the store's only lease: its holder, and when it ends. Holder and store have the same
-// clock here; sim.World has drifting clocks, and package store describes how a store must allow for
-// them.
+// leases is the store's only lease. Holder and store have the same clock here; package store
+// describes how to allow for drift.
 type leases struct {
 	holder string
 	token  uint64
@@ -247,7 +242,6 @@ type leases struct {
 
 var errLost = errors.New("simulated: the store does not answer")
 
-// acquire grants the lease, unless another holder has it.
 func (s *leases) acquire(c store.Claim, now time.Duration) (store.Held, error) {
 	if s.holder != "" && s.holder != c.Holder && now < s.ends {
 		return store.Held{}, &store.HeldError{Holder: s.holder, Token: s.token, RetryAfter: s.ends - now}
@@ -256,7 +250,6 @@ func (s *leases) acquire(c store.Claim, now time.Duration) (store.Held, error) {
 	return store.Held{Claim: c, Token: s.token}, nil
 }
 
-// renew extends the lease of h, or returns ErrLost if it has ended or another holder has it.
 func (s *leases) renew(h store.Held, now time.Duration) (store.Held, error) {
 	if s.holder != h.Holder || s.token != h.Token || now >= s.ends {
 		return store.Held{}, store.ErrLost
@@ -265,15 +258,13 @@ func (s *leases) renew(h store.Held, now time.Duration) (store.Held, error) {
 	return h, nil
 }
 
-// release releases the lease, if h has it.
 func (s *leases) release(h store.Held) {
 	if s.holder == h.Holder && s.token == h.Token {
 		s.holder = ""
 	}
 }
 
-// requests sends a process's requests to the store of leases. Requests and answers take a while,
-// and may be lost.
+// requests sends a process's requests to the store of leases. They may be late or lost.
 type requests actor
 
 var _ singlehost.Leases = (*requests)(nil)
@@ -304,7 +295,7 @@ func (q *requests) Release(h store.Held, within time.Duration, done func(error))
 	}, func(_ store.Held, err error) { done(err) })
 }
 
-// ask makes one request. The duration of a granted lease begins when the request was sent.
+// ask makes one request. A granted lease counts from when the request was sent.
 func (q *requests) ask(within time.Duration, request func(time.Duration) (store.Held, error), answer func(store.Held, error)) (cancel func()) {
 	a, r := (*actor)(q), q.run
 	sent, done := a.now(), false
@@ -330,9 +321,8 @@ func (q *requests) ask(within time.Duration, request func(time.Duration) (store.
 	return func() { finish(0, store.Held{}, errLost) }
 }
 
-// A link carries envelopes to another process, in order. An envelope is delayed while the brokers
-// do not connect the two processes, and is lost if one of them has ended or has removed the other.
-// The sessions of real processes are simulated in package sharding.
+// link carries envelopes in order. They wait while the brokers do not connect the processes, and
+// are lost if one has ended or removed the other. Package sharding simulates real sessions.
 type link struct {
 	from, to *actor
 	seq      uint64
@@ -341,7 +331,6 @@ type link struct {
 
 var _ shardhost.Session = (*link)(nil)
 
-// link returns the link to a process, or nil if that process was removed.
 func (a *actor) link(to transport.Address) *link {
 	other := a.run.actors[to]
 	if other == nil || a.gone[to] {
@@ -387,7 +376,6 @@ func (l *link) AppendAll(parts []*wire.Envelope) error {
 // Flush does nothing, because Append has sent the envelopes.
 func (l *link) Flush() {}
 
-// next delivers the first envelope after d, or when the brokers connect the two processes again.
 func (l *link) next(d time.Duration) {
 	l.from.run.world.After(d, func() {
 		if !l.from.run.reaches(l.from, l.to) && !l.from.over() && !l.to.over() {
@@ -403,7 +391,6 @@ func (l *link) next(d time.Duration) {
 	})
 }
 
-// arrive delivers an envelope to the receiver's shard.
 func (l *link) arrive(e *wire.Envelope) {
 	back := l.to.link(l.from.self.Address)
 	if back == nil {

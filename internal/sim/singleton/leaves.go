@@ -36,13 +36,11 @@ func RunLeaves(seed uint64, trace func(line string)) Result {
 	return r.end()
 }
 
-// leaves makes the joins and leaves of a run.
 type leaves struct {
 	*run
 	left map[*sim.Node]bool // they were told to leave, or were killed
 }
 
-// any starts a node, makes a member leave, or kills one.
 func (l leaves) any() {
 	var nodes []*sim.Node // that may go
 	for _, n := range l.stay() {
@@ -68,7 +66,6 @@ func (l leaves) any() {
 	}
 }
 
-// stay returns the members, the oldest first, that know they are Up and were not told to leave.
 func (l leaves) stay() (nodes []*sim.Node) {
 	for _, n := range l.world.Running() {
 		if v := n.View(); !l.left[n] && v != nil && v.SelfStatus == membership.Up {
@@ -78,8 +75,6 @@ func (l leaves) stay() (nodes []*sim.Node) {
 	return nodes
 }
 
-// heir reports whether a member knows another member that is Up or joining and was not told to
-// leave.
 func (l leaves) heir(n *sim.Node) bool {
 	for _, o := range l.world.Running() {
 		if m, ok := n.View().Member(o.Address); ok && o != n && !l.left[o] && m.Status <= membership.Up {
@@ -89,7 +84,6 @@ func (l leaves) heir(n *sim.Node) bool {
 	return false
 }
 
-// transit reports whether the state of the instance is being handed off.
 func (l leaves) transit() bool {
 	for _, a := range l.order {
 		switch a.shard.Core.State() {
@@ -109,9 +103,8 @@ func (l leaves) leave(n *sim.Node) {
 	a.onLoop(a.control.Leave)
 }
 
-// all makes all members leave. The singleton's state ends with the last member, and no member waits
-// for another. A node may start meanwhile; its instance must not begin while a leaving member's
-// instance is active.
+// all makes all members leave. The state ends with the last one. A node may start meanwhile; its
+// instance must not begin while a leaving member's is active.
 func (l leaves) all() {
 	for stay := l.stay(); len(stay) > 0; stay = l.stay() {
 		l.ended = l.ended || len(stay) == 1
@@ -126,7 +119,7 @@ func (l leaves) all() {
 	}
 }
 
-// begins checks that a new instance knows all turns of the instances before it.
+// begins checks that a new instance knows all turns before it.
 func (r *run) begins(at *actor, turns uint64) {
 	founder := at.node.View().Founder
 	if r.plan.kill && founder != r.founder { // too many were killed, and a cluster was founded anew

@@ -44,7 +44,6 @@ type run struct {
 	ended      bool              // no instance need know of them any more
 }
 
-// settleTime bounds the time from the last fault until the run has settled: see settled.
 const settleTime = 2 * time.Minute
 
 // Run simulates the run that the seed determines. trace, unless nil, gets every line of its trace.
@@ -86,14 +85,12 @@ func newRun(random *rand.Rand, p plan, trace func(line string)) *run {
 	return r
 }
 
-// wait runs for d, unless a check fails.
 func (r *run) wait(d time.Duration) {
 	if r.err == nil && r.world.Err() == nil {
 		r.world.RunUntil(d, 50*time.Millisecond, func() bool { return r.err != nil })
 	}
 }
 
-// end ends all faults, waits until the run has settled, and then makes the singleton's home leave.
 func (r *run) end() Result {
 	faults{r}.heal()
 	began := r.world.Now()
@@ -112,13 +109,12 @@ func (r *run) end() Result {
 	return res
 }
 
-// settle runs until well returns true, at most for settleTime, and reports whether it did.
 func (r *run) settle(well func() bool) bool {
 	return r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || well() })
 }
 
-// handOff makes the settled singleton's home leave. Its state must not be lost, unless the instance
-// dies of an earlier failure. It reports whether the run has settled again.
+// handOff makes the settled singleton's home leave. Its state must survive, unless the instance
+// dies of an earlier failure.
 func (r *run) handOff() bool {
 	if len(r.world.Running()) < 2 {
 		r.start()
@@ -138,7 +134,6 @@ func (r *run) handOff() bool {
 	return well
 }
 
-// home returns the process that runs an instance; nil if none or more than one does.
 func (r *run) home() (home *actor) {
 	for _, n := range r.world.Running() {
 		if a := r.actors[n.Address]; a.active && a.mayRun() {
@@ -151,8 +146,8 @@ func (r *run) home() (home *actor) {
 	return home
 }
 
-// settled reports whether all running members agree, one instance runs, on the oldest member, and
-// every process knows where. If no process runs, it starts one.
+// settled reports whether all members agree, and one instance runs, on the oldest member, as
+// every process knows. It starts a process if none runs.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -177,7 +172,6 @@ func (r *run) settled() bool {
 	return true
 }
 
-// oldest returns the oldest member that is Up; zero if there is none.
 func oldest(v *membership.View) transport.Address {
 	for _, m := range v.ByAge {
 		if m.Status == membership.Up {
@@ -187,8 +181,8 @@ func oldest(v *membership.View) transport.Address {
 	return transport.Address{}
 }
 
-// cull acts as an operator after automatic downing has split the cluster: it ends all processes
-// that are not in the largest part.
+// cull acts as an operator after automatic downing has split the cluster: only the largest part
+// stays.
 func (r *run) cull(nodes []*sim.Node) {
 	size := map[uint64]int{}
 	var most uint64
@@ -207,7 +201,6 @@ func (r *run) cull(nodes []*sim.Node) {
 	r.healed = r.world.Now()
 }
 
-// start starts a process with a new name.
 func (r *run) start() {
 	r.named++
 	c := membership.Config{
@@ -234,7 +227,6 @@ func (r *run) attach(n *sim.Node) {
 	a.after(r.milliseconds(0, 100), (*home)(a).turn)
 }
 
-// delay returns how long the next message takes.
 func (r *run) delay() time.Duration {
 	if !r.calm && r.random.Float64() < r.plan.slow {
 		if r.plan.planned {
@@ -245,7 +237,7 @@ func (r *run) delay() time.Duration {
 	return r.milliseconds(0.2, 10)
 }
 
-// send sends a message between two control planes. It may be lost, or arrive twice.
+// send sends a message between control planes. It may be lost or arrive twice.
 func (r *run) send(from, to *actor, deliver func()) {
 	if from == to {
 		to.after(0, deliver)
@@ -269,7 +261,6 @@ func (r *run) send(from, to *actor, deliver func()) {
 	}
 }
 
-// reaches reports whether the brokers connect two nodes at this moment.
 func (r *run) reaches(a, b *actor) bool {
 	if a == b {
 		return true
@@ -278,8 +269,7 @@ func (r *run) reaches(a, b *actor) bool {
 	return a.node.Connected() && b.node.Connected() && s.Up() && t.Up() && !r.parted[[2]*sim.Server{s, t}]
 }
 
-// check fails the run if two instances are active at once although the run's guard must prevent
-// that.
+// check fails the run if two instances are active although the guard must prevent that.
 func (r *run) check() {
 	var active []*actor
 	for _, a := range r.order {
@@ -307,7 +297,6 @@ func (r *run) check() {
 	}
 }
 
-// together reports whether two views are equal and converged.
 func together(a, b *membership.View) bool {
 	if a == nil || b == nil || !a.Converged || !b.Converged || len(a.ByAddress) != len(b.ByAddress) {
 		return false
@@ -328,7 +317,6 @@ func (r *run) fail(format string, args ...any) {
 	}
 }
 
-// trace adds a line to the trace and to the hash that identifies the run.
 func (r *run) trace(format string, args ...any) {
 	line := fmt.Sprintf("%10v "+format, append([]any{r.now()}, args...)...)
 	h := fnv.New64a()
@@ -345,7 +333,6 @@ func (r *run) milliseconds(from, to float64) time.Duration {
 	return time.Duration((from + (to-from)*r.random.Float64()) * float64(time.Millisecond))
 }
 
-// A guard says how a run prevents a second active instance, for example by downing or by a lease.
 type guard uint8
 
 const (
@@ -354,7 +341,6 @@ const (
 	byNothing              // automatic downing
 )
 
-// A plan has all that the seed decides before the run starts.
 type plan struct {
 	guard     guard
 	nodes     int
@@ -389,7 +375,6 @@ func newPlan(r *rand.Rand) plan {
 	return p
 }
 
-// newLeaves makes a plan in which members leave in order, often many within milliseconds.
 func newLeaves(r *rand.Rand) plan {
 	return plan{
 		planned: true, kill: r.IntN(4) == 0, ends: r.IntN(4) == 0,

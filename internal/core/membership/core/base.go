@@ -46,8 +46,6 @@ func (n *Base) Show(next *View, ended func(transport.Address) gossip.Status) {
 	}
 }
 
-// emitMembers emits the events for members that are new or have changed, and then those for removed
-// members.
 func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.Address) gossip.Status) {
 	if len(old) == len(next) && (len(next) == 0 || &old[0] == &next[0]) {
 		return // no member has changed
@@ -72,8 +70,8 @@ func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.A
 	}
 }
 
-// emitRemoved emits the removal of a member. It first emits the steps that must have come before,
-// because one message can bring them all.
+// emitRemoved first emits the steps that must have come before, because one message can bring
+// them all.
 func (n *Base) emitRemoved(was gossip.MemberView, ended gossip.Status) {
 	if was.Status != gossip.Down && ended != gossip.NoStatus {
 		was.Status = ended
@@ -84,7 +82,6 @@ func (n *Base) emitRemoved(was gossip.MemberView, ended gossip.Status) {
 	n.Emit(MemberRemoved{was.Member})
 }
 
-// emitMember emits the events for the changes of a member.
 func (n *Base) emitMember(was, r gossip.MemberView, all []gossip.MemberView) {
 	if was.Status == gossip.NoStatus {
 		joined := r.Member
@@ -126,7 +123,6 @@ func (n *Base) emitMember(was, r gossip.MemberView, all []gossip.MemberView) {
 	}
 }
 
-// A phase is a stage of a node on its way into the cluster and out of it.
 type phase uint8
 
 const (

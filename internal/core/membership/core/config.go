@@ -228,11 +228,10 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// kindKey is the key of Compat for the kind of membership and the table's settings. Members refuse
-// a joiner with another value.
+// kindKey is the key of Compat for the kind of membership and the table's settings. Members
+// refuse a joiner with another value.
 const kindKey = "membership"
 
-// withKind returns Compat with the entry of kindKey added.
 func (c Config) withKind() []gossip.KeyValue {
 	kind := gossip.KeyValue{Key: kindKey, Value: "gossip"}
 	if c.Table.Enabled {
@@ -317,7 +316,6 @@ func (c Config) validateTimes() error {
 	return c.validateDowning()
 }
 
-// withDowning returns c with the settings that its downing strategy implies.
 func (c Config) withDowning() Config {
 	if c.Downing == splitbrain.DowningStaticQuorum {
 		// With fewer members than the quorum no turns run, so none is made Up
@@ -331,7 +329,6 @@ func (c Config) withDowning() Config {
 	return c
 }
 
-// validateDowning returns an error for options that cannot be combined.
 func (c Config) validateDowning() error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("configure membership: "+format, args...)

@@ -39,8 +39,8 @@ func (n *Node) Bound() bool {
 		beatsInLease*n.HeartbeatInterval() <= n.Config.QuorumTimeout
 }
 
-// beatsInLease is the number of heartbeats that must fit into QuorumTimeout for a lease
-// to rest on their answers alone.
+// beatsInLease is the number of heartbeats that must fit into QuorumTimeout for a lease to rest
+// on their answers alone.
 const beatsInLease = 4
 
 // BroadcastInterval returns the least time between two broadcasts of the state by one member.
@@ -152,7 +152,6 @@ func (n *Node) Publish() {
 	n.Show(n.NewView(), n.ended)
 }
 
-// ended returns the last status of a removed member, as its tombstone says.
 func (n *Node) ended(node transport.Address) gossip.Status {
 	switch t, ok := n.Gossip.Tombstone(node); {
 	case !ok:
@@ -216,8 +215,8 @@ func (n *Node) Audience() []transport.Address {
 	return nodes
 }
 
-// The least time between two broadcasts of the state by one member is broadcastPerMember for each
-// member of the cluster, and at least broadcastInterval.
+// The least time between two broadcasts by one member is broadcastPerMember for each member of
+// the cluster, and at least broadcastInterval.
 const (
 	broadcastInterval  = 100 * time.Millisecond
 	broadcastPerMember = 250 * time.Microsecond

@@ -22,13 +22,12 @@ type Echo struct {
 	Muffled time.Time
 }
 
-// A sentEcho is an echo that has not returned yet.
 type sentEcho struct {
 	seq  uint64
 	sent time.Time
 }
 
-// maxEchoes bounds the awaited echoes. It is more than a node sends within SelfHeartbeatTimeout.
+// maxEchoes bounds the awaited echoes. A node sends fewer within SelfHeartbeatTimeout.
 const maxEchoes = 64
 
 // ResetEcho forgets the echoes sent through the former connection, and makes the next echo due.

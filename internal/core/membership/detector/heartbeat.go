@@ -36,7 +36,6 @@ type Heartbeats struct {
 	HalfHeard time.Time
 }
 
-// A subject is a member to which this node may have to send heartbeats.
 type subject struct {
 	*Peer
 	node    transport.Address
@@ -45,11 +44,11 @@ type subject struct {
 	accused bool // an observer has evidence against it
 }
 
-// firstAck is the time within which a peer must answer a first heartbeat. Without it, a peer that
-// never answers would never be suspected.
+// firstAck is the time to answer a first heartbeat. Without it, a peer that never answers would
+// never be suspected.
 const firstAck = time.Second
 
-// beat sends a heartbeat to a peer. The answer to the first heartbeat is expected within firstAck.
+// beat sends a heartbeat. The first answer is expected within firstAck.
 func (h *Heartbeats) beat(node transport.Address, p *Peer) {
 	if !p.beaten {
 		p.beaten, h.Stale = true, true
@@ -101,10 +100,9 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 	}
 }
 
-// lookAround computes the members that this node watches, its neighbours on the ring, and the
-// further members to which it may send heartbeats. These are members accused by any observer,
-// because members at the right server can confirm or refute the accusation; suspected members; and
-// Down members, which must learn that they are Down.
+// lookAround computes the watched ring neighbours, and the further members that may need
+// heartbeats: accused ones, because members at the right server can confirm the accusation;
+// suspected ones; and Down ones, which must learn it.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {
@@ -146,7 +144,6 @@ func (h *Heartbeats) lookAround() {
 	}
 }
 
-// placesOf returns the numbers 0 to n-1.
 func placesOf(n int) []int {
 	places := make([]int, n)
 	for i := range places {
@@ -155,7 +152,6 @@ func placesOf(n int) []int {
 	return places
 }
 
-// runBeats sends the heartbeats that are due. A suspected member gets one every ProbeInterval.
 func (h *Heartbeats) runBeats() {
 	h.lookAround()
 	own := h.Gossip.Records(h.Config.Self)
@@ -187,10 +183,10 @@ func (h *Heartbeats) runBeats() {
 	}
 }
 
-// beats reports whether this node sends heartbeats to member p, which it does not suspect: p is a
-// neighbour, is accused by others, or this node's lease is in doubt. In a large cluster an accused
-// member gets heartbeats only from nodes that can find it gone, and from its accusers, because only
-// the accuser can withdraw its record.
+// beats reports whether this node sends heartbeats to the unsuspected member p: a neighbour, an
+// accused member, or any if this node's lease is in doubt. In a large cluster, only nodes that
+// can find it gone, and its accusers, send them to an accused member. Only the accuser can
+// withdraw its record.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
 	case status == gossip.Down:
@@ -205,8 +201,8 @@ func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status)
 	return p.accused && h.Local().Evidence[p.place] != gossip.EvidenceGone && h.Peers.SameServer(p.Peer)
 }
 
-// tellsDown reports whether this node must inform a Down member that it is Down. In a large cluster
-// only the leader and the members that have missed the Down member inform it.
+// tellsDown reports whether this node must tell a Down member so. In a large cluster only the
+// leader and the members that missed it do.
 func (h *Heartbeats) tellsDown(own []gossip.Record, node transport.Address) bool {
 	return h.Small() || h.Leads() || gossip.HasRecord(own, node)
 }
@@ -218,7 +214,6 @@ func (h *Heartbeats) Watches(node transport.Address) bool {
 // probeLong is how long a suspected member is probed at ProbeInterval, in multiples of GoneAfter.
 const probeLong = 5
 
-// suspected reports whether the peer must be probed at ProbeInterval.
 func (h *Heartbeats) suspected(p *Peer) bool {
 	long := probeLong * h.Config.GoneAfter
 	if !p.Absent.IsZero() && h.Now.Sub(p.Absent) < long {
@@ -228,7 +223,6 @@ func (h *Heartbeats) suspected(p *Peer) bool {
 	return p.beaten && !h.Now.Before(at) && h.Now.Sub(at) < long
 }
 
-// suspectAt returns the time from which the peer's silence is suspicious.
 func (h *Heartbeats) suspectAt(p *Peer) time.Time {
 	return p.phi.SuspectAt(h.Threshold, h.Config.PauseAllowance)
 }

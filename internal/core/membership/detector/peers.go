@@ -78,7 +78,6 @@ func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
 }
 
-// vouchedSince reports whether a member has vouched for this node after then.
 func (ps *Peers) vouchedSince(then time.Time) bool {
 	//arch:order-free any of them is enough
 	for _, p := range ps.Known {
@@ -89,7 +88,6 @@ func (ps *Peers) vouchedSince(then time.Time) bool {
 	return false
 }
 
-// answeredBeat handles a message of a member that answers this node's heartbeat seq.
 func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(from); !ok {
 		return
@@ -103,8 +101,6 @@ func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	p.asked = slices.Delete(p.asked, 0, i) // the same one may be named again
 }
 
-// vouchFor records that this node is about to answer a member's heartbeat seq. The answer vouches
-// for the member.
 func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(to); ok {
 		p := ps.Peer(to)
@@ -205,7 +201,6 @@ type Peer struct {
 	marked             time.Time // when this node last made a record against it
 }
 
-// ask records the sending of a heartbeat that the peer may answer.
 func (p *Peer) ask(seq uint64, now time.Time) {
 	if len(p.asked) == maxSentBeats {
 		p.asked = slices.Delete(p.asked, 0, 1)
@@ -213,18 +208,16 @@ func (p *Peer) ask(seq uint64, now time.Time) {
 	p.asked = append(p.asked, sentBeat{seq, now})
 }
 
-// An answeredBeat is the last heartbeat of a member that this node answered.
 type answeredBeat struct {
 	at  time.Time // when it was answered; zero means never
 	seq uint64    // the highest number of an answered heartbeat
 }
 
-// A sentBeat is a heartbeat without an answer yet.
 type sentBeat struct {
 	seq  uint64
 	sent time.Time
 }
 
-// maxSentBeats bounds the unanswered heartbeats kept for one member. It is more than a node sends
-// within QuorumTimeout.
+// maxSentBeats bounds the unanswered heartbeats kept for a member. A node sends fewer within
+// QuorumTimeout.
 const maxSentBeats = 64

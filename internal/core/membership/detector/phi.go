@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A phiDetector estimates from the arrival of heartbeats how unlikely it is that the next one is
-// still on its way: the phi-accrual failure detector of Hayashibara and others, with Akka's
-// logistic approximation of the normal distribution:
+// phiDetector estimates how unlikely it is that the next heartbeat is still on its way: the
+// phi-accrual failure detector of Hayashibara et al., with Akka's logistic approximation of the
+// normal distribution:
 //
 //	y = (t − mean − pause) / σ;  e = exp(−y·(1.5976 + 0.070566·y²))
 //	φ = −log10(e / (1 + e))
 //
-// Intervals are kept in seconds: the square of nanoseconds overflows.
+// Intervals are in seconds, because the square of nanoseconds overflows.
 type phiDetector struct {
 	Intervals []float64 // the last MaxIntervals, in seconds
 	next      int       // the index in Intervals that is overwritten next
@@ -54,8 +54,7 @@ func (d *phiDetector) Heartbeat(now time.Time, longest time.Duration) {
 	d.estimate()
 }
 
-// estimate computes Mean and Deviation in two passes, so that the variance cannot turn out
-// negative.
+// estimate uses two passes, so that the variance cannot turn out negative.
 func (d *phiDetector) estimate() {
 	sum := 0.0
 	for _, x := range d.Intervals {

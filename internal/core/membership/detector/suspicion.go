@@ -65,16 +65,14 @@ func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time
 	})
 }
 
-// probeFirst is how long a silent member of a large cluster is probed before a record
-// is made against it. It is short compared with SilentAfter.
+// probeFirst is how long a silent member of a large cluster is probed before a record is made. It
+// is short compared with SilentAfter.
 const probeFirst = 2 * time.Second
 
-// absentProbes is how many times the broker must report that nobody listens for a member before the
-// member counts as cut or gone.
+// absentProbes is how often the broker must report no listener before a member counts as cut or
+// gone.
 const absentProbes = 3
 
-// weigh returns the present evidence against a peer, and how long the peer has been silent. most
-// says that most watched members are silent: see mostQuiet.
 func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
 	if !p.Absent.IsZero() {
 		at := core.Later(p.Absent, p.returns).Add(s.Config.GoneAfter)
@@ -110,12 +108,12 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 	return gossip.EvidenceSilent, s.Now.Sub(p.phi.last)
 }
 
-// mostPeers is the least number of watched members with which mostQuiet can blame the observer.
+// mostPeers is the least number of watched members for mostQuiet.
 const mostPeers = 4
 
-// mostQuiet reports whether most watched members fell silent together, which indicates a fault of
-// this node. It counts a member as silent before suspicion does; otherwise the first member would
-// be marked before the others count. Members without a subscription at the broker do not count.
+// mostQuiet reports whether most watched members fell silent together, a sign of a fault of this
+// node. It counts silence earlier than suspicion does, or the first member would be marked too
+// soon. Members without a subscription do not count.
 func (s *Suspicion) mostQuiet() bool {
 	watched, quiet := 0, 0
 	for _, p := range s.Beats.interest {

@@ -15,7 +15,6 @@ import (
 // instead of SilentAfter if more than half of the voters miss it themselves. A single broken
 // connection, or a slow observer that hears late, cannot make so many voters miss it.
 
-// A missing is the silence of a member, as one observer reported it.
 type missing struct {
 	quiet time.Duration // as the observer reported
 	since time.Time     // its latest possible beginning, by this node's clock
@@ -28,7 +27,6 @@ type Agreement struct {
 	missed map[[2]transport.Address]missing // by observer and member
 }
 
-// noteMissed updates missed from the present records of all observers.
 func (a *Agreement) noteMissed() {
 	old := a.missed
 	a.missed = nil
@@ -50,9 +48,8 @@ func (a *Agreement) noteMissed() {
 	}
 }
 
-// agreedSince returns since when more than half of the voters have missed the member at index
-// place. Only reachable voters count; each of them reports a silence only while its own echoes
-// return.
+// agreedSince returns since when more than half of the voters have missed the member. Only
+// reachable voters count.
 func (a *Agreement) agreedSince(place int) (since time.Time, agreed bool) {
 	f := a.Local()
 	if len(a.missed) == 0 || !a.Bound() {

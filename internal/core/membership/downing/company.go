@@ -24,8 +24,7 @@ type Company struct {
 }
 
 // runCompany ends this node if it hears only a minority of the voters although its own echoes
-// return. It is for a node whose neighbours all fell silent at once: such a node suspects itself
-// and records no evidence.
+// return. If all neighbours fall silent at once, a node suspects itself and records no evidence.
 func (c *Company) runCompany() {
 	if !c.Due(&c.at, companyInterval) {
 		return
@@ -56,6 +55,5 @@ func (c *Company) runCompany() {
 	c.Execution.stopAsMinority(fmt.Sprintf("nothing was heard from a majority for %v", c.Config.SilentAfter))
 }
 
-// companyInterval is the time between two checks of runCompany. It is short compared with
-// QuorumTimeout.
+// companyInterval is short compared with QuorumTimeout.
 const companyInterval = 200 * time.Millisecond

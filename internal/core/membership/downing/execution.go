@@ -9,17 +9,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A batch is the set of members that a large cluster's leader is about to down. Every decision
-// causes a new view and moves of shards, so a cluster that loses many members at once should get
-// one new view: the leader waits until no more members are added.
+// batch is the set of members that a large cluster's leader is about to down. Each decision
+// causes a new view and moves of shards, so the leader waits until the set is complete.
 type batch struct {
 	begun, grown time.Time
 	victims      []transport.Address // by address
 }
 
 const (
-	// A batch is complete when no victim was added for batchQuiet, and at the latest batchLong
-	// after the first victim.
+	// A batch is complete batchQuiet after the last victim, and at the latest batchLong after the
+	// first.
 	batchQuiet = time.Second
 	batchLong  = 3 * time.Second
 )
@@ -33,8 +32,7 @@ type Execution struct {
 	judgeAt time.Time // when to judge again in a large cluster
 }
 
-// downTogether downs the victims. In a large cluster it adds them to the batch instead. When the
-// batch is complete, members that have recovered are left out.
+// downTogether downs the victims; in a large cluster it adds them to the batch.
 func (x *Execution) downTogether(victims []gossip.Member) {
 	if x.Small() {
 		x.DownMembers(victims, Sentence{})
@@ -56,7 +54,6 @@ func (x *Execution) downTogether(victims []gossip.Member) {
 	}
 }
 
-// runBatch downs the members of a complete batch, except those that have recovered.
 func (x *Execution) runBatch() {
 	b := &x.batch
 	if len(b.victims) == 0 {
@@ -125,9 +122,9 @@ func (x *Execution) DownMembers(victims []gossip.Member, by Sentence) {
 	}
 }
 
-// stopAsMinority ends this node. It informs no other node: members on its side reach the same
-// conclusion, and the other side downs it. An Exiting node counts as having left, because it has
-// handed off everything; a node that was never Up may rejoin another cluster.
+// stopAsMinority ends this node without telling others: its side concludes the same, and the
+// other side downs it. An Exiting node counts as left, because it has handed off everything. A
+// node that was never Up may rejoin another cluster.
 func (x *Execution) stopAsMinority(reason string) {
 	reason += " (is the network partitioned, or did most members die at once?)"
 	switch x.Self().Status {
@@ -142,9 +139,9 @@ func (x *Execution) stopAsMinority(reason string) {
 	}
 }
 
-// acts reports whether this node downs others for its side. In a small cluster all members of a
-// side reach the same conclusion, so only the first of them acts. In a large one only the leader
-// acts, because the first member of a side may be missed by others without knowing it.
+// acts reports whether this node downs others for its side. In a small cluster the first member
+// of a side acts; in a large one only the leader, because others may miss the first member
+// without its knowledge.
 func (x *Execution) acts(side []transport.Address) bool {
 	if x.Small() {
 		return x.firstOf(side) == x.Config.Self
@@ -152,8 +149,8 @@ func (x *Execution) acts(side []transport.Address) bool {
 	return x.Leads()
 }
 
-// firstOf returns the member that acts for a side: its first Up or Leaving member by address, or
-// else its first member; zero if the side is empty.
+// firstOf returns the member that acts for a side: its first Up or Leaving member by address,
+// else its first; zero if empty.
 func (x *Execution) firstOf(side []transport.Address) transport.Address {
 	for _, node := range side {
 		if r, _ := x.Gossip.Member(node); r.Status == gossip.Up || r.Status == gossip.Leaving {
@@ -173,6 +170,5 @@ type Sentence struct {
 	reason string
 }
 
-// judgeInterval is the time between two judgements in a large cluster, where a judgement takes
-// long.
+// judgeInterval is the time between two judgements in a large cluster, where they are slow.
 const judgeInterval = 500 * time.Millisecond

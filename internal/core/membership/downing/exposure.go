@@ -18,7 +18,6 @@ import (
 // older gone, the older because it wins a tie. So a node that may have been found gone wins no tie
 // until another voter counts on it again.
 
-// exposure is what this node knows about members that may have found it gone.
 type exposure struct {
 	server string    // the server to which this node was connected last
 	since  time.Time // when it came back to a server that may have lost it
@@ -54,8 +53,8 @@ func (e *Exposure) NoteExposed(server string) {
 	}
 }
 
-// mayBeDowned reports whether a member may have found this node gone, and no voter has vouched for
-// this node since.
+// mayBeDowned reports whether a member may have found this node gone, and no voter has vouched
+// for it since.
 func (e *Exposure) mayBeDowned() bool {
 	x := &e.known
 	if len(x.to) == 0 {

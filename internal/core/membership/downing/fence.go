@@ -84,15 +84,12 @@ func (f *Fence) Fence() {
 	})
 }
 
-// clockSpread divides a duration to give its possible clock error: clocks differ in rate by at most
-// 1/50, or 2 %.
+// clockSpread bounds the error of clock rates: 1/50, or 2 %.
 const clockSpread = 50
 
-// fenceInterval is the time between two checks in a large cluster.
 const fenceInterval = 100 * time.Millisecond
 
-// fencedAt returns when a Down member's lease has certainly ended; known is false if no such time
-// is known yet.
+// fencedAt returns when a Down member's lease has certainly ended, if known.
 func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	if f.foundOut(f.known, r.Address, func() bool { return f.broken(r) }) {
 		known = true
@@ -116,10 +113,9 @@ func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 }
 
 // surelyGone reports whether an observer that knows a member to be Down holds the evidence Gone
-// against it. The evidence alone may be old: the member may have come back, and may have got a
-// lease again. For that lease it needs the votes of all reachable members, including the observer.
-// But the observer withdraws the evidence with the first message from the member, and never votes
-// for a member that it knows to be Down.
+// against it. Old evidence alone does not suffice, because the member may have come back. For a
+// new lease it would need this observer's vote, but the observer never votes for a member known
+// to be Down.
 func (f *Fence) surelyGone(node transport.Address) bool {
 	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
 		return false
@@ -130,8 +126,8 @@ func (f *Fence) surelyGone(node transport.Address) bool {
 	})
 }
 
-// foundOut reports whether a condition holds for a node, or has held before. It records in when the
-// time at which this node first found that.
+// foundOut reports whether a condition holds or has held, and records in when the time of first
+// finding that.
 func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
 	if _, ok := when[node]; ok {
 		return true
@@ -143,12 +139,12 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 	return true
 }
 
-// broken reports whether so many voters know the member to be Down that the other voters are no
-// quorum for it.
+// broken reports whether too few voters are left for a quorum without those that know the member
+// to be Down.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
-// quorumBroken reports whether some voters do not suffice for r to run turns. The voters are all
-// except those that lost selects. They suffice if they are a quorum, or a side that may win with r.
+// quorumBroken reports whether the voters that lost does not select are too few for r to run
+// turns: no quorum, and no side that may win with r.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := f.Voters.Voters()
 	if f.Config.Downing == splitbrain.DowningAuto {
@@ -168,9 +164,8 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
 }
 
-// mayWin reports whether the voters selected by with, including r, may be a side that goes on
-// without a quorum for a lease: half of the voters, with the oldest. Such a side downs the other
-// half, and runs turns once that half is fenced. A member that is surely gone cannot win.
+// mayWin reports whether the voters selected by with, including r, may go on with half of the
+// voters and the oldest. Such a side runs turns once the other half is fenced.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
 	if d := f.Config.Downing; d == splitbrain.DowningManual || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
 		return false
@@ -179,17 +174,15 @@ func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(trans
 	return f.Strategy.Decide(splitbrain.Split{Electorate: e, Side: side}) == splitbrain.GoOn
 }
 
-// resetFence forgets known, judged and vouches, which count only while this node hears others and
-// is heard.
+// resetFence forgets what counts only while this node hears others and is heard.
 func (f *Fence) resetFence() {
 	f.known = make(map[transport.Address]time.Time)
 	f.judged = make(map[transport.Address]time.Time)
 	f.vouches = make(map[transport.Address]map[transport.Address]time.Time)
 }
 
-// noteVouches keeps the latest times at which others may have vouched for a Down member, by this
-// node's clock. Each observer reports how long before its report it last vouched, and made its
-// report at some time before now.
+// noteVouches keeps when others may last have vouched for a Down member, at the latest, by this
+// node's clock.
 func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]time.Time {
 	vouches := f.vouches[subject]
 	for _, row := range f.Gossip.Rows {
@@ -206,9 +199,9 @@ func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]tim
 	return vouches
 }
 
-// vouchesOver returns when other members last vouched for r, which is Down. known is true only if
-// each member that is not Down has reported when it last vouched, and the remaining voters are no
-// quorum for r. Then nobody vouches for r again.
+// vouchesOver returns when others last vouched for r, which is Down. known needs a report from
+// each member that is not Down, and no quorum for r without them. Then nobody vouches for r
+// again.
 func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
 	vouches := f.noteVouches(r.Address)
 	if len(vouches) == 0 {

@@ -26,14 +26,13 @@ type Indirect struct {
 }
 
 // survivors returns this node's side, by address, and whether it was picked. After a clean
-// partition the side is the reachable members, and nothing is picked. But if only the paths between
-// some members are broken, the members at both ends of a path would down each other. Three signs
-// show this: an unreachable member is still heard, accuses others in turn, or is not accused by all
-// its observers. Then all members with the same accusations pick the same side: they repeatedly
-// leave out the member with the most broken paths, or the youngest of several, until all remaining
-// members are reachable.
+// partition the side is the reachable members. If only some paths are broken, both ends of a path
+// would down each other. The sign is an unreachable member that is still heard, accuses others,
+// or is not accused by all its observers. Then all members with the same accusations pick the
+// same side: they leave out the member with the most broken paths, or the youngest of several,
+// until the rest are reachable.
 //
-// In a large cluster only the leader downs members, so only the leader picks.
+// In a large cluster only the leader picks.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	g, f := i.Gossip, i.Local()
 	out := make([]bool, len(g.Members)) // Down, unreachable, or picked to go
@@ -60,13 +59,11 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	return side, picked
 }
 
-// pickWait is how long a node that is not on the picked side waits for the evidence of others
-// before it stops. When connections break one after another, a choice based on the first
-// accusations may remove healthy members.
+// pickWait is how long a node outside the picked side waits for others' evidence before it stops.
+// A choice by the first accusations may remove healthy members.
 const pickWait = 2 * time.Second
 
-// waitsForOthers reports whether this node, which would have to stop, still waits for others'
-// evidence: see pickWait.
+// waitsForOthers reports whether this node still waits before it stops: see pickWait.
 func (i *Indirect) waitsForOthers(picked bool) bool {
 	if !picked {
 		return false
@@ -82,13 +79,12 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 	return false
 }
 
-// sideSettles is how long a picked side must have stayed the same before members outside it are
-// downed. When a partition ends, the accusations across it are withdrawn one by one within some
-// hundred milliseconds, and sides that are picked meanwhile lack healthy members.
+// sideSettles is how long a picked side must stay the same before others are downed. At the end
+// of a partition, accusations are withdrawn one by one, within some hundred milliseconds.
 const sideSettles = time.Second
 
-// unsettled reports whether a picked side must not be acted on yet. If the picked sides keep
-// changing, the present one is acted on lease.MaxUnsettled after the first was picked.
+// unsettled reports whether a picked side must not be acted on yet. Changing sides delay that for
+// at most lease.MaxUnsettled.
 func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	i.note(side)
 	if !picked {
@@ -106,8 +102,8 @@ func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	return false
 }
 
-// watch records the side before any unreachable member is due to be judged. The side may then have
-// settled when one is due. watch is for small clusters.
+// watch records the side early, in small clusters, so that it may have settled when an
+// unreachable member is due.
 func (i *Indirect) watch() {
 	if i.Small() && i.noted != i.Local().Summary {
 		side, _ := i.survivors()
@@ -115,7 +111,6 @@ func (i *Indirect) watch() {
 	}
 }
 
-// note records the side, and since when it has been the same.
 func (i *Indirect) note(side []transport.Address) {
 	i.noted = i.Local().Summary
 	if i.changed.IsZero() || !slices.Equal(side, i.side) {
@@ -159,9 +154,9 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 	return false
 }
 
-// mostBroken returns the member with the most broken paths among the members not in out, or -1 if
-// all of these are reachable. With DetectionManyEdges it considers only unreachable members,
-// because a broken path between reachable members may not matter.
+// mostBroken returns the member with the most broken paths among those not in out, or -1 if all
+// are reachable. With DetectionManyEdges it considers only unreachable ones, because a broken
+// path between reachable members may not matter.
 func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
 	g := i.Gossip
 	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }
@@ -192,7 +187,7 @@ func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) 
 	return worst
 }
 
-// evidenceWithout returns the evidence against members if the members in out do not count.
+// evidenceWithout returns the evidence if the members in out do not count.
 func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossip.Evidence {
 	f := i.Local()
 	evidence := list.Weigh(out)
@@ -203,8 +198,7 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 }
 
 // dropHopeless adds an accused member to out if all its accusers are reachable and no observer
-// heard by this node hears it. After a partition of a large cluster this removes the members of the
-// other side, perhaps hundreds. If they stayed, mostBroken would choose members of this side,
+// heard here hears it. Otherwise mostBroken would choose members of this side after a partition,
 // because these report more broken paths.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()

@@ -26,8 +26,8 @@ type Majority struct {
 	Unreachable *Unreachables
 }
 
-// downGone downs the members that are gone. In a small cluster the observer that found this downs
-// them; the leader does too, because the observer may have died.
+// downGone downs the members that are gone. In a small cluster the observer does; the leader too,
+// because the observer may have died.
 func (d *Majority) downGone() {
 	var victims []gossip.Member
 	leads := d.Leads()
@@ -42,12 +42,11 @@ func (d *Majority) downGone() {
 	d.Execution.downTogether(victims)
 }
 
-// downAt returns when the unreachable member at index place is due to be judged. The silence before
-// its observer's report counts.
+// downAt returns when the unreachable member at index place is due to be judged. The silence
+// before its observer's report counts.
 //
-// Before SilentAfter a member is judged only by a node whose own echoes have come back without a
-// gap for as long. Where packets are lost, connections sometimes stand still for longer than
-// AgreedAfter and CutAfter, and the judge's own may be one of them.
+// Before SilentAfter only a node whose echoes have returned without a gap for as long judges.
+// Where packets are lost, its own connection may have stood still.
 func (d *Majority) downAt(place int) time.Time {
 	f, node := d.Local(), d.Gossip.Members[place].Address
 	at := d.Unreachable.since[node].Add(max(d.Config.SilentAfter-f.Quiet[place], 0))
@@ -70,11 +69,9 @@ func (d *Majority) downAt(place int) time.Time {
 	return at
 }
 
-// downByMajority judges the members that have been unreachable for long enough: the winning side
-// downs them, the losing side stops. This side has lost only if it would lose even together with
-// the unreachable members that are not due yet, of which this node may be one. When connections
-// have just opened, the other side's accusations against members of this side are visible here for
-// a moment, and must not count.
+// downByMajority judges the members that have been unreachable for long enough. This side has
+// lost only if it would lose even with the unreachable members that are not due yet: when
+// connections have just opened, the other side's accusations are visible here for a moment.
 func (d *Majority) downByMajority() {
 	var due []gossip.Member
 	var pending []transport.Address
@@ -128,10 +125,9 @@ func (d *Majority) downByMajority() {
 	d.Execution.downTogether(append(due, picked...))
 }
 
-// wins reports whether a side has the majority of the voters, or half of them with the oldest. If
-// no voter is left, the remaining members are leaving, and every side may go on. If there are two
-// voters, a side with the older one alone does not win while the other voter may have downed this
-// node.
+// wins reports whether a side has the majority of the voters, or half with the oldest. Without
+// voters, every side may go on. Of two voters, the older alone does not win while the other may
+// have downed this node.
 func (d *Majority) wins(side []transport.Address) bool {
 	s := d.Voters.Split(side)
 	if len(s.Voters) == 2 && s.Votes() == 1 && d.Exposure.mayBeDowned() {
@@ -140,7 +136,6 @@ func (d *Majority) wins(side []transport.Address) bool {
 	return len(s.Voters) == 0 || s.Majority()
 }
 
-// lostBecause returns the reason why this node's side must stop.
 func (d *Majority) lostBecause() string {
 	if d.Exposure.mayBeDowned() {
 		return "it may have downed this node, whose connection to the server was lost"
@@ -148,9 +143,8 @@ func (d *Majority) lostBecause() string {
 	return "this node is on the smaller side"
 }
 
-// pickedFor returns the reachable members that a side leaves out because their paths are broken. In
-// a small cluster it returns none, because each of these members concludes by itself that it must
-// stop.
+// pickedFor returns the reachable members that a side leaves out; none in a small cluster, where
+// each of these stops by itself.
 func (d *Majority) pickedFor(side []transport.Address) []gossip.Member {
 	if d.Small() {
 		return nil

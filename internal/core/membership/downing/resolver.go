@@ -53,8 +53,6 @@ func (d *Resolver) RunDowning() {
 	}
 }
 
-// autoDown downs the members that have been unreachable for AutoDownAfter, if this node is the
-// leader.
 func (d *Resolver) autoDown() {
 	if !d.Leads() {
 		return

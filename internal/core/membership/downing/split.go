@@ -31,7 +31,6 @@ type Splits struct {
 	claims         uint64 // requests so far
 }
 
-// judgeSplit carries out the strategy's verdict on a split that is due.
 func (s *Splits) judgeSplit() {
 	if !s.splitDue() {
 		s.Indirect.forget()
@@ -73,10 +72,9 @@ func (s *Splits) judgeSplit() {
 	}
 }
 
-// splitDue reports whether a split is due: the set of unreachable members has been the same for
-// StableAfter, or has been changing for twice that. In the second case the set must also have been
-// the same for sideSettles, unless latest has passed: the evidence that members have against each
-// other just after a partition is no split.
+// splitDue reports whether the set of unreachable members has been the same for StableAfter, or
+// changing for twice that. In the second case it must also have been the same for sideSettles,
+// unless latest has passed.
 func (s *Splits) splitDue() bool {
 	var now []transport.Address
 	for _, i := range s.Local().Unreachable {
@@ -111,7 +109,6 @@ func (s *Splits) latest() time.Time {
 	return s.first.Add(2*s.Config.StableAfter + lease.MaxUnsettled)
 }
 
-// downOthers downs the members that are not on the given side.
 func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 	var victims []gossip.Member
 	for _, address := range s.unreachable {
@@ -130,8 +127,8 @@ func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 	s.Execution.DownMembers(victims, by)
 }
 
-// claimLease requests the lease for this side, after MinorityDelay if later is true. OnLeaseAnswer
-// acts on the answer.
+// claimLease requests the lease for this side, after MinorityDelay if later. OnLeaseAnswer acts
+// on the answer.
 func (s *Splits) claimLease(later bool, side []transport.Address) {
 	c := &s.claim
 	if c.due.IsZero() {
@@ -167,8 +164,8 @@ func (s *Splits) claimLease(later bool, side []transport.Address) {
 	}
 }
 
-// loseClaim downs all members of this side, including this node, because the side has lost and its
-// members wait for this node's decision.
+// loseClaim downs all members of this side, including this node, because they wait for its
+// decision.
 func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	s.Execution.DownMembers(slices.DeleteFunc(slices.Clone(s.Gossip.Members), func(r gossip.Member) bool {
 		return !gossip.HasAddress(side, r.Address)
@@ -197,7 +194,6 @@ func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	}
 }
 
-// A claim is this node's attempt to take the lease during one split.
 type claim struct {
 	due, until time.Time // when to ask first, and when to give up
 	seq        uint64    // of the request that is open; 0 means none

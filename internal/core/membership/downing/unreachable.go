@@ -18,7 +18,6 @@ type Unreachables struct {
 	noted     *gossip.Summary                 // the view for which these were kept last
 }
 
-// noteUnreachable updates since and absent, and the Agreement, for a new view.
 func (u *Unreachables) noteUnreachable() {
 	f := u.Local()
 	if u.noted == f.Summary {
@@ -30,8 +29,6 @@ func (u *Unreachables) noteUnreachable() {
 	u.note(u.absent, gossip.EvidenceCut)
 }
 
-// note records in times since when each member that is not Down has had evidence of at least this
-// strength against it.
 func (u *Unreachables) note(times map[transport.Address]time.Time, least gossip.Evidence) {
 	f := u.Local()
 	maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool {

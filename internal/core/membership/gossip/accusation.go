@@ -85,7 +85,6 @@ func (a *Accusations) EachSubject(f func(subject int, against []Accusation)) {
 	}
 }
 
-// subjects returns the members against which there is any accusation.
 func (a *Accusations) subjects() (accused []int) {
 	a.EachSubject(func(subject int, _ []Accusation) { accused = append(accused, subject) })
 	return accused
@@ -199,10 +198,9 @@ func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late fu
 	return heard
 }
 
-// outvoted reports whether more observers accuse the subject than watch it without accusing it. The
-// observers are the nearest members before the subject on the ring. Mute observers are not replaced
-// by members further away. A replacement has only begun to watch and has had no time to miss the
-// subject, so it would speak for every member on the other side of a partition.
+// outvoted reports whether more observers watch the subject without accusing it than accuse it.
+// Mute observers are not replaced by members further away: a replacement has had no time to miss
+// the subject, and would speak for every member across a partition.
 func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) bool {
 	accusing := 0
 	for _, x := range against {

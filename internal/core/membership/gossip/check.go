@@ -7,9 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Limits of counters. No cluster admits a billion members or makes 2^60 changes, so a counter above
-// its limit is forged. States with such counters are refused; otherwise a forged counter could make
-// later ones overflow.
+// Limits of counters, which no cluster reaches. States above them are refused, because a forged
+// counter could make later ones overflow.
 const (
 	maxCount32 = 1 << 30
 	maxCount64 = 1 << 60
@@ -22,7 +21,6 @@ func checkSeen(g *State) error {
 	return nil
 }
 
-// checkAllButSeen tests the invariants of a State that do not depend on Seen.
 func checkAllButSeen(g *State) error {
 	if g.Founder.IsZero() {
 		return fmt.Errorf("gossip: the state has no founder")
@@ -67,7 +65,6 @@ func checkAllButSeen(g *State) error {
 	return nil
 }
 
-// isSet reports whether the list is strictly sorted by address.
 func isSet[T any](list []T, address func(T) transport.Address) bool {
 	for i := 1; i < len(list); i++ {
 		if address(list[i-1]).Compare(address(list[i])) >= 0 {

@@ -104,8 +104,6 @@ func (v VectorClock) Compare(w VectorClock) Ordering {
 	return Same
 }
 
-// compareAt compares the address of entry i of v with that of entry j of w; a clock without a
-// further entry comes last.
 func compareAt(v, w VectorClock, i, j int) int {
 	switch {
 	case i == len(v):
@@ -148,8 +146,8 @@ func (v VectorClock) String() string {
 // A Digest is a fingerprint of a version: 16 bytes that identify a clock.
 type Digest [2]uint64
 
-// digest returns the fingerprint of the clock and its cluster, and the sum of its counts. Of two
-// different versions, the one with the lower sum cannot cover the other.
+// digest returns the fingerprint of the clock and its cluster, and the sum of its counts. A
+// version with a lower sum cannot cover a different one.
 func (v VectorClock) digest(founder uint64) (d Digest, changes uint64) {
 	d[0], d[1] = founder, mix(founder)
 	for _, e := range v {

@@ -132,8 +132,6 @@ func (m Member) CompareAge(o Member) int {
 	return m.Compare(o.Address)
 }
 
-// check returns an error if no member can have this record. upCounter is the UpCounter of the
-// state.
 func (m Member) check(upCounter uint32) error {
 	switch {
 	case transport.CheckName("node", m.Name) != nil:
@@ -150,7 +148,6 @@ func (m Member) check(upCounter uint32) error {
 	return nil
 }
 
-// mergeMembers merges two lists of members that are sorted by address.
 func mergeMembers(a, b []Member) []Member {
 	merged := make([]Member, 0, max(len(a), len(b)))
 	for i, j := 0, 0; i < len(a) || j < len(b); {
@@ -170,8 +167,8 @@ func mergeMembers(a, b []Member) []Member {
 	return merged
 }
 
-// mergeMember merges two records of one member, which have the same Roles and Meta. Of two ages the
-// older stands: both were assigned, and the member may have acted on the older.
+// mergeMember merges two records with the same Roles and Meta. The older of two ages stands,
+// because the member may have acted on it.
 func mergeMember(a, b Member) Member {
 	a.Status = max(a.Status, b.Status)
 	a.ExitReady = a.ExitReady || b.ExitReady

@@ -43,7 +43,6 @@ type Ruling struct {
 	Token  uint64            // the store's token for it; later holdings have higher ones
 }
 
-// mergeRuling returns the ruling with the higher token.
 func mergeRuling(a, b Ruling) Ruling {
 	if b.Token > a.Token || b.Token == a.Token && b.Holder.Compare(a.Holder) > 0 {
 		return b

@@ -35,7 +35,6 @@ type Ring struct {
 	spots []ringSpot
 }
 
-// A ringSpot is one member on the ring: its place, and its index in Members.
 type ringSpot struct {
 	place  uint64
 	member int

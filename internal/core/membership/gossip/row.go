@@ -99,8 +99,8 @@ func mergeRows(a, b []ObserverRow, removed func(transport.Address) bool) []Obser
 	return pruneRows(merged, removed)
 }
 
-// pruneRows drops the rows of removed observers and the records about removed subjects. It changes
-// rows, but not records, which other slices share.
+// pruneRows drops removed observers and subjects. It changes rows, but not records, which other
+// slices share.
 func pruneRows(rows []ObserverRow, removed func(transport.Address) bool) []ObserverRow {
 	rows = slices.DeleteFunc(rows, func(r ObserverRow) bool { return removed(r.Observer) })
 	for i, row := range rows {

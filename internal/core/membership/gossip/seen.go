@@ -39,14 +39,13 @@ func (s SeenSet) Count() int {
 	return n
 }
 
-// with returns s with the i-th member added.
 func (s SeenSet) with(i int) SeenSet {
 	s = slices.Clone(s)
 	s.Add(i)
 	return s
 }
 
-// union returns the members of s and o, which are sets of one version.
+// union needs two sets of one version.
 func (s SeenSet) union(o SeenSet) SeenSet {
 	s = slices.Clone(s)
 	for i := range min(len(s), len(o)) {
@@ -55,7 +54,6 @@ func (s SeenSet) union(o SeenSet) SeenSet {
 	return s
 }
 
-// missing returns the index of the first member of want that is not in s, or -1.
 func (s SeenSet) missing(want SeenSet) int {
 	for i, w := range want {
 		if i < len(s) {
@@ -85,8 +83,6 @@ func (s SeenSet) Fits(members int) bool {
 	return members%64 == 0 || s[len(s)-1]>>(members%64) == 0
 }
 
-// movedTo returns s, a set of the list from, as a set of the list to. Members missing in to are
-// dropped.
 func (s SeenSet) movedTo(from, to []Member) SeenSet {
 	moved := NewSeenSet(len(to))
 	for i, j := 0, 0; i < len(from) && j < len(to); {
@@ -106,7 +102,6 @@ func (s SeenSet) movedTo(from, to []Member) SeenSet {
 	return moved
 }
 
-// namesOf returns the names of the members in the set.
 func (s SeenSet) namesOf(members []Member) string {
 	var nodes []transport.Address
 	for i, r := range members {

@@ -126,8 +126,6 @@ func (g *State) Record(observer, subject transport.Address) (Record, bool) {
 	return RecordOf(g.Records(observer), subject)
 }
 
-// observer returns the first member that is not Down and has a record about subject; zero if there
-// is none.
 func (g *State) observer(subject transport.Address) transport.Address {
 	for _, row := range g.Rows {
 		if m, ok := g.Member(row.Observer); !ok || m.Status == Down {
@@ -218,8 +216,8 @@ func (g *State) Remove(a transport.Address, left bool) {
 	g.bury()
 }
 
-// bury drops tombstones that are too old, and all other data of tombstoned nodes. It copies slices
-// before changing them.
+// bury drops old tombstones, and all other data of tombstoned nodes. It copies slices before
+// changing them.
 func (g *State) bury() {
 	g.Tombstones = slices.DeleteFunc(slices.Clone(g.Tombstones), func(t Tombstone) bool {
 		return t.Number+MaxTombstones <= g.RemovalCounter

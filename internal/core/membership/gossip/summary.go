@@ -41,8 +41,8 @@ type Summary struct {
 	malformed error // the result of checkAllButSeen
 }
 
-// A summaryOnce keeps the summary of a state, and is shared by states that differ only in
-// Seen. It is safe for concurrent use.
+// summaryOnce keeps a state's summary for all states that differ only in Seen. It is safe for
+// concurrent use.
 type summaryOnce struct {
 	once sync.Once
 	made *Summary
@@ -88,7 +88,6 @@ func newSummary(g *State, rule Rule) *Summary {
 // members left out.
 func (s *Summary) Accusations(g *State) *Accusations { return newAccusations(g, s.rule, s.Ring) }
 
-// conclude sets the fields that follow from Evidence.
 func (s *Summary) conclude(g *State) {
 	s.Unreachable = nil
 	for i, e := range s.Evidence {
@@ -100,7 +99,6 @@ func (s *Summary) conclude(g *State) {
 	s.makeViews(g)
 }
 
-// seenBy returns the summary as one member sees it, which rarely differs from the common summary.
 func (s *Summary) seenBy(g *State, self int) *Summary {
 	if s.malformed != nil || len(s.Accused) == 0 {
 		return s
@@ -115,7 +113,6 @@ func (s *Summary) seenBy(g *State, self int) *Summary {
 	return &own
 }
 
-// makeViews fills the lists of members for views.
 func (s *Summary) makeViews(g *State) {
 	s.ByAddress = make([]MemberView, len(g.Members))
 	for i, r := range g.Members {
@@ -125,7 +122,7 @@ func (s *Summary) makeViews(g *State) {
 	slices.SortFunc(s.ByAge, func(a, b MemberView) int { return a.CompareAge(b.Member) })
 }
 
-// convergence describes the obstacle to convergence; "" if there is none.
+// convergence describes the obstacle to convergence; "" if none.
 func (s *Summary) convergence(g *State) string {
 	unseen := g.Seen.missing(s.Must)
 	for _, i := range s.Unreachable {
@@ -146,10 +143,10 @@ func (s *Summary) convergence(g *State) string {
 	return ""
 }
 
-// leaderIndex returns the index of the leader as the member at index self sees it, or -1. The
-// leader is the first reachable Up or Leaving member by address. Without one it is the founder,
-// which alone knows the first admitted members; or else the first joining member; or else the first
-// exiting one, so that the last members can leave. Down members never lead.
+// leaderIndex returns the index of the leader as the member at index self sees it, or -1. It is
+// the first reachable Up or Leaving member by address. Without one it is the founder, which alone
+// knows the first admitted members; else the first joining member; else the first exiting one.
+// Down members never lead.
 func leaderIndex(g *State, evidence []Evidence, self int) int {
 	joining, exiting := -1, -1
 	for i, m := range g.Members {
@@ -171,8 +168,6 @@ func leaderIndex(g *State, evidence []Evidence, self int) int {
 	return joining
 }
 
-// quietTimes returns, for each member, the longest Quiet of the records against it with evidence of
-// at least that strength.
 func quietTimes(g *State, least Evidence) []time.Duration {
 	quiet := make([]time.Duration, len(g.Members))
 	for _, row := range g.Rows {

@@ -24,14 +24,11 @@ type Admission struct {
 	group     admission
 }
 
-// admission is the group of joiners that this member will admit next, all in one version of the
-// state.
 type admission struct {
 	waiting []gossip.Member
 	next    time.Time // not before that
 }
 
-// voters returns the number of waiting joiners that will have a vote.
 func (a admission) voters(c core.Config) int {
 	n := 0
 	for _, r := range a.waiting {
@@ -42,12 +39,10 @@ func (a admission) voters(c core.Config) int {
 	return n
 }
 
-// welcomedAlone is the largest number of nodes, admitted together, that each get the state in a
-// message of their own. A larger group gets it by the leader's broadcast.
+// welcomedAlone is the largest group of joiners that get the state in messages of their own. A
+// larger group gets it by the leader's broadcast.
 const welcomedAlone = 3
 
-// admit admits a joiner. A small cluster that remains small admits it at once; otherwise the
-// joiners of a short time are admitted together, in one version of the state.
 func (a *Admission) admit(joiner gossip.Member) {
 	if !slices.ContainsFunc(a.group.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
 		a.group.waiting = append(a.group.waiting, joiner)
@@ -108,7 +103,6 @@ func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	}
 }
 
-// stays reports whether the member at index i is reachable and was not asked to leave.
 func (a *Admission) stays(i int) bool {
 	return a.Gossip.Members[i].Status <= gossip.Up && a.Local().Evidence[i] == gossip.NoEvidence
 }
@@ -122,8 +116,8 @@ func (a *Admission) anyStays() bool {
 	return false
 }
 
-// headless reports whether there were full members and none of them is reachable. This node, which
-// never was a full member, will then stop or become a full member without them.
+// headless reports whether there were full members and none is reachable. This node was never
+// one.
 func (a *Admission) headless() bool {
 	if a.Gossip.UpCounter == 0 || a.Self().UpNumber != 0 {
 		return false
@@ -137,11 +131,10 @@ func (a *Admission) headless() bool {
 	return true
 }
 
-// answersFirst reports whether this node must answer a joiner: it is one of the joiner's seeds or,
-// for a joiner without seeds, one of the fewAnswer staying members after the joiner on the ring. In
-// a large cluster the leader answers first, so that many simultaneous joiners get into one version
-// of the state; the fewAnswer members answer if the leader does not. After more attempts of the
-// joiner every member answers.
+// answersFirst reports whether this node must answer a joiner: it is one of the joiner's seeds
+// or, without seeds, one of the fewAnswer staying members after it on the ring. In a large
+// cluster the leader answers first, so that many joiners get into one version of the state. More
+// members answer later attempts.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
 	switch {
@@ -205,9 +198,8 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible returns the first setting in which a joiner differs although it must not; "" if
-// there is none. It compares settings of the cluster with this member's, and settings of a member
-// with those of all members and waiting joiners.
+// incompatible returns the first setting in which a joiner must not differ, but does; else "".
+// Settings of a member are compared with all members and waiting joiners.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
@@ -222,7 +214,6 @@ func (a *Admission) incompatible(from transport.Address, msg message.Join) strin
 	return a.Mismatch(gossip.Member{Address: from, Meta: msg.Meta}, a.Gossip.Members, a.group.waiting)
 }
 
-// sameName returns a member with the joiner's name and another incarnation.
 func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
 	for _, r := range a.Gossip.Named(joiner.Name) {
 		if r.Address != joiner {
@@ -232,9 +223,8 @@ func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
 	return gossip.Member{}, false
 }
 
-// replace removes the old incarnation of a node that was restarted under the same name: at once if
-// the old one is known to be gone. Otherwise it probes the old incarnation now, and the joiner asks
-// again later.
+// replace removes the old incarnation of a restarted node, if it is known to be gone. Otherwise
+// it probes it now, and the joiner asks again later.
 func (a *Admission) replace(old gossip.Member) {
 	if old.Address == a.Config.Self || old.Status == gossip.Down || old.Status == gossip.Exiting {
 		return // it is alive, or the leader is about to remove it
@@ -246,14 +236,11 @@ func (a *Admission) replace(old gossip.Member) {
 	a.Beats.Suspect(old.Address)
 }
 
-// patientAttempt is the number of the joiner's hello from which more members answer, because the
-// members that should answer first did not: every member of a small cluster, and in a large cluster
-// fewAnswer members besides the leader. Thus a cluster whose seeds were all restarted admits them
-// again, and they do not form a second cluster.
+// patientAttempt is the hello from which more members answer. Thus a cluster whose seeds were all
+// restarted admits them again, and they do not form a second cluster.
 const patientAttempt = 4
 
-// allAnswerAttempt is the number of the hello from which all members of a large cluster
-// answer.
+// allAnswerAttempt is the hello from which all members of a large cluster answer.
 const allAnswerAttempt = 16
 
 // fewAnswer is the number of members that answer a joiner's first hellos.

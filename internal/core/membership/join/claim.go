@@ -10,20 +10,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A claim is a joiner's attempt to form the cluster. Of several joiners that claim at the same
+// claim is a joiner's attempt to form the cluster. Of several joiners that claim at the same
 // time, one forms it:
 //
 //  1. The broker directs probes to the claimant, so later joiners find the cluster occupied and
 //     claim nothing.
-//  2. The claimant broadcasts that it claims, twice. When its second broadcast has returned, the
-//     broker had given the first one to all others. So of two claimants at one broker that had
-//     both found the cluster vacant, at least one hears the other before its own second returns.
-//  3. A claimant that hears a preceding claimant withdraws. A claimant that hears a later one waits
-//     until the later one withdraws, is gone, or answers as a member.
+//  2. The claimant broadcasts its claim twice. When the second broadcast has returned, the broker
+//     had given the first one to all others. So of two claimants at one broker, at least one
+//     hears the other in time.
+//  3. A claimant that hears a preceding claimant withdraws. One that hears a later claimant waits
+//     until that one withdraws, is gone, or answers as a member.
 //  4. If there is a store, its founding record must name the claimant: see [Foundings].
 //
-// No time decides this, with one exception: a process that stands still between two of these steps
-// gives its claim up after claimLife, and others wait longer.
+// No time decides this, except that a process that stands still gives its claim up after
+// claimLife.
 type claim struct {
 	began  time.Time // zero means there is no claim
 	number uint64    // of this claim
@@ -36,15 +36,13 @@ type claim struct {
 func (c *claim) on() bool { return !c.began.IsZero() }
 
 const (
-	// claimLife is how long a claim may last. After it the claimant gives up, because others do not
-	// wait for it any longer.
+	// claimLife is how long a claim may last. Others do not wait for it any longer.
 	claimLife = 3 * time.Second
-	// rivalLife is how long another joiner's claim counts after the last hello with it. It is
-	// longer than claimLife, so the other joiner has given its claim up by then.
+	// rivalLife is how long another joiner's claim counts after its last hello. It exceeds claimLife,
+	// so that claim is given up by then.
 	rivalLife = 2 * claimLife
 )
 
-// beginClaim begins a claim, and has the broker direct probes to this node.
 func (j *Joiner) beginClaim() {
 	j.Progress.claims++
 	j.Progress.claim = claim{began: j.Now, number: j.Progress.claims}
@@ -52,7 +50,6 @@ func (j *Joiner) beginClaim() {
 	j.Foundings.Begin()
 }
 
-// withdraw gives up this node's claim, and reports whether there was one.
 func (j *Joiner) withdraw() (had bool) {
 	if had = j.Progress.claim.on(); had {
 		j.Progress.claim = claim{}
@@ -72,21 +69,16 @@ func (j *Joiner) OnClaimed(in core.Claimed) {
 	}
 }
 
-// noteSaid counts a hello of this node that says that it claims to form the cluster.
 func (c *claim) noteSaid(attempt uint32) {
 	if c.said++; c.said == 2 {
 		c.fence = attempt
 	}
 }
 
-// noteReturned handles the return of this node's hello with that number. The claim is proved when
-// the second hello that made it has returned.
 func (c *claim) noteReturned(attempt uint32) {
 	c.proved = c.proved || c.said >= 2 && attempt >= c.fence
 }
 
-// runClaim forms the cluster if this node's claim is proved, no other joiner claims, and the
-// store's record names this node. It reports whether it has formed the cluster.
 func (j *Joiner) runClaim() (formed bool) {
 	c := &j.Progress.claim
 	until := c.began.Add(claimLife)
@@ -110,7 +102,6 @@ func (j *Joiner) runClaim() (formed bool) {
 	return found
 }
 
-// noteClaim records whether another joiner claims to form the cluster.
 func (j *Joiner) noteClaim(from transport.Address, claims bool) {
 	i, known := slices.BinarySearchFunc(j.Progress.rivals, from, func(c candidate, a transport.Address) int { return c.Compare(a) })
 	switch until := j.Now.Add(rivalLife); {
@@ -131,7 +122,6 @@ func (j *Joiner) noteClaim(from transport.Address, claims bool) {
 	}
 }
 
-// rivalled reports whether another joiner claims to form the cluster.
 func (j *Joiner) rivalled() bool {
 	j.Progress.rivals = slices.DeleteFunc(j.Progress.rivals, func(c candidate) bool { return !c.until.After(j.Now) })
 	for _, c := range j.Progress.rivals {
@@ -140,8 +130,8 @@ func (j *Joiner) rivalled() bool {
 	return len(j.Progress.rivals) > 0
 }
 
-// pokeRivals sends a hello to each rival. A rival that has formed the cluster answers; of a rival
-// that is gone, the broker reports that.
+// pokeRivals sends a hello to each rival: one that has formed the cluster answers, and the broker
+// reports one that is gone.
 func (j *Joiner) pokeRivals(hello message.Hello) {
 	for _, c := range j.Progress.rivals {
 		j.Send(c.Address, hello)

@@ -32,16 +32,13 @@ type Foundings struct {
 }
 
 const (
-	// foundingEvery is the time between two readings of the record by a joiner, and
-	// between two writings by the leader.
+	// foundingEvery is the time between two readings by a joiner, and between two writings by the
+	// leader.
 	foundingEvery = time.Second
-	// foundingLife is how long a record must have stayed the same before its cluster counts as
-	// gone.
-	foundingLife = 3*foundingEvery + foundingEvery/2
-	// foundingWithin bounds one request to the store.
+	// foundingLife is how long a record must stay the same before its cluster counts as gone.
+	foundingLife   = 3*foundingEvery + foundingEvery/2
 	foundingWithin = 2 * time.Second
-	// foundingPause is the time until the next request after one that failed.
-	foundingPause = 250 * time.Millisecond
+	foundingPause  = 250 * time.Millisecond
 )
 
 // Free reports whether this joiner may write the founding record. vacant says that the broker knows
@@ -111,7 +108,6 @@ func (f *Foundings) write(founder transport.Address) {
 	})
 }
 
-// ask sends a request, unless one is under way. The machine continues when the answer arrives.
 func (f *Foundings) ask(r core.FoundingRequest) {
 	switch {
 	case f.waits:
@@ -153,8 +149,8 @@ func (f *Foundings) OnFounding(in core.FoundingAnswer) {
 	}
 }
 
-// meet makes a member's next write of the record due at once. If the record names another cluster,
-// it emits FoundedElsewhere, once for each cluster.
+// meet makes the next write of the record due at once. It emits FoundedElsewhere, once for each
+// other cluster.
 func (f *Foundings) meet() {
 	if f.Phase != core.Joined {
 		return

@@ -18,7 +18,6 @@ type Joiner struct {
 	Progress  joining
 }
 
-// joining is a node's progress until it becomes a member.
 type joining struct {
 	started time.Time
 	helloAt time.Time // when the next hello is due
@@ -44,7 +43,6 @@ type joining struct {
 	trouble    string // why the last attempt failed
 }
 
-// A candidate is another joiner.
 type candidate struct {
 	transport.Address
 	until time.Time // when it stops counting, unless it says hello again
@@ -52,26 +50,24 @@ type candidate struct {
 
 const (
 	helloInterval = 100 * time.Millisecond
-	// fewCandidates is the number of preceding joiners for which a joiner doubles the time until
-	// its next hello, up to longestHello. So two thousand nodes that start at once do not overload
-	// each other.
+	// fewCandidates is the number of preceding joiners for which a joiner doubles its hello interval,
+	// up to longestHello. Thus two thousand starting nodes do not overload each other.
 	fewCandidates = 8
 	longestHello  = 10 * time.Second
 	// candidateLife is how many of its hello intervals a joiner counts after a hello.
 	candidateLife = 5
-	// askSpread is the time over which joiners spread their requests, for each other joiner heard.
+	// askSpread is the time per known joiner over which requests are spread.
 	askSpread = 500 * time.Microsecond
 	// joinWait is how long a member may take to answer a Join.
 	joinWait = 500 * time.Millisecond
 	// refusedWait is the time before a refused joiner asks again.
 	refusedWait = 200 * time.Millisecond
-	// offerLife is how long after a member's answer a joiner forms no cluster of
-	// its own: the admission may merely have been lost.
+	// offerLife is how long after a member's answer a joiner forms no cluster: the admission may
+	// merely have been lost.
 	offerLife = 3 * time.Second
-	// occupiedWait is how much longer a joiner waits for an answer if the broker reports a listener
-	// on the members' subject. The listener may be an observer that subscribed to everything.
-	occupiedWait = 6 * time.Second
-	// maxCandidates bounds the candidates that a joiner records.
+	// occupiedWait is how much longer a joiner waits if the broker reports a listener on the members'
+	// subject. That may be an observer subscribed to everything.
+	occupiedWait  = 6 * time.Second
 	maxCandidates = 4096
 )
 
@@ -83,7 +79,6 @@ func (j *Joiner) OnStart() {
 	j.Progress.started = j.Now
 }
 
-// search begins a new round of looking for a cluster, after a pause.
 func (j *Joiner) search(after time.Duration) {
 	j.Phase = core.Searching
 	j.Progress.notBefore = j.Now.Add(after)
@@ -105,7 +100,6 @@ func (j *Joiner) HelloAgain() {
 	j.Progress.helloAt, j.Progress.heardSelf, j.Progress.before = j.Now, time.Time{}, j.Progress.attempt
 }
 
-// askedIsGone begins a new round if node is the member that this node has asked for admission.
 func (j *Joiner) askedIsGone(node transport.Address) {
 	if node == j.Progress.asked {
 		j.Progress.trouble = node.String() + " offered to admit this node and then was gone (start it again, or raise Config.Membership.JoinTimeout)"
@@ -162,7 +156,6 @@ func (j *Joiner) RunJoining() {
 	}
 }
 
-// sayHello broadcasts a hello. It says whether this node claims to form the cluster.
 func (j *Joiner) sayHello() {
 	j.Progress.attempt++
 	hello := message.Hello{
@@ -175,13 +168,10 @@ func (j *Joiner) sayHello() {
 	j.pokeRivals(hello)
 }
 
-// forms reports whether this node can ever form the cluster: it is the first seed, or there are no
-// seeds.
 func (j *Joiner) forms() bool {
 	return len(j.Config.Seeds) == 0 || j.Config.Seeds[0] == j.Config.Self.Name
 }
 
-// helloInterval returns the time until the next hello.
 func (j *Joiner) helloInterval() time.Duration {
 	before := 0
 	for _, c := range j.Progress.candidates {
@@ -192,7 +182,6 @@ func (j *Joiner) helloInterval() time.Duration {
 	return min(helloInterval<<min(before/fewCandidates, 10), longestHello)
 }
 
-// joinError returns the error for JoinTimeout, with the cause and the remedy.
 func (j *Joiner) joinError() error {
 	if j.Progress.trouble == "" {
 		j.Progress.trouble = j.Foundings.trouble
@@ -214,8 +203,8 @@ func (j *Joiner) joinError() error {
 	return fmt.Errorf("join cluster %q: node %v: %s within %v (%s)", j.Config.Cluster, j.Config.Self, cause, j.Config.JoinTimeout, remedy)
 }
 
-// mayForm reports whether this node should form the cluster now: no member answered in time, and
-// this node is the first seed or, without seeds, the joiner with the lowest incarnation.
+// mayForm reports whether no member answered in time, and this node is the first seed or, without
+// seeds, the joiner with the lowest incarnation.
 func (j *Joiner) mayForm() bool {
 	if j.Progress.heardSelf.IsZero() || !j.Conn.Connected || !j.forms() {
 		return false
@@ -238,7 +227,6 @@ func (j *Joiner) mayForm() bool {
 	return !j.rivalled() && (len(j.Config.Seeds) > 0 || !j.precededBy())
 }
 
-// precededBy reports whether another joiner has more right to form the cluster than this node.
 func (j *Joiner) precededBy() bool {
 	if j.Progress.first.until.After(j.Now) {
 		j.WakeAt(j.Progress.first.until)
@@ -254,9 +242,8 @@ func (j *Joiner) precededBy() bool {
 	return false
 }
 
-// form makes this node the first member. As the only member it is the leader, and makes itself Up
-// at once. If the known joiners are at most fewCandidates, it answers them now, so that they need
-// not wait for their next hello.
+// form makes this node the first member. It answers the known joiners now if they are at most
+// fewCandidates, so that they need not wait for their next hello.
 func (j *Joiner) form() {
 	heard := j.Progress.candidates
 	g := &gossip.State{Founder: j.Config.Self}
@@ -289,8 +276,6 @@ func (j *Joiner) OnHelloAck(from transport.Address, msg message.HelloAck) {
 	j.ask(from)
 }
 
-// ask asks a member for admission: at once or, if many nodes are joining, after a pause that
-// spreads their requests.
 func (j *Joiner) ask(from transport.Address) {
 	j.withdraw()
 	j.Phase = core.Asking
@@ -339,7 +324,6 @@ func (j *Joiner) OnWelcome(from transport.Address, msg message.Welcome) {
 	j.enter(msg.State)
 }
 
-// enter makes this node a member if the state contains it.
 func (j *Joiner) enter(g *gossip.State) {
 	if r, ok := g.Member(j.Config.Self); !ok || r.Status == gossip.Down || r.Quarantined {
 		return

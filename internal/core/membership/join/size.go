@@ -9,7 +9,7 @@ import (
 )
 
 // Bytes that the state may later need for an admitted member, besides its description: entries in
-// clocks, tombstones, and observers' records about it.
+// clocks, tombstones, and observers' records.
 const (
 	memberRoom = 24
 	recordRoom = 12
@@ -23,7 +23,7 @@ type Size struct {
 }
 
 // tooLarge returns why the state with these joiners does not fit in a message, or "". It leaves
-// room for later changes of admitted members, so that these always fit.
+// room for later changes, so that these always fit.
 func (s *Size) tooLarge(joiners []gossip.Member) string {
 	if s.limit <= 0 || s.atMost(joiners) <= s.limit {
 		return ""
@@ -45,8 +45,7 @@ func (s *Size) tooLarge(joiners []gossip.Member) string {
 		len(b), room, len(g.Members), s.limit)
 }
 
-// atMost returns an upper bound for the size of the encoded state with these joiners, without
-// encoding it.
+// atMost returns an upper bound for the size of the encoded state, without encoding it.
 func (s *Size) atMost(joiners []gossip.Member) int {
 	size := stateRoom
 	for _, list := range [][]gossip.Member{s.Gossip.Members, joiners} {

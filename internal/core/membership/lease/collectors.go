@@ -19,20 +19,19 @@ import (
 // it if one of the three is on their side.
 
 const (
-	// collectors is the number of members that collect votes. One would suffice; with more, leases
-	// last when a collector dies.
+	// collectors is the number of members that collect votes. With more than one, leases survive a
+	// collector's death.
 	collectors = 3
-	// maxCollectors bounds the number of candidates. The probability that a majority of the members
-	// has none of them is 2^-24.
+	// maxCollectors bounds the candidates. The probability that a majority of the members has none of
+	// them is 2^-24.
 	maxCollectors = 24
-	// collectorMute is how long a collector may leave a vote unanswered before it is skipped. This
-	// is short compared with QuorumTimeout.
+	// collectorMute is how long a collector may leave a vote unanswered before it is skipped. It is
+	// short compared with QuorumTimeout.
 	collectorMute = 1500 * time.Millisecond
 	// VoteInterval is the time in which a member sends one vote to each collector.
 	VoteInterval = 3 * time.Second
 )
 
-// A collector is a member that may collect this node's votes, with what this node knows of it.
 type collector struct {
 	node transport.Address
 	due  time.Time // when to vote there; zero means never yet
@@ -52,7 +51,6 @@ type Collectors struct {
 	chosen *gossip.Summary
 }
 
-// walk updates list for a new view, and keeps what is known of members that were in it before.
 func (cs *Collectors) walk() {
 	g, f := cs.Gossip, cs.Local()
 	if cs.chosen == f.Summary {
@@ -76,9 +74,9 @@ func (cs *Collectors) walk() {
 	})
 }
 
-// mute reports whether a collector must be skipped because it does not answer and, if not, when it
-// will count as mute. None is skipped while this node's echoes do not return, because no answer
-// could arrive.
+// mute reports whether to skip a collector that does not answer and, if not, when it will count
+// as mute. None is skipped while this node's echoes do not return, because no answer could
+// arrive.
 func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	if c.asked.IsZero() || !cs.Echo.EchoAlive() {
 		return false, time.Time{}
@@ -90,8 +88,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the collectors to which this node sends votes: the first three that answer, and the
-// mute ones before these, which may answer again.
+// inUse returns the first three collectors that answer, and the mute ones before these, which may
+// answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {

@@ -39,8 +39,8 @@ type Lease struct {
 	Met map[transport.Address]time.Time
 }
 
-// leaseNow returns the lease that follows from two times: when a quorum last vouched for this node,
-// and when its last returned echo was sent.
+// leaseNow follows from when a quorum last vouched for this node, and when its last returned echo
+// was sent.
 func (l *Lease) leaseNow() time.Time {
 	over := l.Until
 	if over.IsZero() || over.After(l.Now) {
@@ -95,32 +95,30 @@ func (l *Lease) enoughAlone() bool {
 	return l.Strategy.Quorum(l.Voters.Electorate(voters)).Met(func(node transport.Address) bool { return node == l.Config.Self })
 }
 
-// A leaseBench is the set of members whose vouching counts for the lease. It is cached for a view
-// and an electorate, because every step needs it.
+// leaseBench is the set of members whose vouching counts for the lease, cached for a view and an
+// electorate.
 //
-// A quorum of all is not enough if some members came Up after the last converged view, or if this
-// node is not Up yet: the other side of a split may not count these, and may have a majority of the
-// rest (ADR 0008). So a quorum of the members whose votes are settled has to vouch too.
+// If members came Up after the last converged view, or this node is not Up yet, a quorum of all
+// is not enough: the other side of a split may not count these, and may have a majority of the
+// rest (ADR 0008). So a quorum of the members with settled votes has to vouch too.
 type leaseBench struct {
 	of, elected  *gossip.Summary
 	all, settled bench
 	others       []leaseVoter
 }
 
-// A bench is a set of voters; a quorum of them must vouch.
+// bench is a set of voters; a quorum of them must vouch.
 type bench struct {
 	quorum splitbrain.Quorum
 	voters []*detector.Peer // in the order of quorum.voters; nil means this node
 	times  []time.Time
 }
 
-// A leaseVoter is another member that is not Down.
 type leaseVoter struct {
 	*detector.Peer
 	reachable bool
 }
 
-// bench returns the members whose vouching now counts for the lease.
 func (l *Lease) bench() *leaseBench {
 	f, b := l.Local(), &l.kept
 	if b.of == f.Summary && b.elected == l.Voters.Elected {
@@ -153,7 +151,6 @@ func (l *Lease) benchOf(voters []transport.Address) bench {
 	return b
 }
 
-// vouchedBy returns when a quorum of the bench last vouched for this node.
 func (l *Lease) vouchedBy(b *bench) time.Time {
 	for i, p := range b.voters {
 		b.times[i] = l.Now
@@ -164,9 +161,9 @@ func (l *Lease) vouchedBy(b *bench) time.Time {
 	return b.quorum.SinceTimes(b.times, l.Peers.VouchedAt)
 }
 
-// countVouched records when a quorum and when all other members last vouched for this node
-// directly, in a small cluster. It reports whether all reachable members have vouched since the
-// lease came into doubt.
+// countVouched records, in a small cluster, when a quorum and when all others last vouched
+// directly. It reports whether all reachable members have vouched since the lease came into
+// doubt.
 func (l *Lease) countVouched() (all bool) {
 	b := l.bench()
 	since := l.vouchedBy(&b.all)

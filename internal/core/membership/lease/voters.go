@@ -37,7 +37,6 @@ func (v *Voters) Note() {
 // old view.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
-// voteless reports whether a node has no vote now.
 func (v *Voters) voteless(node transport.Address) bool {
 	r, ok := v.Gossip.Member(node)
 	return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
@@ -67,7 +66,6 @@ func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	return splitbrain.Split{Electorate: v.Electorate(voters), Side: side}
 }
 
-// exiting returns the voters of the last converged view that are Exiting in the present one.
 func (v *Voters) exiting() []transport.Address {
 	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
 		r, ok := v.Gossip.Member(node)
@@ -76,9 +74,9 @@ func (v *Voters) exiting() []transport.Address {
 	})
 }
 
-// settled returns the Up and Leaving members of the last converged view. If an Up node has seen no
-// converged view, it uses the voters that it knew before it was Up, because the leader has seen
-// them in a converged view. Before any member is Up, the joining members vote.
+// settled returns the Up and Leaving members of the last converged view. An Up node without one
+// uses the voters that it knew before, because the leader has seen them in a converged view.
+// Before any member is Up, the joining members vote.
 func (v *Voters) settled() []transport.Address {
 	nodes := slices.Clone(v.Converged)
 	if len(nodes) == 0 && v.Self().UpNumber != 0 {
@@ -97,7 +95,6 @@ func (v *Voters) settled() []transport.Address {
 	return nodes
 }
 
-// settledOf returns those of the nodes that settled returns.
 func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
 	settled := v.settled()
 	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })
@@ -119,7 +116,6 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	return e
 }
 
-// counted reports whether another member counts for this node's lease.
 func (v *Voters) counted(r gossip.Member) bool {
 	if r.Address == v.Config.Self || v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(r.Address) == gossip.EvidenceGone {
 		return false

@@ -50,23 +50,20 @@ type Votes struct {
 	majority, all, every time.Time
 }
 
-// A sentVote is a vote of this node without an answer yet.
 type sentVote struct {
 	seq  uint64
 	sent time.Time
 }
 
-// maxSentVotes bounds the unanswered votes that are kept. It is more than a node sends within
-// QuorumTimeout.
+// maxSentVotes bounds the unanswered votes. A node sends fewer within QuorumTimeout.
 const maxSentVotes = 2 * maxCollectors
 
-// A ballot is the last vote that this collector got from a member.
 type ballot struct {
 	barred uint64
 	at     time.Time // the latest time at which the vote certainly stood
 }
 
-// A tally is a collector's count of the votes for all voters that have the same fingerprint barred.
+// tally is a collector's count of the votes with the same fingerprint barred.
 type tally struct {
 	of     *gossip.Summary
 	barred uint64
@@ -80,7 +77,7 @@ type tally struct {
 	oldest, every time.Time
 }
 
-// tallyLife is how long a tally is reused. Reuse makes leases shorter by up to this time.
+// tallyLife is how long a tally is reused. Reuse shortens leases by up to this time.
 const tallyLife = 50 * time.Millisecond
 
 // RunVotes sends the votes that are due. Each collector in use has a time of its own.
@@ -108,9 +105,9 @@ func (v *Votes) ForgetBallots() {
 	})
 }
 
-// nextVote returns when the i-th collector gets its next vote. The times of three consecutive
-// collectors are evenly spaced: if two answers came together, the lease could lapse before the next
-// answer. Times of different members are random, even if the members began together.
+// nextVote returns when the i-th collector gets its next vote. Three consecutive collectors are
+// evenly spaced, or the lease could lapse before the next answer. Times of different members are
+// random.
 func (v *Votes) nextVote(i int) time.Time {
 	if v.first.IsZero() {
 		v.first = v.Now.Add(time.Duration(v.Random.Int64N(int64(VoteInterval))))
@@ -149,14 +146,13 @@ func (v *Votes) vote(c *collector) {
 	v.Send(c.node, vote)
 }
 
-// otherVoters returns the number of other members that count for this node's lease, whether or not
-// they have a vote.
+// otherVoters returns the number of other members that count for the lease, with or without a
+// vote.
 func (v *Votes) otherVoters() int {
 	v.countVoters()
 	return v.others
 }
 
-// countVoters updates others and withVote, once for each view.
 func (v *Votes) countVoters() {
 	f := v.Local()
 	if v.counted == f.Summary {
@@ -209,7 +205,7 @@ func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAc
 	}
 }
 
-// ageOf returns how long ago a time was, at least 1 ms; 0 for the zero time, which means never.
+// ageOf returns the age of a time, at least 1 ms; 0 means never.
 func (v *Votes) ageOf(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -217,8 +213,6 @@ func (v *Votes) ageOf(at time.Time) time.Duration {
 	return max(v.Now.Sub(at), time.Millisecond)
 }
 
-// tallied returns the tally of the votes with the fingerprint barred, and of this node's own vote
-// as of now.
 func (v *Votes) tallied(barred uint64) *tally {
 	f := v.Local()
 	if v.tally.of == f.Summary && v.tally.barred == barred && v.Now.Sub(v.tally.made) <= tallyLife {

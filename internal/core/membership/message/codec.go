@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding, which every message names. Adding fields does not change
-// it: readers skip unknown fields.
+// format is the version of the encoding. Adding fields does not change it: readers skip unknown
+// fields.
 const format = 1
 
 // Encode encodes a message as defined in internal/wire/membership.proto.
@@ -219,12 +219,12 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	return nil, ErrUnknown
 }
 
-// age returns d in milliseconds, rounded up, because older evidence is weaker.
+// age returns milliseconds, rounded up, because older evidence is weaker.
 func age(d time.Duration) uint64 {
 	return uint64((min(d, maxQuiet) + time.Millisecond - 1).Milliseconds())
 }
 
-// milliseconds converts a received number of milliseconds; more than maxQuiet counts as maxQuiet.
+// milliseconds converts a received number; more than maxQuiet counts as maxQuiet.
 func milliseconds(n uint64) time.Duration {
 	return time.Duration(min(n, uint64(maxQuiet.Milliseconds()))) * time.Millisecond
 }
@@ -233,7 +233,6 @@ func toWire(a transport.Address) *wire.MembershipAddress {
 	return &wire.MembershipAddress{Name: a.Name, Incarnation: a.Incarnation}
 }
 
-// fromWire reads an address; nil gives the zero address.
 func fromWire(a *wire.MembershipAddress) (transport.Address, error) {
 	if a == nil {
 		return transport.Address{}, nil

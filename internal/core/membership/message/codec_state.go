@@ -23,7 +23,6 @@ const (
 	maxQuiet = 24 * time.Hour
 )
 
-// An addressTable collects the addresses of a message, each once.
 type addressTable struct {
 	places map[transport.Address]uint32
 	list   []*wire.MembershipAddress
@@ -51,8 +50,8 @@ func (t *addressTable) placeClock(v gossip.VectorClock) (nodes []uint32, counts 
 	return nodes, counts
 }
 
-// addresses holds the addresses of a received message. The first index outside the list sets err,
-// which the caller checks once at the end.
+// addresses holds a received message's addresses. The first index outside the list sets err,
+// which the caller checks at the end.
 type addresses struct {
 	list []transport.Address
 	err  error
@@ -117,7 +116,7 @@ func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 	return &wire.MembershipState{Gossip: plain}, nil
 }
 
-// deflaters holds compressors for reuse, because each takes more than half a megabyte.
+// deflaters holds compressors for reuse: each takes over half a megabyte.
 var deflaters = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, flate.BestSpeed)
 	if err != nil {
@@ -228,7 +227,6 @@ func stateFromWire(w *wire.MembershipState) (*gossip.State, error) {
 	return g, nil
 }
 
-// unpack decompresses a state. It fails if the result exceeds the bounds.
 func unpack(w *wire.MembershipState) ([]byte, error) {
 	sent := w.GetGossip()
 	limit := unpackedLimit(len(sent))

@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Numbers of the fields of a table that hold lists, from membership.proto.
 const (
 	messageStand = 18
 	standExcept  = 5
@@ -28,7 +27,6 @@ const (
 	tableRowSuspicions = 6
 )
 
-// tableToWire encodes a table, compressed where that is worthwhile.
 func tableToWire(m Snapshot) (*wire.MembershipState, error) {
 	t := m.Table
 	if t == nil {
@@ -131,7 +129,6 @@ func rowFromWire(t *addresses, w *wire.MembershipTableRow) (rows.Row, error) {
 	return r, nil
 }
 
-// timeToWire encodes a time; the zero time gives 0.
 func timeToWire(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -146,7 +143,7 @@ func timeFromWire(n int64) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// known encodes an age, rounded up; 0, which means never, if the age is too old to matter.
+// known encodes an age, rounded up; 0 (never) if it is too old to matter.
 func known(d time.Duration) uint64 {
 	if d >= maxQuiet {
 		return 0
@@ -184,8 +181,7 @@ func standFromWire(target uint32, w *wire.MembershipStand) (Stand, error) {
 	return m, nil
 }
 
-// checkTable is checkState for an encoded table: it returns an error if a list is longer than the
-// table's size or the bounds allow.
+// checkTable is checkState for an encoded table.
 func checkTable(plain []byte, sent int) error {
 	sent = min(sent, maxGossipBytes)
 	c := census{
@@ -215,7 +211,6 @@ func checkTable(plain []byte, sent int) error {
 	return err
 }
 
-// countMember counts the lists in an encoded row's member.
 func (c *census) countMember(f wire.Field) error {
 	if f.Number != tableRowMember || f.Type != protowire.BytesType {
 		return nil

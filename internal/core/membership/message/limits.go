@@ -8,41 +8,35 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Bounds of a message. They are checked on the encoded bytes, before memory is allocated for the
-// content: an empty element takes a hundred bytes of memory, but two bytes of a message, or a
-// hundredth of that if the message is compressed.
+// Bounds of a message. They are checked on the encoded bytes, before memory is allocated: an
+// empty element takes a hundred bytes of memory, but two bytes of a message, or a hundredth of
+// that if compressed.
 const (
-	// maxGossipBytes bounds a state unpacked: some ten thousand members.
+	// maxGossipBytes bounds an unpacked state: some ten thousand members.
 	maxGossipBytes = 16 << 20
-	// maxInflation bounds how many times larger a state is than its compressed form, unless it has
-	// at most freeInflation bytes. A state that compresses better is sent uncompressed.
+	// maxInflation bounds the compression ratio of a state of more than freeInflation bytes. A state
+	// that compresses better is sent uncompressed.
 	maxInflation = 64
-	// freeInflation is the size of an unpacked state, in bytes, up to which maxInflation does
-	// not apply.
+	// freeInflation is the unpacked size, in bytes, up to which maxInflation does not apply.
 	freeInflation = 1 << 20
-	// maxMembers bounds the addresses of a state, and with them its members, observers,
-	// tombstones and clock entries. It also bounds the members that a status may claim.
+	// maxMembers bounds a state's addresses, and with them its members, observers, tombstones and
+	// clock entries. It also bounds the members that a status may claim.
 	maxMembers = 1 << 16
-	// maxElements bounds the roles, descriptions and records of all members of a state
-	// together.
+	// maxElements bounds the roles, descriptions and records of all members together.
 	maxElements = 1 << 18
-	// freeElements is how many addresses, and how many elements, a state of any size may have. For
-	// each byte on the wire it may have one more address and elementsPerByte more elements. That is
-	// enough, because an address alone has eight random bytes.
+	// freeElements is how many addresses, and how many elements, any state may have. Each byte on the
+	// wire allows one more address and elementsPerByte more elements: an address alone has eight
+	// random bytes.
 	freeElements    = 1 << 12
 	elementsPerByte = 4
-	// maxSeeds bounds the seeds that a hello names.
-	maxSeeds = 1 << 10
-	// maxDescribed bounds the roles and descriptions of a member that joins.
-	maxDescribed = 1 << 12
+	maxSeeds        = 1 << 10
+	maxDescribed    = 1 << 12
 )
 
-// unpackedLimit returns the maximum of bytes of a state whose compressed form has packed bytes.
 func unpackedLimit(packed int) int {
 	return min(max(freeInflation, maxInflation*min(packed, maxGossipBytes)), maxGossipBytes)
 }
 
-// Numbers of the list fields in membership.proto.
 const (
 	messageHello = 3
 	messageJoin  = 5
@@ -66,8 +60,8 @@ const (
 	rowRecords = 3
 )
 
-// checkMessage returns an error if a list in the encoded message is too long. It leaves the fields
-// of a state to checkState.
+// checkMessage returns an error if a list in the encoded message is too long. It leaves the
+// fields of a state to checkState.
 func checkMessage(b []byte) error {
 	seeds, described := 0, 0
 	err := wire.EachField(b, func(f wire.Field) error {
@@ -100,7 +94,6 @@ func checkMessage(b []byte) error {
 	return err
 }
 
-// A census has the lengths of the lists in an encoded state, and their bounds.
 type census struct {
 	maxAddresses, maxElements int
 
@@ -109,9 +102,8 @@ type census struct {
 	elements                             int
 }
 
-// checkState returns an error if a list in an encoded state is longer than its addresses, its size
-// or the bounds allow. sent is the state's size on the wire, which is less than len(plain) if the
-// state was compressed.
+// checkState returns an error if a list in an encoded state is longer than its addresses, its
+// size or the bounds allow. sent is the state's size on the wire.
 func checkState(plain []byte, sent int) error {
 	sent = min(sent, maxGossipBytes)
 	c := census{
@@ -163,7 +155,6 @@ func (c *census) count(f wire.Field) error {
 	return atMost("addresses, or members, observers, tombstones or clock entries", longest, c.maxAddresses)
 }
 
-// countElements counts the elements of two list fields of an encoded member or row.
 func (c *census) countElements(b []byte, one, other protowire.Number) error {
 	return wire.EachField(b, func(f wire.Field) error {
 		if f.Number == one || f.Number == other {
@@ -173,7 +164,6 @@ func (c *census) countElements(b []byte, one, other protowire.Number) error {
 	})
 }
 
-// numbers returns how many numbers a field of repeated varints holds, packed or not.
 func numbers(f wire.Field) int {
 	if f.Type != protowire.BytesType {
 		return 1

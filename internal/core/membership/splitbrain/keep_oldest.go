@@ -2,14 +2,12 @@ package splitbrain
 
 import "github.com/shardgen/shardgen/transport"
 
-// keepOldest lets the side with the oldest member go on, even if it is small. If the oldest member
-// is alone, all other members go on.
+// keepOldest lets the side with the oldest member go on, even a small one. If the oldest is
+// alone, all others go on.
 //
-// A node may run turns if more than half of the voters vouch for it, the oldest among them, or all
-// voters but the oldest. Two such sets would share a voter even if the oldest alone were enough;
-// more voters are required for safety while nodes differ about the oldest member. A small side with
-// the oldest runs turns again once the others are fenced, which is soon: without the oldest they
-// have no quorum.
+// A node may run turns if more than half of the voters vouch for it, with the oldest, or all
+// voters but the oldest. The majority keeps this safe while nodes differ about the oldest. A
+// small side with the oldest runs turns again once the others are fenced.
 type keepOldest struct{ alone bool }
 
 func (k keepOldest) Decide(s Split) Verdict {

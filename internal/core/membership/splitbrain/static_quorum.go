@@ -1,9 +1,8 @@
 package splitbrain
 
-// staticQuorum lets a side with at least size votes go on. The leader lets no more than 2*size-1
-// voters up, so no two sides have that many votes; a node needs as many votes to run turns as a
-// side needs to go on. If members with different settings have let more voters up, all members
-// stop, because no side can be sure to be the only one.
+// staticQuorum lets a side with at least size votes go on. The leader lets at most 2*size-1
+// voters up, so no two sides have that many votes; a node needs as many to run turns. With more
+// voters, by different settings, all members stop.
 type staticQuorum struct{ size int }
 
 func (q staticQuorum) Decide(s Split) Verdict {
@@ -16,7 +15,7 @@ func (q staticQuorum) Decide(s Split) Verdict {
 	return Stop
 }
 
-// most returns the largest number of voters that is safe.
+// most returns the largest safe number of voters.
 func (q staticQuorum) most() int { return 2*q.size - 1 }
 
 func (q staticQuorum) Quorum(v Electorate) Quorum {

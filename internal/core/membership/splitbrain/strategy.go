@@ -46,7 +46,6 @@ func (s Split) Votes() int {
 	return n
 }
 
-// holdsOldest reports whether the electorate's oldest members are on this side.
 func (s Split) holdsOldest() bool {
 	return len(s.Oldest) > 0 && !slices.ContainsFunc(s.Oldest, func(a transport.Address) bool { return !gossip.HasAddress(s.Side, a) })
 }
@@ -82,18 +81,16 @@ func MostVoters(s Strategy) (most int, bounded bool) {
 	return q.most(), ok
 }
 
-// autoDown downs members on every side that were missed for long enough. It breaks the promise of
-// [Quorum] that two sets share a voter: Down members lose their vote at once, so every side becomes
-// a cluster of its own. One protection remains: a single node that stood still has no majority in
-// its own view, so it runs no turns before it learns of the decision.
+// autoDown downs members on every side. It breaks the promise of [Quorum] that two sets share a
+// voter, because Down members lose their vote at once. Only a single node that stood still has no
+// majority in its own view, so it runs no turns before it learns of the decision.
 type autoDown struct{}
 
 func (autoDown) Decide(Split) Verdict { return GoOn }
 
 func (autoDown) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
 
-// downAll lets no side go on, for clusters that should be restarted rather than split. As no side
-// wins, a majority may run turns until all have stopped.
+// downAll lets no side go on. Until all have stopped, a majority may run turns.
 type downAll struct{}
 
 func (downAll) Decide(Split) Verdict { return StopAll }
@@ -102,8 +99,8 @@ func (downAll) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
 
 // keepMajority lets the larger half go on. DowningBroker uses it for members that are not gone.
 //
-// A node runs turns if more than half of the voters vouch for it. A side with just half of the
-// voters and the oldest goes on too, and runs turns again once the other half is fenced.
+// A node runs turns if more than half of the voters vouch for it. A side with just half and the
+// oldest goes on too, and runs turns once the other half is fenced.
 type keepMajority struct{}
 
 func (keepMajority) Decide(s Split) Verdict {
@@ -117,12 +114,12 @@ func (keepMajority) Quorum(v Electorate) Quorum {
 	return Quorum{voters: v.Voters, Need: MajorityOf(len(v.Voters))}
 }
 
-// leaseMajority lets the side that takes a lease go on. The larger side asks for the lease first,
-// so it usually wins; the smaller side wins if the larger is dead or cannot reach the lease.
+// leaseMajority lets the side that takes a lease go on. The larger side asks first, so it usually
+// wins.
 //
-// A node runs turns if more than half of the voters vouch for it. So a small side that goes on has
-// no voter among the other members, and cannot know from votes when those have stopped. It waits
-// for a time instead: see LeaseHold of package lease.
+// A node runs turns if more than half of the voters vouch for it. A small side that goes on
+// cannot know from votes when the others have stopped, so it waits: see LeaseHold of package
+// lease.
 type leaseMajority struct{}
 
 func (leaseMajority) Decide(s Split) Verdict {

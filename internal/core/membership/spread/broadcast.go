@@ -29,7 +29,6 @@ type Broadcaster struct {
 	progress   broadcastProgress
 }
 
-// broadcastProgress is the progress of the present version.
 type broadcastProgress struct {
 	digest        gossip.Digest // the version when spreadLarge last ran
 	version       time.Time     // since when it has been the present one
@@ -45,15 +44,15 @@ type broadcastProgress struct {
 
 const (
 	// broadcastAnswers is how long after a new version this node does not answer members with an
-	// older one, because the broadcast is on its way to them.
+	// older one, because the broadcast is on its way.
 	broadcastAnswers = time.Second
-	// leaderMute is the time without an answer after which the leader is skipped. A leader that
-	// works broadcasts every second while some members have not seen its version.
+	// leaderMute is the time without an answer after which the leader is skipped. A working leader
+	// broadcasts every second while some members have not seen its version.
 	leaderMute = 2500 * time.Millisecond
 )
 
-// broadcastNode returns the node that broadcasts this node's changes: the leader or, while the
-// leader is silent, the first collector that answers; zero if there is none.
+// broadcastNode returns the node that broadcasts this node's changes: the leader or, while it is
+// silent, the first collector that answers; zero if none.
 func (b *Broadcaster) broadcastNode() transport.Address {
 	leader := b.Local().Leader
 	if leader == b.Config.Self || b.progress.told.IsZero() {
@@ -66,7 +65,6 @@ func (b *Broadcaster) broadcastNode() transport.Address {
 	return b.Collectors.Hub()
 }
 
-// broadcasts reports whether this node must broadcast changes to all members.
 func (b *Broadcaster) broadcasts() bool { return !b.Small() && b.broadcastNode() == b.Config.Self }
 
 // LeaderSpoke records a message from a member. A leader that is heard is not skipped as
@@ -77,7 +75,6 @@ func (b *Broadcaster) LeaderSpoke(from transport.Address) {
 	}
 }
 
-// spreadLarge sends the messages that are due after a step, in a large cluster.
 func (b *Broadcaster) spreadLarge() {
 	f := b.Local()
 	broadcastNode := b.broadcastNode()
@@ -114,7 +111,6 @@ func (b *Broadcaster) spreadLarge() {
 	}
 }
 
-// tellBroadcaster sends a message to the broadcaster, from which it then expects an answer.
 func (b *Broadcaster) tellBroadcaster(msg message.Message) {
 	broadcastNode := b.broadcastNode()
 	if b.progress.told.IsZero() {
@@ -124,8 +120,8 @@ func (b *Broadcaster) tellBroadcaster(msg message.Message) {
 	b.Send(broadcastNode, msg)
 }
 
-// allReachedHaveSeen reports whether all reachable members that convergence requires have seen the
-// version.
+// allReachedHaveSeen reports whether all reachable members that convergence requires have seen
+// the version.
 func (b *Broadcaster) allReachedHaveSeen() bool {
 	f := b.Local()
 	if f.Why == "" {
@@ -140,7 +136,6 @@ func (b *Broadcaster) allReachedHaveSeen() bool {
 	return lacking == 0
 }
 
-// forgetBroadcasts resets the progress when the cluster is small.
 func (b *Broadcaster) forgetBroadcasts() {
 	b.progress = broadcastProgress{}
 }

@@ -53,9 +53,9 @@ func (s *Spreader) Spread(before *gossip.State) {
 	}
 }
 
-// tell sends a node the status if the node has seen the version, and otherwise the state. In a
-// large cluster tell always sends the status: the node mostly has the state from the leader, and
-// otherwise asks for it.
+// tell sends the state if the node has not seen the version, and else the status. In a large
+// cluster it always sends the status: the node mostly has the state from the leader, and else
+// asks for it.
 func (s *Spreader) tell(node transport.Address) {
 	if node.IsZero() || node == s.Config.Self {
 		return
@@ -91,8 +91,6 @@ func (s *Spreader) RunGossip() {
 	}
 }
 
-// partner returns the receiver of a round of gossip: mostly a member that has not seen the version,
-// otherwise any reachable member.
 func (s *Spreader) partner() (transport.Address, bool) {
 	n := len(s.Gossip.Members)
 	held := s.Gossip.Records(s.Config.Self)
@@ -137,10 +135,9 @@ func (s *Spreader) ToUnseen() float64 {
 	}
 }
 
-// acceptable reports whether gossip of a sender may be used: it is of this cluster and for this
-// node, and this node has no record against the sender. The sender may be unknown to all members,
-// if the member that admitted it died before spreading that. Removed nodes are unknown too, but
-// their messages are refused earlier.
+// acceptable reports whether gossip may be used: it is of this cluster and for this node, which
+// has no record against the sender. All members may still not know the sender, if the member that
+// admitted it died.
 func (s *Spreader) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := s.Gossip.Record(s.Config.Self, from)
 	switch {
@@ -206,20 +203,18 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	}
 }
 
-// introduce sends this node's state to a member that does not know this node, if this node has
-// never been Up. The member that admitted this node may have died before it spread the admission.
-// The others then have no reason to ask for this node's state, because their own state has changed
-// more often. introduce answers only messages that were sent to this node alone.
+// introduce sends the state of a node that was never Up to a member that does not know it. The
+// member that admitted it may have died before spreading that. introduce answers only messages
+// sent to this node alone.
 func (s *Spreader) introduce(to transport.Address, target uint32) {
 	if target != 0 && s.Self().UpNumber == 0 {
 		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})
 	}
 }
 
-// comparable reports whether a state can be merged with this node's. If more members were removed
-// between two states than there are tombstones, the older state may hold members whose removal the
-// newer one has forgotten. The older one belongs to a process that stood still: no full member
-// falls so far behind.
+// comparable reports whether two states can be merged. If more members were removed between them
+// than there are tombstones, the older may hold members whose removal the newer has forgotten.
+// Only a process that stood still falls so far behind.
 func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	switch {
 	case g.RemovalCounter+gossip.MaxTombstones <= s.Gossip.RemovalCounter:

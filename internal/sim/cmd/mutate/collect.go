@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// mutantsOf returns the mutants of a package in a fixed order. It skips tests, .pb.go files,
-// check.go, and functions named Check, String or Error.
+// mutantsOf returns a package's mutants in a fixed order. It skips tests, .pb.go files, check.go,
+// and functions named Check, String or Error.
 func mutantsOf(dir string) (all []mutant, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -42,7 +42,6 @@ func mutantsOf(dir string) (all []mutant, err error) {
 	return all, nil
 }
 
-// A collector collects the mutants of a file.
 type collector struct {
 	dir, file string
 	text      []byte
@@ -50,8 +49,7 @@ type collector struct {
 	found     []mutant
 }
 
-// others maps an operator to the operator that replaces it in a mutant: the one most likely written
-// by mistake.
+// others maps an operator to the one most likely written in its place by mistake.
 var others = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
@@ -83,7 +81,6 @@ func (c *collector) visit(n ast.Node) bool {
 	return true
 }
 
-// statements adds a mutant for each statement that can be deleted.
 func (c *collector) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -103,8 +100,8 @@ func (c *collector) statements(list []ast.Stmt) {
 	}
 }
 
-// talk matches calls that are not mutated: those for formatting, logging or checking an invariant,
-// and those of locks, because without a lock a test hangs or has a data race.
+// talk matches calls that are not mutated: formatting, logging, checks of invariants, and locks.
+// Without a lock a test hangs or has a data race.
 var talk = regexp.MustCompile(`^(fmt\.|errors\.|invariant\.|.*\.(log|trace|Info|Warn|Debug|Error|R?Lock|R?Unlock)\()`)
 
 func (c *collector) isTalk(n *ast.CallExpr) bool {
@@ -122,7 +119,6 @@ func (c *collector) add(from, to token.Pos, with string) {
 	})
 }
 
-// source returns the source text of a syntax node.
 func (c *collector) source(n ast.Node) string {
 	return string(c.text[c.fset.Position(n.Pos()).Offset:c.fset.Position(n.End()).Offset])
 }

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// suites maps the folder of each mutated package to the tests that must notice a mutant, in the
-// order in which they run. A package without tests of its own has the tests of its driver.
+// suites maps each mutated folder to the tests that must notice a mutant, in order. A package
+// without tests has those of its driver.
 var suites = map[string][]suite{
 	"internal/core/region":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/core/stream":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
@@ -37,7 +37,6 @@ var suites = map[string][]suite{
 	"internal/driver/remembering": {{pkg: "./runtime", run: "Remember"}, {pkg: "./runtime"}},
 }
 
-// A suite is the tests of a package whose names match run; "" means all.
 type suite struct{ pkg, run string }
 
 func main() {
@@ -103,7 +102,6 @@ func run(n, from int, seed uint64, only string, list, own bool, limit time.Durat
 	return survivors, nil
 }
 
-// packages returns the folders with a suite, or those of them that only names, separated by commas.
 func packages(only string) (dirs []string, err error) {
 	dirs = slices.Sorted(maps.Keys(suites))
 	if only != "" {

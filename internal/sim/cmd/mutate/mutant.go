@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// A mutant is one change to one file.
 type mutant struct {
 	dir, file  string
 	line       int
@@ -26,7 +25,6 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d: %s → %s", m.file, m.line, short(m.was), short(m.now))
 }
 
-// short shortens s to one line of at most 90 characters.
 func short(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 90 {
@@ -38,7 +36,6 @@ func short(s string) string {
 	return s
 }
 
-// A fate says whether a mutant did not compile, was noticed or survived.
 type fate string
 
 const (
@@ -47,13 +44,11 @@ const (
 	survived fate = "SURVIVED"
 )
 
-// A verdict is the fate of a mutant, and which test noticed it.
 type verdict struct {
 	fate fate
 	by   string
 }
 
-// try runs the suites on the mutant until one fails.
 func (m mutant) try(all []suite, limit time.Duration) (verdict, error) {
 	overlay, clean, err := m.overlay()
 	if err != nil {
@@ -80,7 +75,6 @@ func (m mutant) try(all []suite, limit time.Duration) (verdict, error) {
 	return verdict{survived, "no suite noticed"}, nil
 }
 
-// overlay writes the mutated file, and returns the file for go build -overlay that names it.
 func (m mutant) overlay() (name string, clean func(), err error) {
 	text, err := os.ReadFile(m.file)
 	if err != nil {
@@ -113,7 +107,6 @@ func (m mutant) overlay() (name string, clean func(), err error) {
 	return name, clean, os.WriteFile(name, list, 0o600)
 }
 
-// goTool runs the go command and returns its output.
 func goTool(limit time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -129,7 +122,6 @@ func goTool(limit time.Duration, args ...string) (string, error) {
 // failure matches the lines by which go test reports a failed test, a panic or a timeout.
 var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*|fatal error: .*)$`)
 
-// firstFailure returns the name of the first test that failed, with its first failed subtest.
 func firstFailure(out string) string {
 	name := ""
 	for _, m := range failure.FindAllStringSubmatch(out, -1) {

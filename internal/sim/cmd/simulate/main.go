@@ -25,8 +25,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// random and everything are values of -scenario that do not name a scenario: random runs, and all
-// scenarios.
 const random, everything = "random", "all"
 
 type flags struct {
@@ -86,7 +84,6 @@ func (f *flags) run() (err error) {
 	return f.simulate()
 }
 
-// tell returns a function that prints a line of a trace, or nil if the flags ask for no trace.
 func (f *flags) tell() func(string) {
 	switch {
 	case f.trace:
@@ -101,7 +98,6 @@ func (f *flags) tell() func(string) {
 	return nil
 }
 
-// detectionOf returns the detection with that name.
 func detectionOf(name string) (membership.Detection, error) {
 	for _, d := range []membership.Detection{membership.DetectionManyEdges, membership.DetectionSingleObserver} {
 		if name == d.String() {
@@ -139,8 +135,6 @@ func (f *flags) simulate() error {
 	return r.Err
 }
 
-// table runs all scenarios and prints the table. It leaves out clusters of more than largest nodes,
-// unless largest is 0.
 func table(seed uint64, largest int) error {
 	jobs := scenario.Table(seed, largest)
 	results := make([]scenario.Result, len(jobs))
@@ -172,10 +166,8 @@ func table(seed uint64, largest int) error {
 	return errors.Join(broken...)
 }
 
-// maxFailures is the number of failing seeds after which a sweep stops.
 const maxFailures = 10
 
-// one replays the random run of a seed.
 func one(w io.Writer, seed uint64, trace func(string)) error {
 	began := time.Now()
 	r := chaos.Run(chaos.Options{Seed: seed, Trace: trace})
@@ -184,7 +176,6 @@ func one(w io.Writer, seed uint64, trace func(string)) error {
 	return r.Err
 }
 
-// many makes random runs on all processors, for at most the time within.
 func many(w io.Writer, first uint64, seeds, twice int, within time.Duration) error {
 	began := time.Now()
 	ctx, stop := context.WithCancel(context.Background())

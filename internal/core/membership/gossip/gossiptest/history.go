@@ -66,7 +66,6 @@ func (h *History) Step() {
 	}
 }
 
-// move makes one legal move of a random member.
 func (h *History) move(i int) {
 	self, g := h.nodes[i], h.States[i]
 	r := g.Members[h.Random.IntN(len(g.Members))]
