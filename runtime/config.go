@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -218,8 +219,17 @@ func (c Config) validate() error {
 	bad(c.Rebalance.Interval >= time.Second, "Rebalance.Interval is %v: want at least 1s", c.Rebalance.Interval)
 	bad(c.Rebalance.Threshold >= 1, "Rebalance.Threshold is %d: want at least 1", c.Rebalance.Threshold)
 	errs = append(errs, c.Membership.Validate(c.Store != nil))
+	bad(!isNil(c.Transport), "Transport is a nil %T (did the function that should make it fail?)", c.Transport)
+	bad(!isNil(c.Store), "Store is a nil %T (did the function that should make it fail?)", c.Store)
+	bad(!isNil(c.Membership.Table.Store), "Membership.Table.Store is a nil %T (did the function that should make it fail?)", c.Membership.Table.Store)
 	bad(c.Membership.Table.Store == nil || len(c.Seeds) == 0, "Seeds are set, and Membership.Table.Store too: the table knows the members (leave Seeds unset)")
 	return errors.Join(errs...)
+}
+
+// isNil reports whether an interface has a nil pointer.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // engine returns the part of c that package node needs. The defaults have been filled in.

@@ -113,6 +113,9 @@ func (n *Node) whyNotUp() string {
 	if there := v.Count(membership.Joining, membership.WeaklyUp, membership.Up); there < n.cfg.Membership.MinMembers {
 		return fmt.Sprintf("%d of Config.Membership.MinMembers (%d) are there", there, n.cfg.Membership.MinMembers)
 	}
+	if !v.Converged && v.Table != nil {
+		return v.Why
+	}
 	if !v.Converged {
 		return "the members do not agree yet: " + v.Why
 	}

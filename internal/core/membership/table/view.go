@@ -15,6 +15,9 @@ func (m *Machine) publish() {
 	if m.Phase != core.Joined && m.Phase != core.Asking || m.table == nil || m.row < 0 {
 		return
 	}
+	if m.Phase == core.Asking && m.Shown != nil && m.Shown.Why != m.joiner.why {
+		m.stale = true
+	}
 	if !m.stale {
 		if m.expires.IsZero() || m.Now.Before(m.expires) {
 			if !m.expires.IsZero() {
@@ -67,6 +70,9 @@ func (m *Machine) newView() *core.View {
 			v.Converged, v.Why = false, r.Name+" unreachable"
 		}
 		marks = append(marks, rows.Mark{Node: r.Address, Evidence: evidence})
+	}
+	if m.Phase == core.Asking && m.joiner.why != "" {
+		v.Converged, v.Why = false, m.joiner.why
 	}
 	if len(marks) > 0 {
 		v.ByAddress, v.ByAge = t.Marked(marks)
