@@ -17,6 +17,7 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -62,7 +63,25 @@ var (
 // An EventsOption configures a loop that follows events.
 type EventsOption func(*eventsOptions)
 
-type eventsOptions struct{ name *string } // nil: none
+type eventsOptions struct {
+	name   *string // nil: none
+	now    bool
+	entity *string // nil: all
+}
+
+// FromNow lets a loop without a position begin behind the newest events, instead of at the oldest
+// ones: it gets what is committed after its first reads, and may get events of the second before
+// them. It has no effect on a loop that continues at a position or at that of its name.
+func FromNow() EventsOption {
+	return func(o *eventsOptions) { o.now = true }
+}
+
+// OfEntity lets a loop follow one entity, by its id as on the wire. The loop reads the journal of
+// the entity's shard alone, and its positions are for loops with the same option. It cannot have a
+// [FollowerName].
+func OfEntity(id string) EventsOption {
+	return func(o *eventsOptions) { o.entity = &id }
+}
 
 // FollowerName gives a follower a name of 1 to 64 letters, digits, _ and -. With any other name,
 // such as an empty one, the loop fails at once. The follower's position is written to the store
@@ -93,43 +112,102 @@ const (
 // FollowEvents is called by generated code only.
 func FollowEvents[E any](ctx context.Context, p codegen.Invoker, from Position, decode func(codegen.Decoder) (E, error), opts ...EventsOption) iter.Seq2[Event[E], error] {
 	return func(yield func(Event[E], error) bool) {
-		f, err := newFollowing(p, from, opts)
-		if err == nil {
-			err = f.begin(ctx)
-		}
+		err := follow(ctx, p, from, opts, func(f *following, shard int, all []durable.Recorded) error {
+			for _, r := range all {
+				event, err := eventOf(f, shard, r, decode)
+				if err != nil {
+					return err
+				}
+				event.Position = f.after(shard, r)
+				if !yield(event, nil) {
+					return errStop
+				}
+				if err := f.done(ctx, shard, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		if err != nil {
 			yield(Event[E]{}, err)
-			return
-		}
-		defer f.end(ctx)
-		for {
-			err := f.round(ctx, func(shard int, r durable.Recorded) (bool, error) {
-				event, err := decode(codegen.NewDecoder(r.Event))
-				if err != nil {
-					return false, fmt.Errorf("events of %s: event %d of shard %d: %w", f.kind, r.Place.Number, f.Number(shard), err)
-				}
-				before := f.Places[shard]
-				f.Read(shard, r)
-				after := f.position()
-				f.Places[shard] = before // until the body is done with it: it may fail at it, or panic
-				more := yield(Event[E]{
-					Entity: r.Entity, Version: r.Version, At: time.UnixMilli(r.At), Shard: uint32(f.Number(shard)),
-					Number: r.Place.Number, Event: event, Position: after,
-				}, nil)
-				if more {
-					f.Read(shard, r)
-				}
-				return more, nil
-			})
-			if errors.Is(err, errStop) {
-				return
-			}
-			if err != nil {
-				yield(Event[E]{}, err)
-				return
-			}
 		}
 	}
+}
+
+// FollowEventBatches is called by generated code only.
+func FollowEventBatches[E any](ctx context.Context, p codegen.Invoker, from Position, decode func(codegen.Decoder) (E, error), opts ...EventsOption) iter.Seq2[[]Event[E], error] {
+	return func(yield func([]Event[E], error) bool) {
+		err := follow(ctx, p, from, opts, func(f *following, shard int, all []durable.Recorded) error {
+			batch := make([]Event[E], 0, len(all))
+			var bad error
+			for _, r := range all {
+				event, err := eventOf(f, shard, r, decode)
+				if bad = err; err != nil {
+					break
+				}
+				batch = append(batch, event)
+			}
+			if n := len(batch); n > 0 {
+				last := all[n-1]
+				batch[n-1].Position = f.after(shard, last)
+				if !yield(batch, nil) {
+					return errStop
+				}
+				if err := f.done(ctx, shard, last); err != nil {
+					return err
+				}
+			}
+			return bad
+		})
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func eventOf[E any](f *following, shard int, r durable.Recorded, decode func(codegen.Decoder) (E, error)) (Event[E], error) {
+	event, err := decode(codegen.NewDecoder(r.Event))
+	if err != nil {
+		return Event[E]{}, fmt.Errorf("events of %s: event %d of shard %d: %w", f.kind, r.Place.Number, f.Number(shard), err)
+	}
+	return Event[E]{
+		Entity: r.Entity, Version: r.Version, At: time.UnixMilli(r.At), Shard: uint32(f.Number(shard)), Number: r.Place.Number, Event: event,
+	}, nil
+}
+
+// follow calls each with events of one shard, again and again, until it fails. A loop that was left
+// ends without an error.
+func follow(ctx context.Context, p codegen.Invoker, from Position, opts []EventsOption, each func(f *following, shard int, all []durable.Recorded) error) error {
+	f, err := newFollowing(p, from, opts)
+	if err == nil {
+		err = f.begin(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.end(ctx)
+	for err == nil {
+		err = f.round(ctx, each)
+	}
+	if errors.Is(err, errStop) {
+		return nil
+	}
+	return err
+}
+
+// after returns the position behind an event. The place moves only when the body is done with the
+// event, because it may fail at it, or panic.
+func (f *following) after(shard int, r durable.Recorded) Position {
+	before := f.Places[shard]
+	defer func() { f.Places[shard] = before }()
+	f.Read(shard, r)
+	return f.position()
+}
+
+// done moves the place past an event, and stores the position if that is due.
+func (f *following) done(ctx context.Context, shard int, r durable.Recorded) error {
+	f.Read(shard, r)
+	return f.save(ctx)
 }
 
 var errStop = errors.New("the loop has ended")
@@ -139,6 +217,7 @@ type following struct {
 	durablehost.Follower
 	kind  string
 	from  Position
+	only  *string    // the id of the only entity that is followed; nil means all are
 	name  *ownedName // nil: none
 	saved time.Time  // when its position was stored last, or could not be
 	dirty bool       // the store does not have its position
@@ -162,7 +241,10 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 	for _, o := range opts {
 		o(&options)
 	}
-	f := &following{kind: k.Desc.Name, from: from, log: k.Driver.Logger}
+	f := &following{kind: k.Desc.Name, from: from, only: options.entity, log: k.Driver.Logger}
+	if options.name != nil && options.entity != nil {
+		return nil, fmt.Errorf("events of %s: shard.OfEntity with shard.FollowerName: a name has the positions of all shards (keep Event.Position instead)", k.Desc.Name)
+	}
 	if options.name != nil {
 		if err := transport.CheckName("follower", *options.name); err != nil {
 			return nil, fmt.Errorf("events of %s: %w (shard.FollowerName)", k.Desc.Name, err)
@@ -170,6 +252,15 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 		f.name = newOwnedName(k, *options.name, f.answered)
 	}
 	f.Follower = durablehost.NewFollower(backend.Shards(), k.Desc.Name, int(k.Shards))
+	f.AtEnd = options.now
+	if f.only != nil {
+		hash, err := p.Hash(*f.only)
+		if err != nil {
+			return nil, fmt.Errorf("events of %s: %w (shard.OfEntity)", k.Desc.Name, err)
+		}
+		shard := int(placement.ShardOf(hash, k.Shards) - k.Shards)
+		f.Only = &shard
+	}
 	return f, nil
 }
 
@@ -189,7 +280,7 @@ func (f *following) begin(ctx context.Context) error {
 }
 
 // round reads all journals of the type once, and waits followPause if there are no new events.
-func (f *following) round(ctx context.Context, each func(int, durable.Recorded) (bool, error)) error {
+func (f *following) round(ctx context.Context, each func(f *following, shard int, all []durable.Recorded) error) error {
 	all, err := f.Poll(ctx)
 	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)
 	switch {
@@ -208,18 +299,18 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 	}
 	any := false // an answer that is missing is asked for again
 	for shard, events := range all {
-		for _, e := range events {
-			any, f.dirty = true, true
-			if more, err := each(shard, e); err != nil {
-				return err
-			} else if !more {
-				return errStop
+		if len(events) == 0 {
+			continue
+		}
+		any, f.dirty = true, true
+		if last := events[len(events)-1]; f.only != nil {
+			if events = f.ofEntity(events); len(events) == 0 {
+				f.Read(shard, last)
+				continue
 			}
-			if time.Since(f.saved) >= followSave {
-				if err := f.save(ctx); err != nil {
-					return err
-				}
-			}
+		}
+		if err := each(f, shard, events); err != nil {
+			return err
 		}
 	}
 	if err := f.save(ctx); err != nil || any {
@@ -231,6 +322,16 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 	case <-time.After(followPause):
 		return nil
 	}
+}
+
+// ofEntity returns the events of the entity that is followed.
+func (f *following) ofEntity(all []durable.Recorded) (its []durable.Recorded) {
+	for _, r := range all {
+		if r.Entity == *f.only {
+			its = append(its, r)
+		}
+	}
+	return its
 }
 
 // answered is called with the result of each read, nil if the store answered. While the store does

@@ -253,3 +253,122 @@ func TestAnEntityWithAJournalIsAPlainStruct(t *testing.T) {
 	require.EqualValues(t, 5, balance)
 	require.Equal(t, []giro.Entry{{Amount: 5, Note: "rent"}}, a.Journal.Recorded())
 }
+
+// TestFollowerFromNow: a loop that begins at the end gets no older event and each later one once,
+// also over the death of the homes, and goes on from its positions like any other.
+func TestFollowerFromNow(t *testing.T) {
+	v := newVaults(t)
+	_, c := startGiro(v, "a")
+	ctx := testContext(t)
+	enter := func(c *giro.AccountClient, amount int64) {
+		_, err := c.Ref("a").Enter(ctx, amount, "")
+		require.NoError(t, err)
+	}
+	for range 20 {
+		enter(c, 1)
+	}
+	newProjection().follow(t, c, 20) // they are in the journal
+	type read struct {
+		at      shard.Position
+		amounts []int64
+	}
+	done := make(chan read)
+	reader := func(c *giro.AccountClient, from shard.Position, n int) {
+		var r read
+		for e, err := range c.Events(ctx, from, shard.FromNow()) {
+			if r.amounts = append(r.amounts, e.Event.Amount); err != nil || len(r.amounts) == n {
+				r.at = e.Position
+				break
+			}
+		}
+		done <- r
+	}
+	go reader(c, "", 3)
+	var first read
+	next := int64(100)
+	for ; first.at == ""; next++ {
+		enter(c, next)
+		select {
+		case first = <-done:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	require.GreaterOrEqual(t, first.amounts[0], int64(100))
+	v.kill("a")
+	_, c = startGiro(v, "b")
+	for range 5 {
+		enter(c, next)
+		next++
+	}
+	go reader(c, first.at, int(next-1-first.amounts[2]))
+	all := append(first.amounts, (<-done).amounts...)
+	for i, amount := range all {
+		require.Equal(t, all[0]+int64(i), amount)
+	}
+	require.Equal(t, next-1, all[len(all)-1])
+}
+
+// TestFollowerOfEntity: a loop that follows one entity gets its events, and only these.
+func TestFollowerOfEntity(t *testing.T) {
+	v := newVaults(t)
+	_, c := startGiro(v, "a")
+	ctx := testContext(t)
+	for i := range 200 {
+		_, err := c.Ref(fmt.Sprint("account-", i%50)).Enter(ctx, int64(i), "")
+		require.NoError(t, err)
+	}
+	var at shard.Position
+	for want := int64(7); want < 200; want += 50 {
+		for e, err := range c.Events(ctx, at, shard.OfEntity("account-7")) {
+			require.NoError(t, err)
+			require.Equal(t, "account-7", e.Entity)
+			require.Equal(t, want, e.Event.Amount)
+			at = e.Position
+			break
+		}
+	}
+	for want, opts := range map[string][]shard.EventsOption{
+		"shard.OfEntity with shard.FollowerName": {shard.OfEntity("a"), shard.FollowerName("x")},
+		"(shard.OfEntity)":                       {shard.OfEntity("")},
+	} {
+		for _, err := range c.Events(ctx, "", opts...) {
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
+// TestEventBatches: a batch has events of one shard, in order, and the position behind the last one.
+// A loop that ends in its body gets the batch again.
+func TestEventBatches(t *testing.T) {
+	v := newVaults(t)
+	_, c := startGiro(v, "a")
+	ctx := testContext(t)
+	for i := range 300 {
+		_, err := c.Ref(fmt.Sprint("account-", i%3)).Enter(ctx, 1, "")
+		require.NoError(t, err)
+	}
+	newProjection().follow(t, c, 300)
+	seen, batches, left := map[string]bool{}, 0, false
+	var at shard.Position
+	for len(seen) < 300 {
+		for batch, err := range c.EventBatches(ctx, at) {
+			require.NoError(t, err)
+			if !left { // it comes again
+				left = true
+				break
+			}
+			batches++
+			for i, e := range batch {
+				require.Equal(t, batch[0].Number+uint64(i), e.Number)
+				require.Equal(t, batch[0].Shard, e.Shard)
+				require.Equal(t, i == len(batch)-1, e.Position != "")
+				name := fmt.Sprint(e.Shard, "/", e.Number)
+				require.False(t, seen[name], "event %s comes twice", name)
+				seen[name] = true
+			}
+			at = batch[len(batch)-1].Position
+			break // and goes on at the position
+		}
+	}
+	require.LessOrEqual(t, batches, 30, "of 300 events in three shards at most")
+}

@@ -16,13 +16,18 @@ func (e journalEmitter) followers(n *model.Entity) {
 	if n.Journal == nil {
 		return
 	}
-	event := typ(n.Journal.Event.Type.Expr)
+	event := shard("Event").Types(typ(n.Journal.Event.Type.Expr))
+	method := func(name, does string, yields *jen.Statement) {
+		e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id(name).Params(
+			jen.Id("ctx").Add(contextType()), jen.Id("from").Add(shard("Position")), jen.Id("opts").Op("...").Add(shard("EventsOption")),
+		).Qual("iter", "Seq2").Types(yields, jen.Error()).Block(
+			jen.Return(shard(does).Call(jen.Id("ctx"), jen.Id("c").Dot("invoker"), jen.Id("from"), jen.Id(n.DecodeEventFunc()), jen.Id("opts").Op("..."))),
+		)
+	}
 	e.comment("Events yields the events of all %s entities after position from: each event once, and the events of an entity in order. It waits for further events until ctx ends; then it yields ctx's error. It ends after the first error.", n.Name)
-	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("Events").Params(
-		jen.Id("ctx").Add(contextType()), jen.Id("from").Add(shard("Position")), jen.Id("opts").Op("...").Add(shard("EventsOption")),
-	).Qual("iter", "Seq2").Types(shard("Event").Types(event.Clone()), jen.Error()).Block(
-		jen.Return(shard("FollowEvents").Call(jen.Id("ctx"), jen.Id("c").Dot("invoker"), jen.Id("from"), jen.Id(n.DecodeEventFunc()), jen.Id("opts").Op("..."))),
-	)
+	method("Events", "FollowEvents", event.Clone())
+	e.comment("EventBatches is Events with the events that one read has found together, all of one shard, of at most 512 KiB as encoded. Only the last event of a batch has its Position.")
+	method("EventBatches", "FollowEventBatches", jen.Index().Add(event))
 }
 
 // journal emits the functions that encode, decode and apply the entity's events.

@@ -77,6 +77,13 @@ func (c *AccountClient) Events(ctx context.Context, from shard.Position, opts ..
 	return shard.FollowEvents(ctx, c.invoker, from, decodeAccountEvent, opts...)
 }
 
+// EventBatches is Events with the events that one read has found together, all
+// of one shard, of at most 512 KiB as encoded. Only the last event of a batch
+// has its Position.
+func (c *AccountClient) EventBatches(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[[]shard.Event[Entry], error] {
+	return shard.FollowEventBatches(ctx, c.invoker, from, decodeAccountEvent, opts...)
+}
+
 // AccountExtractor finds the entity and the shard of an id without a cluster.
 // Its zero value works.
 type AccountExtractor struct{}

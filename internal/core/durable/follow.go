@@ -108,6 +108,15 @@ func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	return events, after, err
 }
 
+// End returns the place behind the journal's last event.
+func End(get Getter) (Place, error) {
+	index, _, err := Place{}.read(get)
+	if err != nil || index.GetNumber() == 0 {
+		return FirstPlace, err
+	}
+	return Place{Chunk: max(index.GetLast(), 1), Number: index.GetNumber()}, nil
+}
+
 // Fits reports whether the journal still has the event that the follower has read at this place, by
 // its checksum. It returns true if it cannot compare, because the event was deleted or the place
 // has no checksum.

@@ -20,6 +20,8 @@ type Follower struct {
 	Store  store.Shards
 	Type   string
 	Places []durable.Place // place in each shard's journal
+	AtEnd  bool            // unknown places are the ends of the journals, not their beginnings
+	Only   *int            // the index of the only shard that is read; nil means all are
 
 	lost []time.Time // since when a shard's journal has seemed not to continue at the follower's place; zero means that it continues
 }
@@ -57,6 +59,9 @@ func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	var wg sync.WaitGroup
 	room := make(chan struct{}, readAtOnce)
 	for i := range all {
+		if f.Only != nil && i != *f.Only {
+			continue
+		}
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
@@ -70,8 +75,13 @@ func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	return all, errors.Join(errs...)
 }
 
-// Begun reports whether every shard's place is known.
-func (f *Follower) Begun() bool { return !slices.Contains(f.Places, durable.Place{}) }
+// Begun reports whether the place in each shard that is read is known.
+func (f *Follower) Begun() bool {
+	if f.Only != nil {
+		return f.Places[*f.Only] != durable.Place{}
+	}
+	return !slices.Contains(f.Places, durable.Place{})
+}
 
 // poll reads the events of shard i.
 func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) {
@@ -87,6 +97,10 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 		newest, errNewest := f.latest(ctx, shard)
 		if errNewest != nil {
 			return nil, errNewest
+		}
+		if anew && f.AtEnd {
+			f.Places[i], err = durable.End(f.getter(ctx, shard, newest))
+			return nil, wrap(shard, err)
 		}
 		events, err = f.read(ctx, shard, i, newest)
 	}
@@ -122,12 +136,7 @@ func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revisio
 // read reads events of shard i, from answers of the store that are at least as new as revision
 // atLeast.
 func (f *Follower) read(ctx context.Context, shard store.Shard, i int, atLeast store.Revision) ([]durable.Recorded, error) {
-	events, after, err := f.Places[i].Look(func(keys ...string) ([]store.Record, error) {
-		ctx, cancel := context.WithTimeout(ctx, readWithin)
-		defer cancel()
-		_, records, err := f.Store.Get(ctx, shard, keys, atLeast)
-		return records, err
-	})
+	events, after, err := f.Places[i].Look(f.getter(ctx, shard, atLeast))
 	switch {
 	case err != nil:
 		return nil, err
@@ -137,6 +146,16 @@ func (f *Follower) read(ctx context.Context, shard store.Shard, i int, atLeast s
 		f.Places[i] = durable.Place{Chunk: events[0].Place.Chunk, Number: events[0].Place.Number - 1}
 	}
 	return events, nil
+}
+
+// getter reads records of a shard that are at least as new as revision atLeast.
+func (f *Follower) getter(ctx context.Context, shard store.Shard, atLeast store.Revision) durable.Getter {
+	return func(keys ...string) ([]store.Record, error) {
+		ctx, cancel := context.WithTimeout(ctx, readWithin)
+		defer cancel()
+		_, records, err := f.Store.Get(ctx, shard, keys, atLeast)
+		return records, err
+	}
 }
 
 func wrap(shard store.Shard, err error) error {

@@ -1438,6 +1438,13 @@ func (c *TillClient) Events(ctx context.Context, from shard.Position, opts ...sh
 	return shard.FollowEvents(ctx, c.invoker, from, decodeTillEvent, opts...)
 }
 
+// EventBatches is Events with the events that one read has found together, all
+// of one shard, of at most 512 KiB as encoded. Only the last event of a batch
+// has its Position.
+func (c *TillClient) EventBatches(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[[]shard.Event[Sale], error] {
+	return shard.FollowEventBatches(ctx, c.invoker, from, decodeTillEvent, opts...)
+}
+
 // TillExtractor finds the entity and the shard of an id without a cluster. Its
 // zero value works.
 type TillExtractor struct{}

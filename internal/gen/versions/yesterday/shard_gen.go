@@ -628,6 +628,13 @@ func (c *PurseClient) Events(ctx context.Context, from shard.Position, opts ...s
 	return shard.FollowEvents(ctx, c.invoker, from, decodePurseEvent, opts...)
 }
 
+// EventBatches is Events with the events that one read has found together, all
+// of one shard, of at most 512 KiB as encoded. Only the last event of a batch
+// has its Position.
+func (c *PurseClient) EventBatches(ctx context.Context, from shard.Position, opts ...shard.EventsOption) iter.Seq2[[]shard.Event[Booking], error] {
+	return shard.FollowEventBatches(ctx, c.invoker, from, decodePurseEvent, opts...)
+}
+
 // PurseExtractor finds the entity and the shard of an id without a cluster. Its
 // zero value works.
 type PurseExtractor struct{}
