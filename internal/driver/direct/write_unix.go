@@ -4,7 +4,6 @@ package direct
 
 import "syscall"
 
-// canWriteNow reports whether this system has writeNow.
 const canWriteNow = true
 
 // writeNow writes as much of b as the socket takes without waiting.

@@ -90,8 +90,8 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 // higher epochs.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fix fixes the tenure's epoch and returns what the next tenure needs: this epoch, the last head
-// that was written, and a number above those of all tells.
+// fix fixes the tenure's epoch, and returns what the next tenure needs. tells is above the numbers
+// of all tells.
 func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +99,6 @@ func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	return t.core.Epoch(), t.core.Mark(), t.core.NextTell()
 }
 
-// isOpen reports whether turns may begin.
 func (t *Tenure) isOpen() bool { return t.open.Load() }
 
 // Ended reports whether the tenure has ended.
@@ -109,8 +108,7 @@ func (t *Tenure) Ended() bool {
 	return t.over
 }
 
-// do calls f, which uses the core, and then carries out the core's effects. It does nothing if the
-// tenure has ended.
+// do calls f, and then carries out the core's effects. It does nothing after the end of the tenure.
 func (t *Tenure) do(f func(now time.Time)) {
 	t.mu.Lock()
 	if t.over {
@@ -123,8 +121,7 @@ func (t *Tenure) do(f func(now time.Time)) {
 	after.run(t)
 }
 
-// look calls f, which uses the core without causing effects. It does nothing if the tenure has
-// ended.
+// look is do for an f without effects.
 func (t *Tenure) look(f func(now time.Time)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,8 +130,7 @@ func (t *Tenure) look(f func(now time.Time)) {
 	}
 }
 
-// takeLocked carries out the core's effects, and returns those that must be carried out without the
-// tenure's lock.
+// takeLocked carries out the core's effects, and returns those to be carried out without the lock.
 func (t *Tenure) takeLocked() deferredEffects { return t.effectsLocked(t.core.Take()) }
 
 func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
