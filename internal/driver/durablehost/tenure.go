@@ -190,7 +190,6 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 	return after
 }
 
-// releaseLocked removes and returns the waits whose tickets are in the log.
 func (t *Tenure) releaseLocked() (due []wait) {
 	var kept []wait
 	reached := durable.Ticket(t.reached.Load())
@@ -210,7 +209,6 @@ func (t *Tenure) releaseLocked() (due []wait) {
 	return due
 }
 
-// endLocked ends all waits and requests, because the tenure has ended with event e.
 func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	t.over = true
 	t.backLocked(0)
@@ -231,7 +229,7 @@ func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	after.add(func() { t.shard.ended(t, e) })
 }
 
-// inDoubt returns the error for callers whose commit was not acknowledged when the tenure ended.
+// inDoubt returns the error for callers whose commit was not acknowledged.
 func (t *Tenure) inDoubt(e durable.Event) error {
 	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
 	if e.Err != nil {
@@ -247,7 +245,6 @@ func (t *Tenure) Drop() {
 	}
 }
 
-// leave writes all commits to records, and then ends the tenure.
 func (t *Tenure) leave(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -275,7 +272,7 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 }
 
-// trouble returns the store's last error behind ": ", or "" if there is none.
+// trouble returns the store's last error behind ": ", or "".
 func (t *Tenure) trouble() string {
 	if t == nil {
 		return ""
@@ -291,7 +288,6 @@ func (t *Tenure) trouble() string {
 // shortestNap is the shortest duration of the timer.
 const shortestNap = time.Millisecond
 
-// armLocked sets the timer to the time at which the core must be woken next.
 func (t *Tenure) armLocked() {
 	at := t.core.Wake()
 	if t.timer != nil && !at.Before(t.wake) {
@@ -306,8 +302,7 @@ func (t *Tenure) armLocked() {
 	}
 }
 
-// tick runs when the timer ends. It passes the time to the core, and does the tenure's other work
-// that is due.
+// tick passes the time to the core, and does the tenure's other work that is due.
 func (t *Tenure) tick() {
 	if t.ctx.Err() != nil { // the process has ended
 		t.Drop()
@@ -323,7 +318,6 @@ func (t *Tenure) tick() {
 	})
 }
 
-// asker returns the asker for this tenure.
 func (t *Tenure) asker() asker { return asker{&t.shard.cfg, t.ctx} }
 
 // sendLocked sends a request to the store, or queues it.
@@ -347,10 +341,8 @@ func (t *Tenure) sendLocked(r durable.Request) {
 	t.goAsk(r)
 }
 
-// goAsk calls ask on a new goroutine.
 func (t *Tenure) goAsk(r durable.Request) { t.shard.cfg.Host.Go(func() { t.ask(r) }) }
 
-// ask sends a request to the store and passes the response to the core.
 func (t *Tenure) ask(r durable.Request) {
 	a := t.asker().ask(r)
 	if r.Op == durable.OpTrim && a.Err != nil && t.ctx.Err() == nil {
@@ -359,7 +351,6 @@ func (t *Tenure) ask(r durable.Request) {
 	t.do(func(now time.Time) { t.doneLocked(now, &r, a) })
 }
 
-// doneLocked passes the store's response to a request on to the core.
 func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
 	if stream := streamOf(r.Op); stream >= 0 && !errors.Is(a.Err, store.ErrBusy) {
@@ -382,8 +373,8 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 	}
 }
 
-// streamOf returns the number of the stream that an operation writes: 0 for the log's, 1 for the
-// records', -1 for none.
+// streamOf returns the stream that an operation writes: 0 for the log's, 1 for the records', -1 for
+// none.
 func streamOf(op durable.Op) int {
 	switch op {
 	case durable.OpAppend:
@@ -395,7 +386,7 @@ func streamOf(op durable.Op) int {
 	}
 }
 
-// backLocked counts an outage of a stream, when the outage ends or the tenure ends during it.
+// backLocked counts a stream's outage when it or the tenure ends.
 func (t *Tenure) backLocked(stream int) {
 	if t.away[stream] {
 		t.away[stream] = false
@@ -403,8 +394,8 @@ func (t *Tenure) backLocked(stream int) {
 	}
 }
 
-// append sends the core's appends until there is none. The core has one append running at a time,
-// so one goroutine sends them all, and its stack need not grow for each.
+// append sends the core's appends until there is none. One goroutine sends them all, so its stack
+// need not grow for each.
 func (t *Tenure) append() {
 	for {
 		t.mu.Lock()
@@ -419,7 +410,7 @@ func (t *Tenure) append() {
 	}
 }
 
-// loadLocked sends waiting reads of records, up to maxReads at a time.
+// loadLocked sends waiting reads, up to maxReads at a time.
 func (t *Tenure) loadLocked() {
 	for {
 		together := t.loads.next()
@@ -440,8 +431,7 @@ func (t *Tenure) loadLocked() {
 	}
 }
 
-// note records the store's last error, for callers that wait too long. A conflict does not count as
-// an error.
+// note records the store's last error for callers that wait too long. A conflict does not count.
 func (t *Tenure) note(r *durable.Request, a durable.Response) {
 	switch {
 	case r.Op == durable.OpTrim:
@@ -595,8 +585,7 @@ func (t *Tenure) Passivated(entity string) {
 // Shard returns the shard's name in the store.
 func (t *Tenure) Shard() store.Shard { return t.shard.cfg.Shard }
 
-// deferredEffects are effects of a tenure's core that must be carried out without the tenure's
-// lock. The zero value has none.
+// deferredEffects are effects of the core to be carried out without the tenure's lock.
 type deferredEffects struct {
 	append  *durable.Request // the append to send from this goroutine; nil means none
 	logged  []wait           // waits whose tickets are in the log
@@ -607,7 +596,7 @@ type deferredEffects struct {
 
 func (a *deferredEffects) add(f func()) { a.rest = append(a.rest, f) }
 
-// run carries out the effects. It is called without the lock.
+// run carries out the effects, without the lock.
 func (a *deferredEffects) run(t *Tenure) {
 	if a.append != nil {
 		t.beginAppend(a.append)
@@ -626,12 +615,10 @@ func (a *deferredEffects) run(t *Tenure) {
 // doubtAfter is how long the store must have failed before callers that ask again are told.
 const doubtAfter = time.Second
 
-// errUnconfirmed is the error for callers that ask again, while the store fails but the tenure has
-// not ended.
 var errUnconfirmed = errors.New("commit not acknowledged by the store")
 
-// askAgain splits waits by whether their callers ask again after a store error: due has those, kept
-// the others. It does not modify all, because released waits share its memory.
+// askAgain splits waits by whether their callers ask again after a store error. It does not modify
+// all, because released waits share its memory.
 func askAgain(all []wait) (due, kept []wait) {
 	for _, w := range all {
 		if w.again {

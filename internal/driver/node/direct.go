@@ -46,7 +46,6 @@ func (drv *Driver) DirectMessage(from transport.Peer, body []byte) error {
 	return l.Receive(from, body)
 }
 
-// directEnv implements the interface of package direct for this process.
 type directEnv Driver
 
 var _ direct.Env = (*directEnv)(nil)
@@ -105,7 +104,6 @@ func (v *directEnv) Wanted(c *direct.Conn) {
 	}
 }
 
-// directCounts maps the events of package direct to the counters of this process.
 var directCounts = [...]Reason{direct.Opened: directOpened, direct.Refused: directRefused, direct.Stranger: directStranger}
 
 func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {
