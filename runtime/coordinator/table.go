@@ -20,7 +20,6 @@ const (
 // Table returns the current table, or nil before recovery.
 func (c *Coordinator) Table() *placement.Table { return c.table }
 
-// version returns the version of the current table; before recovery, version 0 of this term.
 func (c *Coordinator) version() placement.Version {
 	if c.table == nil {
 		return placement.Version{Term: c.config.Term}

@@ -167,7 +167,7 @@ func (s *Shard) drop(t *Tenure) {
 	}
 }
 
-// begin begins a tenure and returns the former one, to be dropped by the caller. The caller holds
+// begin begins a tenure and returns the former one, to be dropped. The caller holds
 // mu.
 func (s *Shard) begin() (old *Tenure) {
 	old = s.end()
@@ -190,7 +190,7 @@ func (s *Shard) storeEpoch() (uint64, error) {
 	return StoreEpoch(s.epoch, s.attempt)
 }
 
-// end detaches the current tenure and returns it, to be dropped by the caller. The caller holds mu.
+// end detaches and returns the current tenure, to be dropped. The caller holds mu.
 func (s *Shard) end() (old *Tenure) {
 	if s.again != nil {
 		s.again.Stop()

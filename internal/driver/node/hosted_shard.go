@@ -176,8 +176,6 @@ func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 
 func (s *HostedShard) look(r *codegen.Ref) *region.Entity { return s.Core.Look(s.hashOf(r), r.ID) }
 
-// hashOf returns the region.Hash of the id: r.Hash is the user's hash if the type has a shard
-// function.
 func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	if s.Host.Desc.Hash != nil { // the reference has the hash of the user's shard function
 		return region.Hash(r.ID)

@@ -70,8 +70,7 @@ type (
 	}
 )
 
-// counts has the counters of a member's earlier answer, by the counted method, entity, caller or
-// type.
+// counts has the counters of a member's earlier answer.
 type counts struct {
 	lasted   time.Duration
 	methods  map[[2]string]admin.MethodTurns
@@ -150,7 +149,7 @@ func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
 	return top
 }
 
-// sumTypes adds up the rates of methods by type, and sorts the types, the busiest first.
+// sumTypes adds up methods by type, the busiest first.
 func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
 	for _, m := range t.Methods {
 		i := slices.IndexFunc(t.Types, func(r TypeRate) bool { return r.Type == m.Type })

@@ -27,15 +27,13 @@ type entityStory struct {
 	Events  []eventRow               `json:"events"`
 }
 
-// A failureRow is a failed call of an entity.
 type failureRow struct {
 	Method  string  `json:"method"`
 	Outcome string  `json:"outcome"`
 	Ago     float64 `json:"seconds_ago"`
 }
 
-// describe stores what the entity's member has answered about the entity, without the entity's
-// state.
+// describe stores a member's answer without the entity's state.
 func (s *entityStory) describe(e admin.Entity, err error) {
 	s.Active, s.Mailbox, s.Bytes, s.Stored, s.Errors = e.Active, e.Mailbox, e.Bytes, e.Stored, []failureRow{}
 	for _, f := range e.Errors {
