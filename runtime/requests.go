@@ -27,22 +27,20 @@ const (
 	ContentProtobuf = codegen.ContentProtobuf
 )
 
-// Headers of a gateway's answer to a request.
+// Headers of a gateway's answer.
 const (
 	headerOutcome = "Shard-Outcome" // executed, not executed or unknown
 	headerError   = "Shard-Error"   // one line; absent if the call succeeded
 	headerContent = "Content-Type"
 )
 
-// maxRequests bounds the requests that one node's gateway handles at the same time. One caller may
-// have at most half of them.
+// maxRequests bounds a gateway's running requests. One caller may have half of them.
 const maxRequests = 2048
 
-// requests is the gateway of a node: it makes the calls that programs in other languages request
-// through the broker.
+// requests is a node's gateway: it makes the calls that programs in other languages request through
+// the broker.
 type requests struct{ node *Node }
 
-// serve accepts requests of any client of the broker for calls to the hosted types.
 func (g requests) serve(ctx context.Context) error {
 	n := g.node
 	if !n.cfg.Gateway {
@@ -74,7 +72,6 @@ func (g requests) serve(ctx context.Context) error {
 	return nil
 }
 
-// errTooMany returns the error of a request beyond maxRequests.
 func (g requests) errTooMany() error {
 	return fmt.Errorf("%w: the gateway at %s has %d requests under way, or %d of this caller (retry later, or start more members with Config.Gateway)", ErrOverloaded, g.node.cfg.Name, maxRequests, maxRequests/2)
 }
@@ -99,7 +96,6 @@ func (g requests) call(k *node.Kind, r *transport.Request) {
 	g.respond(r, asJSON, body, err)
 }
 
-// understand returns the description of the requested call and the time that the call may take.
 func (g requests) understand(k *node.Kind, r *transport.Request) (info wire.Info, timeout time.Duration, err error) {
 	if r.IDErr != nil {
 		return info, 0, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)
@@ -119,11 +115,10 @@ func (g requests) understand(k *node.Kind, r *transport.Request) (info wire.Info
 	return info, timeout, info.Check()
 }
 
-// maxRequestTimeout is the longest timeout that a request may ask for, unless Config.CallTimeout is
-// longer. A bound is needed because each request takes one of maxRequests places until it ends.
+// maxRequestTimeout bounds a request's timeout, unless Config.CallTimeout is longer, because each
+// takes one of maxRequests places.
 const maxRequestTimeout = time.Minute
 
-// requestTimeout parses the timeout asked for by a request; "" means the usual timeout.
 func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {
 	if asked == "" {
 		return usual, nil
@@ -138,8 +133,8 @@ func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// respond answers a request that has a reply subject. The outcome is in a header; an error is in
-// another header and, for requests in JSON, also in the body as an object.
+// respond answers a request that has a reply subject: outcome and error in headers, and in JSON the
+// error also in the body.
 func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err error) {
 	n := g.node
 	if r.Answer == nil {
@@ -160,7 +155,6 @@ func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err er
 	}
 }
 
-// oneLine makes a text fit into a header: one line of at most 1,024 bytes.
 func oneLine(s string) string {
 	const most = 1024
 	s = strings.Map(func(r rune) rune {

@@ -205,7 +205,7 @@ func (c *Coordinator) spread() {
 }
 
 // answerKept answers the requests whose change every registered member keeps. The next coordinator
-// waits for these members to register, so it knows the change before it decides anything.
+// waits for these members, so it knows the change.
 func (c *Coordinator) answerKept() {
 	for _, r := range c.requests {
 		if r.answer != nil || r.now || slices.ContainsFunc(c.order, func(a transport.Address) bool {
