@@ -237,7 +237,6 @@ func (c Config) engine() node.Config {
 	return e
 }
 
-// membershipConfig returns the config of the membership machine.
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
 	cfg := membership.Config{
 		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, Differ: hostmeta.Differ,

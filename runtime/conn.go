@@ -164,7 +164,6 @@ const (
 	endPatience = 500 * time.Millisecond
 )
 
-// finish ends the connection, and returns an error if tells were lost since Close.
 func (c *Conn) finish() error {
 	unsent, unsure := c.driver.Undelivered.Unsent.Load(), c.driver.Undelivered.Unsure.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)

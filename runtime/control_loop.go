@@ -46,13 +46,11 @@ func newControlLoop(n *Node) *controlLoop {
 	return c
 }
 
-// run drives the control plane until the node stops.
 func (c *controlLoop) run(stop <-chan struct{}) {
 	c.loop.Post(c.member.Begin)
 	c.loop.Run(stop, c.member.Tick, c.member.WakeAt)
 }
 
-// receive passes the control channel's messages to the loop.
 func (c *controlLoop) receive() {
 	for {
 		m, err := c.link.Receive(transport.Control)

@@ -165,7 +165,6 @@ func newCallError(f node.CallFailure) error {
 	return &CallError{Kind: f.Kind, ID: f.ID, Method: f.Method, Outcome: Outcome(f.Outcome), Err: f.Err}
 }
 
-// readCallError converts the CallError in err to package node's form, if any.
 func readCallError(err error) (f node.CallFailure, ok bool) {
 	var call *CallError
 	if errors.As(err, &call) {

@@ -83,7 +83,6 @@ func (e ClusterEvent) String() string {
 	return e.Kind.String() + " " + e.Member.Address.String()
 }
 
-// eventBuffer is the number of events kept for a slow reader.
 const eventBuffer = 256
 
 type events struct {
@@ -148,7 +147,6 @@ func (v *events) empty(s *subscription) bool {
 	return !s.stale && len(s.queue) == 0
 }
 
-// publish stores a step's view, and passes its events to the readers.
 func (v *events) publish(view *membership.View, list []membership.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -172,7 +172,6 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 	return f, nil
 }
 
-// begin finds the first position, and takes over the follower's name.
 func (f *following) begin(ctx context.Context) error {
 	if f.from != "" {
 		if err := f.take(f.from); err != nil {

@@ -166,7 +166,6 @@ func examine(c *controlLoop, v *vitals, now time.Time) {
 	noteHomes(drv, v, c.member.Reasons(), now)
 }
 
-// noteHomes notes types with homeless shards or waiting calls.
 func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.Time) {
 	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
 	names := table.Types()

@@ -135,7 +135,6 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 	return done.Text, nil
 }
 
-// facts returns what operators can read about this process.
 func (i inspections) facts() *operator.Fact {
 	n := i.node
 	health := n.Health()

@@ -178,7 +178,6 @@ func (n *Node) declared() []declaredKind {
 	return kinds
 }
 
-// strategies returns the strategies set with [Allocation], by name.
 func (n *Node) strategies() coordinator.Strategies {
 	all := coordinator.Strategies{}
 	for _, k := range n.declared() {
@@ -208,7 +207,6 @@ func (n *Node) hostedShard(id placement.ShardID) *node.HostedShard {
 	return k.Hosted(id.Shard)
 }
 
-// inventory returns the types and shards for the node's registration.
 func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	for _, h := range n.hosted() {
 		if h.Instance != nil {
@@ -350,7 +348,6 @@ func (n *Node) leaveTime() time.Duration {
 	return n.cfg.Membership.LeaveDelay + n.cfg.Membership.LeaveTimeout + 10*time.Second
 }
 
-// leaveByOrder calls Shutdown on an operator's command.
 func (n *Node) leaveByOrder() {
 	n.ordered.Do(func() {
 		go func() { // ends with the node, which does not wait for this goroutine

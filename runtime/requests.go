@@ -27,7 +27,6 @@ const (
 	ContentProtobuf = codegen.ContentProtobuf
 )
 
-// Headers of a gateway's answer.
 const (
 	headerOutcome = "Shard-Outcome" // executed, not executed or unknown
 	headerError   = "Shard-Error"   // one line; absent if the call succeeded
@@ -80,7 +79,6 @@ func notSent(r *transport.Request, err error) error {
 	return &CallError{Kind: r.Kind, ID: r.ID, Method: bounded.Text(r.Method), Outcome: NotExecuted, Err: err}
 }
 
-// call makes one call for a client of the broker.
 func (g requests) call(k *node.Kind, r *transport.Request) {
 	n := g.node
 	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}

@@ -65,7 +65,6 @@ func (n *Node) Run(ctx context.Context) error {
 // of gossip are enough.
 const takeBackTime = 2 * time.Second
 
-// giveUpJoining ends a node that is not Up, after it has told the members.
 func (n *Node) giveUpJoining(why error) {
 	n.control.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackTime)
@@ -175,7 +174,6 @@ func (n *Node) begin(ctx context.Context) error {
 	return nil
 }
 
-// notBegun resets the node after a failed begin, and returns err.
 func (n *Node) notBegun(err error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -247,7 +245,6 @@ func checkStore(ctx context.Context, n *Node) error {
 	return nil
 }
 
-// serveTimeout bounds the request about whether this member serves clients.
 const serveTimeout = 5 * time.Second
 
 // serving records whether the broker may direct clients without a table here.
@@ -271,7 +268,6 @@ func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.L
 	return err == nil || try.Err() == nil
 }
 
-// stopLook is the interval at which StopHosting checks the shards.
 const stopLook = 20 * time.Millisecond
 
 // StopHosting moves all shards of a type, with their state, to other members. From then on until

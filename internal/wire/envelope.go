@@ -233,7 +233,6 @@ func appendPeer(b []byte, num protowire.Number, p transport.Peer) []byte {
 	return appendBytes(b, num, AppendPeer(nil, p))
 }
 
-// Wire types of one-byte tags.
 const (
 	varint   = byte(protowire.VarintType)
 	lengthed = byte(protowire.BytesType)

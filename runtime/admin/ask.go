@@ -126,7 +126,6 @@ func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
 	}
 }
 
-// A recipient is the process or group that a request is sent to.
 type recipient struct {
 	to   transport.Address // zero: not one process
 	what string

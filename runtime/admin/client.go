@@ -202,7 +202,6 @@ func (c *Client) ResumeRebalancing(ctx context.Context) error {
 	return err
 }
 
-// balance passes a request about rebalancing to the coordinator.
 func (c *Client) balance(ctx context.Context, what operator.Command) (string, error) {
 	a, err := c.ask(ctx, anyMember, operator.Request{Command: what})
 	if err != nil {

@@ -45,7 +45,6 @@ func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 // maxWay bounds the nodes visited to find a moving entity.
 const maxWay = 4
 
-// askEntity sends a request to the node of an entity, known to any host of its type.
 func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, error) {
 	at, err := c.hosts(ctx, r.Entity.Kind)
 	if err != nil {
@@ -67,7 +66,6 @@ func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, err
 	return Entity{}, fmt.Errorf("cluster %s: %s/%s: the entity's shard is moving (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
 }
 
-// hosts returns the members that host a type, reachable Up ones first.
 func (c *Client) hosts(ctx context.Context, kind string) ([]transport.Address, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -120,7 +118,6 @@ func (c *Client) Members(ctx context.Context) (View, error) {
 	return View{}, fmt.Errorf("cluster %s: %w: %s", c.cluster, ErrNoMember, describe(views))
 }
 
-// describe returns how far processes have come in joining.
 func describe(views []View) string {
 	var waiting, others []string
 	for _, v := range views {
@@ -176,7 +173,6 @@ func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	return views, nil
 }
 
-// absent reports whether a process does not answer a roll call.
 func (c *Client) absent(ctx context.Context, node transport.Address) bool {
 	views, err := c.RollCall(ctx)
 	return errors.Is(err, ErrNoCluster) ||
@@ -346,7 +342,6 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 // unnoticed.
 const maxHosts = 2
 
-// askHost asks a host of the type about an entity's home.
 func (c *Client) askHost(ctx context.Context, r operator.Request) (Place, error) {
 	at, err := c.hosts(ctx, r.Entity.Kind)
 	if err != nil {
@@ -365,7 +360,6 @@ func (c *Client) askHost(ctx context.Context, r operator.Request) (Place, error)
 	return Place{}, err
 }
 
-// An answered is the answer of one member, or the reason why there is none.
 type answered struct {
 	node   transport.Address
 	answer operator.Answer

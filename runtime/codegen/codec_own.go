@@ -30,7 +30,6 @@ const (
 	gobForm    = "gob form"
 )
 
-// ownZero describes the encoding of a zero value by its type's own methods.
 type ownZero struct {
 	written    bool // by its own form; else as nothing
 	empty      bool // its own form is empty

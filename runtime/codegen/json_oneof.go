@@ -46,8 +46,6 @@ type interfaceJSON struct {
 	types map[string]reflect.Type
 }
 
-// oneofs codes values that may hold interfaces marked //shard:oneof. It leaves other types to
-// encoding/json and protojson.
 type oneofs struct {
 	known map[reflect.Type]*interfaceJSON
 	memo  map[reflect.Type]bool // whether a type holds one
@@ -145,7 +143,6 @@ func (o *oneofs) writeCase(one *interfaceJSON, v reflect.Value) ([]byte, error) 
 	return nil, NoCase(v.Type().String(), v.Interface())
 }
 
-// entries returns m with raw JSON as values.
 func entries(m reflect.Type) reflect.Type {
 	return reflect.MapOf(m.Key(), reflect.TypeFor[json.RawMessage]())
 }

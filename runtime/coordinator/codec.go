@@ -104,7 +104,6 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// A reader converts parts of a message, and keeps the first error.
 type reader struct{ err error }
 
 func fromWire(w *wire.CoordinatorMessage) (Message, error) {
@@ -199,7 +198,6 @@ func (r *reader) version(v *wire.PlacementVersion) placement.Version {
 	return placement.Version{Term: r.term(v.GetTerm()), Seq: v.GetSeq()}
 }
 
-// anyVersion reads a version, which may be the empty table's.
 func (r *reader) anyVersion(v *wire.PlacementVersion) placement.Version {
 	if v.GetTerm().GetNumber() == 0 && v.GetTerm().GetIncarnation() == 0 && v.GetSeq() == 0 {
 		return placement.Version{}
@@ -313,7 +311,6 @@ func (r *reader) balance(w *wire.CoordinatorBalance) Balance {
 	return b
 }
 
-// operator reads an operator's name, or "".
 func (r *reader) operator(name string) string {
 	if name == "" {
 		return ""
@@ -477,7 +474,6 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	return w
 }
 
-// maxParts bounds the parts of one difference of tables.
 const maxParts = 1 << 10
 
 // tableToWire encodes runs of shards with the same home and epoch.

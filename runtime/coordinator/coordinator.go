@@ -271,7 +271,6 @@ func (c *Coordinator) keeps(m *member) bool {
 	})
 }
 
-// settle begins all due moves and allocations.
 func (c *Coordinator) settle() {
 	if c.reap {
 		c.reap, c.plan = false, true

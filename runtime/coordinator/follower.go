@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// requestInterval is the time between two requests for a missing table.
 const requestInterval = 200 * time.Millisecond
 
 // A Follower is the part of every process that follows the coordinator: it keeps the table,
@@ -191,7 +190,6 @@ func (f *Follower) collect(t Table, out *Followed) {
 	}
 }
 
-// request requests the latest table if needed and due.
 func (f *Follower) request(now time.Time, out *Followed) {
 	if f.behind() && !now.Before(f.requestAt) {
 		f.requestAt = now.Add(requestInterval)

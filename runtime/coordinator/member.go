@@ -20,13 +20,10 @@ type member struct {
 	kept     map[string]placement.Epoch // the latest pins that it keeps, by type; "" is the pause
 }
 
-// alive reports whether the member can still be a home.
 func (m *member) alive() bool { return m.present && m.Status != membership.Down }
 
-// awaited reports whether recovery must wait for the member.
 func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
 
-// home reports whether the member may be given shards of the type.
 func (m *member) home(kind string) bool {
 	return m.present && m.Status == membership.Up && !m.Unreachable && m.hosts[kind]
 }

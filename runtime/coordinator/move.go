@@ -84,7 +84,6 @@ func (c *Coordinator) count(why cause) int {
 	return n
 }
 
-// countOf counts a type's shards that move for balance.
 func (c *Coordinator) countOf(kind string) int {
 	n := 0
 	for _, m := range c.moves {
@@ -142,7 +141,6 @@ func (c *Coordinator) promote(m *move) {
 	c.event(Event{What: MovePromoted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: "the old home is gone"})
 }
 
-// lose ends the move without a home.
 func (c *Coordinator) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
@@ -189,7 +187,6 @@ func (c *Coordinator) reapShards() {
 	}
 }
 
-// resendMoves repeats unanswered requests.
 func (c *Coordinator) resendMoves() {
 	for _, m := range c.moves {
 		if c.now.Before(m.resendAt) {
@@ -209,7 +206,6 @@ func (c *Coordinator) resendMoves() {
 	}
 }
 
-// moveOf returns the named move, or nil if it has ended.
 func (c *Coordinator) moveOf(id placement.ShardID, e placement.Epoch) *move {
 	s := c.shard(id)
 	if s == nil || s.move == nil || s.move.epoch != e {

@@ -37,7 +37,6 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	}
 }
 
-// whyNot returns why the type's shards cannot be allocated now, or "".
 func (c *Coordinator) whyNot(k *entityType) string {
 	up, homes := 0, 0
 	for _, a := range c.order {
@@ -60,7 +59,6 @@ func (c *Coordinator) whyNot(k *entityType) string {
 	return ""
 }
 
-// allocate gives homes to the shards without one of all needed types.
 func (c *Coordinator) allocate() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -198,7 +196,6 @@ func allowed(homes []placement.Load, t placement.Transfer) bool {
 	return known && movable
 }
 
-// nextRest returns when the first resting shard may move again, or zero.
 func (c *Coordinator) nextRest() time.Time {
 	var at time.Time
 	if c.planAt.IsZero() {
@@ -215,7 +212,6 @@ func (c *Coordinator) nextRest() time.Time {
 	return at
 }
 
-// moveLimit bounds a type's moves for balance.
 func (c *Coordinator) moveLimit(k *entityType) int {
 	if k.info.MaxMoves > 0 {
 		return int(k.info.MaxMoves)

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A claim is a node's report about a shard that it holds.
 type claim struct {
 	node transport.Address
 	HeldShard
@@ -75,7 +74,6 @@ func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	c.resolve(fresh)
 }
 
-// resolve decides the homes of claimed shards, and returns their number.
 func (c *Coordinator) resolve(all []claim) int {
 	slices.SortStableFunc(all, func(a, b claim) int { return a.ShardID.Compare(b.ShardID) })
 	n := 0
@@ -131,7 +129,6 @@ func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	}
 }
 
-// resolveMove decides about a move with a live old home.
 func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	peer := c.alive(old.Peer)
 	if old.State == Forwarding {

@@ -59,7 +59,6 @@ func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	return !c.recovered
 }
 
-// accept remembers a request, and begins to spread its change.
 func (c *Coordinator) accept(r *request) {
 	c.requests = append(c.requests, r)
 	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]

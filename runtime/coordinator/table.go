@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	// maxHistory is how many former tables are kept for differences.
 	maxHistory = 64
 	// maxPartEntries bounds a Table message: at 16 bytes an entry at worst 800 KB, below the
 	// brokers' default of 1 MiB.
@@ -90,8 +89,6 @@ func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	}
 }
 
-// announce sends the version to all members at intervals, and more often to those awaited by
-// recovery.
 func (c *Coordinator) announce() {
 	if !c.now.Before(c.statusAt) {
 		c.statusAt = c.now.Add(c.config.StatusInterval)

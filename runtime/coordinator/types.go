@@ -41,7 +41,6 @@ func (k *entityType) homeless() int {
 	return n
 }
 
-// pinned returns the home to which the shard is pinned, if it is in homes.
 func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
 	name := k.pins.at(shard)
 	if name == "" {
@@ -145,7 +144,6 @@ func describe(k TypeInfo) string {
 // placement.
 type Strategies map[string]placement.Strategy
 
-// find returns the named strategy, or fallback with ok false.
 func (s Strategies) find(name string, fallback placement.Strategy) (_ placement.Strategy, ok bool) {
 	if name == "" {
 		return fallback, true

@@ -96,7 +96,6 @@ func (n *notifier) run(ctx context.Context) error {
 	}
 }
 
-// news returns the lines to send to systemd, or "".
 func (n *notifier) news(h shard.Health) string {
 	var lines []string
 	if h.Ready && !n.ready {

@@ -96,7 +96,6 @@ func (l *Leader) lead() bool {
 	return true
 }
 
-// apply makes one version with all due changes, and informs the removed nodes.
 func (l *Leader) apply(moved, removed []gossip.Member) {
 	if len(removed) > 0 {
 		l.Publish() // gossip may have just brought them as Down: that is seen before the removal

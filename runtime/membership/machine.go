@@ -140,7 +140,6 @@ func (m *Machine) View() *core.View { return m.node.Shown }
 // past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
-// advance sets the clock. A late step shows that this process stood still.
 func (m *Machine) advance(now time.Time) {
 	if m.node.Now.IsZero() || now.After(m.node.Now) {
 		m.node.Now = now
@@ -303,7 +302,6 @@ func (m *Machine) clearEvidence(opened bool) {
 	}
 }
 
-// onUnreachable handles the broker's report that nobody listens at a peer's address.
 func (m *Machine) onUnreachable(in core.Unreachable) {
 	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
 		m.joiner.OnGone(in.Peer, in.Server == m.node.Conn.Server)
@@ -413,8 +411,7 @@ func (m *Machine) Check() error {
 	return nil
 }
 
-// onLeave makes this node Leaving, until the leader removes it. A node that is no member yet stops
-// at once.
+// onLeave makes this node Leaving. A node that is no member yet stops at once.
 func (m *Machine) onLeave() {
 	switch m.node.Phase {
 	case core.Idle, core.Searching, core.Asking:

@@ -195,7 +195,6 @@ func (k *TypeTable) within(other *TypeTable) bool {
 	return true
 }
 
-// errGap means that a difference does not start at the table's version.
 var errGap = errors.New("a difference is missing")
 
 // Apply returns the table to which d leads. It fails, and leaves t unchanged, if d does not start

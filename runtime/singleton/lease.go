@@ -2,7 +2,6 @@ package singleton
 
 import "time"
 
-// leaseState is what the manager knows about its lease.
 type leaseState struct {
 	held      bool      // LeaseAcquired came, and neither LeaseLost nor ReleaseLease followed
 	asking    bool      // AcquireLease went out and was not answered
@@ -47,8 +46,6 @@ func (m *Manager) onLease(in Input) {
 	}
 }
 
-// maxLeaseRest bounds the pause before asking again for another's lease, because that may be
-// released early.
 const maxLeaseRest = 2 * time.Second
 
 // askLease asks for the lease when due, but not while an earlier one is being released: the

@@ -388,7 +388,6 @@ func (m *Manager) becomeOldest() {
 	m.become(BecomingOldest, m.order[0], "older members are left")
 }
 
-// proceed starts the instance, or asks for its lease first.
 func (m *Manager) proceed(why string) {
 	if !m.config.Lease {
 		m.start(why)
@@ -398,7 +397,6 @@ func (m *Manager) proceed(why string) {
 	m.lease.askAt, m.why = m.now, "it asks for it"
 }
 
-// start starts the instance, also after the lease was lost.
 func (m *Manager) start(why string) {
 	m.become(Oldest, transport.Address{}, why)
 	m.launch()
@@ -547,7 +545,6 @@ func (m *Manager) retry() {
 	m.retryAt = m.now.Add(m.config.HandoffRetry)
 }
 
-// count counts unanswered messages to a member, with one event beyond MaxHandoffRetries.
 func (m *Manager) count(peer transport.Address) {
 	m.retries++
 	if m.retries == m.config.MaxHandoffRetries+1 {

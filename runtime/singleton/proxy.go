@@ -175,7 +175,6 @@ func (p *Proxy) ask() {
 	p.out.WakeAt = p.askAt
 }
 
-// onIdentity handles the latest answer, or the unasked message that the instance has started.
 func (p *Proxy) onIdentity(from transport.Address, m Message) {
 	answer := p.asking && m.ID == p.id
 	news := p.wanted && m.ID == 0 && m.Epoch > p.found.Epoch

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// A goroutine is a Caller that blocks until its call ends.
 type goroutine chan struct{}
 
 // NewCaller returns the Caller for a new slot of a Table.

@@ -349,7 +349,6 @@ type life struct {
 // takes a round trip to the broker.
 const putOffFor = 200 * time.Millisecond
 
-// welcomed reports whether the sender of a welcome serves this client.
 func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 	if !c.gateway.IsZero() {
 		return from.Address == c.gateway.Address
@@ -390,7 +389,6 @@ func (c *Client) putOff() bool {
 	return true
 }
 
-// notServed handles a welcome that this client does not accept.
 func (c *Client) notServed(from transport.Peer) {
 	c.env.Count(Ignored)
 	if !c.gateway.IsZero() {
@@ -398,7 +396,6 @@ func (c *Client) notServed(from transport.Peer) {
 	}
 }
 
-// beginAnew drops the state of the former life, founded by before.
 func (c *Client) beginAnew(before transport.Address, members map[transport.Address]bool) {
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil

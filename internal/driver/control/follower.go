@@ -96,7 +96,6 @@ func (f *tableFollower) progressed() {
 	}
 }
 
-// coordinator returns the member to ask about homes, or zero.
 func (f *tableFollower) coordinator() transport.Address {
 	if a := f.core.Coordinator(); !a.IsZero() {
 		if v := f.m.View(); v != nil {

@@ -156,7 +156,6 @@ func digestOf(list []*wire.GatewayNode) uint64 {
 	return h.Sum64()
 }
 
-// maxLost bounds the downed members that a gateway remembers.
 const maxLost = 64
 
 func (g *gateway) lostMember(a transport.Address) {
@@ -305,7 +304,6 @@ func (g *gateway) tick(now time.Time) {
 	}
 }
 
-// refuse tells a client why it is not served, within the quota of its name.
 func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
 	of := g.clientsOf(to.Name, now)
 	if n, tell := g.m.env.CountOf(OverQuota, to.Name); tell {

@@ -70,7 +70,6 @@ func (c clientsByName) of(name string, now time.Time) *namedClients {
 	return of
 }
 
-// admit returns the client of a hello, adding a new one; nil if that would exceed the bounds.
 func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
 	of, client := g.clientsOf(from.Name, now), g.clients[from.Address]
 	if client == nil {

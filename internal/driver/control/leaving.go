@@ -20,7 +20,7 @@ func (m *Member) Exit() {
 	}
 }
 
-// checkLeaving asks for this member's removal once it is leaving and has nothing left to give away.
+// checkLeaving asks for this member's removal once it has nothing left to give away.
 func (m *Member) checkLeaving() {
 	v, env := m.View(), m.env
 	if m.exitReady || v == nil || v.SelfStatus != membership.Leaving {
@@ -51,7 +51,6 @@ func (m *Member) readyToExit() {
 	m.members.step(membership.ExitReady{})
 }
 
-// otherHosts reports whether another member can take this member's shards, now or soon.
 func (m *Member) otherHosts(v *membership.View) bool {
 	for _, o := range v.ByAge {
 		if o.Address != m.self.Address && comesUp(o.Status) && hostmeta.HostsAny(o.Member) {

@@ -137,7 +137,7 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 	}
 }
 
-// dispatch returns an error if the body cannot be read.
+// dispatch fails if the body cannot be read.
 func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
 	if !accepts(from, topic) {
 		m.forbid(from, topic.String())
@@ -359,7 +359,6 @@ func accepts(from transport.Peer, topic wire.ControlTopic) bool {
 	return slices.Contains(accepted[class], topic)
 }
 
-// asksTable reports whether a client may send the message.
 func asksTable(m coordinator.Message) bool {
 	switch m.(type) {
 	case coordinator.TableRequest, coordinator.Ask:

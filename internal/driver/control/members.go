@@ -32,7 +32,6 @@ func (s *members) start(seeds []string) {
 	s.step(membership.Start{})
 }
 
-// join joins by command through the given seeds, or the configured ones if there are none.
 func (s *members) join(seeds []string) error {
 	if s.joining {
 		return nil
@@ -238,7 +237,6 @@ func (s *members) event(e membership.Event) {
 
 const otherTable = "another cluster of this name uses another membership table, and the same entity can live in both: stop one of them, and give all members one table"
 
-// foundedElsewhere logs that another cluster with this name uses the same store.
 func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 	level, text := Warn, "not the first: the store has a cluster of this name; this node forms one only if that one is gone"
 	if v := s.m.View(); v != nil && v.SelfStatus != membership.NoStatus {
@@ -265,7 +263,6 @@ func (s *members) removed(m membership.Member) {
 	}
 }
 
-// refuseDown returns why this member may not down node, or nil.
 func (s *members) refuseDown(node transport.Address, force bool) error {
 	v := s.machine.View()
 	m, ok := v.Member(node)
@@ -284,21 +281,18 @@ func (s *members) refuseDown(node transport.Address, force bool) error {
 // name is logged.
 const seedPatience = 10
 
-// seeds are the names of seeds that are not members yet.
 type seeds struct {
 	names []string
 	after time.Duration
 	due   time.Time // when the remaining names are logged; zero means that they were
 }
 
-// begin starts to wait for the named seeds, except for self.
 func (s *seeds) begin(names []string, self string, timeout time.Duration, now time.Time) {
 	s.names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == self })
 	s.after = seedPatience * timeout
 	s.due = now.Add(s.after)
 }
 
-// seen removes the names of members.
 func (s *seeds) seen(v *membership.View) {
 	s.names = slices.DeleteFunc(s.names, func(name string) bool {
 		return slices.ContainsFunc(v.ByAddress, func(m membership.MemberView) bool { return m.Name == name })

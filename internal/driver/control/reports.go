@@ -50,7 +50,6 @@ func (r *reports) init(m *Member) {
 	r.asks = map[string]bool{}
 }
 
-// wakeAt returns when resend must next be called.
 func (r *reports) wakeAt() time.Time {
 	if at := r.log.at; !at.IsZero() && (r.at.IsZero() || at.Before(r.at)) {
 		return at
@@ -66,7 +65,6 @@ func (r *reports) plan() {
 	}
 }
 
-// resend sends again all reports whose effect the table does not show yet.
 func (r *reports) resend(now time.Time) {
 	r.log.tick(now)
 	if !due(r.at, now) {
@@ -139,7 +137,6 @@ func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	}
 }
 
-// abort gives up a move of this process, unless it is too late.
 func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason string) {
 	s := r.m.env.Shard(id)
 	if s == nil || !s.CancelMove(epoch) {
@@ -169,10 +166,8 @@ func (r *reports) tableChanged(t *placement.Table) {
 }
 
 const (
-	// abortedEvery is how long given-up moves are collected for one log line.
 	abortedEvery = time.Second
-	// maxAborted bounds the causes that are collected.
-	maxAborted = 16
+	maxAborted   = 16
 )
 
 // abortedMoves logs given-up moves together, because nodes that leave together give up many for one

@@ -124,7 +124,6 @@ func (s *seat) stepManager(in singleton.Input) {
 	}
 }
 
-// start takes a term, and then starts the coordinator unless it was stopped or started meanwhile.
 func (s *seat) start() {
 	s.starts++
 	n := s.starts
@@ -192,7 +191,6 @@ type quarantine struct {
 	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }
 
-// look returns the members of owing that have owed an answer for at least after.
 func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
 	owed := make(map[transport.Address]time.Time, len(owing))
 	for _, node := range owing {

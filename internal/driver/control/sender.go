@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A sender seals and sends control messages, and reports those that cannot be read or sent.
 type sender struct {
 	env     Env
 	cluster string
@@ -44,7 +43,6 @@ func (s *sender) sendSingleton(to transport.Peer, m singleton.Message) {
 	s.send(to, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body, err)
 }
 
-// newer counts a message that only a later release can read.
 func (s *sender) newer(err error) {
 	s.env.Count(Newer)
 	s.env.Log(Debug, "a later release's message skipped", "err", bounded.Error(err))
@@ -60,7 +58,7 @@ func (s *sender) foreign(from transport.Address, bytes int, err error) {
 // limit returns how many bytes the body of a message may have.
 func (s *sender) limit() int { return s.env.Link().MaxPayload() - envelopeOverhead }
 
-// envelopeOverhead bounds the bytes that the control envelope adds to a body.
+// envelopeOverhead bounds the bytes that sealing adds to a body.
 const envelopeOverhead = 512
 
 func unknownTopic(topic wire.ControlTopic) error {

@@ -15,7 +15,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lengthBytes is the size of the length that precedes each frame, in bytes.
 const lengthBytes = 4
 
 var errClosed = errors.New("the direct lane has ended")

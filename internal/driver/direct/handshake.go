@@ -18,7 +18,6 @@ const version = 1
 
 var errVersion = errors.New("the peer speaks another version of direct lanes")
 
-// dial connects to a process, checks its key, and sends the nonce.
 func dial(ctx context.Context, id *keyPair, d agree.Dial, most int, spawn func(func()), limit func() int) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, agree.DialFor)
 	defer cancel()

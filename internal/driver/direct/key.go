@@ -20,7 +20,6 @@ type keyPair struct {
 	hash        agree.Key
 }
 
-// newKeyPair makes a key with a self-signed certificate.
 func newKeyPair() (*keyPair, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -49,8 +48,7 @@ func hashOf(c *x509.Certificate) agree.Key { return sha256.Sum256(c.RawSubjectPu
 
 var errWrongKey = errors.New("the peer shows a key other than the one that it announced through the broker")
 
-// config returns a TLS configuration that checks only that pinned accepts the peer's key, because
-// the certificates are self-signed.
+// config checks only that pinned accepts the peer's key, because the certificates are self-signed.
 func (k *keyPair) config(pinned func(agree.Key) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -18,10 +18,8 @@ import (
 // maxGreeting bounds the connections that have not shown a nonce yet. Further ones are closed.
 const maxGreeting = 64
 
-// acceptPause is the pause after an error of the listener.
 const acceptPause = 100 * time.Millisecond
 
-// tickEvery is the interval of agree.Machine's ticks.
 const tickEvery = 500 * time.Millisecond
 
 // A Counter is one of the counters of a process. [Env.Count] adds one to it.
@@ -294,7 +292,6 @@ func (l *Lanes) doLocked(out *agree.Output) {
 	}
 }
 
-// perform sends the messages and makes the connections that an output asks for, without the lock.
 func (l *Lanes) perform(out *agree.Output) {
 	for _, s := range out.Send {
 		body, err := encode(s.Message)
@@ -378,7 +375,6 @@ func (l *Lanes) dial(d agree.Dial) {
 	l.carry(c, ok)
 }
 
-// admitLocked records a connection, or ends it if ok is false: the machine no longer wants it.
 func (l *Lanes) admitLocked(c *Conn, ok bool) {
 	if !ok || l.stopped {
 		c.Fail(agree.Over)
@@ -422,11 +418,8 @@ func (l *Lanes) accept() {
 	}
 }
 
-// errCrowd is the reason for closing a new connection while maxGreeting other connections have
-// shown no nonce.
 var errCrowd = fmt.Errorf("%d connections have not shown a key yet (this one is closed)", maxGreeting)
 
-// stranger closes a connection that did not show an announced key and nonce.
 func (l *Lanes) stranger(c net.Conn, why error) {
 	_ = c.Close()
 	if n, tell := l.env.Count(Stranger); tell && l.ctx.Err() == nil {
@@ -472,6 +465,4 @@ func (l *Lanes) hearGreeting(c net.Conn) {
 	l.carry(conn, true)
 }
 
-// errNobody is the reason for closing a connection that has shown a known key, but not a valid
-// nonce.
 var errNobody = fmt.Errorf("the nonce of the connection is not known, was used, or has expired")

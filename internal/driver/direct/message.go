@@ -12,7 +12,6 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// maxAddress bounds the address in a message, in bytes.
 const maxAddress = 300
 
 var errNoMessage = errors.New("the message has no content known to this release")

@@ -91,10 +91,8 @@ func (o *outlet) pending() int {
 	return len(o.waiting)
 }
 
-// keepBytes bounds the buffer that is kept for the next frame.
 const keepBytes = 256 << 10
 
-// flushLocked writes what the socket takes, and starts a goroutine for the rest.
 func (o *outlet) flushLocked() {
 	if o.draining || o.err != nil || len(o.waiting) == 0 {
 		return

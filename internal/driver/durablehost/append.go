@@ -117,7 +117,6 @@ func (a *Appends) startLocked(h Host) bool {
 	return !a.ended
 }
 
-// run lets queued tenures append until ctx ends.
 func (a *Appends) run(ctx context.Context) {
 	var due []*Tenure
 	held, holds := time.NewTimer(longestHold), true
@@ -258,7 +257,6 @@ func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p stor
 	t.done(r, durable.Response{ID: r.ID, Position: p})
 }
 
-// done passes an append's outcome to the core, and begins the next append.
 func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	t.mu.Lock()
 	if t.over {
@@ -293,9 +291,8 @@ type appendLimiter struct {
 }
 
 const (
-	leastUnder = 24 // keeps two busy processors from waiting for each other
-	mostUnder  = 1024
-	// roundAnswers is the number of answers after which the limit is adapted.
+	leastUnder   = 24 // keeps two busy processors from waiting for each other
+	mostUnder    = 1024
 	roundAnswers = 64
 	// A round's mean time is divided by the fastest time: below growAt the limit is doubled, above
 	// shrinkAt it is halved.

@@ -19,7 +19,6 @@ type Claims struct {
 	others []*Tenure // all tenures; some are also in wanted, and the claims of some have already begun or ended
 }
 
-// Bounds of the running claims.
 const (
 	maxClaims     = 8 // of all claims
 	maxIdleClaims = 4 // beyond it, only claims that calls wait for begin
@@ -80,7 +79,7 @@ func (c *Claims) over(t *Tenure) {
 	t.claim.state, t.claim.send = claimPast, nil
 }
 
-// nextLocked begins as many queued claims as the bounds allow. The caller holds mu.
+// nextLocked begins queued claims within the bounds. The caller holds mu.
 func (c *Claims) nextLocked() {
 	for {
 		var t *Tenure

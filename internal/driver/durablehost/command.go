@@ -186,7 +186,6 @@ func (id *ID) keyed(c *durable.Command, entity string) {
 	c.Number, c.Floor = 1, 1
 }
 
-// keySize is how many bytes of a key's hash an entity stores.
 const keySize = 16
 
 func keySum(entity, key string) [sha256.Size]byte {

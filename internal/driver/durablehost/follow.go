@@ -39,7 +39,6 @@ const lostAfter = 3 * time.Second
 func (f *Follower) Number(i int) int { return len(f.Places) + i }
 
 const (
-	// readAtOnce is how many journals a follower reads at a time.
 	readAtOnce = 16
 	// readWithin bounds one answer of the store. All answers have no common bound, or slow shards
 	// could starve the last ones.
@@ -99,7 +98,6 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 	return nil, wrap(shard, err)
 }
 
-// A leading store can return the latest revision of a shard's records.
 type leading interface {
 	Latest(ctx context.Context, s store.Shard) (store.Revision, error)
 }
@@ -264,7 +262,6 @@ func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map
 	return lost, nil
 }
 
-// followersPeriod is how often a shard's home checks how far named followers have read.
 const followersPeriod = 10 * time.Second
 
 // A followerLook checks how far named followers have read the journal of a tenure's shard. The

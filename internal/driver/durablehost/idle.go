@@ -48,7 +48,7 @@ func (i *idle) moveSince(t *Tenure, now time.Time) {
 	}
 }
 
-// verify makes the core check, after each outage, that the log has all acknowledged appends.
+// verify checks after each outage that the log has all acknowledged appends.
 func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 	if n := outages(c); n != i.outages {
 		i.outages = n
@@ -56,7 +56,6 @@ func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 	}
 }
 
-// An interrupted store counts how often its connection was lost and came back.
 type interrupted interface{ Outages() uint64 }
 
 // outages returns a number that grows when the store comes back after an outage: it may have lost

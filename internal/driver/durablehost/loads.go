@@ -47,7 +47,6 @@ func (l *loads) end() {
 	l.waits, l.queue = nil, nil
 }
 
-// next takes the requests to be read together; nil if none is queued.
 func (l *loads) next() (together []durable.Request) {
 	if l.under == maxReads || len(l.queue) == 0 {
 		return nil

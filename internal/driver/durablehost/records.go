@@ -128,7 +128,6 @@ func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (
 // FoundingKey returns the key of the record that names a cluster's founder.
 func FoundingKey(cluster string) string { return "founding/" + cluster }
 
-// A foundingRecord is the stored form of membership.Founding.
 type foundingRecord struct {
 	Format  int    `json:"format"` // 1
 	Founder origin `json:"founder"`
@@ -256,7 +255,6 @@ func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) err
 		"(write durable in its directive, or give it another name=; shardctl store delete %s -force deletes them)", kind, ErrType, kind)
 }
 
-// differs returns an error that names a difference between the stored type and this program's.
 func (t Type) differs(kind string, want Type) error {
 	switch {
 	case t.Format > typeFormat:

@@ -61,7 +61,6 @@ type WaiterFunc func(err error)
 // Logged calls the function.
 func (f WaiterFunc) Logged(err error) { f(err) }
 
-// A wait is a Waiter with its ticket.
 type wait struct {
 	ticket durable.Ticket
 	again  bool // the caller asks again, so it can be told of the store's faults
@@ -229,7 +228,6 @@ func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	after.add(func() { t.shard.ended(t, e) })
 }
 
-// inDoubt returns the error for callers whose commit was not acknowledged.
 func (t *Tenure) inDoubt(e durable.Event) error {
 	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
 	if e.Err != nil {
@@ -272,7 +270,6 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 }
 
-// trouble returns the store's last error behind ": ", or "".
 func (t *Tenure) trouble() string {
 	if t == nil {
 		return ""
@@ -285,7 +282,6 @@ func (t *Tenure) trouble() string {
 	return ": " + t.failed.Error()
 }
 
-// shortestNap is the shortest duration of the timer.
 const shortestNap = time.Millisecond
 
 func (t *Tenure) armLocked() {
@@ -302,7 +298,6 @@ func (t *Tenure) armLocked() {
 	}
 }
 
-// tick passes the time to the core, and does the tenure's other work that is due.
 func (t *Tenure) tick() {
 	if t.ctx.Err() != nil { // the process has ended
 		t.Drop()
@@ -320,7 +315,6 @@ func (t *Tenure) tick() {
 
 func (t *Tenure) asker() asker { return asker{&t.shard.cfg, t.ctx} }
 
-// sendLocked sends a request to the store, or queues it.
 func (t *Tenure) sendLocked(r durable.Request) {
 	if r.Op == durable.OpGet && len(r.IDs) == 1 && t.core.State() == durable.Open {
 		t.loads.queue = append(t.loads.queue, r)
@@ -612,7 +606,6 @@ func (a *deferredEffects) run(t *Tenure) {
 	}
 }
 
-// doubtAfter is how long the store must have failed before callers that ask again are told.
 const doubtAfter = time.Second
 
 var errUnconfirmed = errors.New("commit not acknowledged by the store")

@@ -31,11 +31,9 @@ var errPassed = errors.New("the deadline had passed before the call was sent")
 
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
 
-// expired returns context.DeadlineExceeded with the reason of the wait.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late returns the error of a call whose wait for why ended with err, with the remedy if more time
-// would help.
+// late returns the error of a call whose wait for why ended with err, with a remedy.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
@@ -53,7 +51,6 @@ func moreTime(err error) string {
 	return ""
 }
 
-// waitError returns the error of a wait for why that ctx ended.
 func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
 
 func circular(chain string) error {
@@ -126,13 +123,11 @@ func NoMethod(method string, has []string) string {
 // was not committed.
 var errLargeCommit = fmt.Errorf("%w for a durable turn", ErrTooLarge)
 
-// Remedies for errors of lower layers.
 const (
 	smaller = " (send less at once, or raise max_payload of the NATS server)"
 	slower  = " (slow down and retry, or raise Config.Limits.MaxBuffered)"
 )
 
-// unacknowledged returns why a call of a client with too many unacknowledged answers does not run.
 func unacknowledged(p *peers.Session) string {
 	held, limit := p.Core.Account.Held()
 	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.Limits.MaxBuffered and Config.Limits.AnswerBytes of the members)",
@@ -148,10 +143,8 @@ func silence(p *peers.Session, now time.Time) string {
 	return ""
 }
 
-// silenceTold is the shortest silence of a peer that error texts mention.
 const silenceTold = time.Second
 
-// publicError maps errors of lower layers to errors of this package.
 func publicError(err error) error {
 	switch {
 	case errors.Is(err, stream.ErrTooLarge):
@@ -182,7 +175,6 @@ var errNoLease = errors.New("the singleton's lease is over (retry: its next inst
 // those of the next instance.
 var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to start it again)")
 
-// failure is a failed method or activation, for the supervisor.
 type failure struct {
 	method string
 	err    error

@@ -53,7 +53,6 @@ type CallFailure struct {
 // A CallerClass is the class of process that a call came from.
 type CallerClass int
 
-// The values of CallerClass.
 const (
 	classMember CallerClass = iota + 1
 	classClient
@@ -101,7 +100,6 @@ type Interceptor func(ctx context.Context, call CallInfo, next func(context.Cont
 // An Action is a supervisor's decision about an entity whose turn failed.
 type Action int
 
-// The values of Action.
 const (
 	actionResume   Action = iota // the entity stays as it is
 	actionRestart                // the entity is dropped, and activated again after a back-off

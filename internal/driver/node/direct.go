@@ -59,8 +59,6 @@ func (v *directEnv) Send(to transport.Peer, body []byte) {
 	_ = (*Driver)(v).Link().Send(transport.Control, to, 0, b)
 }
 
-// errUnknownTransport is the error of Confidential if the transport cannot report whether its
-// connection is encrypted.
 var errUnknownTransport = errors.New("the transport does not report whether its connection is encrypted")
 
 // Confidential returns nil if the connection to the broker is encrypted or local, and otherwise an

@@ -121,7 +121,6 @@ func (drv Drain) SettleTells(ctx context.Context) {
 	drv.DropTells(time.Now())
 }
 
-// hasUnsettled reports whether tells wait for a home, or envelopes for an acknowledgement.
 func (drv Drain) hasUnsettled() bool {
 	for _, k := range *drv.Kinds.Load() {
 		for i := 0; i < len(k.routes) && drv.held.Load() > 0; i++ {

@@ -225,8 +225,6 @@ func (drv *Driver) Close() {
 	drv.Pending.Close(calls.Result{Code: calls.Closed})
 }
 
-// minPayload is the smallest payload limit of the broker that a process accepts, in
-// bytes.
 const minPayload = peers.MinPayload
 
 // smallMessage is a size that every broker accepts, in bytes.
@@ -318,7 +316,6 @@ func (drv *Driver) WaitLease(ctx context.Context) error {
 	return drv.waitUntil(ctx, drv.Lease.Valid, runner.Ending)
 }
 
-// waitAnswer waits until this node may send answers, or never again.
 func (drv *Driver) waitAnswer() error {
 	return drv.waitUntil(drv.Context, drv.Lease.MayAnswer, runner.Over)
 }
@@ -376,14 +373,12 @@ func (drv *Driver) refused(code wire.Code) {
 	drv.Refusals.note(code)
 }
 
-// loseTell counts an accepted tell that will not run, and logs some.
 func (drv *Driver) loseTell(kind, entity, method string) {
 	drv.Counts.Add(tellLost)
 	drv.Limiter.Warn(drv.Logger, "tell lost: its shard has no home for too long, or was lost", kind, "",
 		"kind", kind, "entity", clip(entity), "method", clip(method))
 }
 
-// answerCode answers an accepted call that could not run.
 func (drv *Driver) answerCode(c *InCall, code wire.Code, text string) {
 	drv.refused(code)
 	if c.ID == 0 {
@@ -478,7 +473,6 @@ func (drv *Driver) answerHere(e *wire.Envelope) {
 	}
 }
 
-// complete answers a call of this process that ran in this process.
 func (drv *Driver) complete(id uint64, a answer) {
 	text, payload := a.parts(drv)
 	if !drv.Pending.Complete(id, calls.Result{Payload: payload, Code: a.code, Text: text}) {
@@ -554,7 +548,6 @@ const (
 	forgottenRest  = 24 * time.Hour
 )
 
-// sweepOf returns when records are swept; a ttl of 0 means none.
 func sweepOf(ttl time.Duration) durablehost.Sweep {
 	if ttl > 0 {
 		return durablehost.Sweep{On: true}

@@ -151,7 +151,6 @@ func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	return a, nil
 }
 
-// events returns the eventTaker of the shard's type.
 func (d *DurableShard) events() eventTaker {
 	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
 }
@@ -181,7 +180,6 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// stray logs that an entity about to be passivated was changed after its last turn.
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
 		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
@@ -229,7 +227,6 @@ func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	return nil
 }
 
-// lost ends the store's activation of an entity that loses its value.
 func (d *DurableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
 		e.SetData(nil)
@@ -308,8 +305,6 @@ func (d *DurableShard) drop(e *region.Entity) {
 	e.Clear()
 }
 
-// activateInstance activates a singleton's instance in a begun turn, and commits the changes of
-// OnActivate.
 func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 	tenure, err := d.Tenure(t)
 	if err != nil {
@@ -358,7 +353,6 @@ func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) str
 	return ""
 }
 
-// differs reports whether the state differs from the last committed one.
 func (d *DurableShard) differs(e *region.Entity, a *durableEntity) bool {
 	state, err := d.encode(e.Value, e.State(), len(a.state))
 	return err != nil || !bytes.Equal(state, a.state)
@@ -405,7 +399,6 @@ func (a *durableEntity) expired() bool {
 	return a.expires != 0 && time.Now().UnixMilli() >= a.expires
 }
 
-// errActivate is the error of a stored entity that cannot be activated.
 var errActivate = errors.New("activate")
 
 // loadState reads an inactive entity, applies its events and migrates its state. The caller has the

@@ -114,7 +114,6 @@ func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bo
 	return true
 }
 
-// runCall runs an encoded call and commits its changes.
 func (r *durableTurn) runCall(e *region.Entity, c *InCall, method codegen.Method) answer {
 	s := r.turn.shard()
 	r.tenure = s.Durable.Current()
@@ -160,8 +159,6 @@ func (r *durableTurn) open() (err error) {
 	return err
 }
 
-// activate returns the active entity if the method is to run. Otherwise the command has ended with
-// the answer a.
 func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEntity, a answer, run bool) {
 	s, t := r.turn.shard(), &r.turn
 	d := s.Durable
@@ -208,7 +205,6 @@ func (r *durableTurn) notOpen(err error) answer {
 	return answer{code: wire.CodeRefused, text: err.Error()}
 }
 
-// admit reports whether the method is to run. If not, a is the answer.
 func (r *durableTurn) admit(e *region.Entity, c *InCall) (a answer, run bool) {
 	if err := r.identify(e, c); err != nil {
 		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
@@ -346,7 +342,6 @@ func (r *durableTurn) observe(e *region.Entity) {
 	r.ticket = r.tenure.Observe(e.ID, r.turn.shard().mayRun())
 }
 
-// notCommitted returns the answer of a turn whose changes are dropped.
 func notCommitted(a answer, err error) answer {
 	if !errors.Is(err, durable.ErrTooLarge) {
 		return answer{code: wire.CodeDropped}
@@ -361,7 +356,6 @@ func (r *durableTurn) drop(e *region.Entity) {
 	r.turn.shard().Durable.drop(e)
 }
 
-// refuseTurn returns the refusal of a call whose changes are dropped.
 func refuseTurn(a answer, text string) answer {
 	if a.code == wire.CodeOK && a.payload != nil {
 		answerPool.Put(a.payload)

@@ -62,7 +62,6 @@ func (h *Host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
 }
 
-// appendState is encodeState into b, which it does not use without an encoder.
 func (h *Host) appendState(b []byte, e *region.Entity) (state []byte, err error) {
 	d := &h.Desc
 	if d.AppendState == nil {
@@ -235,7 +234,6 @@ func (h *Host) activated() {
 	}
 }
 
-// askSupervisor returns the supervisor's decision about a failed turn.
 func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 	defer func() {
 		if r := recover(); r != nil {

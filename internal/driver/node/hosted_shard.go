@@ -77,12 +77,10 @@ func (s *HostedShard) waitLease(ctx context.Context) error {
 	return nil
 }
 
-// mayRun reports whether a turn may begin now.
 func (s *HostedShard) mayRun() bool {
 	return s.driver().Lease.Valid() && (s.Host.Instance == nil || s.Host.Instance.LeaseValid())
 }
 
-// mayRunAt is mayRun at a time of the lease's clock.
 func (s *HostedShard) mayRunAt(now int64) bool {
 	return s.driver().Lease.ValidAt(now) && (s.Host.Instance == nil || s.Host.Instance.LeaseValid())
 }
@@ -183,7 +181,6 @@ func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	return r.Hash
 }
 
-// enter begins a turn on the caller's goroutine, or returns nil if the call has to wait.
 func (s *HostedShard) enter(r *codegen.Ref) *region.Entity {
 	e := s.Enter(s.hashOf(r), r.ID)
 	if e != nil {
@@ -291,7 +288,6 @@ func (s *HostedShard) leaseError(err error) error {
 	return fmt.Errorf("%w: %s", err, NoContact(s.driver().Local.Name))
 }
 
-// noRoom returns the error of a call for which the shard has no room.
 func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
 
 func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedShard) }
@@ -302,10 +298,8 @@ const leaveTries = 3
 
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
 
-// mustGo reports whether the shard must move even without some states.
 func (s *HostedShard) mustGo() bool { return s.driver().Leaving.Load() && s.unsent >= leaveTries-1 }
 
-// cannotMove counts a move that failed because a state cannot be encoded.
 func (s *HostedShard) cannotMove(why error) {
 	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // logged at growing intervals, because moves are tried again
 		s.driver().Logger.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
@@ -467,7 +461,6 @@ func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	return answer{code: wire.CodeExpired, text: NoContact(s.driver().Local.Name)}, false
 }
 
-// noRoom is the error of a call refused because of a bound. Its text is built lazily.
 type noRoom struct {
 	shard *HostedShard
 	bound region.Bound
@@ -545,7 +538,6 @@ func (s *HostedShard) passivated(e *region.Entity, state []byte, err error) {
 	s.settle(e, codegen.Idle, state, err)
 }
 
-// nearOf returns the entity that an earlier call with this reference found here, or nil.
 func nearOf(r *codegen.Ref) *region.Entity { return (*region.Entity)(atomic.LoadPointer(&r.Near)) }
 
 func setNear(r *codegen.Ref, e *region.Entity) { atomic.StorePointer(&r.Near, unsafe.Pointer(e)) }

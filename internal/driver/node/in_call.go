@@ -136,7 +136,6 @@ func Inbound(c *region.Call) *InCall { return c.Driver.(*InCall) }
 // goroutine runs turns itself, so senders have to wait.
 const maxAlone = 16 << 10
 
-// runAlone runs a turn on a new goroutine, or reports false if too many run.
 func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runner.SlowTurnDetector) bool {
 	drv := s.driver()
 	if drv.alone.Add(1) > maxAlone {
@@ -291,7 +290,6 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 	return runMethod(s, r, e, c, method.run)
 }
 
-// within runs an encoded call inside the host's interceptors.
 func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
 	t, run := &r.turn, false
 	info := t.info()
@@ -337,7 +335,6 @@ func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method
 	return a
 }
 
-// asked calls the interceptors, and returns a panic as an error.
 func (c *InCall) asked(s *HostedShard, t *turn, info CallInfo, next func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -104,7 +104,6 @@ func intercept(ctx context.Context, all []Interceptor, call func(context.Context
 	return all[0](ctx, call(ctx), func(ctx context.Context) error { return intercept(ctx, all[1:], call, last) })
 }
 
-// refused is the error of a call that its host's interceptor refused.
 type refused struct {
 	text   string
 	causes []error

@@ -134,7 +134,6 @@ func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) erro
 	return p.fail(r, method, calls.NotExecuted, why)
 }
 
-// unfit returns why nothing can be sent to a reference, or nil.
 func unfit(r *codegen.Ref) error {
 	why := r.Err()
 	if why == nil && r.Timeout() < 0 {
@@ -231,7 +230,6 @@ func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args [
 	return p.tell(&c)
 }
 
-// tell sends a tell at once, without a turn's commit.
 func (p invoker) tell(c *outCall) error {
 	if p.kind.Driver.Closed() {
 		return p.fail(c.Ref, c.Method, calls.NotExecuted, p.kind.Driver.ErrClosed())
@@ -319,7 +317,6 @@ func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	return e
 }
 
-// beginRead is Begin for a turn that enterRead began.
 func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	checks := p.kind.Driver.ChecksTurns
 	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)

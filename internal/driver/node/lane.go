@@ -241,7 +241,6 @@ func (l *lane) answerLater(p *peers.Session, e *wire.Envelope) {
 	}
 }
 
-// keep keeps a call for reuse by take.
 func (l *lane) keep(c *InCall) {
 	if l.spare != nil {
 		c.recycle()
@@ -251,7 +250,6 @@ func (l *lane) keep(c *InCall) {
 	l.spare = c
 }
 
-// take returns an empty call.
 func (l *lane) take() (c *InCall) {
 	if c, l.spare = l.spare, nil; c == nil {
 		c = inCalls.Get().(*InCall)
@@ -259,7 +257,6 @@ func (l *lane) take() (c *InCall) {
 	return c
 }
 
-// kindOf returns the kind with that name, or nil.
 func (l *lane) kindOf(name []byte) *Kind {
 	if l.kind == nil || string(l.kind.name) != string(name) {
 		l.kind = (*l.driver.Kinds.Load())[string(name)]
@@ -347,7 +344,6 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// refuse answers a call that is not accepted, after the current frame.
 func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	if to, answer := l.driver.Data.Refuse(l.from, int(l.ch), e, seq, r); answer != nil {
 		l.answerLater(to.(*peers.Session), answer)

@@ -21,7 +21,6 @@ type logKey struct{ text, subject, method string }
 // one counter per text.
 const maxLogKeys = 1024
 
-// count returns the number of similar lines, and whether to log this one.
 func (l *LogLimiter) count(text, subject, method string) (n uint64, log bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,6 @@ type outCall struct {
 	Command *sentCommand // of a call to a durable type; nil otherwise
 }
 
-// sent returns the command in the form of package calls; nil means none.
 func (c *outCall) sent() *calls.Command {
 	if c.Command == nil {
 		return nil
@@ -82,7 +81,6 @@ type toldContext struct {
 
 var sentCommands = sync.Pool{New: func() any { return new(sentCommand) }}
 
-// newSentCommand returns a command without an id.
 func newSentCommand() *sentCommand { return sentCommands.Get().(*sentCommand) }
 
 // recycle frees the command's memory for reuse. The call must have ended.

@@ -144,7 +144,6 @@ func (p *Passivator) yield(n int) {
 	}
 }
 
-// pause sleeps for pauseTime after pauseAfter of work.
 func (p *Passivator) pause() {
 	if time.Since(p.paused) >= pauseAfter {
 		time.Sleep(pauseTime)
@@ -152,7 +151,6 @@ func (p *Passivator) pause() {
 	}
 }
 
-// idleEntity is to be passivated unless it was used at or after t.
 type idleEntity struct {
 	shard  *HostedShard
 	entity *region.Entity
@@ -204,7 +202,6 @@ func (p *Passivator) MakeRoom() {
 	}
 }
 
-// ages counts the idle entities by the tick of their last use.
 func (p *Passivator) ages() map[uint32]int {
 	ages := map[uint32]int{}
 	for i := range p.host.Shards {

@@ -16,8 +16,8 @@ const (
 	// not count.
 	maxHooks = 64
 	slowHook = time.Second
-	// workersLook is how often a batch may get one more worker. It does if fewer than quickHooks
-	// entities were taken since the last check, because hooks then mostly wait.
+	// workersLook is how often a batch may get one more worker: if fewer than quickHooks entities
+	// were taken meanwhile, hooks mostly wait.
 	workersLook = time.Millisecond
 	quickHooks  = 10
 )
@@ -79,7 +79,6 @@ func (w *passivationWorkers) passivate(batch []idleEntity) {
 	}
 }
 
-// more starts one more worker, up to maxHooks.
 func (w *passivationWorkers) more() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +181,6 @@ func (r *passivationWorker) leaveLocked() {
 	}
 }
 
-// passivate reports whether the worker may go on.
 func (r *passivationWorker) passivate(next idleEntity) bool {
 	if !next.begin() {
 		return true

@@ -64,14 +64,12 @@ func (r *Route) sendBy(e *wire.Envelope, by peers.By) error {
 	return err
 }
 
-// holdsTells reports whether tells wait in the route.
 func (r *Route) holdsTells() bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	return r.Core.Holds(func(o stream.Outgoing) bool { return o.Envelope.ID == 0 })
 }
 
-// dropTells drops and counts the tells held since before t.
 func (r *Route) dropTells(t time.Time) int {
 	return r.Drop(func(o stream.Outgoing) bool {
 		at, ok := o.Driver.(time.Time)
@@ -79,7 +77,7 @@ func (r *Route) dropTells(t time.Time) int {
 	})
 }
 
-// moving returns a moving shard's former home, its next home if known, and since when calls wait.
+// moving returns a moving shard's former and next home, and since when calls wait.
 func (r *Route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -240,22 +238,18 @@ func (r *Route) NoInstance(now time.Time) error {
 	return fmt.Errorf("%w: %s", ErrNoInstance, drv.Control.Why(r.kind.Desc.Name, now))
 }
 
-// errHolding is the error of a call beyond Config.Limits.BufferSize.
 func (r *Route) errHolding() error {
 	drv, kind := r.kind.Driver, r.kind.Desc.Name
 	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.Limits.BufferSize)",
 		ErrOverloaded, drv.Config.BufferSize, drv.Local.Name, r.shard, kind, r.WaitsFor(time.Now()))
 }
 
-// errHoldingBytes is the error of a call beyond Config.Limits.BufferBytes.
 func (r *Route) errHoldingBytes(size int) error {
 	drv := r.kind.Driver
 	return fmt.Errorf("%w: all calls that wait at %s may hold at most %d bytes, and there is no room for %d more: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
 		ErrOverloaded, drv.Local.Name, drv.Config.BufferBytes, size, r.shard, r.kind.Desc.Name)
 }
 
-// errUnbuffered is the error of a tell to a singleton without an instance if
-// Config.Limits.SingletonBuffer is 0.
 func (r *Route) errUnbuffered() error {
 	return fmt.Errorf("%w: Config.Limits.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
 		ErrBufferFull, r.kind.Driver.Local.Name, r.kind.Desc.Name)

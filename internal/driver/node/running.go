@@ -61,7 +61,6 @@ func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	return s.driver().Config.CallError(CallFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause})
 }
 
-// sent frees the answer's buffer.
 func (a answer) sent() {
 	if a.payload != nil && cap(*a.payload) <= maxSpareAnswer {
 		answerPool.Put(a.payload)
@@ -70,14 +69,12 @@ func (a answer) sent() {
 
 const maxSpareAnswer = 64 << 10
 
-// answerPool keeps buffers for results. It never holds nil.
 var answerPool = sync.Pool{New: func() any { return &[]byte{} }}
 
 const maxErrorText = 64 << 10
 
 func clipText(s string) string { return s[:min(len(s), maxErrorText)] }
 
-// notActivated returns the answer to a call whose entity could not be activated.
 func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer {
 	if r := c.Encoded.Load(); r != nil && r.cut() {
 		return answer{code: wire.CodeDropped} // the caller looks for the next home

@@ -16,7 +16,6 @@ const maxStateJSON = 64 << 10
 // maxStateDepth bounds the nesting in which secrets are looked for.
 const maxStateDepth = 64
 
-// secretJSON replaces secret values.
 const secretJSON = `"(secret)"`
 
 // StateJSON returns the entity's fields that are tagged state as a JSON object, encoded as by

@@ -12,7 +12,6 @@ import (
 // nothing else may.
 var errHookStuck = errors.New("OnPassivate does not return")
 
-// errHookExited means that the hook or the encoder ended its goroutine.
 var errHookExited = fmt.Errorf("%w in OnPassivate or in encoding the state: runtime.Goexit", ErrPanic)
 
 // hookContext is the context of a stop hook. It makes a timer and a channel only on demand: a
@@ -46,7 +45,6 @@ func (c *hookContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// context returns the context inside c, made by the first call.
 func (c *hookContext) context() *endable {
 	if made := c.made.Load(); made != nil {
 		return made

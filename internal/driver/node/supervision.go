@@ -41,7 +41,7 @@ type failureRecord struct {
 // maxFailures bounds a shard's failureRecords.
 const maxFailures = 1024
 
-// restart drops the entity's value, and ends the turn after the back-off.
+// restart ends the turn after the back-off.
 func (s *HostedShard) restart(e *region.Entity) {
 	s.Host.lost(e)
 	e.Clear()
@@ -88,7 +88,6 @@ func (s *HostedShard) release(e *region.Entity) {
 	}
 }
 
-// releaseAll ends all back-offs, because the shard moves or the node leaves.
 func (s *HostedShard) releaseAll() {
 	s.Mu.Lock()
 	var all []*region.Entity

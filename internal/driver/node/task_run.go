@@ -57,7 +57,6 @@ func (r *taskRun) once() (again bool, err error) {
 	return false, err
 }
 
-// leaseTick is how often a task's permission to run is checked.
 const leaseTick = 50 * time.Millisecond
 
 // watch cancels a task's context when the node may no longer run the instance.

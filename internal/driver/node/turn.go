@@ -106,7 +106,6 @@ func (t unseenTurn) Value(any) any {
 	return nil
 }
 
-// turnKey is the context key of the turn.
 type turnKey struct{}
 
 // turnOf returns the turn that ctx belongs to, or nil.
@@ -160,10 +159,8 @@ func (r *encodedTurn) waiting() []byte { return nil }
 
 func (r *remoteTurn) waiting() []byte { return r.chain }
 
-// base returns the context whose end ends the turn's context.
 func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().Turning.context(r.era) }
 
-// cut reports whether the context has ended because the node leaves.
 func (r *encodedTurn) cut() bool {
 	c := r.ctx.Load()
 	return c != nil && context.Cause(c.Context) == errLeaves //nolint:errorlint // it is not wrapped
@@ -198,7 +195,6 @@ func (r *encodedTurn) seen(e *region.Entity) context.Context {
 	return &r.turn
 }
 
-// context returns the turn's cancellable context, made by the first call.
 func (r *encodedTurn) context() *endable {
 	if c := r.ctx.Load(); c != nil {
 		return c
@@ -277,7 +273,6 @@ func (t *turn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// endOddly ends a local caller's turn that failed or asked for an action at its end.
 func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
 	s := hostedOf(e)
 	if recovered == nil && after&checkAfter != 0 {
@@ -319,7 +314,7 @@ func endOddly(e *region.Entity, after uint32, method string, recovered any, err 
 	}
 }
 
-// unusualCall has [CallInfo] of few encoded calls.
+// unusualCall has what few calls need for [CallInfo].
 type unusualCall struct {
 	sender transport.Peer // the sender, if it is not the session's peer, because the call was forwarded
 	info   []byte
@@ -379,7 +374,6 @@ func (t *turn) described() operator.Turn {
 	}
 }
 
-// caller returns the entity whose turn waits for this one, or "".
 func (r *encodedTurn) caller() (kind, id string) {
 	links, err := wire.ParseChain(r.turn.parent.(encodedParent).waiting())
 	if err != nil || len(links) == 0 {

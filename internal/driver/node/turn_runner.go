@@ -46,7 +46,6 @@ func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 }
 
-// runTold runs a tell in a joined turn, and reports whether this goroutine still has the run token.
 func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args []byte, token *runner.Token) bool {
 	if e.Lost() {
 		s.driver().loseTell(s.ID.Kind, e.ID, name) // the shard was lost behind an earlier tell of the turn
@@ -69,7 +68,6 @@ func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *In
 	return c
 }
 
-// enqueue is HostedShard.enqueue for a tell.
 func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bool) (settled bool, err error) {
 	drv := s.driver()
 	c := r.told.take()
@@ -120,7 +118,6 @@ func (t *toldCalls) take() (c *InCall) {
 	return c
 }
 
-// giveBack returns a taken call that did not become a turn.
 func (t *toldCalls) giveBack(c *InCall) {
 	c.empty()
 	t.mu.Lock()
@@ -130,7 +127,6 @@ func (t *toldCalls) giveBack(c *InCall) {
 	}
 }
 
-// keep keeps a tell's call for take.
 func (t *toldCalls) keep(c *InCall) {
 	if len(t.done) >= maxSpare {
 		return

@@ -13,7 +13,6 @@ import (
 // program's. Its state is then kept unchanged, its calls fail with this reason, and an operator can
 // show, replace or drop the state.
 
-// errUnreadable returns the error of an unreadable state, with the commands that repair it.
 func errUnreadable(h *codegen.Host, id string, err error) error {
 	remedy := "the flags -from FILE and -drop replace or drop it"
 	if h.Durable {

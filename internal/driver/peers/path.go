@@ -17,7 +17,6 @@ type DirectLane interface {
 	Stalled()
 }
 
-// wantEvery is the shortest interval at which a session asks for a direct lane.
 const wantEvery = 250 * time.Millisecond
 
 // A path is a direct lane if there is one, and otherwise the broker.
@@ -49,7 +48,6 @@ func (p *path) leave(c DirectLane) bool {
 	return at != nil && *at == c && p.lane.CompareAndSwap(at, nil)
 }
 
-// mayAsk reports whether wantEvery has passed since the last request for a direct lane.
 func (p *path) mayAsk(now int64) bool {
 	last := p.wanted.Load()
 	return (last == 0 || now-last >= int64(wantEvery)) && p.wanted.CompareAndSwap(last, now)

@@ -122,7 +122,6 @@ func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	return err == nil
 }
 
-// tooLarge returns the answer for results larger than the broker accepts.
 func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	code := reply.Code
 	if code == wire.CodeOK {
@@ -204,7 +203,6 @@ func (p *Session) partIfStranger() {
 	}
 }
 
-// inUse reports whether the session has carried a frame and its peer has not departed.
 func (p *Session) inUse() bool {
 	p.Lock()
 	defer p.Unlock()

@@ -383,7 +383,6 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 // acknowledgements of these peers.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
-// configLocked returns the configuration of a new session.
 func (s *Set) configLocked(to transport.Peer) stream.Config {
 	c := stream.Config{
 		Self: s.cfg.Self, MaxPayload: s.cfg.Link().MaxPayload(),

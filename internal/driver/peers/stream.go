@@ -184,7 +184,6 @@ func (s *Stream) wroteLocked() {
 	s.idle.Broadcast()
 }
 
-// maxYields bounds how often a writer yields before it publishes.
 const maxYields = 8
 
 // gatherLocked lets other goroutines append until none does or the frame is full.
@@ -227,8 +226,6 @@ func (s *Stream) writeLocked(gather bool) {
 	}
 }
 
-// leaseLook is how often a session with unacknowledged envelopes checks whether its process may
-// answer.
 const leaseLook = 20 * time.Millisecond
 
 // armLocked arranges the next Tick.

@@ -105,14 +105,12 @@ func (m *Memory) stepMachine(in remember.Input) {
 	m.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// due makes the loop wake up by that time.
 func (m *Memory) due(at time.Time) {
 	if !at.IsZero() && (m.wakeAt.IsZero() || at.Before(m.wakeAt)) {
 		m.wakeAt = at
 	}
 }
 
-// finish answers waiting calls, and queues entities to be activated again.
 func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, activate []remember.Activate) {
 	for _, d := range done {
 		if ch := m.waiting[d.Ticket]; ch != nil {

@@ -78,7 +78,6 @@ func (r *recorder) step(in remember.Input) {
 	r.memory.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// request sends a request to the store, and passes the result to the state machine.
 func (r *recorder) request(do func(context.Context) remember.Input) {
 	p := r.memory.process
 	p.Go(func() {
@@ -140,11 +139,9 @@ type layout struct {
 }
 
 const (
-	layoutName = "layout"
-	// movePatience bounds one attempt to move all ids of a type.
+	layoutName   = "layout"
 	movePatience = time.Minute
-	// placeRetry is the pause after a failed attempt to move or find the ids.
-	placeRetry = time.Second
+	placeRetry   = time.Second
 )
 
 // place waits until the ids are under this program's layout. It reports false if the process stops.
@@ -175,7 +172,6 @@ func (r *recorder) place() bool {
 	return true
 }
 
-// settle returns the space of the type's ids, after moving them from another layout.
 func (r *recorder) settle(ctx context.Context) (space string, err error) {
 	key := r.base() + layoutName
 	for tried := ""; ; {
@@ -229,7 +225,6 @@ func (r *recorder) settle(ctx context.Context) (space string, err error) {
 	}
 }
 
-// move copies ids between layouts, and returns their number.
 func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err error) {
 	if from.Space == "" {
 		return 0, nil

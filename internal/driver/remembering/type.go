@@ -87,7 +87,6 @@ func (t *Type) next() (s *Shard, id string, ok bool) {
 	return first.shard, id, true
 }
 
-// run activates the entities in the queue until it is empty.
 func (t *Type) run() {
 	p := t.memory.process
 	for {

@@ -103,7 +103,6 @@ func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 	}
 }
 
-// hold holds a call, or reports false if a home is known.
 func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	r.Mu.Lock()
 	if t := r.target.Load(); t != nil && (t.Local != nil || !t.Session.HasDeparted()) {
@@ -364,7 +363,6 @@ func (r *Route) deliverLocked(p Session, e *wire.Envelope) {
 	r.env.Sent(e.ID, p, seq)
 }
 
-// goLocal is goTo if the new home is this process.
 func (r *Route) goLocal(step stream.Step) {
 	s, ok := r.env.Local()
 	if !ok { // the table is wrong about this process: wait for another one

@@ -14,7 +14,6 @@ const (
 	// chunkBytes is the size of later chunks, from a shared pool. Larger arguments get a chunk of
 	// their own.
 	chunkBytes = 64 << 10
-	// keptChunks is the number of chunks above which an emptied list is not reused.
 	keptChunks = 64
 )
 
@@ -23,7 +22,6 @@ var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 // argsEnd is twice the end of arguments in a chunk, plus one for the first of the chunk.
 type argsEnd int
 
-// add copies arguments into the buffer.
 func (b *argsBuffer) add(args []byte) argsEnd {
 	if len(args) == 0 {
 		return 0
@@ -39,7 +37,6 @@ func (b *argsBuffer) add(args []byte) argsEnd {
 	return argsEnd(len(*c))<<1 | opens
 }
 
-// grow makes room for n more bytes in the last chunk, or appends a chunk.
 func (b *argsBuffer) grow(n int) {
 	switch {
 	case len(*b) == 0 && n <= firstChunk:
@@ -75,7 +72,6 @@ func (b argsBuffer) emptied() argsBuffer {
 // argsReader is the place of the next arguments in a buffer.
 type argsReader struct{ chunk, at int }
 
-// next returns the next arguments; end is add's result for them.
 func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
 	if end == 0 {
 		return nil

@@ -29,7 +29,6 @@ type Aside struct {
 	Args   []byte
 }
 
-// some reports whether tells of any entity are set aside.
 func (a *asides) some() bool { return a.n.Load() > 0 }
 
 // begin sets the entity's tells aside, or reports false if they already are. The caller holds mu.
@@ -74,7 +73,6 @@ func (a *asides) resumed(e *region.Entity) {
 	a.begin(e)
 }
 
-// add sets a tell aside, with a copy of its arguments, if its entity's tells are.
 func (a *asides) add(t *Turn, args []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -76,8 +76,7 @@ type Watchdog struct {
 const (
 	// longTurn is the interval of looks at running turns. A turn seen at two looks loses its run
 	// token.
-	longTurn = time.Millisecond
-	// restingLook is the time to the next look if no turn was running.
+	longTurn    = time.Millisecond
 	restingLook = 2 * time.Millisecond
 	// idleLooks is how many looks at idle series precede the watchdog's sleep.
 	idleLooks = 10

@@ -189,7 +189,6 @@ func (s *Shard) MayStop(e *region.Entity) bool {
 	return s.Core.MayPassivate(e)
 }
 
-// send sends the states to the new home, unless the move was given up.
 func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 	parts := s.Parts(epoch, s.host.Remembered())
 	p, ok := s.host.Session(transport.Peer{Address: to})
@@ -243,7 +242,6 @@ func (s *Shard) Parts(epoch placement.Epoch, ids RememberedIDs) []*wire.Envelope
 	return parts
 }
 
-// prepare handles a part of the state that the former home sent.
 func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 	states, ids, err := unpack(e.Payload)
 	ids.Epoch = epoch
@@ -272,7 +270,6 @@ func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 	s.host.Progress()
 }
 
-// ready handles the new home's message that it has the state.
 func (s *Shard) ready(from transport.Address, epoch placement.Epoch) {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Ready(from, epoch) })
 	s.host.Release()

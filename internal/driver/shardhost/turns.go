@@ -249,7 +249,6 @@ func (s *Shard) passLocked(f region.Flush, after *later) {
 	}
 }
 
-// openNextLocked lets the new home run the shard.
 func (s *Shard) openNextLocked(after *later) {
 	home, epoch := s.Core.Home(), s.Core.Epoch()
 	e := s.envelope(wire.TypeOpen, epoch)
@@ -294,7 +293,6 @@ func (s *Shard) sweepLocked() {
 	}
 }
 
-// sweepSoonLocked schedules sweep if something has a timeout.
 func (s *Shard) sweepSoonLocked() {
 	if s.Core.Barriers() > 0 || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
@@ -424,7 +422,6 @@ func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) 
 	}
 }
 
-// start runs the begun turn of a call that has waited.
 func (s *Shard) start(st region.Start) {
 	if c := of(st.Call); c.Local {
 		s.host.Grant(c, st.Entity)
@@ -443,7 +440,6 @@ func (s *Shard) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	return p, ok
 }
 
-// postTo appends an envelope that is not a call, or counts it.
 func (s *Shard) postTo(p Session, e *wire.Envelope) {
 	if _, err := p.Append(e); err != nil {
 		s.host.Count(NoPeer)

@@ -39,7 +39,6 @@ type Instance struct {
 	reason   string // why the instance died
 }
 
-// came is the state that came with a shard, and why the instance is activated.
 type came struct {
 	state []byte
 	why   codegen.Activation
@@ -202,7 +201,6 @@ func (in *Instance) bury(e *region.Entity) {
 	in.tasks.then(func() { in.buried(e) })
 }
 
-// buried continues bury after all tasks have ended.
 func (in *Instance) buried(e *region.Entity) {
 	s := in.shard
 	in.home.Lost(e)
@@ -242,8 +240,8 @@ func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	}
 }
 
-// endLife marks the instance as stopping, with a call of locked under the shard's lock, and ends
-// its context. kept is the entity whose turn is held, unless a goroutine works on it.
+// endLife calls locked under the shard's lock. kept is the entity whose turn is held, unless a
+// goroutine works on it.
 func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	in.shard.Mu.Lock()
 	in.stopping = true

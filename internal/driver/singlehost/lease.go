@@ -19,7 +19,6 @@ type Leases interface {
 	Release(h store.Held, within time.Duration, done func(error))
 }
 
-// leaseTimeout bounds one request to the store that keeps a singleton's lease.
 const leaseTimeout = 3 * time.Second
 
 // A leaseHolder acquires, renews and releases a singleton's lease, on the control loop.
@@ -77,7 +76,6 @@ func (k *leaseHolder) acquire() {
 	})
 }
 
-// hold renews the acquired lease until it is released or lost.
 func (k *leaseHolder) hold(held store.Held) {
 	k.held, k.holds, k.warned, k.renewing = held, true, false, nil
 	k.guard()
@@ -107,7 +105,6 @@ func (k *leaseHolder) tick(now time.Time) {
 	}
 }
 
-// renew requests once that the lease be extended.
 func (k *leaseHolder) renew(within time.Duration) {
 	r := &renewal{}
 	k.renewing, k.at = r, k.end(k.held)

@@ -32,7 +32,6 @@ type single struct {
 	arrived   opening            // sender and epoch of the last Open that came
 }
 
-// An opening is a shard on its way to this member.
 type opening struct {
 	from  transport.Address
 	epoch placement.Epoch
@@ -122,7 +121,6 @@ func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch
 	}
 }
 
-// open opens the shard here. arrived means that the predecessor's Open has come.
 func (s *single) open(arrived bool) {
 	o := s.opening
 	s.opening = nil
@@ -184,7 +182,6 @@ func (s *single) search(in singleton.ProxyInput) {
 	}
 }
 
-// at returns where the singleton runs, as far as known; zero means nowhere.
 func (s *single) at() transport.Address {
 	if s.instance != nil {
 		if _, here := s.instance.at(); here {

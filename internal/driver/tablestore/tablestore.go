@@ -148,7 +148,6 @@ type description struct {
 	Touched     uint64            `json:"touched,omitempty"`
 }
 
-// status returns a row's status for people who read the table.
 func status(r *rows.Row) membertable.Status {
 	switch {
 	case r.Status >= gossip.Down:

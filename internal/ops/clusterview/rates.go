@@ -70,7 +70,6 @@ type (
 	}
 )
 
-// counts has the counters of a member's earlier answer.
 type counts struct {
 	lasted   time.Duration
 	methods  map[[2]string]admin.MethodTurns
@@ -167,7 +166,6 @@ func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
 	slices.SortFunc(t.Types, func(a, b TypeRate) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type)) })
 }
 
-// add adds what one member counted since its earlier answer.
 func (t *Rates) add(methods map[[2]string]*MethodRate, n admin.NodeTurns, was counts, seconds float64) {
 	node := NodeRate{Node: n.Node.Name}
 	for _, m := range n.Turns.Methods {

@@ -14,12 +14,10 @@ import (
 	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
-// Bounds of an EventLog.
 const (
 	// keptLines is the size of each of an EventLog's two rings: with maxAttrBytes, about 5 MiB in
 	// all.
-	keptLines = 2048
-	// maxAttrBytes is the length at which a line's attributes are cut.
+	keptLines    = 2048
 	maxAttrBytes = 1000
 )
 

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// Bounds of a FailureLog.
 const (
 	// maxFailed bounds the entities with failures. A further one replaces the one that failed least
 	// recently.
@@ -29,7 +28,6 @@ type FailureLog struct {
 	order list.List // of *failedEntity, the latest first
 }
 
-// A failedEntity has the last failures of an entity, in a ring.
 type failedEntity struct {
 	entity EntityID
 	ring   [failuresEach]failed

@@ -51,7 +51,6 @@ func (h *heavy[K]) spend(k K, nanos int64) {
 	}
 }
 
-// top returns at most n keys, the most frequent first. before orders equal counts.
 func (h *heavy[K]) top(n int, before func(a, b K) int) []slot[K] {
 	all := make([]slot[K], 0, len(h.order))
 	for _, s := range h.order {

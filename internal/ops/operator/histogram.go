@@ -15,7 +15,7 @@ const (
 	bucketCount = 37 * subs
 )
 
-// A histogram counts turns by how long they took.
+// A histogram counts turns by duration.
 type histogram [bucketCount]uint64
 
 func (h *histogram) add(took time.Duration) { h[bucketOf(took)]++ }

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// Bounds of a TurnWatch.
 const (
 	watchLasts = 15 * time.Second
 	// maxMethods bounds the methods with own counts. Others are counted as "…".
@@ -72,7 +71,6 @@ func newTurnWatch(now time.Time) *TurnWatch {
 	}
 }
 
-// over reports whether no operator has asked for the counts within watchLasts.
 func (w *TurnWatch) over(now time.Time) bool {
 	return now.Sub(w.began)-time.Duration(w.asked.Load()) > watchLasts
 }

@@ -64,7 +64,6 @@ func (c *contents) decode() durable.Snapshot {
 	return durable.Snap(c.head, c.log, c.records, c.lost)
 }
 
-// snap decodes the contents without expired entities.
 func (c *contents) snap() durable.Snapshot {
 	snap := c.decode()
 	now := time.Now().UnixMilli()

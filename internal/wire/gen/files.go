@@ -13,8 +13,6 @@ import (
 
 const generatedSuffix = ".pb.go"
 
-// compare returns the names of dir's generated files that differ from want, are missing, or are
-// obsolete.
 func compare(dir string, want map[string][]byte) ([]string, error) {
 	var changed []string
 	for name, content := range want {

@@ -28,7 +28,6 @@ const (
 	namePrefix = "shardgen/wire/"
 )
 
-// generate compiles dir's .proto files and returns the generated files by name.
 func generate(dir string) (map[string][]byte, error) {
 	names, err := protoNames(dir)
 	if err != nil {

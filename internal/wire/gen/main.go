@@ -29,7 +29,6 @@ func main() {
 	}
 }
 
-// run writes the generated files of dir. With check it only returns an error if one is outdated.
 func run(dir string, check bool) error {
 	want, err := generate(dir)
 	if err != nil {

@@ -15,8 +15,7 @@ const (
 	fresh = time.Second
 	// shardsFresh is fresh for shards: each member visits all of its own.
 	shardsFresh = 5 * time.Second
-	// eventsKept is how many events a new page gets.
-	eventsKept = 2000
+	eventsKept  = 2000
 )
 
 // A collector asks the cluster once for all viewers, while there are any. It is safe for concurrent
@@ -77,7 +76,6 @@ func (c *collector) last() *snapshot {
 	return c.latest
 }
 
-// ask asks all questions at the same time.
 func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	ctx = context.WithoutCancel(ctx) // others wait for it, too
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)

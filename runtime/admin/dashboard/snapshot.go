@@ -80,7 +80,6 @@ type moveRow struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// An eventRow is a log line of members.
 type eventRow struct {
 	Number uint64    `json:"number"` // of the handler's; higher than those of its earlier lives
 	Time   time.Time `json:"time"`
@@ -171,7 +170,6 @@ func (c *snapshot) setShards(all []admin.NodeShards) {
 	}
 }
 
-// addHeld adds to row the shards that the member at index at holds.
 func (c *snapshot) addHeld(at int16, t admin.Type, row *typeRow) {
 	m := c.maps[t.Kind]
 	for _, s := range t.Held {

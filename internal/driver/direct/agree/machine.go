@@ -379,7 +379,6 @@ func (m *Machine) Tick(now time.Time) (out Output) {
 	return out
 }
 
-// revoke closes the connections with a peer if nothing was heard from it for HeardFor.
 func (m *Machine) revoke(now time.Time, p *peer, out *Output) {
 	for lane := range m.cfg.Lanes {
 		at := pairKey{p.Address, lane}
