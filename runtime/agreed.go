@@ -179,7 +179,7 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	return meta, compat
 }
 
-// announcement returns the settings of k that all members that know the type must share.
+// announcement returns the settings of k to be shared by all members that know the type.
 func announcement(k declaredKind) string {
 	var words []string
 	add := func(settings []setting[declaredKind]) {

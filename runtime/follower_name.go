@@ -119,8 +119,8 @@ func (n *ownedName) look(ctx context.Context) error {
 }
 
 // lostTo reports whether another loop has taken the name. A record older than the known revision
-// proves nothing; nor does, before this loop's first answered write, one of the owner before, who
-// may still write.
+// proves nothing. Before this loop's first answered write, one of the former owner proves nothing
+// either: that owner may still write.
 func (n *ownedName) lostTo(found durablehost.Followed, revision store.Revision) bool {
 	return revision > n.revision && found.Owner != n.owner && (n.taken || found.Owner != n.before)
 }

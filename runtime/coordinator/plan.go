@@ -219,8 +219,8 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 	return c.config.MaxMoves
 }
 
-// homes returns the members that may get shards of the type, with loads, by address, and the moves
-// that pins require, by present home.
+// homes returns the members that may get shards of the type, with loads, by address. moves are
+// required by pins, by present home.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {

@@ -155,8 +155,8 @@ func (drv *Driver) lately() time.Time {
 
 const sweepClients = 5 * time.Second
 
-// sweepPending ends expired calls, drops tells that waited too long, and ends the sessions of
-// clients that are gone.
+// sweepPending ends expired calls, drops tells that waited too long, and ends the sessions of gone
+// clients.
 func (drv *Driver) sweepPending() {
 	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
 	defer calls.Stop()

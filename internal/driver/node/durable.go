@@ -282,8 +282,8 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// A call that waits for the store fails before its deadline, so that its caller still gets the
-// reason: by a tenth of the time left, at most maxNotice.
+// A call fails so long before its deadline while it waits for the store: by a tenth of the time
+// left, at most maxNotice. Its caller then still gets the reason.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond

@@ -363,8 +363,8 @@ func refuseTurn(a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// unwoken drops an activation whose OnActivate has sent tells that no turn has committed.
-// OnActivate then runs again.
+// unwoken drops an activation with tells of OnActivate that no turn has committed. OnActivate then
+// runs again.
 func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	if active.woken && len(r.tells.take()) > 0 {
 		r.turn.shard().Host.lost(e)

@@ -8,8 +8,9 @@ import (
 
 const (
 	// removedFor is how long a removed process is recorded. No message arrives later: once its
-	// lease is over it publishes nothing, and a broker keeps messages for minutes at most. Clients
-	// are not recorded, because they may come back.
+	// lease is over it publishes nothing, or has lost its connection if it stood still after
+	// checking the lease. A broker keeps messages for minutes at most. Clients are not recorded,
+	// because they may come back.
 	removedFor = 24 * time.Hour
 	// maxRemoved bounds the recorded processes. So many removals take longer than any message.
 	maxRemoved = 4096

@@ -269,7 +269,7 @@ func (r *Route) homeSession() (Session, bool) {
 }
 
 // leaveLocked appends the step's Flush to p if it is for the home that the route leaves, and makes
-// the session report that home's acknowledgements. The caller has the session's lock.
+// the session report its acknowledgements. The caller has the session's lock.
 func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	if flush {
 		seq, err := p.AppendLocked(r.flush(step))

@@ -128,7 +128,7 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 // collect reads a shard's log from the head's Since on, and its records. Without the log's
 // beginning it fails with ErrGone or, with without, returns no log. While nodes run, the journal
 // may be ahead of the log read before, so collect reads the rest of the log after each page of
-// records. That also keeps ahead of trimming.
+// records. That also keeps ahead of trimming, unless one page takes a whole generation of commits.
 func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, without bool) (contents, error) {
 	found := contents{head: head}
 	if err := found.extend(ctx, s, shard, without); err != nil {
