@@ -10,15 +10,15 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A setting is one option of a cluster or of an entity type. If value is set, all members must have
-// the same value, which is compared when a node joins. If value is nil, members may differ.
+// A setting is one option of a cluster or a type. If value is set, all members must agree on it,
+// which is checked at joining.
 type setting[T any] struct {
 	name  string
 	value func(T) string
 }
 
-// clusterSettings are the fields of [Config] and the formats of this release. The member that
-// admits a node compares the node's values with its own.
+// clusterSettings are the fields of [Config] and formats. The admitting member compares them with
+// its own.
 var clusterSettings = []setting[*Node]{
 	{"frame format", func(*Node) string { return strconv.Itoa(wire.FrameVersion) }},
 	{"control format", func(*Node) string { return strconv.Itoa(wire.ControlFormat) }},
@@ -102,9 +102,8 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Logger"},
 }
 
-// directiveSettings are the options of a type's //shard directive. Each member that knows a type
-// announces them in its metadata, so the admitting member compares a joining node's values with
-// those of all members.
+// directiveSettings are the options of a type's //shard directive. Members that know the type
+// announce them, so a joining node's values are compared with all.
 var directiveSettings = []setting[declaredKind]{
 	{hostmeta.Shards, func(k declaredKind) string { return strconv.Itoa(int(k.Shards)) }},
 	{hostmeta.Hash, func(k declaredKind) string { return k.Desc.HashName }},
@@ -122,8 +121,8 @@ var directiveSettings = []setting[declaredKind]{
 	{name: "tell"},
 }
 
-// optionSettings are the options of [HostOption]. Members announce them in the same way as
-// directiveSettings, but only members that host the type or would host it in another role.
+// optionSettings are the options of [HostOption], announced like directiveSettings, but only by
+// hosts of the type, in any role.
 var optionSettings = []setting[declaredKind]{
 	{"HostRole", func(k declaredKind) string { return k.options.role }},
 	{"Handoff", func(k declaredKind) string { return k.options.Handoff.String() }},
@@ -159,8 +158,8 @@ var optionSettings = []setting[declaredKind]{
 	{name: "singleton.Options.StableAfter"},
 }
 
-// declarations returns what a node announces when it joins: meta announces its types to other
-// members, and compat has the cluster settings that must be equal at all members.
+// declarations returns what a node announces when it joins: its types in meta, and in compat the
+// settings that must be equal everywhere.
 func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	for _, s := range clusterSettings {
 		if s.value != nil {
@@ -180,8 +179,7 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	return meta, compat
 }
 
-// announcement returns the settings of type k. All members that know the type must agree in these
-// settings.
+// announcement returns the settings of k to be shared by all members that know the type.
 func announcement(k declaredKind) string {
 	var words []string
 	add := func(settings []setting[declaredKind]) {

@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// clientEnv gives package control access to a Conn, a process that is not a member.
 type clientEnv Conn
 
 var _ control.ClientEnv = (*clientEnv)(nil)

@@ -158,8 +158,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// minBytes and maxBytes are the lowest and the highest value of Limits.MailboxBytes, and the base
-// of the bounds of the other byte limits.
+// minBytes and maxBytes bound Limits.MailboxBytes, and are the base of the other byte limits'
+// bounds.
 const (
 	minBytes = 64 << 10
 	maxBytes = 1 << 30
@@ -172,7 +172,7 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-// defaultName is <hostname>-<pid>, in which - replaces characters that a name cannot have.
+// defaultName is <hostname>-<pid>, with - for invalid characters.
 func defaultName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -187,7 +187,7 @@ func defaultName() string {
 	return fmt.Sprintf("%.48s-%d", host, os.Getpid())
 }
 
-// validate returns all faults of c, joined. The defaults have been filled in.
+// validate returns all faults of c, after defaults.
 func (c Config) validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {
@@ -248,8 +248,6 @@ func (c Config) engine() node.Config {
 	return e
 }
 
-// membershipConfig returns the config of the node's membership machine, which decides about joining
-// and leaving.
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
 	cfg := membership.Config{
 		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, Differ: hostmeta.Differ,

@@ -99,8 +99,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// awaitServed waits until a member serves the connection or refuses to. After tellAfter it logs the
-// reason for waiting.
+// awaitServed waits until a member serves or refuses the connection. After tellAfter it logs why.
 func (c *Conn) awaitServed(ctx context.Context) error {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -120,8 +119,8 @@ func (c *Conn) awaitServed(ctx context.Context) error {
 
 var errNobodyServes = errors.New("no member answered (are workers of this cluster up, at least Config.Membership.MinMembers of them?)")
 
-// refusal handles a member's message that refuses to serve this process. Dial then fails with that
-// error. After Dial the error is only logged, because another member may still serve.
+// refusal handles a member's refusal. Dial fails with it; later it is only logged, because another
+// member may serve.
 func (c *Conn) refusal(err error) {
 	c.mu.Lock()
 	known := c.refused != nil && c.refused.Error() == err.Error()
@@ -159,16 +158,12 @@ func (c *Conn) Close() error {
 }
 
 const (
-	// closePatience bounds Close. It includes node.TellPatience, the wait until tells have
-	// arrived.
+	// closePatience bounds Close, including node.TellPatience.
 	closePatience = 3 * time.Second
-	// endPatience is the part of closePatience that is left for the end of
-	// goroutines.
+	// endPatience is the part of closePatience for the end of goroutines.
 	endPatience = 500 * time.Millisecond
 )
 
-// finish ends the connection. It returns an error if tells were lost since Close was
-// called.
 func (c *Conn) finish() error {
 	unsent, unsure := c.driver.Undelivered.Unsent.Load(), c.driver.Undelivered.Unsure.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
@@ -186,8 +181,7 @@ func (c *Conn) finish() error {
 	return c.driver.Undelivered.Since(unsent, unsure)
 }
 
-// sayGoodbye drains the data plane and tells the member serving this connection that the connection
-// ends. If the broker blocks it for too long, it gives up.
+// sayGoodbye drains the data plane and says goodbye, if the broker lets it in time.
 func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
@@ -222,8 +216,6 @@ func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
 // Counters returns the counters of this connection; see [Node.Counters].
 func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }
 
-// connPlane is the control plane as the data plane of a Conn sees it. A Conn hosts nothing, so most
-// of these methods are never called.
 type connPlane Conn
 
 func (c *connPlane) Ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }

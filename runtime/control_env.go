@@ -21,7 +21,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// controlEnv gives package control access to this process, a member.
 type controlEnv controlLoop
 
 var _ control.Env = (*controlEnv)(nil)
@@ -46,7 +45,6 @@ func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...an
 	v.driver.Limiter.Log(v.node.log, l, text, subject, "", args...)
 }
 
-// controlReasons maps the counters of package control to those of this process.
 var controlReasons = [...]node.Reason{
 	control.Foreign:   node.FrameForeign,
 	control.Newer:     node.MessageNewer,
@@ -221,7 +219,6 @@ func (v *controlEnv) WriteAlive(r membership.TableAlive, answer func(membership.
 	})
 }
 
-// askTable asks the membership table, and calls answer on the control loop.
 func askTable[A any](v *controlEnv, answer func(A), ask func(context.Context) A) {
 	v.driver.Group.Go(func() {
 		a := ask(v.driver.Context)
@@ -278,8 +275,8 @@ func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) 
 	})
 }
 
-// decisions returns a function that adds the coordinator's events to lines, where operators read
-// them. The node's log has these events at level Debug only.
+// decisions returns a function that shows the coordinator's events to operators. The log has them
+// at level Debug only.
 func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	return func(e coordinator.Event) {
 		about := slices.DeleteFunc([]string{e.Subject(), e.Reason}, func(s string) bool { return s == "" })
@@ -292,10 +289,10 @@ func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	}
 }
 
-// leaseRetry is the pause between two tries to take a lease while the store does not answer.
+// leaseRetry is the pause between tries while the store does not answer.
 const leaseRetry = 500 * time.Millisecond
 
-// takeSplitLease tries until ctx ends to take the lease that decides a network partition.
+// takeSplitLease tries until ctx ends to take the lease that decides a partition.
 func takeSplitLease(ctx context.Context, leases store.Lease, claim store.Claim, log *slog.Logger) membership.LeaseAnswer {
 	for {
 		held, err := leases.Acquire(ctx, claim)

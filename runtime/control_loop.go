@@ -16,9 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlLoop runs the control plane of a member on the goroutine that calls run. Its other
-// methods may be called from any goroutine, because they only post functions to that goroutine or
-// read state that is safe for concurrent use.
+// A controlLoop runs a member's control plane on run's goroutine. Its other methods may be called
+// from any goroutine.
 type controlLoop struct {
 	node   *Node
 	driver *node.Driver
@@ -47,13 +46,11 @@ func newControlLoop(n *Node) *controlLoop {
 	return c
 }
 
-// run drives the control plane until the node stops.
 func (c *controlLoop) run(stop <-chan struct{}) {
 	c.loop.Post(c.member.Begin)
 	c.loop.Run(stop, c.member.Tick, c.member.WakeAt)
 }
 
-// receive passes the control channel's messages to the loop.
 func (c *controlLoop) receive() {
 	for {
 		m, err := c.link.Receive(transport.Control)
@@ -79,13 +76,12 @@ func (c *controlLoop) receive() {
 	}
 }
 
-// connState handles a change of the control channel's connection to the broker.
 func (c *controlLoop) connState(s transport.State) {
 	c.loop.Post(func() { c.member.ConnState(s) })
 }
 
-// leave starts the node's leaving in order. Once exit is called, the node gives no more shards
-// away, and keeps the remaining ones until it ends.
+// leave begins to leave in order. After exit is called, the node keeps its remaining shards until
+// it ends.
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 

@@ -10,8 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// controlSetup returns the configuration of the node's control plane. Call it when all types have
-// been declared.
+// controlSetup configures the control plane, after all types have been declared.
 func controlSetup(n *Node) control.Setup {
 	return control.Setup{
 		Members: func(seeds []string) (control.Machine, error) {
@@ -35,7 +34,6 @@ func controlSetup(n *Node) control.Setup {
 	}
 }
 
-// hostSingletons starts hosting the singletons that were declared at the node.
 func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 	set := singlehost.NewSet(p, n.cfg.Cluster, n.driver.Local)
 	for _, h := range n.hosted() {

@@ -158,7 +158,6 @@ func (e *EntityError) Unwrap() []error { return e.causes }
 // Is reports true for ErrPanic if the method panicked.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
 
-// newCallError converts a failed call of package node to a CallError.
 func newCallError(f node.CallFailure) error {
 	if f.Err == nil {
 		return &EntityError{Kind: f.Kind, ID: f.ID, Method: f.Method, Text: f.Text, Panic: f.Panic, causes: f.Causes}
@@ -166,8 +165,6 @@ func newCallError(f node.CallFailure) error {
 	return &CallError{Kind: f.Kind, ID: f.ID, Method: f.Method, Outcome: Outcome(f.Outcome), Err: f.Err}
 }
 
-// readCallError converts the CallError that err is or wraps to package node's form. ok is false if
-// there is none.
 func readCallError(err error) (f node.CallFailure, ok bool) {
 	var call *CallError
 	if errors.As(err, &call) {
@@ -183,7 +180,6 @@ func readCallError(err error) (f node.CallFailure, ok bool) {
 	return node.CallFailure{}, false
 }
 
-// clip shortens a user's text, such as an id, for messages.
 func clip(s string) string { return bounded.ID(s) }
 
 // Causes of errors about singletons; test with errors.Is.

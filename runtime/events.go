@@ -83,17 +83,14 @@ func (e ClusterEvent) String() string {
 	return e.Kind.String() + " " + e.Member.Address.String()
 }
 
-// eventBuffer is the number of events kept for a slow reader before events are dropped.
 const eventBuffer = 256
 
-// events passes membership events to their subscribers. It is safe for concurrent use.
 type events struct {
 	mu   sync.Mutex
 	view *membership.View // after all events that were published; nil means none yet
 	subs map[*subscription]bool
 }
 
-// subscription is one reader of events. Its fields are guarded by events.mu.
 type subscription struct {
 	queue  []ClusterEvent
 	stale  bool // the next event is the view, because it is the first or events were dropped
@@ -124,8 +121,8 @@ func (v *events) unsubscribe(s *subscription) {
 	delete(v.subs, s)
 }
 
-// next returns the reader's next event. An EventView is built only when the reader gets it, so it
-// includes all events dropped before.
+// next returns the reader's next event. An EventView is built only now, so it includes the events
+// dropped before.
 func (v *events) next(s *subscription, self transport.Address) (e ClusterEvent, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -150,8 +147,6 @@ func (v *events) empty(s *subscription) bool {
 	return !s.stale && len(s.queue) == 0
 }
 
-// publish stores the view that a step of the membership machine has made, and passes the events of
-// that step to the readers.
 func (v *events) publish(view *membership.View, list []membership.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -187,8 +182,7 @@ func (s *subscription) add(e ClusterEvent) {
 	}
 }
 
-// clusterEvent converts a membership event to an event for users. ok is false for events that only
-// the driver needs.
+// clusterEvent converts an event for users. ok is false for events that only the driver needs.
 func clusterEvent(m membership.Event) (e ClusterEvent, ok bool) {
 	member := func(kind EventKind, m membership.Member) (ClusterEvent, bool) {
 		return ClusterEvent{Kind: kind, Member: memberOf(m, true, membership.NoEvidence)}, true

@@ -97,14 +97,14 @@ func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = &name }
 }
 
-// A follower without new events waits followPause before it reads again. Events are in the journal
-// about 250 ms after their commit, so a follower gets an event within a second of its commit while
-// the store answers promptly.
+// followPause is the pause of a follower without new events. Events are in the journal about 250 ms
+// after their commit.
 const (
 	followPause  = 250 * time.Millisecond
 	followSave   = time.Second
 	followAnswer = 5 * time.Second // bounds one answer of the store
-	// A follower that has waited for the store for followWarn logs it, and again after each followWarnEach.
+	// followWarn is the wait for the store after which a follower logs it, again after each
+	// followWarnEach.
 	followWarn     = 10 * time.Second
 	followWarnEach = 5 * time.Minute
 )
@@ -212,7 +212,6 @@ func (f *following) done(ctx context.Context, shard int, r durable.Recorded) err
 
 var errStop = errors.New("the loop has ended")
 
-// A following is one loop over the events of a type.
 type following struct {
 	durablehost.Follower
 	kind  string
@@ -264,7 +263,6 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 	return f, nil
 }
 
-// begin finds the position at which the follower begins, and takes over the follower's name.
 func (f *following) begin(ctx context.Context) error {
 	if f.from != "" {
 		if err := f.take(f.from); err != nil {
@@ -349,8 +347,8 @@ func (f *following) answered(err error) {
 	}
 }
 
-// save stores a named follower's position, or, without a new position, checks whether the loop
-// still owns the name. If the store does not answer, a later call tries again.
+// save stores a named follower's position, or checks that the loop owns the name. A later call
+// repeats an unanswered one.
 func (f *following) save(ctx context.Context) error {
 	if f.name == nil || time.Since(f.saved) < followSave {
 		return nil
@@ -366,7 +364,7 @@ func (f *following) save(ctx context.Context) error {
 	return err
 }
 
-// end stores the position once more when the loop ends, even if ctx has ended.
+// end stores the last position, even if ctx has ended.
 func (f *following) end(ctx context.Context) {
 	if f.dirty {
 		f.saved = time.Time{}
@@ -374,15 +372,13 @@ func (f *following) end(ctx context.Context) {
 	}
 }
 
-// positionFormat is the prefix of every position. Positions with positionFormatBefore have no
-// checksums of events, and do not say from which event a shard without events is followed: such a
-// shard is followed from its beginning.
+// positionFormat is the prefix of every position. Those with positionFormatBefore have no
+// checksums, and follow a shard without events from its beginning.
 const (
 	positionFormat       = "2."
 	positionFormatBefore = "1."
 )
 
-// position encodes the follower's position as text.
 func (f *following) position() Position {
 	b := binary.AppendUvarint(nil, uint64(len(f.Places)))
 	for _, p := range f.Places {
@@ -392,7 +388,7 @@ func (f *following) position() Position {
 	return Position(positionFormat + f.kind + "." + base64.RawURLEncoding.EncodeToString(b))
 }
 
-// take sets the follower to position p. If p is refused, nothing is changed.
+// take sets the follower to position p, or changes nothing if it is refused.
 func (f *following) take(p Position) error {
 	bad := fmt.Errorf("events of %s: %w: %q", f.kind, ErrPosition, clip(string(p)))
 	text, ok := strings.CutPrefix(string(p), positionFormat+f.kind+".")

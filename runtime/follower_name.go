@@ -12,9 +12,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// An ownedName is a name under which a loop follows events. The name's record in the store holds
-// the position and the owner: the loop that took the name over last. Every write is a
-// compare-and-set, so a loop whose write conflicts with another owner's has lost the name.
+// An ownedName is a follower's name. Its record holds the position and the owner: the loop that
+// took it over last. Writes are compare-and-set, so one that conflicts with another owner's has
+// lost the name.
 type ownedName struct {
 	store      store.Backend
 	kind, name string
@@ -25,7 +25,6 @@ type ownedName struct {
 	answered   func(error)    // gets the error of each attempt to reach the store
 }
 
-// newOwnedName returns a name for a loop of this process; the loop does not own it before take.
 func newOwnedName(k *node.Kind, name string, answered func(error)) *ownedName {
 	drv := k.Driver
 	return &ownedName{
@@ -34,9 +33,8 @@ func newOwnedName(k *node.Kind, name string, answered func(error)) *ownedName {
 	}
 }
 
-// take makes the loop the owner of the name and returns the places at which it begins: the stored
-// places if resume is set, else the given ones. take waits until the store has answered the read of
-// the name's record. If the store does not answer the write, a later save repeats it.
+// take makes the loop the owner, and returns its first places: the stored ones if resume is set. It
+// waits for the read, while a later save repeats an unanswered write.
 func (n *ownedName) take(ctx context.Context, places []durable.Place, resume bool) ([]durable.Place, error) {
 	for {
 		found, revision, err := n.load(ctx)
@@ -61,14 +59,12 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 	}
 }
 
-// load reads the name's record.
 func (n *ownedName) load(ctx context.Context) (durablehost.Followed, store.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
 	return durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
 }
 
-// put writes the name's record.
 func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
@@ -79,8 +75,8 @@ func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 	return err
 }
 
-// save stores the places, and reports whether the store has them. It returns an error if another
-// loop owns the name, or if the store will never accept the places.
+// save reports whether the store has the places. It returns an error if another loop owns the name,
+// or the places will never be accepted.
 func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bool, err error) {
 	for range 2 { // the second time above the loop's own write, whose answer was lost
 		err = n.put(ctx, places)
@@ -109,8 +105,8 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 	return false, nil
 }
 
-// look checks the name for a loop that has no new position to store. It returns an error if another
-// loop owns the name, or if the record cannot be read.
+// look checks the name without a new position. It returns an error if another loop owns it or the
+// record cannot be read.
 func (n *ownedName) look(ctx context.Context) error {
 	found, revision, err := n.load(ctx)
 	switch {
@@ -122,10 +118,9 @@ func (n *ownedName) look(ctx context.Context) error {
 	return nil
 }
 
-// lostTo reports whether the record found says that another loop has taken the name over since this
-// loop began. A record older than the revision known to this loop proves nothing. Until this loop's
-// own first write is answered, a record of the owner before it proves nothing either, because that
-// owner may still store positions.
+// lostTo reports whether another loop has taken the name. A record older than the known revision
+// proves nothing. Before this loop's first answered write, one of the former owner proves nothing
+// either: that owner may still write.
 func (n *ownedName) lostTo(found durablehost.Followed, revision store.Revision) bool {
 	return revision > n.revision && found.Owner != n.owner && (n.taken || found.Owner != n.before)
 }

@@ -54,7 +54,6 @@ func Handoff(modes ...HandoffMode) HostOption {
 	return func(s *hostSettings) { s.Handoff, s.handoffErr = handoffOf(modes) }
 }
 
-// handoffOf combines modes. It fails if two modes exclude each other.
 func handoffOf(modes []HandoffMode) (h region.Handoff, err error) {
 	for _, m := range modes {
 		switch m {

@@ -35,8 +35,7 @@ type Health struct {
 	Reasons []string
 }
 
-// vitals are the facts from which a process judges its health. A text field is "" if there is no
-// such fault.
+// vitals are the facts about a process's health. A text is "" without that fault.
 type vitals struct {
 	ended   string // the reason why it has ended
 	ending  bool
@@ -50,13 +49,11 @@ type vitals struct {
 	notes   []string
 }
 
-// loopPatience is how long the control loop may stand still before Live becomes false.
+// loopPatience is how long the control loop may stand still before Live is false.
 const loopPatience = 30 * time.Second
 
-// maxNotes bounds the number of notes about other faults in a Health.
 const maxNotes = 10
 
-// health derives the Health from v.
 func (v vitals) health() Health {
 	if v.ended != "" {
 		return Health{Ending: true, Reasons: []string{v.ended}}
@@ -81,7 +78,6 @@ func (v vitals) health() Health {
 	return h
 }
 
-// nodeHealth implements Node.Health.
 func nodeHealth(n *Node, now time.Time) Health {
 	n.mu.Lock()
 	state, err, leaveAt := n.state, n.err, n.leaveAt
@@ -134,10 +130,9 @@ func endText(text string, err error) string {
 	return text
 }
 
-// joinText is the fault of a node that is not yet Up. nodeHealth replaces this text by the reason.
+// joinText is the fault of a node that is not yet Up, until nodeHealth knows the reason.
 const joinText = "not up"
 
-// examine adds to v the facts that only the control loop of a started node knows.
 func examine(c *controlLoop, v *vitals, now time.Time) {
 	drv := c.driver
 	v.stuck = c.pulse.Stuck(drv.Lease.Now())
@@ -171,7 +166,6 @@ func examine(c *controlLoop, v *vitals, now time.Time) {
 	noteHomes(drv, v, c.member.Reasons(), now)
 }
 
-// noteHomes adds a note to v for each type with homeless shards or with calls waiting for a home.
 func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.Time) {
 	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
 	names := table.Types()
@@ -202,8 +196,6 @@ func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.T
 	}
 }
 
-// homeless returns the number of a type's shards without a home, or 0 if no shard of the type ever
-// had one.
 func homeless(k *placement.TypeTable) int {
 	count := int(k.Shards())
 	for e := range k.All() {
@@ -214,8 +206,6 @@ func homeless(k *placement.TypeTable) int {
 	return count
 }
 
-// away returns for how long one of the process's channels has been without a connection to the
-// broker.
 func away(drv *node.Driver, now time.Time) time.Duration {
 	channels := []transport.Channel{transport.Control}
 	for lane := range drv.Config.Lanes {
@@ -235,7 +225,6 @@ func askStore(n *Node) error {
 	return err
 }
 
-// connHealth implements Conn.Health.
 func connHealth(c *Conn, now time.Time) Health {
 	v := vitals{away: away(c.driver, now)}
 	select {

@@ -19,7 +19,6 @@ import (
 // may differ in it, which matters during a rolling restart.
 type HostOption func(*hostSettings)
 
-// hostSettings is the configuration of one hosted type at one node.
 type hostSettings struct {
 	node.Settings
 	idleSet bool
@@ -36,7 +35,6 @@ type hostSettings struct {
 	remember   *RememberOptions // nil: entities are not remembered
 }
 
-// defaultHostSettings are the settings of a type without options.
 func defaultHostSettings(cfg Config) hostSettings {
 	return hostSettings{Settings: node.Settings{
 		Idle: 2 * time.Minute, Inline: true, MailboxCalls: cfg.Limits.MailboxCalls, MailboxBytes: cfg.Limits.MailboxBytes,
@@ -45,9 +43,8 @@ func defaultHostSettings(cfg Config) hostSettings {
 	}}
 }
 
-// singletonHostSettings are the settings of a singleton without options. A singleton is never
-// passivated, and does not run on its callers' goroutines: a method that ends its goroutine
-// (runtime.Goexit) would end its caller's goroutine.
+// singletonHostSettings are a singleton's defaults. It is never passivated, and not run on its
+// callers' goroutines, which runtime.Goexit would end.
 func singletonHostSettings(cfg Config) hostSettings {
 	s := defaultHostSettings(cfg)
 	s.Idle, s.Inline = 0, false
@@ -141,7 +138,6 @@ type (
 	ConsistentHash = placement.ConsistentHash
 )
 
-// validate returns the first invalid setting of a type.
 func (s *hostSettings) validate(kind string, stateful bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{kind}, args...)...)
@@ -183,12 +179,10 @@ func (s *hostSettings) validate(kind string, stateful bool) error {
 	return nil
 }
 
-// hostsAt reports whether a node with those roles hosts the type.
 func (s *hostSettings) hostsAt(roles []string) bool {
 	return !s.proxy && (s.role == "" || slices.Contains(roles, s.role))
 }
 
-// tuning returns the settings of the type that the coordinator needs.
 func (s *hostSettings) tuning() coordinator.Tuning {
 	t := coordinator.Tuning{MaxMoves: uint32(s.moves), MinHosts: uint32(s.hosts)}
 	if s.place != nil {
@@ -197,9 +191,8 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 	return t
 }
 
-// notForSingletons returns the first set option that would have no effect on a singleton or would
-// harm it, with the reason, or "". An option that drops the instance between turns does harm: the
-// instance's tasks would run on beside those of the next instance.
+// notForSingletons returns the first set option without effect on or with harm to a singleton, or
+// "". If the instance is dropped between turns, its tasks run beside the next one's.
 func (s *hostSettings) notForSingletons() string {
 	plain := defaultHostSettings(Config{})
 	for _, o := range []struct {
@@ -222,8 +215,7 @@ func (s *hostSettings) notForSingletons() string {
 	return ""
 }
 
-// validateRemember fills in the defaults and returns an error of the settings. stored
-// reports whether the node has a store.
+// validateRemember fills in defaults. stored reports whether the node has a store.
 func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
@@ -264,8 +256,7 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	return nil
 }
 
-// validateSingleton returns an error for an invalid setting of a singleton, or for a singleton's
-// setting of another type.
+// validateSingleton also refuses a singleton's settings at another type.
 func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
@@ -342,7 +333,6 @@ func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
-// settings returns the options in the form of package remembering. node.NewHost adds what depends on the type.
 func (r *RememberOptions) settings() *remembering.Settings {
 	return &remembering.Settings{
 		Replicas: r.Replicas, MaxPerShard: r.MaxPerShard,

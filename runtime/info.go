@@ -29,7 +29,6 @@ type Info struct {
 	headers []wire.Header
 }
 
-// infoOf converts package node's description of a call.
 func infoOf(c node.CallInfo) Info {
 	from := Identity{Class: Class(c.From.Class), Name: c.From.Name, Incarnation: c.From.Incarnation, Kind: c.From.Kind, ID: c.From.ID}
 	return Info{From: from, Kind: c.Kind, ID: c.ID, Method: c.Method, Tell: c.Tell, Arrived: c.Arrived, headers: c.Headers}
@@ -116,7 +115,6 @@ type Interceptor func(ctx context.Context, call Info, next func(context.Context)
 // ErrRefused means that an [Interceptor] refused the call. Nothing ran.
 var ErrRefused = node.ErrRefused
 
-// engineInterceptors converts interceptors to those of package node.
 func engineInterceptors(all []Interceptor) []node.Interceptor {
 	var in []node.Interceptor
 	for _, user := range all {

@@ -13,8 +13,8 @@ import (
 // errNotJoined is returned for questions to the cluster before Start has returned.
 var errNotJoined = errors.New("the node has not joined (call Start first)")
 
-// inquire calls ask on the control loop at once and then every control.ResendEvery. It returns nil
-// when ask or got reports that enough answers have come, and the error of ctx when ctx ends first.
+// inquire calls ask at once and then every control.ResendEvery, until ask or got reports enough
+// answers or ctx ends.
 func inquire(ctx context.Context, c *controlLoop, ask func(id uint64) bool, got func(transport.Address, coordinator.Message) bool) error {
 	if c.member.View() == nil {
 		return errNotJoined
@@ -51,7 +51,7 @@ func inquire(ctx context.Context, c *controlLoop, ask func(id uint64) bool, got 
 	}
 }
 
-// giveUp ends an inquiry and returns the error of ctx. After it returns, got is not called again.
+// giveUp ends an inquiry; afterwards got is not called.
 func giveUp(ctx context.Context, c *controlLoop, id *uint64) error {
 	ended := make(chan struct{})
 	c.loop.Post(func() {

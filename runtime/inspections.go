@@ -18,14 +18,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// inspections carries out the requests of operators at a node.
 type inspections struct{ node *Node }
 
-// explainTimeout bounds the wait for the coordinator's reason for a home. An operator waits longer
-// than this for an answer, and so still gets the home.
+// explainTimeout bounds the wait for the coordinator's reason. An operator waits longer, and so
+// still gets the home.
 const explainTimeout = 2 * time.Second
 
-// answer carries out a request. It runs outside the control loop.
 func (i inspections) answer(ctx context.Context, r *operator.Request) (a operator.Answer, err error) {
 	switch r.Command {
 	case operator.Shards:
@@ -51,7 +49,7 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	return a, err
 }
 
-// types returns the shards of a type that this node has, or of all types if kind is "".
+// types returns this node's shards of a type, or of all types if kind is "".
 func (i inspections) types(kind string) []operator.Type {
 	table := i.node.driver.ShardTable.Load()
 	names := table.Types()
@@ -84,8 +82,7 @@ func (i inspections) types(kind string) []operator.Type {
 	return types
 }
 
-// where returns the home of an entity. If the coordinator does not answer in time, Home.Why says
-// so.
+// where returns an entity's home. Home.Why says if the coordinator does not answer.
 func (i inspections) where(ctx context.Context, kind, id string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -96,7 +93,7 @@ func (i inspections) where(ctx context.Context, kind, id string) (operator.Home,
 	return operator.Home{Shard: at.Shard, Node: at.Node, Epoch: at.Epoch, Why: at.Why, Since: at.Since}, err
 }
 
-// pinShard pins the shard of an entity to the node home, or withdraws the pin if home is "".
+// pinShard pins an entity's shard to home, or withdraws the pin if home is "".
 func (i inspections) pinShard(ctx context.Context, e operator.Entity, home string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -114,13 +111,10 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 	return i.where(ctx, e.Kind, e.ID)
 }
 
-// balances maps operators' commands about rebalancing to requests to the coordinator.
 var balances = map[operator.Command]coordinator.Wanted{
 	operator.Rebalance: coordinator.WantNow, operator.PauseRebalancing: coordinator.WantPause, operator.ResumeRebalancing: coordinator.WantResume,
 }
 
-// balance asks the coordinator to pause or resume rebalancing, or to rebalance now, and returns the
-// result.
 func (i inspections) balance(ctx context.Context, r *operator.Request) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -141,7 +135,6 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 	return done.Text, nil
 }
 
-// facts returns the facts about this process that operators can read, such as its version.
 func (i inspections) facts() *operator.Fact {
 	n := i.node
 	health := n.Health()
@@ -178,5 +171,4 @@ func (i inspections) facts() *operator.Fact {
 	return f
 }
 
-// module is the path of this Go module.
 const module = "github.com/shardgen/shardgen"

@@ -162,13 +162,11 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	return nil
 }
 
-// A declaredKind is a type that HostX was called for.
 type declaredKind struct {
 	*node.Kind
 	options *hostSettings
 }
 
-// declared returns the types for which HostX was called, as host or as proxy, in order of name.
 func (n *Node) declared() []declaredKind {
 	var kinds []declaredKind
 	for name, k := range *n.driver.Kinds.Load() {
@@ -180,8 +178,6 @@ func (n *Node) declared() []declaredKind {
 	return kinds
 }
 
-// strategies returns the placement strategies that the node's types have set with [Allocation], by
-// name, for the coordinator.
 func (n *Node) strategies() coordinator.Strategies {
 	all := coordinator.Strategies{}
 	for _, k := range n.declared() {
@@ -192,7 +188,6 @@ func (n *Node) strategies() coordinator.Strategies {
 	return all
 }
 
-// hosted returns the hosted types in order of name.
 func (n *Node) hosted() []*node.Host {
 	var hosts []*node.Host
 	for _, k := range *n.driver.Kinds.Load() {
@@ -212,7 +207,6 @@ func (n *Node) hostedShard(id placement.ShardID) *node.HostedShard {
 	return k.Hosted(id.Shard)
 }
 
-// inventory returns the types and shards with which the node registers at a coordinator.
 func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	for _, h := range n.hosted() {
 		if h.Instance != nil {
@@ -235,7 +229,7 @@ func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.Hel
 	return kinds, held
 }
 
-// inspectShards returns the shards of a type that are held here, or of all types if kind is "".
+// inspectShards returns the held shards of a type, or of all types if kind is "".
 func (n *Node) inspectShards(kind string) (held []coordinator.InspectedShard) {
 	for _, h := range n.hosted() {
 		if kind != "" && h.Desc.Name != kind {
@@ -322,9 +316,8 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// drainFirst makes the node not ready. If the node was up, drainFirst then waits until
-// Config.Membership.LeaveDelay has passed since its first call, or until the node or ctx ends. It
-// reports false if the node was not started.
+// drainFirst makes the node not ready. If it was up, it then waits until
+// Config.Membership.LeaveDelay after the first call. It reports false if the node was not started.
 func (n *Node) drainFirst(ctx context.Context) bool {
 	n.mu.Lock()
 	started := n.state == stateStarted
@@ -351,12 +344,10 @@ func (n *Node) drainFirst(ctx context.Context) bool {
 	return true
 }
 
-// leaveTime returns how long leaving in order may take.
 func (n *Node) leaveTime() time.Duration {
 	return n.cfg.Membership.LeaveDelay + n.cfg.Membership.LeaveTimeout + 10*time.Second
 }
 
-// leaveByOrder calls Shutdown on an operator's command.
 func (n *Node) leaveByOrder() {
 	n.ordered.Do(func() {
 		go func() { // ends with the node, which does not wait for this goroutine
@@ -367,8 +358,8 @@ func (n *Node) leaveByOrder() {
 	})
 }
 
-// sayGoodbye drains the data plane. It stops waiting when ctx ends, because hooks, the store or the
-// broker may delay the drain. Several goroutines may call it.
+// sayGoodbye drains the data plane, at most until ctx ends, because hooks, the store or the broker
+// may delay it. Several goroutines may call it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
 	n.goodbye.Do(func() {
 		n.driver.Group.Go(func() {
@@ -386,8 +377,6 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 	return nil
 }
 
-// drain ends the data plane in order: peers acknowledge the envelopes sent to them, the node
-// handles envelopes that have arrived, and each peer gets the number of its last handled envelope.
 func (n *Node) drain(ctx context.Context) {
 	n.driver.Lease.End(runner.Ending)
 	n.mu.Lock()
@@ -402,9 +391,9 @@ func (n *Node) drain(ctx context.Context) {
 	node.Drain{Driver: n.driver}.Run(ctx)
 }
 
-// stopEntities runs the stop hooks of entities that no other node took over, and waits until the
-// store has the hooks' changes. At the time over, the contexts of methods and tasks that still run
-// end; turnOvertime later stopEntities stops waiting for these methods.
+// stopEntities runs the stop hooks of the remaining entities, and waits until the store has their
+// changes. At over the contexts of running methods and tasks end; turnOvertime later it stops
+// waiting.
 func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 	ender := time.AfterFunc(time.Until(over), n.driver.Turning.End)
 	defer ender.Stop()
@@ -433,22 +422,18 @@ func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 }
 
 const (
-	// turnGrace is how long turns of a node that leaves may still begin after the end of the
-	// contexts of those before them, and how long the methods of these last turns may go on after
-	// the end of theirs, before the others may start the entities. It is enough to move shards whose
-	// turns end at once.
+	// turnGrace is how long a leaving node's turns may still begin after the contexts of earlier
+	// ones have ended, and how long these last ones may go on after theirs. It is enough to move
+	// shards whose turns end at once.
 	turnGrace = time.Second
-	// turnOvertime is how long a node that has left waits for methods after the end of their
-	// contexts, and then for tasks of singletons. Their answers are then acknowledged within
-	// node.SettlePatience.
+	// turnOvertime is how long a node that has left waits for methods after their contexts, and
+	// then for tasks. Their answers are then acknowledged within node.SettlePatience.
 	turnOvertime = node.SettlePatience - 500*time.Millisecond
 )
 
-// endGrace is how long Shutdown still waits for the node to stop after Shutdown's own context has
-// ended.
+// endGrace is how long Shutdown waits for the node after the end of its context.
 const endGrace = 500 * time.Millisecond
 
-// awaitEnd waits until the node has stopped, or until endGrace after the end of ctx.
 func (n *Node) awaitEnd(ctx context.Context) error {
 	select {
 	case <-n.done:
@@ -488,27 +473,24 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// isUp records that the cluster has admitted the node as an Up member.
 func (n *Node) isUp() { n.upOnce.Do(func() { close(n.up) }) }
 
-// left records that the cluster has removed the node.
 func (n *Node) left() { n.goneOnce.Do(func() { close(n.gone) }) }
 
-// fail stops the node with an error. It is called on the control loop.
+// fail stops the node with an error, on the control loop.
 func (n *Node) fail(err error) {
 	n.log.Error("node ends", "err", err)
 	n.stop(err)
 }
 
 const (
-	// turnPatience is how long a node that stops waits for running turns, from the end of
-	// their contexts on, before it counts as stopped without them.
+	// turnPatience is how long a stopping node waits for running turns after the end of their
+	// contexts.
 	turnPatience = 5 * time.Second
-	// leastPatience is how long it waits at least, for its other goroutines.
+	// leastPatience is how long it waits at least, for other goroutines.
 	leastPatience = time.Second
 )
 
-// stop begins to stop the node; done is closed when the node has stopped.
 func (n *Node) stop(err error) {
 	n.end.Do(func() {
 		n.mu.Lock()
@@ -547,9 +529,8 @@ func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
 // and "shards moved". The counts begin at New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 
-// tickClock advances the driver's coarse clock. Every second it also measures the delay of the
-// control loop, stops timing turns if no operator asks for the times, and starts a round of
-// passivation without waiting for its end.
+// tickClock advances the coarse clock. Every second it also measures the control loop's delay, may
+// stop timing turns, and starts a round of passivation.
 func (n *Node) tickClock() {
 	ticker := time.NewTicker(node.ClockTick)
 	defer ticker.Stop()
@@ -570,7 +551,6 @@ func (n *Node) tickClock() {
 	}
 }
 
-// startErr returns the error of a node that did not become Up.
 func (n *Node) startErr() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

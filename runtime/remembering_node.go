@@ -12,7 +12,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// rememberingNode gives package remembering access to a node.
 type rememberingNode struct{ node *Node }
 
 var _ remembering.Process = rememberingNode{}
@@ -49,7 +48,6 @@ func (m rememberingNode) Full(err error) error {
 	return fmt.Errorf("%w: %w (raise RememberOptions.MaxPerShard, or use more shards)", ErrOverloaded, err)
 }
 
-// rememberingReasons maps the counters of package remembering to those of a node.
 var rememberingReasons = [...]node.Reason{
 	remembering.Activated:        node.RememberedActivated,
 	remembering.ActivationFailed: node.RememberedFailed,

@@ -12,11 +12,10 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// repairs shows and replaces states of a node's entities for operators.
 type repairs struct{ node *Node }
 
-// states serves an operator's requests about states of entities of this node. It runs outside the
-// control loop, because it may wait for users' state decoders.
+// states serves an operator's requests about states. It runs outside the control loop: users'
+// decoders may take long.
 func (p repairs) states(r *operator.Request) (found []operator.Entity, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -48,8 +47,7 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	return found, nil
 }
 
-// hostOf returns the host of a type that has shards. If state is set, it fails for a type without
-// state.
+// hostOf returns the host of a type with shards and, if state is set, with state.
 func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	k := (*p.node.driver.Kinds.Load())[kind]
 	switch {
@@ -63,8 +61,6 @@ func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	return k.Host, nil
 }
 
-// one describes one entity, and shows or replaces its state as r requests. If a turn of the entity
-// is under way, it describes only that turn.
 func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error) {
 	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
 	number, err := h.Kind.ShardOf(at.ID)
@@ -111,9 +107,8 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	return at, err
 }
 
-// take begins a turn of entity at.ID. If another turn of the entity is under way at every try, take
-// returns a nil e and describes that turn in at. open reports whether the entity's shard is open
-// here.
+// take begins a turn of entity at.ID. If a turn runs at every try, e is nil and at describes that
+// turn. open reports whether the shard is open here.
 func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entity, open bool) {
 	drv := p.node.driver
 	for try := 1; ; try++ {
@@ -135,8 +130,8 @@ func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entit
 	}
 }
 
-// sinceWhen sets in at how long the entity's turn has been under way. Its call of ReportTurns also
-// starts the timing of turns, because turns are timed only while operators look.
+// sinceWhen sets how long the entity's turn has run. It also starts the timing: turns are timed
+// only while operators look.
 func (p repairs) sinceWhen(at *operator.Entity) {
 	report := operator.ReportTurns(&p.node.driver.Turns, node.TurnsUnderWay(p.node.hosted()), time.Now())
 	for _, r := range report.Running {
@@ -146,8 +141,8 @@ func (p repairs) sinceWhen(at *operator.Entity) {
 	}
 }
 
-// showStored sets in to the stored state of a passivated durable entity. The caller holds the
-// entity's turn. If the state cannot be read, to.Why has the reason.
+// showStored sets in to the stored state, or why it cannot be read. The caller holds the entity's
+// turn.
 func (p repairs) showStored(s *node.HostedShard, e *region.Entity, to *operator.Entity) {
 	ctx, cancel := context.WithTimeout(p.node.driver.Context, explainTimeout)
 	defer cancel()

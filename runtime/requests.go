@@ -27,7 +27,6 @@ const (
 	ContentProtobuf = codegen.ContentProtobuf
 )
 
-// Headers of a gateway's answer to a request.
 const (
 	headerOutcome = "Shard-Outcome" // executed, not executed or unknown
 	headerError   = "Shard-Error"   // one line; absent if the call succeeded
@@ -42,11 +41,10 @@ const headerKey = "Idempotency-Key"
 // have at most half of them.
 const maxRequests = 2048
 
-// requests is the gateway of a node: it makes the calls that programs in other languages request
-// through the broker.
+// requests is a node's gateway: it makes the calls that programs in other languages request through
+// the broker.
 type requests struct{ node *Node }
 
-// serve accepts requests of any client of the broker for calls to the hosted types.
 func (g requests) serve(ctx context.Context) error {
 	n := g.node
 	if !n.cfg.Gateway {
@@ -78,7 +76,6 @@ func (g requests) serve(ctx context.Context) error {
 	return nil
 }
 
-// errTooMany returns the error of a request beyond maxRequests.
 func (g requests) errTooMany() error {
 	return fmt.Errorf("%w: the gateway at %s has %d requests under way, or %d of this caller (retry later, or start more members with Config.Gateway)", ErrOverloaded, g.node.cfg.Name, maxRequests, maxRequests/2)
 }
@@ -87,7 +84,6 @@ func notSent(r *transport.Request, err error) error {
 	return &CallError{Kind: r.Kind, ID: r.ID, Method: bounded.Text(r.Method), Outcome: NotExecuted, Err: err}
 }
 
-// call makes one call for a client of the broker.
 func (g requests) call(k *node.Kind, r *transport.Request) {
 	n := g.node
 	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}
@@ -146,7 +142,6 @@ func keyOf(k *node.Kind, values []string) (string, error) {
 // longer. A bound is needed because each request takes one of maxRequests places until it ends.
 const maxRequestTimeout = time.Minute
 
-// requestTimeout parses the timeout asked for by a request; "" means the usual timeout.
 func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {
 	if asked == "" {
 		return usual, nil
@@ -161,8 +156,8 @@ func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// respond answers a request that has a reply subject. The outcome is in a header; an error is in
-// another header and, for requests in JSON, also in the body as an object.
+// respond answers a request that has a reply subject: outcome and error in headers, and in JSON the
+// error also in the body.
 func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err error) {
 	n := g.node
 	if r.Answer == nil {
@@ -183,7 +178,6 @@ func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err er
 	}
 }
 
-// oneLine makes a text fit into a header: one line of at most 1,024 bytes.
 func oneLine(s string) string {
 	const most = 1024
 	s = strings.Map(func(r rune) rune {

@@ -61,12 +61,10 @@ func (n *Node) Run(ctx context.Context) error {
 	return n.Shutdown(leave)
 }
 
-// takeBackTime bounds leaving in order for a node that was never Up. One or two rounds of gossip
-// are enough, because such a node has no shards to give away.
+// takeBackTime bounds leaving for a node that was never Up. It has no shards, so one or two rounds
+// of gossip are enough.
 const takeBackTime = 2 * time.Second
 
-// giveUpJoining ends a node that is not Up. The node first announces to the members that it leaves,
-// so that they need not detect its end.
 func (n *Node) giveUpJoining(why error) {
 	n.control.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackTime)
@@ -81,11 +79,11 @@ func (n *Node) giveUpJoining(why error) {
 	<-n.done
 }
 
-// tellAfter is how long a start or a dial waits before it logs the reason for waiting.
+// tellAfter is how long a start or a dial waits before it logs why.
 const tellAfter = 2 * time.Second
 
-// awaitUp waits until the node is Up, or cannot become Up any more. It reports false if ctx ended
-// first. After tellAfter it logs the reason for waiting.
+// awaitUp waits until the node is Up or failed, or reports false when ctx ends. After tellAfter it
+// logs why.
 func (n *Node) awaitUp(ctx context.Context) bool {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -101,7 +99,6 @@ func (n *Node) awaitUp(ctx context.Context) bool {
 	}
 }
 
-// whyNotUp returns the reason why the node is not Up yet.
 func (n *Node) whyNotUp() string {
 	v := n.events.current()
 	if n.cfg.Membership.JoinByCommand && (v == nil || v.SelfStatus == membership.NoStatus) {
@@ -122,8 +119,7 @@ func (n *Node) whyNotUp() string {
 	return "the leader has not admitted it yet (does a role lack members? see Config.Membership.MinRoleMembers)"
 }
 
-// begin connects to the broker and the store, and starts the node's loops. After an error it may be
-// called again.
+// begin connects the node and starts its loops. It may be repeated after an error.
 func (n *Node) begin(ctx context.Context) error {
 	ctx, give := context.WithCancel(ctx)
 	defer give()
@@ -181,7 +177,6 @@ func (n *Node) begin(ctx context.Context) error {
 	return nil
 }
 
-// notBegun resets the node after a failed begin, so that it can be started again, and returns err.
 func (n *Node) notBegun(err error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -192,8 +187,8 @@ func (n *Node) notBegun(err error) error {
 	return err
 }
 
-// opening changes the node's state to opening, or fails if the node may not connect now. Once
-// opening has returned nil, the driver ends only after begin has returned.
+// opening fails if the node may not connect now. Otherwise the driver ends only after begin has
+// returned.
 func (n *Node) opening(give context.CancelFunc) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -219,8 +214,8 @@ func (n *Node) opening(give context.CancelFunc) error {
 	return nil
 }
 
-// checkStore compares the node's hosted types with those recorded in the store, and checks the
-// rights that durable types need in the store (ADR 0014).
+// checkStore compares the hosted types with the store's, and checks the rights that durable types
+// need (ADR 0014).
 func checkStore(ctx context.Context, n *Node) error {
 	var types []string
 	for _, h := range n.hosted() {
@@ -253,17 +248,16 @@ func checkStore(ctx context.Context, n *Node) error {
 	return nil
 }
 
-// serveTimeout bounds the request that tells the broker whether this member serves clients.
 const serveTimeout = 5 * time.Second
 
-// serving records whether the broker may direct clients that have no shard table to this member.
+// serving records whether the broker may direct clients without a table here.
 type serving struct {
 	wished atomic.Bool
 	mu     sync.Mutex // held while the broker is informed, so that the latest value is sent last
 }
 
-// announce sends the latest value of serving to the broker and waits for the answer. It reports
-// false if the broker may not have received the value. A refusal by the broker counts as received.
+// announce sends the latest value to the broker. It reports false if the broker may not have
+// received it; a refusal counts as received.
 func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +271,6 @@ func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.L
 	return err == nil || try.Err() == nil
 }
 
-// stopLook is the interval at which StopHosting checks whether the shards have left.
 const stopLook = 20 * time.Millisecond
 
 // StopHosting moves all shards of a type, with their state, to other members. From then on until

@@ -10,9 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 )
 
-// A storeProbe finds out, for the node's health, whether the store answers. It asks the store only
-// when somebody asks for the health, and at most every probeEvery, or every probeAgainAfter while
-// the store does not answer. The zero value is ready for use. It is safe for concurrent use.
+// A storeProbe finds out for the node's health whether the store answers, at most every probeEvery,
+// or probeAgainAfter while it fails. It is safe for concurrent use.
 type storeProbe struct {
 	mu      sync.Mutex
 	running bool
@@ -21,15 +20,14 @@ type storeProbe struct {
 	err     error
 }
 
-// Bounds of the questions to the store. One question may take storePatience.
+// Bounds of the questions to the store. One may take storePatience.
 const (
 	storePatience   = 2 * time.Second
 	probeEvery      = 5 * time.Second
 	probeAgainAfter = time.Second // while it does not answer
 )
 
-// ask asks the store, on a goroutine that spawn starts. It does nothing if a question is under way
-// or the last one is recent.
+// ask asks the store on spawn's goroutine, unless a question runs or was recent.
 func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +53,6 @@ func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())
 	})
 }
 
-// said returns the fault found by the last question, or "" if the store answered it.
 func (p *storeProbe) said(now time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,14 +62,12 @@ func (p *storeProbe) said(now time.Time) string {
 	return fmt.Sprintf("the store has not answered for %v: %v", tenths(now.Sub(p.failing)), p.err)
 }
 
-// tenths rounds d up to a tenth of a second.
 func tenths(d time.Duration) time.Duration {
 	const tenth = 100 * time.Millisecond
 	return (d + tenth - 1).Truncate(tenth)
 }
 
-// identifyStore reads the identity of the store and announces it to the cluster, because a member
-// with another store must be refused.
+// identifyStore announces the store's identity: a member with another store must be refused.
 func (n *Node) identifyStore(ctx context.Context) error {
 	if n.cfg.Store == nil {
 		return nil
@@ -87,9 +82,8 @@ func (n *Node) identifyStore(ctx context.Context) error {
 	return n.control.member.Prepare(controlSetup(n))
 }
 
-// watchStore checks, each time the connection to the store has come back, whether it still leads to
-// the same store. If it leads to another store, watchStore ends the node, because the other members
-// would not find there what the node writes.
+// watchStore ends the node if a reconnection leads to another store, where the other members would
+// not find its writes.
 func (n *Node) watchStore() {
 	seen := durablehost.Outages(n.cfg.Store.Shards())
 	ticker := time.NewTicker(time.Second)

@@ -22,7 +22,7 @@ func AppendLink(b []byte, kind, entity string, shard uint32) []byte {
 	return appendUint(b, 3, uint64(shard))
 }
 
-// maxLinks bounds the links of a received chain, and so the memory that the reader allocates.
+// maxLinks bounds a received chain, and so the allocated memory.
 const maxLinks = 1024
 
 // ParseChain reads an encoded chain, outermost link first.

@@ -27,7 +27,7 @@ type Members interface {
 	Knows(a transport.Address) bool
 }
 
-// mayClientSay reports whether a client may send a call with this encoded Info.
+// mayClientSay reports whether a client may send a call with this Info.
 func mayClientSay(info []byte) bool {
 	i, err := ParseInfo(info)
 	return err == nil && i.Gateway == "" && !i.Told

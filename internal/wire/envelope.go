@@ -91,7 +91,6 @@ type Envelope struct {
 	Info    []byte // of a call or a tell: an encoded Info; nil means the zero one
 }
 
-// Field numbers of Envelope in framepb/frame.proto.
 const (
 	envType    = 1
 	envID      = 2
@@ -199,8 +198,8 @@ func VoidEnvelope(b []byte) bool {
 	return true
 }
 
-// appendEnvelopeFields appends the encoded fields. b must have room for SizeBound bytes: the fields
-// that nearly every envelope has are written without checking the capacity.
+// appendEnvelopeFields appends the encoded fields. b must have room for SizeBound bytes, because
+// the capacity is not always checked.
 func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	n, room := len(b), b[:cap(b)]
 	n = putUint(room, n, envType<<3|varint, uint64(e.Type))
@@ -227,7 +226,6 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	return appendBytes(b, envInfo, e.Info)
 }
 
-// appendPeer appends a field with a peer, unless it is the zero Peer.
 func appendPeer(b []byte, num protowire.Number, p transport.Peer) []byte {
 	if p == (transport.Peer{}) {
 		return b
@@ -235,13 +233,12 @@ func appendPeer(b []byte, num protowire.Number, p transport.Peer) []byte {
 	return appendBytes(b, num, AppendPeer(nil, p))
 }
 
-// The wire types of tags that are written or read as one byte.
 const (
 	varint   = byte(protowire.VarintType)
 	lengthed = byte(protowire.BytesType)
 )
 
-// putUint writes a field at index n, unless v is zero, and returns the index behind it.
+// putUint writes a field at index n, unless v is zero, and returns the next index.
 func putUint(b []byte, n int, tag byte, v uint64) int {
 	if v == 0 {
 		return n
@@ -255,7 +252,7 @@ func putUint(b []byte, n int, tag byte, v uint64) int {
 	return n + 1
 }
 
-// putBytes writes a field at index n, unless v is empty, and returns the index behind it.
+// putBytes writes a field at index n, unless v is empty, and returns the next index.
 func putBytes(b []byte, n int, tag byte, v []byte) int {
 	if len(v) == 0 {
 		return n

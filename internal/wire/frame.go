@@ -50,7 +50,6 @@ type FrameHeader struct {
 	Hello uint64
 }
 
-// Field numbers of Frame in framepb/frame.proto.
 const (
 	frameVersion     = 1
 	frameFrom        = 2
@@ -91,8 +90,8 @@ func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
 	return appendUint(b, frameHello, h.Hello)
 }
 
-// names remembers the last sender's name, so that a stream of frames from one peer allocates no
-// strings, and each name is checked once.
+// names remembers the last sender's name, so that frames from one peer allocate no strings and each
+// name is checked once.
 type names struct {
 	last  string
 	valid string // the last one that was checked, and is a name; "" means none
@@ -225,7 +224,7 @@ func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 	return append(b, v...)
 }
 
-// appendTag is protowire.AppendTag, made faster for tags of one byte, which are the most frequent.
+// appendTag is protowire.AppendTag, faster for one-byte tags.
 func appendTag(b []byte, num protowire.Number, t protowire.Type) []byte {
 	if num < 16 {
 		return append(b, byte(num)<<3|byte(t))
@@ -233,8 +232,7 @@ func appendTag(b []byte, num protowire.Number, t protowire.Type) []byte {
 	return protowire.AppendTag(b, num, t)
 }
 
-// appendVarint is protowire.AppendVarint, made faster for numbers of one byte, which are the most
-// frequent.
+// appendVarint is protowire.AppendVarint, faster for small numbers.
 func appendVarint(b []byte, v uint64) []byte {
 	for v >= 0x80 {
 		b = append(b, byte(v)|0x80)
@@ -243,8 +241,7 @@ func appendVarint(b []byte, v uint64) []byte {
 	return append(b, byte(v))
 }
 
-// consumeTag is protowire.ConsumeTag, made faster for tags of one byte, which are the most
-// frequent.
+// consumeTag is protowire.ConsumeTag, faster for one-byte tags.
 func consumeTag(b []byte) (protowire.Number, protowire.Type, int) {
 	if len(b) > 0 && b[0] < 0x80 && b[0] >= 8 {
 		return protowire.Number(b[0] >> 3), protowire.Type(b[0] & 7), 1
@@ -252,8 +249,7 @@ func consumeTag(b []byte) (protowire.Number, protowire.Type, int) {
 	return protowire.ConsumeTag(b)
 }
 
-// consumeBytes is protowire.ConsumeBytes, made faster for lengths of one byte, which are the most
-// frequent.
+// consumeBytes is protowire.ConsumeBytes, faster for short lengths.
 func consumeBytes(b []byte) ([]byte, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		if n := int(b[0]) + 1; n <= len(b) {

@@ -30,7 +30,6 @@ const (
 	MaxHeaderKey   = 64
 )
 
-// Field numbers of Info and Header in framepb/frame.proto.
 const (
 	infoGateway = 1
 	infoTold    = 2

@@ -12,13 +12,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A line is a connection of the client to the broker: one for queries, or one for commands.
 type line struct {
 	self transport.Peer
 	link transport.Link
 }
 
-// line returns the connection of a class. It opens the connection at the first call.
 func (c *Client) line(ctx context.Context, class identity.Class) (*line, error) {
 	c.opening.Lock()
 	defer c.opening.Unlock()
@@ -44,8 +42,6 @@ func (c *Client) line(ctx context.Context, class identity.Class) (*line, error) 
 	return l, nil
 }
 
-// reply is the response to a request: a process's answer, or the broker's notice that nobody
-// listens.
 type reply struct {
 	from   transport.Peer
 	answer operator.Answer
@@ -90,8 +86,7 @@ func (c *Client) receive(link transport.Link) {
 	}
 }
 
-// repliesKept bounds the unread answers to one request. It is twice the number of processes in the
-// largest cluster that is simulated.
+// repliesKept bounds the unread answers to a request: twice the largest simulated cluster.
 const repliesKept = 4096
 
 func (c *Client) hand(id uint64, r reply) {
@@ -105,7 +100,7 @@ func (c *Client) hand(id uint64, r reply) {
 	}
 }
 
-// deny fails all waiting requests, because the broker refuses the messages of this process.
+// deny fails all waiting requests, because the broker refuses them.
 func (c *Client) deny(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +112,6 @@ func (c *Client) deny(why error) {
 	}
 }
 
-// open registers a request and returns its id and replies; end removes it.
 func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +126,6 @@ func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
 	}
 }
 
-// A recipient is the process, or the group of processes, that a request is sent to.
 type recipient struct {
 	to   transport.Address // zero: not one process
 	what string
@@ -168,15 +161,12 @@ func (c *Client) send(ctx context.Context, to recipient, id uint64, r operator.R
 }
 
 const (
-	// askAgain is the time after which an unanswered request is sent once more; all
-	// commands may be obeyed twice.
+	// askAgain is the time after which a request is repeated. All commands may be obeyed twice.
 	askAgain = 500 * time.Millisecond
-	// askAnother is askAgain for a question to any member: the broker picks a member each
-	// time, and the last one may hang.
+	// askAnother is askAgain for a question to any member: the one picked last may hang.
 	askAnother = 100 * time.Millisecond
 )
 
-// pauseOf returns the interval at which a request is sent again.
 func pauseOf(to recipient, r operator.Request) time.Duration {
 	if to == anyMember && !r.Command.ForOperators() {
 		return askAnother
@@ -186,8 +176,7 @@ func pauseOf(to recipient, r operator.Request) time.Duration {
 
 var errNobody = errors.New("the broker reports no listener")
 
-// ask sends a request repeatedly until it is answered. It fails with errNobody if the broker
-// reports that nobody listens.
+// ask repeats a request until it is answered. It fails with errNobody if nobody listens.
 func (c *Client) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
 	defer cancel()

@@ -47,7 +47,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// defaultName is the default of Options.Name. Several operators may have the same name.
+// defaultName is the default of Options.Name. Several operators may share it.
 const defaultName = "shardctl"
 
 // A Client sends queries and commands to a cluster from a process that is not a member. It is safe
@@ -69,7 +69,6 @@ type Client struct {
 	closed  bool
 }
 
-// answerTimeout is the default of Options.AnswerTimeout.
 const answerTimeout = 3 * time.Second
 
 // Dial connects to the broker. It sends no request to the cluster. ctx bounds the connecting. The
@@ -106,7 +105,6 @@ func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (E
 	return c.askEntity(ctx, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
 }
 
-// look is the interval at which a command checks its effect.
 const look = 200 * time.Millisecond
 
 // Join commands the process called name, started with Config.Membership.JoinByCommand, to join through the
@@ -204,7 +202,6 @@ func (c *Client) ResumeRebalancing(ctx context.Context) error {
 	return err
 }
 
-// balance asks a member to pass a request about rebalancing to the coordinator.
 func (c *Client) balance(ctx context.Context, what operator.Command) (string, error) {
 	a, err := c.ask(ctx, anyMember, operator.Request{Command: what})
 	if err != nil {
@@ -234,7 +231,6 @@ func (c *Client) Down(ctx context.Context, node string, force bool) (transport.A
 	return m.Address, nil
 }
 
-// until repeats the check holds until it reports true or fails, or until ctx ends.
 func (c *Client) until(ctx context.Context, holds func() (bool, error)) error {
 	again := time.NewTicker(look)
 	defer again.Stop()

@@ -64,7 +64,6 @@ func (e *Events) Next(ctx context.Context) ([]Event, error) {
 	return merge(events), err
 }
 
-// of returns the log lines of one member whose numbers are above after.
 func (e *Events) of(ctx context.Context, node transport.Address, after uint64) (all []Line, err error) {
 	for {
 		a, err := e.client.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Events, After: after})
@@ -79,7 +78,7 @@ func (e *Events) of(ctx context.Context, node transport.Address, after uint64) (
 	}
 }
 
-// merge orders events by time, and joins equal events of several members.
+// merge orders events by time, and joins equal ones of several members.
 func merge(events []Event) []Event {
 	slices.SortFunc(events, func(a, b Event) int {
 		return cmp.Or(a.Time.Compare(b.Time), a.Node.Compare(b.Node), cmp.Compare(a.Seq, b.Seq))

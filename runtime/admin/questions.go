@@ -42,11 +42,9 @@ func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
 
-// maxWay bounds how many nodes a request visits to find an entity that moves.
+// maxWay bounds the nodes visited to find a moving entity.
 const maxWay = 4
 
-// askEntity sends a request to the node of an entity. Any host of the entity's type knows that
-// node.
 func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, error) {
 	at, err := c.hosts(ctx, r.Entity.Kind)
 	if err != nil {
@@ -68,7 +66,6 @@ func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, err
 	return Entity{}, fmt.Errorf("cluster %s: %s/%s: the entity's shard is moving (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
 }
 
-// hosts returns the members that host a type; reachable Up members come first.
 func (c *Client) hosts(ctx context.Context, kind string) ([]transport.Address, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -121,7 +118,6 @@ func (c *Client) Members(ctx context.Context) (View, error) {
 	return View{}, fmt.Errorf("cluster %s: %w: %s", c.cluster, ErrNoMember, describe(views))
 }
 
-// describe returns, as text, how far processes that are not members have come in joining.
 func describe(views []View) string {
 	var waiting, others []string
 	for _, v := range views {
@@ -141,7 +137,6 @@ func describe(views []View) string {
 	return strings.Join(parts, "; ")
 }
 
-// rollCallWait is how long RollCall collects answers.
 const rollCallWait = 500 * time.Millisecond
 
 // RollCall asks every process of the cluster for its own view, collects answers for half a second,
@@ -178,7 +173,6 @@ func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	return views, nil
 }
 
-// absent reports whether a process does not answer a roll call.
 func (c *Client) absent(ctx context.Context, node transport.Address) bool {
 	views, err := c.RollCall(ctx)
 	return errors.Is(err, ErrNoCluster) ||
@@ -344,11 +338,10 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	return fail(errors.New("the coordinator is moving to another member (try again)"))
 }
 
-// maxHosts is how many members are asked about a home, one after another until a member answers. A
-// single one is not enough, because it may have stopped just before without anybody noticing.
+// maxHosts is how many members are asked about a home. One is not enough: it may just have stopped
+// unnoticed.
 const maxHosts = 2
 
-// askHost asks a member that hosts the type about the home of an entity.
 func (c *Client) askHost(ctx context.Context, r operator.Request) (Place, error) {
 	at, err := c.hosts(ctx, r.Entity.Kind)
 	if err != nil {
@@ -367,7 +360,6 @@ func (c *Client) askHost(ctx context.Context, r operator.Request) (Place, error)
 	return Place{}, err
 }
 
-// An answered is the answer of one member, or the reason why there is none.
 type answered struct {
 	node   transport.Address
 	answer operator.Answer
@@ -375,7 +367,7 @@ type answered struct {
 	err    error
 }
 
-// each sends a request to every member that is not down, all at the same time.
+// each sends a request to every member that is not down, at the same time.
 func (c *Client) each(ctx context.Context, r operator.Request) ([]answered, error) {
 	v, err := c.Members(ctx)
 	if err != nil {

@@ -182,7 +182,6 @@ type CallOptions struct {
 // A CallOption sets an option of one reference.
 type CallOption func(*CallOptions)
 
-// argsPool keeps buffers for encoded arguments.
 var argsPool = sync.Pool{New: func() any { return new(argsBuffer) }}
 
 type argsBuffer [2 << 10]byte

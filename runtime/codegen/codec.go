@@ -34,12 +34,10 @@ import (
 // Append… leaves out a value that is zero, as protobuf does; Put… never does, for
 // elements and for targets of pointers.
 
-// signed is the constraint for types whose underlying type is a signed integer.
 type signed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64
 }
 
-// unsigned are the unsigned integer types of a size that does not depend on the machine.
 type unsigned interface {
 	~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
@@ -162,8 +160,8 @@ func Close(b []byte, at int) []byte {
 	return b
 }
 
-// maxDecodeDepth bounds how deep the messages are nested that a [Decoder] enters. It is the bound
-// of protobuf itself, and higher than [MaxDepth], the bound of writers.
+// maxDecodeDepth bounds the nesting of messages, as in protobuf. It exceeds [MaxDepth], the bound
+// of writers.
 const maxDecodeDepth = 10_000
 
 var errDecodeDepth = fmt.Errorf("messages are nested deeper than %d", maxDecodeDepth)
@@ -298,8 +296,7 @@ func (d *Decoder) ReadBack(what string) error {
 	return &EncodeError{What: what, Err: fmt.Errorf("the encoded value cannot be decoded: %w", d.err)}
 }
 
-// fail records err, with the number of the current field, as the decoder's error. If the decoder
-// already has an error, fail does nothing.
+// fail keeps the first error, with the number of the current field.
 func (d *Decoder) fail(err error) {
 	if d.err != nil {
 		return
@@ -310,8 +307,7 @@ func (d *Decoder) fail(err error) {
 	d.err = err
 }
 
-// want reports whether the current field has this wire type, and makes the decoder fail if not: the
-// writer has changed the field's type, which breaks the contract.
+// want fails if the current field has another wire type: the writer broke the contract.
 func (d *Decoder) want(typ protowire.Type) bool {
 	if d.err != nil {
 		return false
@@ -328,8 +324,6 @@ func (d *Decoder) want(typ protowire.Type) bool {
 	return true
 }
 
-// took advances past a value of n bytes. A negative n is a parse error of protowire, and makes the
-// decoder fail.
 func (d *Decoder) took(n int) bool {
 	if n < 0 {
 		d.fail(protowire.ParseError(n))
@@ -349,7 +343,6 @@ func (d *Decoder) Retired() {
 
 var errUnknownField = errors.New("this program does not know the field (was it built before the field was added?)")
 
-// pass skips a field that was not read.
 func (d *Decoder) pass() {
 	if d.strict {
 		d.fail(errUnknownField)
@@ -372,8 +365,7 @@ func (d *Decoder) varint() uint64 {
 	return x
 }
 
-// bytes returns the content of the current field as part of the input. Appending to the result does
-// not overwrite the bytes after it.
+// bytes returns the current field's content as part of the input, with its capacity cut.
 func (d *Decoder) bytes() []byte {
 	if !d.want(protowire.BytesType) {
 		return nil

@@ -53,7 +53,6 @@ func ReadTime(d *Decoder, t *time.Time) {
 	*t = time.Unix(seconds, nanos).UTC()
 }
 
-// A textPointer is a pointer to a T that can be encoded as text and decoded.
 type textPointer[T any] interface {
 	*T
 	encoding.TextMarshaler
@@ -76,7 +75,6 @@ func ReadText[T any, P textPointer[T]](d *Decoder, v *T) {
 	readOwn(d, v, ownMethods[T, P]{textForm, P.MarshalText, P.UnmarshalText})
 }
 
-// A binaryPointer is a pointer to a T that can be encoded in binary form and decoded.
 type binaryPointer[T any] interface {
 	*T
 	encoding.BinaryMarshaler
@@ -98,7 +96,6 @@ func ReadBinary[T any, P binaryPointer[T]](d *Decoder, v *T) {
 	readOwn(d, v, ownMethods[T, P]{binaryForm, P.MarshalBinary, P.UnmarshalBinary})
 }
 
-// A gobPointer is a pointer to a T with the methods of package encoding/gob.
 type gobPointer[T any] interface {
 	*T
 	GobEncode() ([]byte, error)
@@ -120,7 +117,6 @@ func ReadGob[T any, P gobPointer[T]](d *Decoder, v *T) {
 	readOwn(d, v, ownMethods[T, P]{gobForm, P.GobEncode, P.GobDecode})
 }
 
-// A protoPointer is a pointer to a generated protobuf message M.
 type protoPointer[M any] interface {
 	*M
 	proto.Message
@@ -161,8 +157,6 @@ func ReadProto[M any, P protoPointer[M]](d *Decoder, m *P) {
 	}
 }
 
-// holdsUnknown reports whether a message, or a message in it, has fields that this program does not
-// know.
 func holdsUnknown(m protoreflect.Message) (found bool) {
 	found = len(m.GetUnknown()) > 0
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

@@ -212,7 +212,6 @@ func Fill[T any](d *Decoder, to, from []T) {
 // ReadByteArray copies the bytes of the field into the array to. It fails if their lengths differ.
 func ReadByteArray(d *Decoder, to []byte) { Fill(d, to, d.bytes()) }
 
-// varints returns the number of varints in packed: each ends with a byte whose top bit is 0.
 func varints(packed []byte) int {
 	n := 0
 	for _, c := range packed {

@@ -17,8 +17,7 @@ import (
 //   - A value that this would turn into the zero value is refused, unless the zero value
 //     has the same form: then the type itself does not tell them apart.
 
-// ownMethods are the methods of one of the encodings that a type T can define itself, such as
-// MarshalText with UnmarshalText.
+// ownMethods are the methods of one encoding that T defines itself.
 type ownMethods[T any, P ~*T] struct {
 	form  string // textForm, binaryForm or gobForm
 	write func(P) ([]byte, error)
@@ -31,7 +30,6 @@ const (
 	gobForm    = "gob form"
 )
 
-// ownZero describes how the zero value of a type with its own encoding is encoded.
 type ownZero struct {
 	written    bool // by its own form; else as nothing
 	empty      bool // its own form is empty
@@ -43,11 +41,9 @@ type ownKey struct {
 	form string
 }
 
-// ownZeros caches the ownZero of each type, by its ownKey.
 var ownZeros sync.Map
 
-// zero returns the ownZero of T, which says how T's zero value is encoded. The first call finds
-// this out by encoding and decoding the zero value.
+// zero returns T's ownZero, found by encoding and decoding the zero value once.
 func (m ownMethods[T, P]) zero() ownZero {
 	key := ownKey{reflect.TypeFor[T](), m.form}
 	if known, ok := ownZeros.Load(key); ok {
@@ -81,7 +77,7 @@ func (m ownMethods[T, P]) tryZero() (z ownZero) {
 
 func isZero[T any](v *T) bool { return reflect.ValueOf(v).Elem().IsZero() }
 
-// encode returns v in the type's own encoding. absent reports that v is to be written as no field.
+// encode returns v in its own encoding. absent means to write no field.
 func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 	if !isZero(v) {
 		if data, err = m.write(v); err != nil || len(data) > 0 {
@@ -102,7 +98,7 @@ func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 	return data, false, err
 }
 
-// decode decodes data, a result of encode, into v. It overwrites all of v.
+// decode overwrites all of v with data, a result of encode.
 func (m ownMethods[T, P]) decode(v *T, data []byte) error {
 	*v = *new(T)
 	if len(data) == 0 && !m.zero().readsEmpty {

@@ -68,9 +68,8 @@ func mergeUnknown(out, now, kept []byte, f Fields) []byte {
 	return out
 }
 
-// eachField calls yield for each field of the message b. raw is the whole field. content is its
-// content if that may be a message, and is nil otherwise. eachField stops at bytes that are not a
-// valid field.
+// eachField calls yield for each field of b. content is nil unless it may be a message. It stops at
+// an invalid field.
 func eachField(b []byte, yield func(num int, raw, content []byte)) {
 	for len(b) > 0 {
 		num, typ, tag := protowire.ConsumeTag(b)

@@ -60,14 +60,13 @@ func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error)
 	}
 }
 
-// same reports whether two errors are equal. Errors of a type that cannot be compared are never
-// equal.
+// same compares two errors. Incomparable ones are never equal.
 func same(a, b error) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// nodeAs does what errors.As does, for one node of the error tree. T may be a pointer to an error
-// type with value methods; such a pointer is an error too, although T's constraint does not say so.
+// nodeAs is errors.As for one node of the error tree. T may be a pointer to an error type with
+// value methods, also an error, although T's constraint does not say so.
 func nodeAs[T any](node error) (v T, ok bool) {
 	if v, ok = any(node).(T); ok {
 		return v, true
@@ -79,7 +78,6 @@ func nodeAs[T any](node error) (v T, ok bool) {
 	return v, ok && as.As(&v)
 }
 
-// nodes yields the errors in err's tree, in the order in which errors.Is looks at them.
 func nodes(err error, yield func(error)) {
 	if err == nil {
 		return
@@ -121,10 +119,10 @@ func PointerError[T any, P interface {
 	}
 }
 
-// maxCauses bounds the encoded causes of one error, in bytes.
+// maxCauses bounds an error's encoded causes, in bytes.
 const maxCauses = 64 << 10
 
-// Field numbers of a cause on the wire. The causes are a repeated message in field 1.
+// Field numbers of a cause; the causes are a repeated message in field 1.
 const (
 	causeName    = 1
 	causeContent = 2

@@ -22,8 +22,6 @@ func (e *EncodeError) Error() string { return fmt.Sprintf("encode %s: %v", e.Wha
 // Unwrap returns the cause.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
-// encodeError returns err as an [*EncodeError] about the value named what, unless it already is an
-// EncodeError.
 func encodeError(what string, err error) error {
 	if e, ok := err.(*EncodeError); ok {
 		return e

@@ -16,8 +16,8 @@ type Journal[E any] struct {
 	encode   func(b []byte, event E) ([]byte, error) // set by TakeEvents; nil in an entity that was made by hand
 }
 
-// A recorded is an event with its encoded form. The event is encoded before Apply, because Apply
-// may keep parts of the event in the state, where later events may change them.
+// A recorded is an event, encoded before Apply, because Apply may keep parts of it in the state,
+// where they may change.
 type recorded[E any] struct {
 	event   E
 	encoded []byte

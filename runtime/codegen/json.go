@@ -74,8 +74,8 @@ func readJSON(text []byte, fields []JSONField) error {
 	return fmt.Errorf("unknown name %q (there are: %s)", bounded.Text(slices.Min(unknown)), strings.Join(known, ", "))
 }
 
-// checkNames refuses an object with the same name twice, because readers of JSON differ in which
-// value they take. text must be valid JSON.
+// checkNames refuses an object with a repeated name, because readers differ in which value they
+// take. text must be valid JSON.
 func checkNames(text []byte) error {
 	type level struct {
 		names map[string]bool // nil: of an array
@@ -115,15 +115,15 @@ func checkNames(text []byte) error {
 	}
 }
 
-// strictJSON is json.Unmarshal that refuses unknown names. A type with its own UnmarshalJSON may
-// accept them.
+// strictJSON is json.Unmarshal without unknown names, unless a type's own UnmarshalJSON accepts
+// them.
 func strictJSON(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	return d.Decode(to)
 }
 
-// readValue reads a value from JSON. Protobuf messages are read from their standard JSON form.
+// readValue reads a value from JSON, protobuf messages in their standard form.
 func readValue(raw []byte, to any) error {
 	if o, ok := to.(oneofAt); ok {
 		return o.read(raw)
@@ -137,8 +137,7 @@ func readValue(raw []byte, to any) error {
 	return strictJSON(raw, to)
 }
 
-// messageAt returns the protobuf message for v, a pointer to a pointer to a message, and makes the
-// message if that pointer is nil. It reports false if v is something else.
+// messageAt returns the message for v, a pointer to a pointer to a message, made if nil.
 func messageAt(v any) (proto.Message, bool) {
 	p, ok := v.(interface{ message() proto.Message })
 	if !ok {

@@ -41,20 +41,16 @@ func (a oneofAt) read(raw []byte) error  { return a.known.read(raw, a.v) }
 func (a oneofAt) write() ([]byte, error) { return a.known.write(a.v) }
 func isNull(raw []byte) bool             { return string(bytes.TrimSpace(raw)) == "null" }
 
-// An interfaceJSON is an interface marked //shard:oneof, with its cases.
 type interfaceJSON struct {
 	names []string // sorted
 	types map[string]reflect.Type
 }
 
-// oneofs writes and reads values that may hold interfaces marked //shard:oneof. It visits the types
-// that may hold one by reflection, and leaves other types to encoding/json and protojson.
 type oneofs struct {
 	known map[reflect.Type]*interfaceJSON
 	memo  map[reflect.Type]bool // whether a type holds one
 }
 
-// holds reports whether a value of type t may hold one of the interfaces.
 func (o *oneofs) holds(t reflect.Type) bool {
 	h, ok := o.memo[t]
 	if !ok {
@@ -147,7 +143,6 @@ func (o *oneofs) writeCase(one *interfaceJSON, v reflect.Value) ([]byte, error) 
 	return nil, NoCase(v.Type().String(), v.Interface())
 }
 
-// entries returns a map type with the key type of m and raw JSON as values.
 func entries(m reflect.Type) reflect.Type {
 	return reflect.MapOf(m.Key(), reflect.TypeFor[json.RawMessage]())
 }
@@ -164,16 +159,14 @@ func (o *oneofs) writeMap(v reflect.Value) ([]byte, error) {
 	return json.Marshal(m.Interface())
 }
 
-// A member is a struct field that may hold one of the interfaces, with its name in JSON.
 type member struct {
 	name  string
 	index []int
 	omit  bool // where it is empty
 }
 
-// members returns in own the fields of struct t that may hold one of the interfaces. rest is a
-// struct type of t's other fields with their tags, and at has the indices of these other fields in
-// t.
+// members returns in own the fields of t that may hold one of the interfaces. rest is a struct of
+// the others, with their indices at in t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
 	var named [][]int // embedded structs that are members themselves
@@ -247,7 +240,6 @@ func (o *oneofs) writeStruct(v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// read reads raw into v, which must be settable.
 func (o *oneofs) read(raw []byte, v reflect.Value) error {
 	t := v.Type()
 	if one := o.known[t]; one != nil {
@@ -378,8 +370,7 @@ func (o *oneofs) readStruct(raw []byte, v reflect.Value) error {
 	return nil
 }
 
-// settable returns the field of v at the index. It makes nil embedded pointers on the way to the
-// field.
+// settable returns the field of v, making nil embedded pointers on the way.
 func settable(v reflect.Value, index []int) reflect.Value {
 	for i, x := range index {
 		if i > 0 && v.Kind() == reflect.Pointer {

@@ -23,7 +23,6 @@ type UnknownCase struct {
 	field  []byte // with its tag
 }
 
-// unknownCase is implemented by generated types that stand for an unknown case in an interface.
 type unknownCase interface{ ShardUnknownCase() UnknownCase }
 
 // UnknownCase reads the decoder's current field, which is none of the known cases of the interface

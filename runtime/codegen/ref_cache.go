@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// cachedRefs is the number of references that a RefCache can hold, a power of two. Their pointers
-// take 16 KiB.
+// cachedRefs is the size of a RefCache, a power of two. Its pointers take 16 KiB.
 const cachedRefs = 1 << 11
 
 // A RefCache keeps recently made references of one kind. Without it, a caller that makes a
@@ -16,7 +15,6 @@ type RefCache struct {
 	places [cachedRefs]atomic.Pointer[Ref]
 }
 
-// get returns a reference without options to the entity with that id and hash.
 func (c *RefCache) get(by Invoker, id string, hash uint64) *Ref {
 	p := &c.places[hash%cachedRefs]
 	if r := p.Load(); r != nil && r.Hash == hash && r.ID == id && r.Invoker == by {

@@ -17,7 +17,7 @@ type Turn struct {
 	Context context.Context // the method's context, which is an ender
 }
 
-// An ender ends a turn, for Turn.End. The runtime implements it.
+// An ender ends a turn, for Turn.End.
 type ender interface {
 	// End ends the turn of the method. panicked is the value of the method's panic, and err its
 	// error. End returns the error for the caller.

@@ -14,8 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding; every message carries it. Added fields do not change it,
-// because readers skip unknown fields.
+// format is the version of the encoding. Added fields do not change it: readers skip unknown ones.
 const format = 1
 
 // Encode encodes a message as defined in internal/wire/coordinator.proto.
@@ -105,7 +104,6 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// A reader converts parts of a message to Go values and keeps the first error that occurs.
 type reader struct{ err error }
 
 func fromWire(w *wire.CoordinatorMessage) (Message, error) {
@@ -200,7 +198,6 @@ func (r *reader) version(v *wire.PlacementVersion) placement.Version {
 	return placement.Version{Term: r.term(v.GetTerm()), Seq: v.GetSeq()}
 }
 
-// anyVersion reads the version of a table, which may be that of the empty table.
 func (r *reader) anyVersion(v *wire.PlacementVersion) placement.Version {
 	if v.GetTerm().GetNumber() == 0 && v.GetTerm().GetIncarnation() == 0 && v.GetSeq() == 0 {
 		return placement.Version{}
@@ -254,7 +251,6 @@ func moveToWire(t placement.Term, s placement.ShardID, e placement.Epoch) *wire.
 	return &wire.CoordinatorMove{Term: termToWire(t), Kind: s.Kind, Shard: s.Shard, Epoch: uint64(e)}
 }
 
-// nanosOf returns a time in nanoseconds since 1970; 0 for the zero time.
 func nanosOf(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
@@ -315,7 +311,6 @@ func (r *reader) balance(w *wire.CoordinatorBalance) Balance {
 	return b
 }
 
-// operator reads the name of an operator; "" means that there is none.
 func (r *reader) operator(name string) string {
 	if name == "" {
 		return ""
@@ -404,8 +399,8 @@ func (r *reader) table(w *wire.CoordinatorTable) Table {
 	return t
 }
 
-// runs appends the placements of one type's shards to entries. A few bytes can name many shards, so
-// their number is checked before memory is allocated.
+// runs appends placements to entries. It checks the number of shards before it allocates, because a
+// few bytes can name many.
 func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes []transport.Address) []placement.Entry {
 	n := len(w.GetSkip())
 	if len(w.GetLength()) != n || len(w.GetHome()) != n || len(w.GetEpoch()) != n {
@@ -443,8 +438,7 @@ func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes 
 	return entries
 }
 
-// registerToWire groups a node's shards by type, state and peer. Most shards are active, and take
-// three bytes each.
+// registerToWire groups shards by type, state and peer. Most are active, and take three bytes.
 func registerToWire(m Register) *wire.CoordinatorRegister {
 	w := &wire.CoordinatorRegister{Term: termToWire(m.Term), Node: addressToWire(m.Node), Seq: m.Seq}
 	for _, k := range m.Types {
@@ -480,10 +474,9 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	return w
 }
 
-// maxParts bounds the parts into which one difference of tables is split.
 const maxParts = 1 << 10
 
-// tableToWire encodes the entries of a table as runs of shards with the same home and epoch.
+// tableToWire encodes runs of shards with the same home and epoch.
 func tableToWire(t Table) *wire.CoordinatorTable {
 	w := &wire.CoordinatorTable{
 		From: versionToWire(t.From), To: versionToWire(t.To), Full: t.Full, Part: t.Part, Parts: t.Parts,
@@ -519,7 +512,7 @@ func tableToWire(t Table) *wire.CoordinatorTable {
 	return w
 }
 
-// pinsToWire encodes pins. It writes the name of each node once, so a pin takes about three bytes.
+// pinsToWire writes each node's name once, so a pin takes about three bytes.
 func pinsToWire(p Pins) *wire.CoordinatorPins {
 	w := &wire.CoordinatorPins{Kind: p.Type, Seq: uint64(p.Seq)}
 	places := map[string]uint32{"": 0}

@@ -86,15 +86,13 @@ func (c Config) validate() error {
 	return nil
 }
 
-// leaveRest is how long a shard stays at a leaving member after a cancelled move, before the next
-// move begins.
+// leaveRest is how long a shard rests at a leaving member after a cancelled move.
 const leaveRest = time.Second
 
-// maxAsked bounds the types that calls have asked for but no member has registered yet.
+// maxAsked bounds the asked-for types that no member has registered.
 const maxAsked = 1024
 
-// maxShards bounds the shards of all types together. Each shard costs the coordinator about 120
-// bytes of memory.
+// maxShards bounds the shards of all types. Each costs about 120 bytes of memory.
 const maxShards = 1 << 20
 
 // An Input of a [Coordinator] is a [View], a [Receive] or a [Tick].
@@ -196,8 +194,7 @@ type Coordinator struct {
 }
 
 // checkedPerStep bounds the cost of assertions: with n shards, Step calls Check every
-// n/checkedPerStep steps, because checking thousands of shards at each step takes too long. Tests
-// of this package call Check after every step.
+// n/checkedPerStep steps. This package's tests call it every step.
 const checkedPerStep = 64
 
 // New returns a coordinator that knows no shards. The first Step should bring the View.
@@ -267,15 +264,13 @@ func (c *Coordinator) HandedDown() bool {
 	})
 }
 
-// keeps reports whether a member keeps the latest pins of all types and the latest pause of
-// rebalancing.
+// keeps reports whether a member keeps all latest pins and the latest pause.
 func (c *Coordinator) keeps(m *member) bool {
 	return m.register != nil && m.kept[""] >= c.pause.Seq && !slices.ContainsFunc(c.names, func(name string) bool {
 		return m.kept[name] < c.types[name].pins.Seq
 	})
 }
 
-// settle begins all moves and allocations of shards that are due and possible now.
 func (c *Coordinator) settle() {
 	if c.reap {
 		c.reap, c.plan = false, true
@@ -318,10 +313,9 @@ func (c *Coordinator) wakeAt() time.Time {
 	return at
 }
 
-// onReceive passes a message to its handler. A message of a later term ends this coordinator. A
-// message of an earlier term is refused; its sender learns this term from the periodic status. Any
-// process may ask for the table, for a home, or why a shard is where it is; other messages are
-// accepted only from members.
+// onReceive passes a message to its handler. A later term ends this coordinator; an earlier one is
+// refused, and its sender learns this term from the status. Only members may send anything but
+// questions.
 func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	term := m.term()
 	if term.Compare(c.config.Term) > 0 {
@@ -373,14 +367,12 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	}
 }
 
-// send adds a message to the output: to one process, or to all members if to is zero.
 func (c *Coordinator) send(to transport.Address, m Message) {
 	c.out.Send = append(c.out.Send, Envelope{to, m})
 }
 
 func (c *Coordinator) event(e Event) { c.out.Events = append(c.out.Events, e) }
 
-// refuse adds an event about a refused message to the output.
 func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
 }

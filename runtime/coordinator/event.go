@@ -102,7 +102,6 @@ func (e Event) Subject() string {
 	return strings.Join(words, " ")
 }
 
-// chosenBy returns the reason why node to becomes the home of a shard without one.
 func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	by := k.place.String()
 	if k.pins.at(s.id.Shard) == to.Name {
@@ -114,8 +113,6 @@ func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	return s.why + " and given a new home by " + by
 }
 
-// explain describes, for operators, where a shard is and why. since is the time from which it has
-// had its home.
 func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Time) {
 	k, s := c.types[id.Kind], c.shard(id)
 	switch {
@@ -151,7 +148,6 @@ func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Tim
 	return b.String(), since
 }
 
-// progress describes the stage of a move, for operators.
 func (m *move) progress() string {
 	if m.state == 0 {
 		return m.phase.String()

@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// requestInterval is the time between two requests for the same missing table.
 const requestInterval = 200 * time.Millisecond
 
 // A Follower is the part of every process that follows the coordinator: it keeps the table,
@@ -89,7 +88,6 @@ func (f *Follower) Pins(kind string) Pins { return f.pins[kind] }
 // Pause returns the latest pause of rebalancing that this process was asked to keep.
 func (f *Follower) Pause() Pause { return f.pause }
 
-// keepPause stores a pause of rebalancing, or its end, for the next coordinator.
 func (f *Follower) keepPause(p Paused, out *Followed) {
 	if p.Seq > f.pause.Seq {
 		f.pause = p.Pause
@@ -97,7 +95,6 @@ func (f *Follower) keepPause(p Paused, out *Followed) {
 	out.Send = append(out.Send, PauseKept{p.Term, f.pause.Seq})
 }
 
-// keep stores pins for the next coordinator.
 func (f *Follower) keep(p KeepPins, out *Followed) {
 	if p.Seq > f.pins[p.Type].Seq {
 		if f.pins == nil {
@@ -156,7 +153,6 @@ func (f *Follower) hear(v placement.Version) {
 	}
 }
 
-// behind reports whether the coordinator has a later table than f.
 func (f *Follower) behind() bool {
 	return f.latest.Seq > 0 && f.latest.Compare(f.table.Version()) > 0
 }
@@ -165,8 +161,8 @@ func (f *Follower) mustRegister() bool {
 	return f.hosts && !f.registered && f.term != (placement.Term{})
 }
 
-// collect applies a difference once all its parts have arrived. It drops a difference that does not
-// start at f's table, because f then requests a fitting one.
+// collect applies a difference once complete. It drops one that does not start at f's table: f then
+// requests a fitting one.
 func (f *Follower) collect(t Table, out *Followed) {
 	if t.To.Compare(f.table.Version()) <= 0 || t.Part >= t.Parts {
 		return
@@ -194,7 +190,6 @@ func (f *Follower) collect(t Table, out *Followed) {
 	}
 }
 
-// request requests the latest table if f has an older one and a request is due.
 func (f *Follower) request(now time.Time, out *Followed) {
 	if f.behind() && !now.Before(f.requestAt) {
 		f.requestAt = now.Add(requestInterval)

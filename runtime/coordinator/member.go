@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A member is one process of the cluster. A member that registered and was removed is kept until
-// recovery ends, because its reports about moves still count.
+// A member is one process. A registered one that was removed is kept until recovery ends: its
+// reports about moves count.
 type member struct {
 	Member
 	present  bool      // in the last view
@@ -20,19 +20,15 @@ type member struct {
 	kept     map[string]placement.Epoch // the latest pins that it keeps, by type; "" is the pause
 }
 
-// alive reports whether the member can still be the home of shards.
 func (m *member) alive() bool { return m.present && m.Status != membership.Down }
 
-// awaited reports whether recovery must wait for the member.
 func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
 
-// home reports whether the member may be given shards of the type.
 func (m *member) home(kind string) bool {
 	return m.present && m.Status == membership.Up && !m.Unreachable && m.hosts[kind]
 }
 
-// knows reports whether the member has registered the type in agreement with the cluster: the
-// member hosts the type or, if it has stopped hosting, still holds shards of it.
+// knows reports whether the member hosts the type or still holds shards of it.
 func (m *member) knows(kind string) bool {
 	_, ok := m.hosts[kind]
 	return ok
@@ -50,7 +46,6 @@ func (c *Coordinator) forget(a transport.Address) {
 	}
 }
 
-// unreachable returns the names of the members that prevent convergence.
 func (c *Coordinator) unreachable() string {
 	var names []string
 	for _, a := range c.order {
@@ -64,8 +59,7 @@ func (c *Coordinator) unreachable() string {
 	return " (" + strings.Join(names, ", ") + " unreachable)"
 }
 
-// onView handles a new view. It sends the term to new members at once, so that they register before
-// they are Up.
+// onView sends the term to new members at once, so that they register before they are Up.
 func (c *Coordinator) onView(v View) {
 	c.view = v
 	for _, a := range c.order {
@@ -104,8 +98,8 @@ func (c *Coordinator) onView(v View) {
 	c.reap = true
 }
 
-// onRegister handles a node's registration: its hosted types and, before recovery, the shards that
-// it holds. After recovery it uses the reported shards only where no other information exists.
+// onRegister handles a registration. After recovery, reported shards count only where nothing else
+// is known.
 func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	if r.Node != from {
 		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))

@@ -20,7 +20,7 @@ type Message interface {
 	term() placement.Term
 }
 
-// maxTypeBytes bounds the name of a type on the wire, in bytes.
+// maxTypeBytes bounds a type's name, in bytes.
 const maxTypeBytes = 256
 
 // A TypeInfo is a node's description of one entity type.
@@ -86,7 +86,6 @@ func (s HeldState) String() string {
 	return "unknown"
 }
 
-// target reports whether s is the state of a new home whose shard is not open yet.
 func (s HeldState) target() bool { return s == Preparing || s == Prepared }
 
 // A HeldShard is one shard as a node reports it in [Register].
@@ -332,7 +331,6 @@ func (TableRequest) term() placement.Term { return placement.Term{} }
 func (Ask) term() placement.Term          { return placement.Term{} }
 func (Balance) term() placement.Term      { return placement.Term{} }
 
-// sound reports whether the fields of a node's claim are consistent.
 func (o HeldShard) sound(node transport.Address) bool {
 	switch {
 	case o.State == Active:
@@ -347,7 +345,6 @@ func (o HeldShard) sound(node transport.Address) bool {
 	return (o.State == Draining || o.State == Sent) && o.Epoch > 0 && o.Epoch < o.Move
 }
 
-// change applies changes of the type's pins to p.
 func (p *Pins) change(kind string, changes []Pin) {
 	p.Type = kind
 	all := slices.Clone(p.Pins)
@@ -365,7 +362,7 @@ func (p *Pins) change(kind string, changes []Pin) {
 	p.Pins = all
 }
 
-// at returns the node to which the shard is pinned, or "" if it is not pinned.
+// at returns the node to which the shard is pinned, or "".
 func (p *Pins) at(shard uint32) string {
 	i, found := slices.BinarySearchFunc(p.Pins, shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
 	if !found {
@@ -374,7 +371,6 @@ func (p *Pins) at(shard uint32) string {
 	return p.Pins[i].Node
 }
 
-// nameOf returns the name of a message's type, for people.
 func nameOf(m Message) string { return strings.TrimPrefix(fmt.Sprintf("%T", m), "coordinator.") }
 
 // A Pause says whether rebalancing is paused. Every member keeps the latest Pause, so that it

@@ -12,7 +12,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A phase is the stage of a move, as the coordinator sees it.
 type phase uint8
 
 const (
@@ -23,11 +22,10 @@ const (
 	// askingOld: the new home is gone; the old home is asked whether the shard
 	// went with it.
 	askingOld
-	// ended: the shard has a home again, or will be allocated anew.
+	// ended: the shard has a home again, or will be allocated.
 	ended
 )
 
-// phases maps each phase to the phases that may follow it.
 var phases = map[phase][]phase{
 	moving:    {askingNew, askingOld, ended},
 	askingNew: {ended},
@@ -48,7 +46,7 @@ func (p phase) String() string {
 	return "unknown"
 }
 
-// A cause is the reason why a shard moves. The number of moves under way is bounded for each cause.
+// A cause is the reason of a move. Running moves are bounded for each cause.
 type cause uint8
 
 const (
@@ -76,7 +74,6 @@ func (m *move) become(p phase) {
 	m.phase = p
 }
 
-// count returns the number of moves under way for this cause.
 func (c *Coordinator) count(why cause) int {
 	n := 0
 	for _, m := range c.moves {
@@ -87,7 +84,6 @@ func (c *Coordinator) count(why cause) int {
 	return n
 }
 
-// countOf returns the number of a type's shards that are moving for balance.
 func (c *Coordinator) countOf(kind string) int {
 	n := 0
 	for _, m := range c.moves {
@@ -98,7 +94,6 @@ func (c *Coordinator) countOf(kind string) int {
 	return n
 }
 
-// begin starts a move. Its first message is sent in the same step.
 func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
 	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now}
 	s.move = m
@@ -113,7 +108,6 @@ func (c *Coordinator) end(m *move) {
 	c.plan = true
 }
 
-// commit ends the move; the new home keeps the shard.
 func (c *Coordinator) commit(m *move) {
 	c.end(m)
 	c.set(m.shard, m.to, m.epoch)
@@ -121,8 +115,8 @@ func (c *Coordinator) commit(m *move) {
 	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.epoch})
 }
 
-// resume ends the move; the old home keeps the shard, under an epoch above the move's, so that
-// messages of the move are outdated.
+// resume lets the old home keep the shard, under an epoch above the move's: the move's messages are
+// then outdated.
 func (c *Coordinator) resume(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, m.from)
@@ -138,8 +132,8 @@ func (c *Coordinator) resume(m *move, why string) {
 	c.event(Event{What: MoveResumed, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
-// promote ends the move and gives the shard to the new home, because the old home is gone. The new
-// home opens the shard with the state that it has prepared.
+// promote gives the shard to the new home, because the old one is gone. It opens with the prepared
+// state.
 func (c *Coordinator) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)
@@ -147,7 +141,6 @@ func (c *Coordinator) promote(m *move) {
 	c.event(Event{What: MovePromoted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: "the old home is gone"})
 }
 
-// lose ends the move and leaves the shard without a home.
 func (c *Coordinator) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
@@ -155,7 +148,6 @@ func (c *Coordinator) lose(m *move, why string) {
 	c.event(Event{What: HomeLost, Shard: m.shard.id, Node: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
-// reapMoves ends or cancels the moves that have lost their old or their new home.
 func (c *Coordinator) reapMoves() {
 	for _, m := range slices.Clone(c.moves) {
 		from, to := c.alive(m.from), c.alive(m.to)
@@ -175,8 +167,7 @@ func (c *Coordinator) reapMoves() {
 	}
 }
 
-// reapShards takes shards away from homes that are gone. The shards are allocated again in the same
-// step.
+// reapShards takes shards from lost homes. They are allocated again in the same step.
 func (c *Coordinator) reapShards() {
 	lost := map[transport.Address]int{}
 	for _, name := range c.names {
@@ -196,7 +187,6 @@ func (c *Coordinator) reapShards() {
 	}
 }
 
-// resendMoves repeats each move's unanswered request when it is due.
 func (c *Coordinator) resendMoves() {
 	for _, m := range c.moves {
 		if c.now.Before(m.resendAt) {
@@ -216,7 +206,6 @@ func (c *Coordinator) resendMoves() {
 	}
 }
 
-// moveOf returns the move that a message names, or nil if the move has ended.
 func (c *Coordinator) moveOf(id placement.ShardID, e placement.Epoch) *move {
 	s := c.shard(id)
 	if s == nil || s.move == nil || s.move.epoch != e {
@@ -236,8 +225,7 @@ func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
 	}
 }
 
-// onMoveDone commits the move in any phase, because the sender has opened the shard and is the
-// home. A MoveDone for an ended move needs no answer: the table informs the sender.
+// onMoveDone commits the move in any phase, because the sender has opened the shard.
 func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	if m := c.moveOf(r.ShardID, r.Epoch); m != nil && from == m.to {
 		c.commit(m)
@@ -246,10 +234,8 @@ func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	c.send(from, TableStatus{c.version()})
 }
 
-// onMoveAborted asks the new home to drop the prepared shard. The old home has promised not to send
-// Open, so the shard cannot run at the new home. But without the drop, the old home could resume,
-// answer calls and die; the new home's older state would then be adopted, and the answered calls
-// undone.
+// onMoveAborted asks the new home to drop the prepared shard. Otherwise the old home could resume,
+// answer calls and die; adopting the older prepared state would then undo these calls.
 func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	switch {
@@ -276,7 +262,6 @@ func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
 	}
 }
 
-// causeOf describes why a shard moves or moved.
 func (c *Coordinator) causeOf(m *move) string {
 	k := c.types[m.shard.id.Kind]
 	switch {

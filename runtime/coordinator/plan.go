@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// onAsk records that calls need a type. If the type's shards already have homes, the asking process
-// has an old table, and gets the latest.
+// onAsk records that calls need a type. If it has homes, the sender has an old table, and gets the
+// latest.
 func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	k := c.types[a.Type]
 	switch {
@@ -37,7 +37,6 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	}
 }
 
-// whyNot returns the reason why shards of the type cannot be allocated now, or "" if they can.
 func (c *Coordinator) whyNot(k *entityType) string {
 	up, homes := 0, 0
 	for _, a := range c.order {
@@ -60,7 +59,6 @@ func (c *Coordinator) whyNot(k *entityType) string {
 	return ""
 }
 
-// allocate gives a home to every shard without one, for all types that calls need.
 func (c *Coordinator) allocate() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -85,7 +83,7 @@ func (c *Coordinator) allocate() {
 	}
 }
 
-// choose asks the strategy for a home and adds the shard to that home's load.
+// choose asks the strategy for a home, and adds the shard to its load.
 func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) transport.Address {
 	k := c.types[id.Kind]
 	to, pinned := k.pinned(id.Shard, homes)
@@ -106,9 +104,6 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 	return transport.Address{}
 }
 
-// emptyLeaving begins to move shards away from members that leave or have stopped hosting the type.
-// Unlike rebalance, it does not wait for convergence, because a leaving member waits for these
-// moves.
 func (c *Coordinator) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
@@ -135,7 +130,7 @@ func (c *Coordinator) emptyLeaving() {
 	}
 }
 
-// mustGo reports whether the shard should leave its home, although that home lives.
+// mustGo reports whether the shard should leave its live home.
 func (c *Coordinator) mustGo(s *shard) bool {
 	m := c.members[s.home]
 	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
@@ -144,9 +139,8 @@ func (c *Coordinator) mustGo(s *shard) bool {
 	return m.Status != membership.Up || !m.hosts[s.id.Kind]
 }
 
-// rebalance begins to move shards from members with many to members with few. It does so only if
-// all members agree on the view, because the coordinator of half a cluster must not move a shard.
-// While rebalancing is paused, only pins move shards.
+// rebalance moves shards to members with few. All members must agree on the view: the coordinator
+// of half a cluster must not move shards. During a pause only pins move them.
 func (c *Coordinator) rebalance() {
 	refused, begun := "", 0
 	for _, name := range c.names {
@@ -188,8 +182,8 @@ func (c *Coordinator) rebalance() {
 	c.looked(begun, c.count(balancing), refused)
 }
 
-// allowed reports whether a strategy may propose transfer t: its shard must be one that the
-// strategy was offered and has not proposed before, and its target another of the homes.
+// allowed reports whether a strategy may propose t: an offered shard, not proposed before, to
+// another home.
 func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {
@@ -202,8 +196,6 @@ func allowed(homes []placement.Load, t placement.Transfer) bool {
 	return known && movable
 }
 
-// nextRest returns when the first shard that rests after a cancelled move may move again, or zero
-// if none rests.
 func (c *Coordinator) nextRest() time.Time {
 	var at time.Time
 	if c.planAt.IsZero() {
@@ -220,7 +212,6 @@ func (c *Coordinator) nextRest() time.Time {
 	return at
 }
 
-// moveLimit returns how many shards of the type may move for balance at the same time.
 func (c *Coordinator) moveLimit(k *entityType) int {
 	if k.info.MaxMoves > 0 {
 		return int(k.info.MaxMoves)
@@ -228,8 +219,8 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 	return c.config.MaxMoves
 }
 
-// homes returns the members that may get shards of the type, with their loads, by address, and the
-// moves that pins require, by present home.
+// homes returns the members that may get shards of the type, with loads, by address. moves are
+// required by pins, by present home.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {
@@ -261,14 +252,13 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 	return loads, slices.Concat(movesFrom...)
 }
 
-// A pinMove is a move of a pinned shard to the home that its pin names.
 type pinMove struct {
 	from transport.Address
 	placement.Transfer
 }
 
-// fulfil returns the transfers for the first of the given moves, at most limit. It also applies
-// them to the loads in homes, which the strategy gets afterwards.
+// fulfil returns at most limit transfers, and applies them to the loads, which the strategy gets
+// afterwards.
 func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
 	for _, m := range moves[:min(limit, len(moves))] {
 		transfers = append(transfers, m.Transfer)
@@ -284,8 +274,6 @@ func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []pla
 	return transfers
 }
 
-// countTotals counts the shards of all types at every node. It is called once for each plan of
-// moves.
 func (c *Coordinator) countTotals() {
 	c.totals = map[transport.Address]int{}
 	for _, name := range c.names {

@@ -10,13 +10,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A claim is one node's report about one shard that it holds.
 type claim struct {
 	node transport.Address
 	HeldShard
 }
 
-// rank returns the highest epoch that a claim names, by which claims are ordered.
+// rank returns the epoch by which claims are ordered.
 func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }
 
 // recover ends recovery once every node that may hold shards has registered.
@@ -63,9 +62,8 @@ func (c *Coordinator) recover() {
 	}
 }
 
-// adopt uses the claims of a node that registered after recovery, for shards about which nothing
-// else is known. The node was not a member when this coordinator began, so it has only shards that
-// it was given since.
+// adopt uses a late node's claims for shards about which nothing is known. It became a member
+// later, so it has only shards given since.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {
@@ -76,7 +74,6 @@ func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	c.resolve(fresh)
 }
 
-// resolve decides the home of each claimed shard, and returns the number of claimed shards.
 func (c *Coordinator) resolve(all []claim) int {
 	slices.SortStableFunc(all, func(a, b claim) int { return a.ShardID.Compare(b.ShardID) })
 	n := 0
@@ -97,8 +94,8 @@ func (c *Coordinator) resolve(all []claim) int {
 	return n
 }
 
-// resolveShard decides the home of a shard from its claims, by the table in the package's doc. The
-// comments inside name the row of that table.
+// resolveShard decides a shard's home by the table in the package's doc, whose rows are named
+// inside.
 func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())
@@ -132,7 +129,6 @@ func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	}
 }
 
-// resolveMove decides about a move whose old home is alive.
 func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	peer := c.alive(old.Peer)
 	if old.State == Forwarding {
@@ -166,9 +162,8 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	c.event(Event{What: MoveRestored, Shard: s.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.phase.String()})
 }
 
-// contest emits an event for nodes that claimed to be a shard's home and lost to a claim with a
-// higher epoch, for example after an operator healed a partition. They give the shard up when they
-// get the table.
+// contest reports nodes whose claim lost to a higher epoch, as after a healed partition. They give
+// the shard up when they get the table.
 func (c *Coordinator) contest(s *shard, claims []claim) {
 	for _, o := range claims {
 		if o.State == Active && o.node != s.home {

@@ -11,11 +11,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxAnswered bounds the finished requests that are remembered, so that a repeated request gets the
-// same answer.
+// maxAnswered bounds the remembered requests: a repeated one gets the same answer.
 const maxAnswered = 128
 
-// A request is a [SetPins] or a [Balance] that is under way or done.
 type request struct {
 	from   transport.Address
 	id     uint64
@@ -47,8 +45,8 @@ func CheckPins(kind string, pins []Pin) error {
 // Pause returns the latest pause of rebalancing known to the coordinator.
 func (c *Coordinator) Pause() Pause { return c.pause }
 
-// repeated reports whether a request came before, and answers it again if it is done. Before
-// recovery it returns true for every request, because the member will repeat the request.
+// repeated reports whether a request came before, and repeats its answer. Before recovery it is
+// always true: the member will repeat the request.
 func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	for _, r := range c.requests {
 		if r.from == from && r.id == id {
@@ -61,15 +59,13 @@ func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	return !c.recovered
 }
 
-// accept remembers a request whose change was made, and begins to send the change to the members.
 func (c *Coordinator) accept(r *request) {
 	c.requests = append(c.requests, r)
 	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
 	c.spread()
 }
 
-// onSetPins changes pins at once. The request is answered when every registered member keeps the
-// pins.
+// onSetPins changes pins at once, and answers when every registered member keeps them.
 func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 	if c.repeated(from, p.ID) {
 		return
@@ -92,7 +88,6 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 	c.accept(&request{from: from, id: p.ID, kind: p.Type, seq: k.pins.Seq})
 }
 
-// describePins returns a text with the first pins, for people.
 func describePins(pins []Pin) string {
 	const most = 8
 	var words []string
@@ -105,8 +100,8 @@ func describePins(pins []Pin) string {
 	return strings.Join(words, " ")
 }
 
-// onBalance changes the pause at once. The request is answered when every registered member keeps
-// the change. A request to rebalance now is answered by looked, in the same step.
+// onBalance changes the pause at once, and answers when every registered member keeps it. looked
+// answers a request to rebalance now, in the same step.
 func (c *Coordinator) onBalance(from transport.Address, b Balance) {
 	if c.repeated(from, b.ID) {
 		return
@@ -130,8 +125,7 @@ func (c *Coordinator) onBalance(from transport.Address, b Balance) {
 	c.accept(&request{from: from, id: b.ID, now: b.Want == WantNow, seq: c.pause.Seq})
 }
 
-// wake lets shards whose last move was given up move again at once, and makes the coordinator plan
-// again.
+// wake lets shards with cancelled moves move at once.
 func (c *Coordinator) wake() {
 	c.plan = true
 	for _, name := range c.names {
@@ -141,8 +135,7 @@ func (c *Coordinator) wake() {
 	}
 }
 
-// looked answers the requests to rebalance now, after the coordinator has decided which shards
-// move. refused is the reason why none moves, or "".
+// looked answers the requests to rebalance now. refused is why no shard moves, or "".
 func (c *Coordinator) looked(begun, underWay int, refused string) {
 	for _, r := range c.requests {
 		if r.answer != nil || !r.now {
@@ -159,15 +152,13 @@ func (c *Coordinator) looked(begun, underWay int, refused string) {
 	}
 }
 
-// finish answers a request, and remembers the answer for repetitions.
 func (c *Coordinator) finish(r *request, with Message) {
 	r.answer = with
 	c.send(r.from, with)
 }
 
-// learnKept takes over the pins and the pause that a registering member has kept, if they are the
-// latest. It does not take a pause of a later term, which comes from another cluster and could not
-// be changed in this one.
+// learnKept takes over a registering member's pins and pause, if latest. A pause of a later term
+// comes from another cluster, and could not be changed here.
 func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	m.kept = map[string]placement.Epoch{"": pause.Seq}
 	for _, p := range pins {
@@ -184,15 +175,13 @@ func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	c.keepAt = c.now
 }
 
-// onKept records that a member now keeps the pins of a type, or the pause if kind is "".
 func (c *Coordinator) onKept(from transport.Address, kind string, seq placement.Epoch) {
 	m := c.members[from]
 	m.kept[kind] = max(m.kept[kind], seq)
 	c.answerKept()
 }
 
-// spread sends pins to every registered member, and the pause to every member, every resend
-// interval until the member keeps them.
+// spread sends pins to registered members and the pause to all, until they keep them.
 func (c *Coordinator) spread() {
 	c.keepAt = time.Time{}
 	for _, a := range c.order {
@@ -215,7 +204,7 @@ func (c *Coordinator) spread() {
 }
 
 // answerKept answers the requests whose change every registered member keeps. The next coordinator
-// waits for these members to register, so it knows the change before it decides anything.
+// waits for these members, so it knows the change.
 func (c *Coordinator) answerKept() {
 	for _, r := range c.requests {
 		if r.answer != nil || r.now || slices.ContainsFunc(c.order, func(a transport.Address) bool {

@@ -10,17 +10,15 @@ import (
 )
 
 const (
-	// maxHistory is how many former tables are kept to answer with a difference.
 	maxHistory = 64
-	// maxPartEntries bounds one Table message: 16 bytes an entry at the worst is
-	// 800 KB, below the 1 MiB that brokers take by default.
+	// maxPartEntries bounds a Table message: at 16 bytes an entry at worst 800 KB, below the
+	// brokers' default of 1 MiB.
 	maxPartEntries = 50_000
 )
 
 // Table returns the current table, or nil before recovery.
 func (c *Coordinator) Table() *placement.Table { return c.table }
 
-// version returns the version of the current table; before recovery, version 0 of this term.
 func (c *Coordinator) version() placement.Version {
 	if c.table == nil {
 		return placement.Version{Term: c.config.Term}
@@ -28,7 +26,6 @@ func (c *Coordinator) version() placement.Version {
 	return c.table.Version()
 }
 
-// set gives the shard a home under an epoch that was already assigned.
 func (c *Coordinator) set(s *shard, home transport.Address, e placement.Epoch) {
 	if s.home != home {
 		s.since = c.now
@@ -37,13 +34,11 @@ func (c *Coordinator) set(s *shard, home transport.Address, e placement.Epoch) {
 	c.changed = append(c.changed, s.id)
 }
 
-// give gives the shard a home under a new epoch. A zero home leaves the shard without one, and
-// takes the shard from its former home.
+// give gives the shard a home, or none if zero, under a new epoch.
 func (c *Coordinator) give(s *shard, home transport.Address) { c.set(s, home, c.nextEpoch(s)) }
 
-// publish makes the next table from the changes of this step and sends the difference to every
-// member. The first table is sent even if it is empty, because it announces that the term has
-// begun.
+// publish sends this step's changes to every member. The first table is sent even if empty: it
+// announces the term.
 func (c *Coordinator) publish() {
 	first := c.table == nil
 	if !first && len(c.changed) == 0 && len(c.gone) == 0 {
@@ -73,9 +68,8 @@ func (c *Coordinator) publish() {
 	}
 }
 
-// onTableRequest answers with the difference, or with the whole table if the asker's table is of
-// another term or too old. Before recovery it does not answer, because all members will get the
-// first table.
+// onTableRequest answers with a difference, or with the whole table to an old or foreign one.
+// Before recovery it does not answer: all members will get the first table.
 func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	if c.table == nil {
 		return
@@ -95,8 +89,6 @@ func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	}
 }
 
-// announce sends the current version to all members at intervals, and more often to those for which
-// recovery waits.
 func (c *Coordinator) announce() {
 	if !c.now.Before(c.statusAt) {
 		c.statusAt = c.now.Add(c.config.StatusInterval)

@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An entityType is one entity type with its shards.
 type entityType struct {
 	info   TypeInfo
 	place  placement.Strategy
@@ -21,7 +20,6 @@ type entityType struct {
 	opened bool    // it was allocated before: the minimum of members no longer counts
 }
 
-// A shard is one shard as the coordinator knows it.
 type shard struct {
 	id    placement.ShardID
 	home  transport.Address // zero: none
@@ -43,7 +41,6 @@ func (k *entityType) homeless() int {
 	return n
 }
 
-// pinned returns the home to which the shard is pinned, if this node is in homes.
 func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
 	name := k.pins.at(shard)
 	if name == "" {
@@ -57,7 +54,6 @@ func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Add
 	return transport.Address{}, false
 }
 
-// goesTo returns the shard's home after its present move, if any, has ended.
 func (s *shard) goesTo() transport.Address {
 	if s.move != nil {
 		return s.move.to
@@ -65,7 +61,7 @@ func (s *shard) goesTo() transport.Address {
 	return s.home
 }
 
-// shard returns the shard with that id, or nil if its type is unknown or has no such shard.
+// shard returns the shard with that id, or nil.
 func (c *Coordinator) shard(id placement.ShardID) *shard {
 	k := c.types[id.Kind]
 	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {
@@ -74,7 +70,6 @@ func (c *Coordinator) shard(id placement.ShardID) *shard {
 	return &k.shards[id.Shard-k.info.Shards]
 }
 
-// addType adds a type to those that the coordinator knows.
 func (c *Coordinator) addType(info TypeInfo) *entityType {
 	k := &entityType{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
 	for i := range k.shards {
@@ -89,8 +84,7 @@ func (c *Coordinator) addType(info TypeInfo) *entityType {
 	return k
 }
 
-// learn compares a node's description of a type with the cluster's, and adds a new type. A node
-// that only calls a type does not add it.
+// learn compares a node's description of a type with the cluster's. Only hosts add a new type.
 func (c *Coordinator) learn(info TypeInfo) error {
 	k := c.types[info.Name]
 	if k == nil {
@@ -120,7 +114,6 @@ func (c *Coordinator) learn(info TypeInfo) error {
 	return nil
 }
 
-// tune applies the settings in a registration to a type.
 func (c *Coordinator) tune(k *entityType, t Tuning) {
 	k.info.Tuning = t
 	place, ok := c.config.Strategies.find(t.Allocation, c.config.Strategy)
@@ -151,7 +144,6 @@ func describe(k TypeInfo) string {
 // placement.
 type Strategies map[string]placement.Strategy
 
-// find returns the strategy of that name, or fallback with ok false if there is none.
 func (s Strategies) find(name string, fallback placement.Strategy) (_ placement.Strategy, ok bool) {
 	if name == "" {
 		return fallback, true

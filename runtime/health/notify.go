@@ -48,10 +48,10 @@ func Notify(ctx context.Context, check func() shard.Health) error {
 	return nil
 }
 
-// look is the longest time between two checks of the health.
+// look is the longest time between two checks.
 const look = 500 * time.Millisecond
 
-// watchdog returns the WatchdogSec of this process's systemd unit; 0 means none.
+// watchdog returns the WatchdogSec of the systemd unit; 0 means none.
 func watchdog() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0
@@ -63,7 +63,6 @@ func watchdog() time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// A notifier reports the health of a node to systemd.
 type notifier struct {
 	check    func() shard.Health
 	send     func(text string) error
@@ -72,7 +71,6 @@ type notifier struct {
 	status   string        // the last one sent
 }
 
-// run reports the health until the node begins to end, or ctx ends.
 func (n *notifier) run(ctx context.Context) error {
 	every := look
 	if n.watchdog > 0 {
@@ -98,7 +96,6 @@ func (n *notifier) run(ctx context.Context) error {
 	}
 }
 
-// news returns the messages to send to systemd for h, one on each line, or "" if there are none.
 func (n *notifier) news(h shard.Health) string {
 	var lines []string
 	if h.Ready && !n.ready {

@@ -23,8 +23,8 @@ type Leader struct {
 	since time.Time
 }
 
-// runLeader does the leader's work if this node is the leader. Each round makes a new version of
-// the gossiped state. All other members must have seen that version before the next round.
+// runLeader does the leader's work. All other members must have seen one round's version before the
+// next round.
 func (l *Leader) runLeader() {
 	for {
 		l.voters.Note()
@@ -46,7 +46,7 @@ func (l *Leader) runLeader() {
 	}
 }
 
-// lead does one round of the leader's work, and reports whether it changed the gossiped state.
+// lead does one round, and reports whether it changed the gossiped state.
 func (l *Leader) lead() bool {
 	if !l.since.IsZero() {
 		return l.leadWeakly()
@@ -96,7 +96,6 @@ func (l *Leader) lead() bool {
 	return true
 }
 
-// apply makes one new version with all due changes, and informs the removed nodes of their removal.
 func (l *Leader) apply(moved, removed []gossip.Member) {
 	if len(removed) > 0 {
 		l.Publish() // gossip may have just brought them as Down: that is seen before the removal
@@ -121,8 +120,8 @@ func (l *Leader) apply(moved, removed []gossip.Member) {
 	}
 }
 
-// doubled reports whether r, a member that was not up yet, has the name of a preceding member. This
-// happens if two members admitted the two nodes at the same time.
+// doubled reports whether r, not up yet, has the name of a preceding member: two members may have
+// admitted both at once.
 func (l *Leader) doubled(r gossip.Member) bool {
 	return slices.ContainsFunc(l.Gossip.Named(r.Name), func(o gossip.Member) bool {
 		if o.Address == r.Address || o.Status == gossip.Down {
@@ -132,10 +131,9 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
-// differing returns the members that were not up yet and differ from a preceding member in settings
-// that must be equal (Config.Differ). Such members were admitted at the same time, by members that
-// did not know of each other's joiner. Precedence is: members that were up, this node, serving
-// members, then the others by incarnation.
+// differing returns members, not up yet, that differ from a preceding one in settings that must be
+// equal (Config.Differ): they were admitted at the same time. Precedence: members that were up,
+// this node, serving members, then by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
 		return nil
@@ -172,8 +170,8 @@ func (l *Leader) differing() (nodes []transport.Address) {
 	return nodes
 }
 
-// enough reports whether joining members may become Up: always if a member has ever been Up, and
-// otherwise when the configured number of members have joined.
+// enough reports whether joining members may become Up: if any ever was Up, or the configured
+// number has joined.
 func (l *Leader) enough() bool {
 	if l.Gossip.UpCounter > 0 {
 		return true
@@ -192,7 +190,6 @@ func (l *Leader) enough() bool {
 	})
 }
 
-// leadWeakly makes joining members WeaklyUp if the view has not converged for long.
 func (l *Leader) leadWeakly() bool {
 	if l.Config.WeaklyUpAfter == 0 || l.Local().Joining == 0 || !l.enough() || l.Gossip.UpCounter == 0 {
 		return false

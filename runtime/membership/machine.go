@@ -140,8 +140,6 @@ func (m *Machine) View() *core.View { return m.node.Shown }
 // past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
-// advance sets the machine's clock. A step that comes long after the requested time shows that this
-// process stood still.
 func (m *Machine) advance(now time.Time) {
 	if m.node.Now.IsZero() || now.After(m.node.Now) {
 		m.node.Now = now
@@ -189,7 +187,6 @@ func (m *Machine) take(in core.Input) {
 	}
 }
 
-// run does the due work of each part of the machine, and each part then requests its next step.
 func (m *Machine) run() {
 	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
 		m.joiner.RunJoining()
@@ -215,8 +212,8 @@ func (m *Machine) run() {
 	m.votes.RunVotes()
 }
 
-// onReceive passes a message to its handler. To a message from a Down or removed node it answers
-// with Removal, so that the node stops.
+// onReceive passes a message to its handler. A Down or removed sender gets Removal, so that it
+// stops.
 func (m *Machine) onReceive(in core.Receive) {
 	if m.node.Phase == core.Idle || in.Message == nil {
 		return
@@ -280,7 +277,7 @@ func (m *Machine) onReceive(in core.Receive) {
 	m.broadcaster.LeaderSpoke(in.From)
 }
 
-// outcast reports whether the node is Down or removed. If so, it sends the node Removal.
+// outcast reports whether the node is Down or removed, and sends it Removal.
 func (m *Machine) outcast(node transport.Address) bool {
 	tomb, removed := m.node.Gossip.Tombstone(node)
 	if r, ok := m.node.Gossip.Member(node); !removed && (!ok || r.Status != gossip.Down) {
@@ -291,8 +288,8 @@ func (m *Machine) outcast(node transport.Address) bool {
 	return true
 }
 
-// clearEvidence drops all of this node's evidence against other members, because the cause may have
-// been this node's own connection, or a pause of its process.
+// clearEvidence drops all evidence against others, because the cause may have been this node's
+// connection or pause.
 func (m *Machine) clearEvidence(opened bool) {
 	m.peers.DropEvidence(opened)
 	m.collectors.Forgive()
@@ -305,7 +302,6 @@ func (m *Machine) clearEvidence(opened bool) {
 	}
 }
 
-// onUnreachable handles the broker's report that no process listens at a peer's address.
 func (m *Machine) onUnreachable(in core.Unreachable) {
 	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
 		m.joiner.OnGone(in.Peer, in.Server == m.node.Conn.Server)
@@ -315,9 +311,8 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	}
 }
 
-// onConnState handles a change of this node's connection. It drops all evidence: the evidence came
-// through the old connection, and after a reconnection other members may be unreachable for a
-// moment.
+// onConnState drops all evidence after a reconnection: it came through the old connection, and
+// others may be unreachable for a moment.
 func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.node.Conn.Connected || m.node.Conn.Server != in.Server)
 	m.node.Conn, m.node.Mark = in, message.MarkOf(in.Server)
@@ -331,7 +326,6 @@ func (m *Machine) onConnState(in core.ConnState) {
 	m.clearEvidence(true)
 }
 
-// onEcho handles an echo that came back to this node.
 func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	if m.node.Phase != core.Joined || from != m.node.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
 		return
@@ -343,7 +337,6 @@ func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	m.echo.EchoReturned(msg.Seq)
 }
 
-// noteEntry begins this node's membership when the node has just entered the gossiped state.
 func (m *Machine) noteEntry() {
 	if m.node.Phase != core.Joined || m.entered {
 		return
@@ -354,7 +347,6 @@ func (m *Machine) noteEntry() {
 	m.company.Last = m.node.Now
 }
 
-// sweep drops the data kept about nodes that are not members any more.
 func (m *Machine) sweep() {
 	if now := m.node.Local().Summary; m.swept != now {
 		m.swept = now
@@ -363,8 +355,7 @@ func (m *Machine) sweep() {
 	}
 }
 
-// onRemoval handles another member's message that this incarnation was removed. A removed
-// incarnation never comes back.
+// onRemoval handles the message that this incarnation was removed. It never comes back.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target != message.TargetOf(m.node.Config.Self) {
 		m.node.Refuse(core.RefusedTarget)
@@ -420,8 +411,7 @@ func (m *Machine) Check() error {
 	return nil
 }
 
-// onLeave makes this node Leaving; the leader then moves it through Exiting to its removal. A node
-// that is not a member yet stops at once.
+// onLeave makes this node Leaving. A node that is no member yet stops at once.
 func (m *Machine) onLeave() {
 	switch m.node.Phase {
 	case core.Idle, core.Searching, core.Asking:
@@ -435,7 +425,6 @@ func (m *Machine) onLeave() {
 	}
 }
 
-// runLeaving informs the leader that this node has nothing left to hand off.
 func (m *Machine) runLeaving() {
 	if r := m.node.Self(); r.Status == gossip.Leaving && m.exitReady && !r.ExitReady {
 		r.ExitReady = true
@@ -459,10 +448,9 @@ func (m *Machine) Preform(now time.Time, g *gossip.State) {
 	m.lease.RenewLease()
 }
 
-// onUndeliverable quarantines a member that has lost messages. Such a member would not know what it
-// has missed, so it stays unreachable for good: the mark is part of the gossiped state, and the
-// downing strategy decides about the member. A member that learns of its own quarantine stops, and
-// another incarnation of it may join.
+// onUndeliverable quarantines a member that has lost messages: it does not know what it missed, so
+// it stays unreachable until the downing strategy decides. It stops when it learns of this, and
+// another incarnation may join.
 func (m *Machine) onUndeliverable(node transport.Address) {
 	if m.node.Phase != core.Joined || node == m.node.Config.Self {
 		return

@@ -298,8 +298,6 @@ func (o Options) Validate(stored bool) error {
 	return errors.Join(append(errs, o.Table.validate(o))...)
 }
 
-// validate returns an error that names all fields out of their bounds, and the options of gossip
-// that are set beside a table.
 func (t TableOptions) validate(o Options) error {
 	unset := t
 	unset.Store = nil

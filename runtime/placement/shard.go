@@ -48,7 +48,6 @@ func (s ShardID) Compare(o ShardID) int {
 // String returns the type and the number: "Stock/257".
 func (s ShardID) String() string { return fmt.Sprintf("%s/%d", s.Kind, s.Shard) }
 
-// check returns an error if s cannot identify a shard.
 func (s ShardID) check() error {
 	if s.Kind == "" || s.Shard == 0 || shardsOf(s.Shard) > MaxShards {
 		return fmt.Errorf("check shard %v: want a type and a number from 1 to %d", s, 2*MaxShards-1)
@@ -56,7 +55,7 @@ func (s ShardID) check() error {
 	return nil
 }
 
-// shardsOf returns the number of shards of a type that has a shard with this number.
+// shardsOf returns the number of shards of a type with a shard of this number.
 func shardsOf(shard uint32) uint32 { return 1 << (bits.Len32(shard) - 1) }
 
 // An Entry names the home of a shard. A zero Home means that the shard has none now; Epoch is then

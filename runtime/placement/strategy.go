@@ -66,7 +66,7 @@ type LeastShards struct {
 // String implements [Strategy].
 func (l LeastShards) String() string { return fmt.Sprintf("least-shards(%d)", max(l.Threshold, 1)) }
 
-// lighter orders loads by how good a home the member is for another shard; the best comes first.
+// lighter orders loads, the best home for another shard first.
 func lighter(a, b Load) int {
 	return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(a.Total, b.Total), a.Node.Compare(b.Node))
 }
@@ -94,7 +94,6 @@ func (l LeastShards) Rebalance(_ string, homes []Load, limit int) []Transfer {
 	return moves
 }
 
-// transfer changes homes as if the first movable shard had moved from one member to the other.
 func transfer(homes []Load, from, to Load) {
 	for i := range homes {
 		switch homes[i].Node {
@@ -125,8 +124,7 @@ func (ConsistentHash) Allocate(s ShardID, homes []Load) transport.Address {
 	}).Node
 }
 
-// weight returns the hash of a shard's number and a member's name. The member with the highest
-// weight gets the shard.
+// weight returns the hash by which a shard goes to the member with the highest one.
 func weight(shard uint32, a transport.Address) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d@%s", shard, a.Name))
 }

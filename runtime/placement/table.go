@@ -10,8 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGone bounds the removed addresses that a table remembers. The latest addresses are enough,
-// because callers hold calls only to nodes that were removed just before.
+// maxGone bounds a table's removed addresses. Callers hold calls only to nodes removed just before.
 const maxGone = 64
 
 // A Table is one version of the list of all shards and their homes. It never changes, so it can be
@@ -30,7 +29,7 @@ type TypeTable struct {
 	slots  []slot // slots[i] belongs to shard shards+i
 }
 
-// A slot is the entry of one shard. Without an epoch, the shard has never had a home.
+// A slot is the entry of one shard, without an epoch if it never had a home.
 type slot struct {
 	home  transport.Address
 	epoch Epoch
@@ -181,7 +180,6 @@ func (t *Table) Diff(to *Table) Diff {
 	return d
 }
 
-// within reports whether other has an entry for every entry of k.
 func (k *TypeTable) within(other *TypeTable) bool {
 	if k == other {
 		return true
@@ -197,7 +195,6 @@ func (k *TypeTable) within(other *TypeTable) bool {
 	return true
 }
 
-// errGap means that a difference does not start at the version of the table to which it is applied.
 var errGap = errors.New("a difference is missing")
 
 // Apply returns the table to which d leads. It fails, and leaves t unchanged, if d does not start
@@ -227,8 +224,7 @@ func (t *Table) Apply(d Diff) (*Table, error) {
 	return next, nil
 }
 
-// put sets one entry. Before the first change of a type it copies the type's slots, and records the
-// type in fresh.
+// put sets one entry. It copies the type's slots first, once for each type in fresh.
 func (t *Table) put(e Entry, fresh map[string]bool) error {
 	if err := e.check(); err != nil {
 		return err

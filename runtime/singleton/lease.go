@@ -2,7 +2,6 @@ package singleton
 
 import "time"
 
-// leaseState is what the manager knows about the lease under which its instance runs.
 type leaseState struct {
 	held      bool      // LeaseAcquired came, and neither LeaseLost nor ReleaseLease followed
 	asking    bool      // AcquireLease went out and was not answered
@@ -10,9 +9,8 @@ type leaseState struct {
 	askAt     time.Time // no AcquireLease before
 }
 
-// onLease handles the result of a lease request, or the loss of the lease. The manager holds the
-// lease from before the instance starts until after the instance has stopped. If the lease is lost
-// earlier, the manager stops the instance.
+// onLease handles a lease's result or loss. The manager holds the lease from before the instance's
+// start until after its stop, and stops the instance if it is lost earlier.
 func (m *Manager) onLease(in Input) {
 	l := &m.lease
 	switch in := in.(type) {
@@ -48,12 +46,10 @@ func (m *Manager) onLease(in Input) {
 	}
 }
 
-// maxLeaseRest bounds the pause before the manager asks again for a lease that another node holds.
-// It is short because the holder may release the lease early.
 const maxLeaseRest = 2 * time.Second
 
-// askLease asks for the lease when a request is due. It waits while an earlier lease is being
-// released, so that the two requests cannot overtake each other.
+// askLease asks for the lease when due, but not while an earlier one is being released: the
+// requests could overtake each other.
 func (m *Manager) askLease() {
 	l := &m.lease
 	if m.state != AcquiringLease || l.held || l.asking || l.releasing || m.now.Before(l.askAt) {
@@ -63,7 +59,7 @@ func (m *Manager) askLease() {
 	m.out.AcquireLease = true
 }
 
-// releaseLease begins to release the lease. It returns false if the manager holds none.
+// releaseLease begins to release the lease, or returns false if there is none.
 func (m *Manager) releaseLease() bool {
 	if !m.lease.held {
 		return false

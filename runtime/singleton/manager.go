@@ -45,7 +45,6 @@ type Manager struct {
 	why       string // the reason why the instance does not run
 }
 
-// An older is a member older than this node, with the time at which it was removed.
 type older struct {
 	removed time.Time // zero: it is in the view
 }
@@ -215,8 +214,7 @@ func (m *Manager) wakeAt() time.Time {
 	return at
 }
 
-// onView handles a new view of the cluster: it determines the oldest member, and the older members
-// that may still run the instance.
+// onView determines the oldest member, and the older ones that may still run the instance.
 func (m *Manager) onView(v View) {
 	m.seen = true
 	m.view = make(map[transport.Address]Member, len(v.Members))
@@ -230,9 +228,8 @@ func (m *Manager) onView(v View) {
 	m.trackOlder(v)
 }
 
-// trackOlder records the members older than this node, whatever their status: each may have been
-// the oldest once and may still run the instance. A member is dropped only when it is removed or
-// has confirmed that it runs no instance.
+// trackOlder records all older members, because each may have been the oldest and still run the
+// instance. One is dropped only when it is removed or has confirmed that it runs none.
 func (m *Manager) trackOlder(v View) {
 	self := m.view[m.config.Self] // until it is Up, its UpNumber is 0 and nobody is older
 	for _, o := range v.Members {
@@ -255,7 +252,6 @@ func (m *Manager) trackOlder(v View) {
 	}
 }
 
-// prune drops older members that were removed at least RemovalMargin ago.
 func (m *Manager) prune() {
 	m.order = slices.DeleteFunc(m.order, func(a transport.Address) bool {
 		o := m.older[a]
@@ -267,9 +263,8 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving returns three facts about this node: leaving, that it must give the instance away; gone,
-// that it is not a member any more, so no node will ask it for the instance; and last, that it must
-// stop the instance even if no node can take it.
+// leaving reports whether this node must give the instance away; gone, that nobody will ask it for
+// the instance; and last, that it must stop the instance even without a taker.
 func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
 	if !ok || self.Status == membership.Down {
@@ -278,9 +273,8 @@ func (m *Manager) leaving() (leaving, gone, last bool) {
 	return self.Status >= m.config.HandoffAt, false, self.Status == membership.Exiting || m.quit
 }
 
-// advance makes the changes of state that follow from the latest view and the time. It never leaves
-// a state that waits for an answer, so the manager handles one change of the oldest member at a
-// time.
+// advance makes the changes of state due by view and time. It never leaves a state that waits for
+// an answer, so one change of the oldest is handled at a time.
 func (m *Manager) advance() {
 	if !m.seen {
 		return
@@ -335,8 +329,7 @@ func (m *Manager) advance() {
 	}
 }
 
-// advanceRelaying, in state Relaying, collects the state handed over by older members, and passes
-// it on to a member that asks for it.
+// advanceRelaying collects the state of older members, and passes it to a member that asks.
 func (m *Manager) advanceRelaying(gone, last bool) {
 	hopeless := gone || last && m.oldest.IsZero()
 	if !m.running {
@@ -362,8 +355,6 @@ func (m *Manager) advanceRelaying(gone, last bool) {
 	}
 }
 
-// asker returns a member that asked for the instance and can take it, preferably the oldest, or
-// zero if there is none.
 func (m *Manager) asker() (to transport.Address) {
 	for _, a := range m.askers {
 		if o, known := m.view[a]; known && o.Status != membership.Down && (to.IsZero() || a == m.oldest) {
@@ -397,7 +388,6 @@ func (m *Manager) becomeOldest() {
 	m.become(BecomingOldest, m.order[0], "older members are left")
 }
 
-// proceed starts the instance, or first asks for its lease if Config.Lease is set.
 func (m *Manager) proceed(why string) {
 	if !m.config.Lease {
 		m.start(why)
@@ -407,7 +397,6 @@ func (m *Manager) proceed(why string) {
 	m.lease.askAt, m.why = m.now, "it asks for it"
 }
 
-// start starts the instance, for the first time or after the lease was lost.
 func (m *Manager) start(why string) {
 	m.become(Oldest, transport.Address{}, why)
 	m.launch()
@@ -422,14 +411,12 @@ func (m *Manager) launch() {
 	m.restart = time.Time{}
 }
 
-// stop begins the handoff to a member. A zero address means that no member takes the instance.
 func (m *Manager) stop(to transport.Address, why string) {
 	m.become(HandingOver, to, why)
 	m.halt(to)
 }
 
-// halt requests that the instance stops. It does so even if the instance pauses before a restart,
-// because calls wait for it.
+// halt stops the instance, even before a restart, because calls wait for it.
 func (m *Manager) halt(to transport.Address) {
 	m.stopping = true
 	m.out.StopInstance = true
@@ -440,8 +427,8 @@ func (m *Manager) halt(to transport.Address) {
 	m.successor = m.out.Successor
 }
 
-// onStopped handles the end of the instance: it answers the nodes asking for the instance, or
-// schedules a restart, because an instance that ended by itself must be replaced.
+// onStopped answers the nodes that ask for the instance, or schedules a restart if it ended by
+// itself.
 func (m *Manager) onStopped(in InstanceStopped) {
 	if m.stopping {
 		m.running, m.stopping = false, false
@@ -473,7 +460,7 @@ func (m *Manager) onStopped(in InstanceStopped) {
 	m.event(transport.Address{}, "the instance stopped by itself")
 }
 
-// end sends the confirmation that no instance runs here and none will be started.
+// end confirms that no instance runs here or will be started.
 func (m *Manager) end(why string) {
 	for _, a := range m.askers {
 		m.send(a, HandOverDone)
@@ -512,11 +499,9 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 	}
 }
 
-// onHandOverToMe hands off if this node's own view shows this node leaving. That status is final,
-// so after HandOverDone the node never starts an instance. Otherwise it ignores the message, and
-// the sender sends it again: the sender may have seen this node Down in the other half of a split
-// cluster, possibly the losing half. For the same reason it ignores a sender that is Down or
-// unknown in its own view.
+// onHandOverToMe hands off if this node's own view shows it leaving, which is final. Otherwise it
+// ignores the message: the sender may be in the other, possibly losing half of a split cluster, and
+// will repeat it. It ignores a Down or unknown sender for the same reason.
 func (m *Manager) onHandOverToMe(from transport.Address) {
 	if m.state == End {
 		m.send(from, HandOverDone)
@@ -535,10 +520,8 @@ func (m *Manager) onHandOverToMe(from transport.Address) {
 	}
 }
 
-// asks reports whether this node asks older members for the instance.
 func (m *Manager) asks() bool { return m.state == BecomingOldest || m.state == Relaying }
 
-// retry repeats unanswered messages when they are due.
 func (m *Manager) retry() {
 	if m.now.Before(m.retryAt) {
 		return
@@ -562,8 +545,6 @@ func (m *Manager) retry() {
 	m.retryAt = m.now.Add(m.config.HandoffRetry)
 }
 
-// count counts the unanswered messages to a member. It emits an event, once, when they exceed
-// MaxHandoffRetries.
 func (m *Manager) count(peer transport.Address) {
 	m.retries++
 	if m.retries == m.config.MaxHandoffRetries+1 {

@@ -88,10 +88,8 @@ func (m Message) check() error {
 	return transport.CheckName("node", m.Instance.Name)
 }
 
-// format is the version of the encoding; every message carries it.
 const format = 1
 
-// Bounds of a message's fields, in bytes.
 const (
 	maxNameBytes   = 256
 	maxReasonBytes = 1024

@@ -97,7 +97,6 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// minRetry is the shortest time that may be set between two messages or attempts.
 const minRetry = 10 * time.Millisecond
 
 // Config has a manager's settings. Name and Self must be set; zero values of other fields mean the

@@ -141,8 +141,8 @@ func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	return p.out
 }
 
-// aim sets the member that the proxy asks. The oldest member is always asked when it changes,
-// because it runs the instance itself. A guide is asked only while the instance is not found.
+// aim sets the member that the proxy asks: always a new oldest member, because it runs the
+// instance, and a guide only while the instance is not found.
 func (p *Proxy) aim(target transport.Address) {
 	if target == p.target {
 		return
@@ -157,7 +157,6 @@ func (p *Proxy) aim(target transport.Address) {
 	}
 }
 
-// search begins to ask for the instance, once a call has been made.
 func (p *Proxy) search() {
 	if p.wanted && !p.asking {
 		p.asking, p.askAt = true, p.now
@@ -176,8 +175,6 @@ func (p *Proxy) ask() {
 	p.out.WakeAt = p.askAt
 }
 
-// onIdentity handles the answer to the latest question. It also handles an unasked message, by
-// which the oldest member or a guide reports that the instance has started.
 func (p *Proxy) onIdentity(from transport.Address, m Message) {
 	answer := p.asking && m.ID == p.id
 	news := p.wanted && m.ID == 0 && m.Epoch > p.found.Epoch

@@ -49,8 +49,8 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// changes maps each state to the states that may follow it. Younger cannot follow BecomingOldest:
-// ages never change, so a member that is the oldest remains the oldest until it leaves.
+// changes maps each state to the next ones. Younger cannot follow BecomingOldest: ages never
+// change.
 var changes = map[State][]State{
 	Start:          {Younger, BecomingOldest, AcquiringLease, Oldest, End},
 	Younger:        {BecomingOldest, AcquiringLease, Oldest, End},

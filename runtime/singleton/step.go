@@ -25,8 +25,8 @@ type Member struct {
 	Roles    []string
 }
 
-// candidate reports whether the instance may run on the member. A member that leaves before it was
-// ever Up has no age, so it is no candidate.
+// candidate reports whether the instance may run on the member. One that leaves before it was Up
+// has no age.
 func (o Member) candidate(role string, handoffAt membership.Status) bool {
 	stays := o.Status == membership.Up || o.Status == membership.Leaving && handoffAt == membership.Exiting
 	return stays && o.UpNumber > 0 && o.has(role)
@@ -34,7 +34,6 @@ func (o Member) candidate(role string, handoffAt membership.Status) bool {
 
 func (o Member) has(role string) bool { return role == "" || slices.Contains(o.Roles, role) }
 
-// olderThan orders members by age, then address.
 func (o Member) olderThan(p Member) bool {
 	if o.UpNumber != p.UpNumber {
 		return o.UpNumber < p.UpNumber
@@ -42,7 +41,6 @@ func (o Member) olderThan(p Member) bool {
 	return o.Address.Compare(p.Address) < 0
 }
 
-// oldest returns the oldest candidate.
 func (v View) oldest(role string, handoffAt membership.Status) transport.Address {
 	var first Member
 	for _, o := range v.Members {

@@ -64,7 +64,6 @@ func (f *Coalescer) Delay(p Delayed) {
 	}
 }
 
-// release publishes the delayed sessions.
 func (f *Coalescer) release() {
 	f.mu.Lock()
 	sessions := f.delayed

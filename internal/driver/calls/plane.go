@@ -20,7 +20,7 @@ const ByeGrace = 3 * time.Second
 // shards whose late calls it holds.
 const DismissAfter = time.Second
 
-// dismissEvery is how often a process that has left checks whether it still holds late calls.
+// dismissEvery is the interval at which a leaving process checks for late calls.
 const dismissEvery = 5 * time.Millisecond
 
 // WhyDropped explains the unknown outcome of calls on a session that the peer has dropped.
@@ -50,7 +50,6 @@ func (p *Plane) Receive(from Session, lane int, e *wire.Envelope) {
 	}
 }
 
-// refused handles a peer's refusal of an envelope, which the peer did not execute.
 func (p *Plane) refused(from Session, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
 		if e.ID == 0 || !p.env.Calls().Complete(e.ID, Result{Code: e.Code, Text: string(e.Text)}) {
@@ -69,7 +68,7 @@ func (p *Plane) refused(from Session, e *wire.Envelope) {
 	}
 }
 
-// flush passes a sender's Flush to the shard, which forwards it to the new home behind the sender's
+// flush passes a Flush to the shard. The shard forwards it to the new home behind the sender's
 // forwarded calls.
 func (p *Plane) flush(from Session, lane int, e *wire.Envelope) {
 	from.AckSoon()
@@ -89,7 +88,6 @@ func (p *Plane) flush(from Session, lane int, e *wire.Envelope) {
 	}
 }
 
-// moveStep handles an envelope of the protocol that moves shards.
 func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 	s, ok := p.env.Shard(e.Kind, e.Shard)
 	if !ok && e.Type == wire.TypeInit {
@@ -164,8 +162,8 @@ func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (h
 	return WithdrawnDelivered, on
 }
 
-// cancelAtHome sends the cancellation of a call to the shard's current home, because the former
-// home may have forwarded the call there.
+// cancelAtHome sends a cancellation to the shard's current home too, because the former home may
+// have forwarded the call.
 func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelope) {
 	t := r.Target()
 	if t == nil {
@@ -254,7 +252,6 @@ func (p *Plane) Replace(s Session) Session {
 	return next
 }
 
-// giveBack ends or sends again the calls in the unacknowledged envelopes of a closed session.
 func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
@@ -324,8 +321,6 @@ func (p *Plane) depart(waited time.Duration, done func()) {
 	done()
 }
 
-// mustWait reports whether the process, having waited for waited, should wait longer for a shard
-// table.
 func (p *Plane) mustWait(waited time.Duration) (wait bool) {
 	if waited >= DismissAfter {
 		return false

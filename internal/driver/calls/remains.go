@@ -6,8 +6,6 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// remains handles the unacknowledged envelopes of a closed session, as the routing.Sender of a
-// Plane.
 type remains struct {
 	env  Env
 	left *Left

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// A goroutine is a Caller that blocks until its call ends.
 type goroutine chan struct{}
 
 // NewCaller returns the Caller for a new slot of a Table.
@@ -31,7 +30,7 @@ func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (
 	return true
 }
 
-// wait is Await for calls that may end by something other than the answer.
+// wait is Await for calls that may end without an answer.
 //
 //go:noinline
 func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) {
@@ -119,8 +118,6 @@ func (d *Deadline) Seen(over int64, base time.Time) {
 	}
 }
 
-// over returns a channel that receives when the timer of a short timeout ends; nil if the sweep or
-// the context ends the call.
 func (d *Deadline) over() <-chan time.Time {
 	if d.timer == nil {
 		return nil

@@ -109,7 +109,7 @@ func (c *Client) hello() {
 // Bye says goodbye to the member that serves the process.
 func (c *Client) Bye() { c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}}) }
 
-// send sends a message to a member; if to is zero, to any member that serves clients.
+// send sends a message to a member; a zero to means any member that serves clients.
 func (c *Client) send(to transport.Peer, m *wire.Gateway) {
 	body, err := proto.Marshal(m)
 	if err != nil {
@@ -152,7 +152,6 @@ func (c *Client) Receive(m transport.Message) {
 	}
 }
 
-// dispatch handles the body of a message. An error means that the body cannot be read.
 func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte) error {
 	switch topic {
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
@@ -181,8 +180,8 @@ func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// placement handles a message about the shard table. It ignores messages that do not come from the
-// gateway, because these may belong to another life of the cluster (see [life]).
+// placement ignores messages from other senders than the gateway: they may belong to another life
+// of the cluster (see [life]).
 func (c *Client) placement(from transport.Peer, msg coordinator.Message) {
 	if from.Address != c.gateway.Address {
 		c.env.Count(Ignored)
@@ -222,13 +221,11 @@ func (c *Client) gatewayMessage(from transport.Peer, m *wire.Gateway) {
 	}
 }
 
-// heardNow records that the gateway has sent something.
 func (c *Client) heardNow() {
 	c.heard = c.env.Now()
 	c.env.Heard(c.heard)
 }
 
-// meet takes over the lists of members and of lost members in the gateway's welcome.
 func (c *Client) meet(w *wire.GatewayWelcome) {
 	if len(w.GetMembers()) > 0 {
 		c.digest, c.members = w.GetDigest(), addressesOf(w.GetMembers())
@@ -254,16 +251,14 @@ func addressesOf(nodes []*wire.GatewayNode) map[transport.Address]bool {
 	return all
 }
 
-// part closes the sessions with a process and gives up calls that wait for it.
 func (c *Client) part(a transport.Address) {
 	c.parted[a] = true
 	c.env.PeerGone(a)
 	c.seekers.Lost(a)
 }
 
-// partWithAbsent closes the sessions with peers that have not been members for byeAllowed. A report
-// that nobody listens at a peer's address is not enough, because a leaving process stops listening
-// before it says goodbye.
+// partWithAbsent closes the sessions with peers that have not been members for byeAllowed. A bounce
+// is not enough: a leaving process stops listening before it says goodbye.
 func (c *Client) partWithAbsent() {
 	now := c.env.Now()
 	for _, a := range c.env.Peers() {
@@ -284,8 +279,6 @@ func (c *Client) partWithAbsent() {
 	}
 }
 
-// step gives the follower of the shard table a message, or only the time if m is nil, and carries
-// out the follower's output.
 func (c *Client) step(from transport.Address, m coordinator.Message) {
 	out := c.follower.Step(c.env.Now(), from, m)
 	c.follow = out.WakeAt
@@ -319,7 +312,6 @@ func (c *Client) Suspect() {
 	}
 }
 
-// seeking is a Client as package singlehost sees it: it implements singlehost.Client.
 type seeking struct {
 	ClientEnv
 	c *Client
@@ -353,12 +345,10 @@ type life struct {
 	later   time.Time         // when a welcome of another life was first put off; zero means that none was
 }
 
-// putOffFor bounds how long a client puts off a change to another life because its calls await
-// bounces, the broker's reports that a call reached nobody. A bounce takes a round trip to the
-// broker.
+// putOffFor bounds how long calls that await a bounce delay the change to another life. A bounce
+// takes a round trip to the broker.
 const putOffFor = 200 * time.Millisecond
 
-// welcomed handles a member's welcome. It reports whether that member serves this client.
 func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 	if !c.gateway.IsZero() {
 		return from.Address == c.gateway.Address
@@ -380,9 +370,8 @@ func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 	return true
 }
 
-// putOff reports whether the client puts off a change to another life; if so, it also makes the
-// client send a hello again soon. The client waits while calls await bounces: a change would make
-// such a call fail with an unknown outcome, but after its bounce the call goes to its next home.
+// putOff reports whether to delay the change to another life because calls await bounces. The
+// change would end such a call with an unknown outcome; after the bounce it goes to its next home.
 func (c *Client) putOff() bool {
 	now := c.env.Now()
 	if !c.env.AwaitsBounce() {
@@ -400,8 +389,6 @@ func (c *Client) putOff() bool {
 	return true
 }
 
-// notServed handles a welcome that this client does not accept. If another member serves the
-// client, the client says goodbye to the sender.
 func (c *Client) notServed(from transport.Peer) {
 	c.env.Count(Ignored)
 	if !c.gateway.IsZero() {
@@ -409,8 +396,6 @@ func (c *Client) notServed(from transport.Peer) {
 	}
 }
 
-// beginAnew drops the state of the former life. before is that life's founder, members are those of
-// the new life.
 func (c *Client) beginAnew(before transport.Address, members map[transport.Address]bool) {
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil
@@ -423,8 +408,7 @@ func (c *Client) beginAnew(before transport.Address, members map[transport.Addre
 	c.seekers.WantWaiting(func(kind string) bool { return c.env.Waiting(kind) > 0 })
 }
 
-// search makes the client look for a member to serve it. The next hello is sent at that time or
-// earlier.
+// search makes the client look for a member to serve it, at the given time or earlier.
 func (c *Client) search(at time.Time) {
 	if !c.gateway.IsZero() {
 		c.gateway, c.helloAt = transport.Peer{}, at

@@ -9,8 +9,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A tableFollower drives the state machine that follows the shard table, and passes the
-// coordinator's orders to the shards of this process.
 type tableFollower struct {
 	m      *Member
 	core   *coordinator.Follower
@@ -24,8 +22,6 @@ func (f *tableFollower) tick(now time.Time) {
 	}
 }
 
-// message handles a message of the coordinator's protocol: it carries out an order, or passes the
-// message to the coordinator if the coordinator runs here.
 func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
@@ -49,10 +45,9 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	}
 }
 
-// heeds reports whether a process may be this process's coordinator: it must be a member. A joining
-// process also hears coordinators of other clusters with the same name, even of the cluster from
-// which it was cut off. The epochs of those clusters cannot be compared with the epochs of the
-// cluster that admits the process.
+// heeds reports whether a process may be the coordinator: it must be a member. A joining process
+// also hears coordinators of other clusters with the same name, and their epochs cannot be
+// compared.
 func (f *tableFollower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {
@@ -62,8 +57,6 @@ func (f *tableFollower) heeds(from transport.Peer) bool {
 	return member
 }
 
-// step gives the state machine one input and carries out its output. It reports whether to carry
-// out the order in the message.
 func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bool {
 	m := f.m
 	before := f.core.Coordinator()
@@ -90,21 +83,19 @@ func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bo
 	return !out.Refused
 }
 
-// register makes the process register again with the coordinator.
 func (f *tableFollower) register() {
 	f.core.Changed()
 	f.step(transport.Address{}, nil)
 }
 
-// progressed registers this process again if a new coordinator has not sent its first table yet.
-// Until then the coordinator knows only what processes have registered.
+// progressed registers again while a new coordinator has sent no table: until then it knows only
+// what processes registered.
 func (f *tableFollower) progressed() {
 	if f.core.Unsettled() {
 		f.register()
 	}
 }
 
-// coordinator returns the member to ask about homes; zero means none.
 func (f *tableFollower) coordinator() transport.Address {
 	if a := f.core.Coordinator(); !a.IsZero() {
 		if v := f.m.View(); v != nil {
@@ -116,7 +107,6 @@ func (f *tableFollower) coordinator() transport.Address {
 	return f.m.seat.manager.Oldest()
 }
 
-// pause returns the pause of rebalancing, as this process knows it.
 func (f *tableFollower) pause() coordinator.Pause {
 	if core := f.m.seat.core; core != nil && core.Pause().Seq > f.core.Pause().Seq {
 		return core.Pause()
@@ -124,7 +114,6 @@ func (f *tableFollower) pause() coordinator.Pause {
 	return f.core.Pause()
 }
 
-// order handles a message of the coordinator to this process: an order, an answer or a notice.
 func (f *tableFollower) order(msg coordinator.Message) {
 	m := f.m
 	switch msg := msg.(type) {
@@ -146,8 +135,6 @@ func (f *tableFollower) order(msg coordinator.Message) {
 	}
 }
 
-// obey passes an order to the shard that it is about, and the shard's answer to the coordinator. It
-// reports false if this process has no such shard.
 func (f *tableFollower) obey(id placement.ShardID, msg coordinator.Message) bool {
 	s := f.m.env.Shard(id)
 	if s == nil {

@@ -28,9 +28,8 @@ const (
 	HelloEvery         = time.Second      // interval of a client's hellos to its gateway
 )
 
-// gateway serves the shard table to clients in the way in which a coordinator serves it to members:
-// it sends differences at once, a status every second, and the whole table on request. It is used
-// only on the control loop.
+// gateway serves the shard table to clients: differences at once, a status every second, the whole
+// table on request. It is used only on the control loop.
 type gateway struct {
 	m       *Member
 	clients map[transport.Address]*servedClient
@@ -57,7 +56,6 @@ func (g *gateway) init(m *Member) {
 	g.named, g.asked = clientsByName{}, map[string]askedType{}
 }
 
-// served returns the clients in order of their addresses.
 func (g *gateway) served() []*servedClient {
 	return slices.SortedFunc(maps.Values(g.clients), func(a, b *servedClient) int {
 		return a.peer.Compare(b.peer.Address)
@@ -66,7 +64,6 @@ func (g *gateway) served() []*servedClient {
 
 func (g *gateway) wakeAt() time.Time { return g.at }
 
-// message handles a message from a client, or a probe from a member.
 func (g *gateway) message(from transport.Peer, body []byte) error {
 	var m wire.Gateway
 	if err := proto.Unmarshal(body, &m); err != nil {
@@ -85,8 +82,7 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	return nil
 }
 
-// probe finds out whether any member serves clients: if none does, the broker answers that nobody
-// listens.
+// probe finds out whether any member serves clients. The broker answers if nobody listens.
 func (g *gateway) probe() {
 	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
 	if err == nil {
@@ -119,8 +115,8 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	g.status(from)
 }
 
-// welcome sends a client the hosted types, the lost members and, if the client's list of members
-// differs from the current one, the members.
+// welcome sends a client the hosted types, the lost members and, if the client's digest differs,
+// the members.
 func (g *gateway) welcome(client *servedClient) {
 	m := &wire.GatewayWelcome{
 		Kinds: g.types(), Lost: g.lost, Founder: nodeOf(g.m.View().Founder), Hello: client.hello,
@@ -132,7 +128,6 @@ func (g *gateway) welcome(client *servedClient) {
 	g.send(client.peer, &wire.Gateway{Welcome: m})
 }
 
-// members returns the members that clients may call.
 func (g *gateway) members() []*wire.GatewayNode {
 	var list []*wire.GatewayNode
 	for _, m := range g.m.View().ByAddress {
@@ -152,8 +147,7 @@ func AddressOf(n *wire.GatewayNode) transport.Address {
 	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
-// digestOf returns a hash that identifies a list of members. A list with members has a hash other
-// than 0.
+// digestOf returns a hash of a list of members, never 0 for a list with members.
 func digestOf(list []*wire.GatewayNode) uint64 {
 	h := xxhash.New()
 	for _, n := range list {
@@ -162,11 +156,8 @@ func digestOf(list []*wire.GatewayNode) uint64 {
 	return h.Sum64()
 }
 
-// maxLost bounds the downed members that a gateway remembers.
 const maxLost = 64
 
-// lostMember records a downed member and tells the clients, so that they at once give up calls
-// waiting for it.
 func (g *gateway) lostMember(a transport.Address) {
 	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return AddressOf(n) == a }) {
 		return
@@ -178,15 +169,15 @@ func (g *gateway) lostMember(a transport.Address) {
 	}
 }
 
-// serves reports whether this member may serve clients. A leaving member may not, because it will
-// soon have no shard table.
+// serves reports whether this member may serve clients. A leaving member may not: it will soon have
+// no shard table.
 func (g *gateway) serves() bool {
 	v := g.m.View()
 	return v != nil && v.SelfStatus == membership.Up
 }
 
-// membersChanged sends the members to each client whose list of members differs. If this member may
-// no longer serve, it instead makes all its clients look for another gateway.
+// membersChanged sends the changed members to the clients, or tells all clients to look for another
+// gateway if this member may not serve.
 func (g *gateway) membersChanged() {
 	if len(g.clients) == 0 {
 		return
@@ -216,7 +207,6 @@ func (g *gateway) mismatch(h *wire.GatewayHello) string {
 	return ""
 }
 
-// types returns the types that the cluster's members host, by name.
 func (g *gateway) types() []*wire.GatewayKind {
 	var kinds []*wire.GatewayKind
 	seen := map[string]bool{}
@@ -243,15 +233,12 @@ func (g *gateway) send(to transport.Peer, m *wire.Gateway) {
 	g.m.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
 }
 
-// status sends a client the version of the latest table, so that the client asks for the parts it
-// lacks.
 func (g *gateway) status(to transport.Peer) {
 	if t := g.m.follower.core.Table(); t != nil {
 		g.m.SendPlacement(to, coordinator.TableStatus{Version: t.Version()})
 	}
 }
 
-// placement answers a client's message of the coordinator's protocol.
 func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 	t := g.m.follower.core.Table()
 	switch m := m.(type) {
@@ -264,7 +251,6 @@ func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 	}
 }
 
-// tableChanged sends all clients the difference between the last table and t.
 func (g *gateway) tableChanged(t *placement.Table) {
 	last := g.last
 	g.last = t
@@ -278,8 +264,8 @@ func (g *gateway) tableChanged(t *placement.Table) {
 	}
 }
 
-// noHome sends the reason why a type has no home to the clients that have asked for the type, and
-// forgets their questions. Clients ask again with each hello, so each question costs one message.
+// noHome tells the clients that asked why a type has no home, and forgets their questions. Clients
+// ask again with each hello.
 func (g *gateway) noHome(m coordinator.NoHome) {
 	asked := g.asked[m.Type]
 	if len(asked.askers) == 0 {
@@ -292,14 +278,12 @@ func (g *gateway) noHome(m coordinator.NoHome) {
 	g.asked[m.Type] = asked
 }
 
-// wants reports whether a client waits for a home of the type.
 func (g *gateway) wants(kind string) bool {
 	asked, ok := g.asked[kind]
 	return ok && g.m.env.Now().Sub(asked.at) < 2*HelloEvery
 }
 
-// unreachable stops serving a client at whose address nobody listens. If the client is alive, it
-// says hello again.
+// unreachable drops a client at whose address nobody listens. A live client says hello again.
 func (g *gateway) unreachable(a transport.Address) { g.drop(a) }
 
 func (g *gateway) tick(now time.Time) {
@@ -320,7 +304,6 @@ func (g *gateway) tick(now time.Time) {
 	}
 }
 
-// refuse tells a client why it is not served, within the quota of its name.
 func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
 	of := g.clientsOf(to.Name, now)
 	if n, tell := g.m.env.CountOf(OverQuota, to.Name); tell {
@@ -331,7 +314,6 @@ func (g *gateway) refuse(to transport.Peer, why string, now time.Time) {
 	}
 }
 
-// drop stops serving a client.
 func (g *gateway) drop(a transport.Address) {
 	if _, ok := g.clients[a]; !ok {
 		return
@@ -342,8 +324,7 @@ func (g *gateway) drop(a transport.Address) {
 	}
 }
 
-// expire forgets types asked for by no client, and names whose clients sent nothing for
-// gatewayForget.
+// expire forgets types that no client asks for, and names without messages for gatewayForget.
 func (g *gateway) expire(now time.Time) {
 	for kind, asked := range g.asked { //arch:order-free each is removed by itself
 		if g.wants(kind) {

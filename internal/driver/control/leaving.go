@@ -20,8 +20,7 @@ func (m *Member) Exit() {
 	}
 }
 
-// checkLeaving makes the cluster remove this member if it is leaving and has nothing left to give
-// away.
+// checkLeaving asks for this member's removal once it has nothing left to give away.
 func (m *Member) checkLeaving() {
 	v, env := m.View(), m.env
 	if m.exitReady || v == nil || v.SelfStatus != membership.Leaving {
@@ -45,15 +44,13 @@ func (m *Member) checkLeaving() {
 	m.readyToExit()
 }
 
-// readyToExit lets the cluster remove this member, which takes no shards from now on.
+// readyToExit lets the cluster remove this member. The member takes no more shards.
 func (m *Member) readyToExit() {
 	m.exitReady = true
 	m.env.SetExiting(true)
 	m.members.step(membership.ExitReady{})
 }
 
-// otherHosts reports whether another member could take this member's shards, now or when it becomes
-// Up.
 func (m *Member) otherHosts(v *membership.View) bool {
 	for _, o := range v.ByAge {
 		if o.Address != m.self.Address && comesUp(o.Status) && hostmeta.HostsAny(o.Member) {
@@ -63,7 +60,6 @@ func (m *Member) otherHosts(v *membership.View) bool {
 	return false
 }
 
-// comesUp reports whether a member with that status is Up or will soon be.
 func comesUp(s membership.Status) bool {
 	return s == membership.Joining || s == membership.WeaklyUp || s == membership.Up
 }

@@ -137,8 +137,7 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 	}
 }
 
-// dispatch passes the body of a message to the part that handles it. An error means that the body
-// cannot be read.
+// dispatch fails if the body cannot be read.
 func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
 	if !accepts(from, topic) {
 		m.forbid(from, topic.String())
@@ -306,14 +305,12 @@ func (m *Member) Conclude(id uint64) { delete(m.inquiries, id) }
 // Inquires reports whether the inquiry is open.
 func (m *Member) Inquires(id uint64) bool { return m.inquiries[id] != nil }
 
-// answered passes an answer to its inquiry. It drops an answer that comes after Conclude.
 func (m *Member) answered(id uint64, from transport.Address, msg coordinator.Message) {
 	if got := m.inquiries[id]; got != nil {
 		got(from, msg)
 	}
 }
 
-// viewChanged passes the new view to the parts that depend on the membership.
 func (m *Member) viewChanged() {
 	v := m.View()
 	m.seeds.seen(v)
@@ -326,7 +323,6 @@ func (m *Member) viewChanged() {
 	m.checkLeaving()
 }
 
-// lost passes the news that a member was downed to the process, to clients and to the singletons.
 func (m *Member) lost(a transport.Address) {
 	m.env.PeerGone(a)
 	m.gateway.lostMember(a)
@@ -338,10 +334,8 @@ func (m *Member) TurnAway(from transport.Peer, why string) {
 	m.gateway.refuse(from, why, m.env.Now())
 }
 
-// accepted has, for each class of process, the topics on which it may send to a member. Messages of
-// clients are restricted further where they are handled: gateway.message accepts only hello, probe
-// and goodbye, asksTable only some questions, and of singletons' messages only the search is
-// accepted. operatorMessage separates the requests of readers from those of operators.
+// accepted has the topics that each class of process may send on. Handlers restrict clients
+// further: see gateway.message, asksTable and operatorMessage.
 var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Member: {
 		wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR,
@@ -355,8 +349,8 @@ var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Operator: {wire.ControlTopic_CONTROL_TOPIC_ADMIN},
 }
 
-// accepts reports whether a process may send on the topic. Members, which are trusted, may also
-// send on topics of a later release; these messages are counted.
+// accepts reports whether a process may send on the topic. Members may also use topics of a later
+// release, which are counted.
 func accepts(from transport.Peer, topic wire.ControlTopic) bool {
 	class := identity.Of(from.Incarnation)
 	if _, known := wire.ControlTopic_name[int32(topic)]; !known {
@@ -365,7 +359,6 @@ func accepts(from transport.Peer, topic wire.ControlTopic) bool {
 	return slices.Contains(accepted[class], topic)
 }
 
-// asksTable reports whether a message of the coordinator's protocol is one that a client may send.
 func asksTable(m coordinator.Message) bool {
 	switch m.(type) {
 	case coordinator.TableRequest, coordinator.Ask:
@@ -374,7 +367,6 @@ func asksTable(m coordinator.Message) bool {
 	return false
 }
 
-// forbid counts a message that a process of the sender's class may not send.
 func (m *Member) forbid(from transport.Peer, what string) {
 	if n, tell := m.env.CountOf(Forbidden, from.Name); tell {
 		m.env.Log(Warn, "message refused: its sender may not send it", "from", from.Address.String(),

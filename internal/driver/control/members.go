@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// members drives the state machine of the membership.
 type members struct {
 	m        *Member
 	machine  Machine
@@ -27,15 +26,12 @@ type members struct {
 	traffic  Traffic
 }
 
-// start makes the machine join the cluster through seeds.
 func (s *members) start(seeds []string) {
 	s.joining = true
 	s.m.seeds.begin(seeds, s.m.self.Name, s.m.cfg.SeedTimeout, s.m.env.Now())
 	s.step(membership.Start{})
 }
 
-// join begins to join by command: through the given seeds or, if there are none, the configured
-// ones.
 func (s *members) join(seeds []string) error {
 	if s.joining {
 		return nil
@@ -67,7 +63,6 @@ func (s *members) tick(now time.Time) {
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// message handles a message of another member's machine.
 func (s *members) message(from transport.Peer, body []byte, server string, at time.Time) error {
 	msg, err := membership.Decode(body)
 	if err != nil {
@@ -79,8 +74,8 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 	return nil
 }
 
-// noteRefusal logs, once for each reason, that a member refuses to admit this process for now. It
-// does not log a final refusal, because a final refusal ends the process with an error.
+// noteRefusal logs each temporary refusal to admit this process once. A final refusal ends the
+// process with an error instead.
 func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {
@@ -91,8 +86,8 @@ func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 		"by", from.String(), "why", bounded.Text(r.Reason), "until", s.m.cfg.JoinTimeout)
 }
 
-// unreachable handles the broker's report that nobody listens at an address. The zero address means
-// that no member serves clients.
+// unreachable handles the report that nobody listens at an address. The zero address means that no
+// member serves clients.
 func (s *members) unreachable(a transport.Address, server string) {
 	if a.IsZero() {
 		s.step(membership.Vacant{})
@@ -102,7 +97,6 @@ func (s *members) unreachable(a transport.Address, server string) {
 	s.m.gateway.unreachable(a)
 }
 
-// bounced handles the data plane's report that nobody listens at an address.
 func (s *members) bounced(a transport.Address, server string) {
 	s.step(membership.Unreachable{Peer: a, Server: server})
 	if v := s.view.Load(); v != nil {
@@ -112,10 +106,8 @@ func (s *members) bounced(a transport.Address, server string) {
 	}
 }
 
-// partWithAbsent closes the sessions with homes of shards that are not members. Such a home was
-// removed before this process was admitted, so no event reports its removal: a home is an Up
-// member, and every Up member sees a joining process before that process becomes Up. The home may
-// still say goodbye.
+// partWithAbsent closes the sessions with homes that are not members: they were removed before this
+// process was admitted, so no event reports it.
 func (s *members) partWithAbsent() {
 	v := s.view.Load()
 	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {
@@ -129,7 +121,6 @@ func (s *members) partWithAbsent() {
 	}
 }
 
-// step gives the machine one input and carries out its output.
 func (s *members) step(in membership.Input) {
 	if limit := s.m.limit(); limit != s.limit { // a reconnect or a reload may change it
 		s.limit = limit
@@ -177,7 +168,6 @@ func (s *members) step(in membership.Input) {
 	}
 }
 
-// askTable carries out the requests to the membership table.
 func (s *members) askTable(out *membership.Output) {
 	env := s.m.env
 	if out.ReadTable != nil {
@@ -191,7 +181,6 @@ func (s *members) askTable(out *membership.Output) {
 	}
 }
 
-// event handles an event of the machine.
 func (s *members) event(e membership.Event) {
 	env, self := s.m.env, s.m.self.Address
 	env.Log(Debug, "membership", "event", e.String())
@@ -248,7 +237,6 @@ func (s *members) event(e membership.Event) {
 
 const otherTable = "another cluster of this name uses another membership table, and the same entity can live in both: stop one of them, and give all members one table"
 
-// foundedElsewhere logs that another cluster with this name uses the same store.
 func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 	level, text := Warn, "not the first: the store has a cluster of this name; this node forms one only if that one is gone"
 	if v := s.m.View(); v != nil && v.SelfStatus != membership.NoStatus {
@@ -258,8 +246,8 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 		"through", e.Other.Server, "this node's broker", e.Server)
 }
 
-// removed handles the removal of a member. If both that member and this one are leaving in order,
-// the removal is logged only at Debug, because a rolling stop removes many members.
+// removed logs a removal only at Debug if both members leave in order: a rolling stop removes many
+// members.
 func (s *members) removed(m membership.Member) {
 	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
 	if inOrder && s.m.leaving {
@@ -275,7 +263,6 @@ func (s *members) removed(m membership.Member) {
 	}
 }
 
-// refuseDown returns why an operator's command to down a member is refused; nil if it is not.
 func (s *members) refuseDown(node transport.Address, force bool) error {
 	v := s.machine.View()
 	m, ok := v.Member(node)
@@ -290,33 +277,30 @@ func (s *members) refuseDown(node transport.Address, force bool) error {
 	return nil
 }
 
-// seedPatience, multiplied by Config.SeedTimeout, is how long a seed may take to become a member
-// before a log line asks whether its name is right.
+// seedPatience times Config.SeedTimeout is how long a seed may take to become a member before its
+// name is logged.
 const seedPatience = 10
 
-// seeds are the names of seeds that are not members yet.
 type seeds struct {
 	names []string
 	after time.Duration
 	due   time.Time // when the remaining names are logged; zero means that they were
 }
 
-// begin starts to wait for the named seeds to become members, except for the process's own name.
 func (s *seeds) begin(names []string, self string, timeout time.Duration, now time.Time) {
 	s.names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == self })
 	s.after = seedPatience * timeout
 	s.due = now.Add(s.after)
 }
 
-// seen removes the names of members from the seeds, because these names were right.
 func (s *seeds) seen(v *membership.View) {
 	s.names = slices.DeleteFunc(s.names, func(name string) bool {
 		return slices.ContainsFunc(v.ByAddress, func(m membership.MemberView) bool { return m.Name == name })
 	})
 }
 
-// tick logs once which seeds have not become members in time. Without this log line a wrong name
-// would go unnoticed, because the other seeds admit the process.
+// tick logs once which seeds did not become members. A wrong name would go unnoticed, because the
+// other seeds admit the process.
 func (s *seeds) tick(now time.Time, log func(l Level, text string, args ...any)) {
 	if !due(s.due, now) {
 		return

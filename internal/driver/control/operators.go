@@ -14,11 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// seekTime is how long an operator's request waits while this member asks where singletons run. An
-// answer usually comes far sooner.
 const seekTime = 100 * time.Millisecond
 
-// operatorMessage handles an operator's message; see package operator.
 func (m *Member) operatorMessage(kind transport.Kind, from transport.Peer, body []byte) error {
 	id, r, _, err := operator.Decode(body)
 	if err != nil {
@@ -66,7 +63,6 @@ func (m *Member) operatorMessage(kind transport.Kind, from transport.Peer, body 
 	return nil
 }
 
-// logCommand logs an operator's command that this process carries out.
 func (m *Member) logCommand(from transport.Peer, r *operator.Request) {
 	switch r.Command {
 	case operator.Rebalance, operator.PauseRebalancing, operator.ResumeRebalancing:
@@ -85,7 +81,6 @@ func (m *Member) logCommand(from transport.Peer, r *operator.Request) {
 	m.env.Log(Info, "told to set a state", append(subject, "bytes", len(r.Entity.State))...)
 }
 
-// obey carries out a request and returns the answer.
 func (m *Member) obey(from transport.Peer, r *operator.Request) operator.Answer {
 	var err error
 	switch r.Command {
@@ -138,7 +133,6 @@ func (m *Member) Down(member string, force bool) error {
 	return nil
 }
 
-// operatorView returns the cluster in the form for operators.
 func (m *Member) operatorView() operator.View {
 	v := m.members.machine.View()
 	view := operator.View{
@@ -171,7 +165,6 @@ func (m *Member) operatorView() operator.View {
 	return view
 }
 
-// operatorMoves returns the running moves of shards, if the coordinator is here.
 func (m *Member) operatorMoves() (all []operator.Move) {
 	if m.seat.core == nil {
 		return nil
@@ -185,8 +178,6 @@ func (m *Member) operatorMoves() (all []operator.Move) {
 	return all
 }
 
-// answerOperator sends an answer. If the answer is larger than the broker accepts, it sends a
-// refusal that says so.
 func (m *Member) answerOperator(id uint64, to transport.Peer, a operator.Answer) {
 	b, err := operator.Encode(id, nil, &a)
 	if limit := m.limit(); err == nil && len(b) > limit {

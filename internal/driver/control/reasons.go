@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// reasonLife is how long a reason given by a coordinator holds. While calls wait, the coordinator
-// is asked every half second, so a reason that still applies is given again. A coordinator that can
-// give a home gives no reason.
+// reasonLife is how long a coordinator's reason holds. While calls wait, the coordinator is asked
+// every half second.
 const reasonLife = 3 * time.Second
 
 // Reasons has the reasons why types have no home, as other processes gave them. It is safe for
@@ -21,8 +20,7 @@ type Reasons struct {
 }
 
 const (
-	// maxReasons bounds the types that have a reason. Expire leaves reasons that no longer hold if
-	// there are at most keptReasons.
+	// maxReasons bounds the types that have a reason. Expire keeps expired ones up to keptReasons.
 	maxReasons  = 4096
 	keptReasons = 64
 )

@@ -15,8 +15,6 @@ import (
 // effect, and at which a question is sent again until it is answered.
 const ResendEvery = 500 * time.Millisecond
 
-// reports are this process's reports to the coordinator about its shards. Each is sent again until
-// the table shows its effect.
 type reports struct {
 	m       *Member
 	done    map[placement.ShardID]placement.Epoch
@@ -26,19 +24,16 @@ type reports struct {
 	at      time.Time       // when reports are next sent again; zero means that there are none
 }
 
-// An abort is the report that this process gave up a move.
 type abort struct {
 	epoch  placement.Epoch
 	reason string
 }
 
-// aborts are the reports about given-up moves that the table does not show as ended, at most one
-// for each shard.
+// aborts are the given-up moves that the table does not show as ended, at most one for each shard.
 type aborts map[placement.ShardID]abort
 
-// add adds a report, and reports whether to send it. It refuses the report if a report of a later
-// epoch waits, or if the table already shows the end of the move. Late reports occur, for example,
-// when the new home refuses state that was long on its way.
+// add reports whether to send a report. It refuses a late one: a report of a later epoch waits, or
+// the table shows the end of the move.
 func (a aborts) add(id placement.ShardID, one abort, t *placement.Table) bool {
 	if e, ok := t.Lookup(id); a[id].epoch > one.epoch || ok && e.Epoch > one.epoch {
 		return false
@@ -55,7 +50,6 @@ func (r *reports) init(m *Member) {
 	r.asks = map[string]bool{}
 }
 
-// wakeAt returns when resend must next be called.
 func (r *reports) wakeAt() time.Time {
 	if at := r.log.at; !at.IsZero() && (r.at.IsZero() || at.Before(r.at)) {
 		return at
@@ -71,7 +65,6 @@ func (r *reports) plan() {
 	}
 }
 
-// resend sends again all reports whose effect the table does not show yet.
 func (r *reports) resend(now time.Time) {
 	r.log.tick(now)
 	if !due(r.at, now) {
@@ -114,7 +107,6 @@ func (r *reports) sendAsk(kind string) {
 	r.m.ToCoordinator(coordinator.Ask{Type: kind, Have: r.m.follower.core.Table().Version()})
 }
 
-// ask asks for a home for the type's shards, unless that question is already being repeated.
 func (r *reports) ask(kind string) {
 	if !r.asks[kind] {
 		r.sendAsk(kind)
@@ -122,15 +114,13 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// missesHomes reports whether the type's shards have no homes although entities of the type may have
-// to be activated again. Shards have no homes if none were ever assigned, or if the coordinator that
-// knew the homes is gone.
+// missesHomes reports whether a type with remembered entities has no homes: none were assigned yet,
+// or the coordinator that knew them is gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
 }
 
-// askForRemembered asks for homes for types with remembered entities. Otherwise these entities
-// might stay inactive, because perhaps no call asks for their homes.
+// askForRemembered asks for homes for types with remembered entities, because perhaps no call does.
 func (r *reports) askForRemembered() {
 	for _, kind := range r.m.env.Remembered() {
 		if r.missesHomes(kind) {
@@ -139,7 +129,6 @@ func (r *reports) askForRemembered() {
 	}
 }
 
-// opened reports to the coordinator that a shard runs here, unless the table already shows it.
 func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	if e, ok := r.m.follower.core.Table().Lookup(id); !ok || e.Epoch < epoch {
 		r.done[id] = epoch
@@ -148,7 +137,6 @@ func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 	}
 }
 
-// abort gives up a move that this process should have made, unless it is too late.
 func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason string) {
 	s := r.m.env.Shard(id)
 	if s == nil || !s.CancelMove(epoch) {
@@ -162,7 +150,6 @@ func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason stri
 	r.plan()
 }
 
-// tableChanged drops the reports whose effect the table shows.
 func (r *reports) tableChanged(t *placement.Table) {
 	maps.DeleteFunc(r.done, func(id placement.ShardID, epoch placement.Epoch) bool {
 		e, ok := t.Lookup(id)
@@ -179,14 +166,12 @@ func (r *reports) tableChanged(t *placement.Table) {
 }
 
 const (
-	// abortedEvery is how long given-up moves are collected for one log line.
 	abortedEvery = time.Second
-	// maxAborted bounds the causes that are collected.
-	maxAborted = 16
+	maxAborted   = 16
 )
 
-// abortedMoves collects given-up moves, so that many of them make one log line. When nodes leave
-// together, many moves are given up for one reason.
+// abortedMoves logs given-up moves together, because nodes that leave together give up many for one
+// reason.
 type abortedMoves struct {
 	log func(l Level, text string, args ...any)
 	all map[abortCause]*abortedShards
@@ -201,7 +186,6 @@ type abortedShards struct {
 	epoch  placement.Epoch
 }
 
-// add adds a move, which is logged within abortedEvery.
 func (s *abortedMoves) add(id placement.ShardID, epoch placement.Epoch, reason string, now time.Time) {
 	s.log(Debug, "shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", bounded.Text(reason))
 	why := abortCause{id.Kind, bounded.Text(reason)}
@@ -217,7 +201,6 @@ func (s *abortedMoves) add(id placement.ShardID, epoch placement.Epoch, reason s
 	s.all[why].shards++
 }
 
-// tick logs the collected moves if that is due.
 func (s *abortedMoves) tick(now time.Time) {
 	if due(s.at, now) {
 		s.flush()

@@ -12,11 +12,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// coordinatorSingleton is the coordinator's name among singletons.
 const coordinatorSingleton = "coordinator"
 
-// A seat manages the coordinator at this member: the manager of the coordinator's singleton decides
-// whether the coordinator runs here.
+// A seat manages the coordinator at this member. The manager of its singleton decides whether it
+// runs here.
 type seat struct {
 	m          *Member
 	manager    *singleton.Manager
@@ -43,18 +42,16 @@ func (s *seat) tick(now time.Time) {
 	}
 }
 
-// The last term in the store is read every termEvery. If it was higher than the coordinator's term
-// termTries times in a row, it does not belong to a successor: this process would have heard of a
-// successor. The record of the terms was then lost before the coordinator took its term, and homes
-// have since found a later term in the store.
+// The last term in the store is read every termEvery. If it exceeds the coordinator's term
+// termTries times in a row, there is no successor: the record of terms was lost before the
+// coordinator took its term.
 const (
 	termEvery = 2 * time.Second
 	termTries = 3
 )
 
-// compareTerm restarts the coordinator with a term above all terms that the store knows, if its
-// present term is below one of them. Otherwise no home could open a shard that has had a home under
-// a later term.
+// compareTerm restarts the coordinator above the last term in the store. Otherwise no home could
+// open a shard that had a home under a later term.
 func (s *seat) compareTerm(now time.Time) {
 	s.termAt = now.Add(termEvery)
 	n := s.starts
@@ -73,13 +70,11 @@ func (s *seat) compareTerm(now time.Time) {
 	})
 }
 
-// stop stops the coordinator at this member.
 func (s *seat) stop() {
 	s.starts++
 	s.core, s.coreAt, s.termAt, s.behind = nil, time.Time{}, time.Time{}, 0
 }
 
-// managed passes the members to the manager of the coordinator's singleton.
 func (s *seat) managed(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -90,14 +85,12 @@ func (s *seat) managed(v *membership.View) {
 	s.stepManager(view)
 }
 
-// placed passes the members to the coordinator, if the coordinator runs here.
 func (s *seat) placed(v *membership.View) {
 	if s.core != nil {
 		s.step(placementView(v))
 	}
 }
 
-// placementView returns the members in the coordinator's form.
 func placementView(v *membership.View) coordinator.View {
 	view := coordinator.View{Converged: v.Converged}
 	for _, m := range v.ByAge {
@@ -112,7 +105,6 @@ func placementView(v *membership.View) coordinator.View {
 	return view
 }
 
-// stepManager gives the manager one input and carries out its output.
 func (s *seat) stepManager(in singleton.Input) {
 	out := s.manager.Step(s.m.env.Now(), in)
 	s.managerAt = out.WakeAt
@@ -132,8 +124,6 @@ func (s *seat) stepManager(in singleton.Input) {
 	}
 }
 
-// start takes a term and then starts the coordinator here, unless the coordinator was stopped or
-// started again while start waited for the term.
 func (s *seat) start() {
 	s.starts++
 	n := s.starts
@@ -145,8 +135,8 @@ func (s *seat) start() {
 	})
 }
 
-// begin starts the coordinator here under term. before is the term that the store had before. If
-// this process has not heard of the term before, another cluster may have taken it.
+// begin starts the coordinator under term. before is the last term in the store; if this process
+// has not heard of it, another cluster may have taken it.
 func (s *seat) begin(term, before uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address
@@ -166,7 +156,6 @@ func (s *seat) begin(term, before uint32) {
 	s.m.viewChanged()
 }
 
-// step gives the coordinator one input and carries out its output.
 func (s *seat) step(in coordinator.Input) {
 	out := s.core.Step(s.m.env.Now(), in)
 	s.coreAt = out.WakeAt
@@ -183,9 +172,8 @@ func (s *seat) step(in coordinator.Input) {
 	s.m.checkLeaving()
 }
 
-// lookForOwing quarantines members that have owed the coordinator an answer for QuarantineAfter. It
-// counts only time in which this process could receive the answer: its lease to run turns was
-// valid, and the member was reachable.
+// lookForOwing quarantines members that have owed the coordinator an answer for QuarantineAfter.
+// Only time in which this process could receive the answer counts.
 func (s *seat) lookForOwing() {
 	var owing []transport.Address
 	if s.core != nil && s.m.env.LeaseValid() {
@@ -198,14 +186,11 @@ func (s *seat) lookForOwing() {
 	}
 }
 
-// A quarantine finds members that answer heartbeats but have owed the coordinator an answer for too
-// long, although the coordinator keeps asking.
+// A quarantine finds members that answer heartbeats but owe the coordinator an answer.
 type quarantine struct {
 	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }
 
-// look takes the members that now owe the coordinator an answer, and returns those among them that
-// have owed an answer for at least after.
 func (q *quarantine) look(owing []transport.Address, after time.Duration, now time.Time) (late []transport.Address) {
 	owed := make(map[transport.Address]time.Time, len(owing))
 	for _, node := range owing {

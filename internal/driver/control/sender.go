@@ -10,8 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A sender seals and sends messages of the control channel. It also reports messages that cannot be
-// read or sent.
 type sender struct {
 	env     Env
 	cluster string
@@ -22,8 +20,8 @@ func (s *sender) seal(topic wire.ControlTopic, body []byte) []byte {
 	return wire.SealControl(s.cluster, s.self, topic, body)
 }
 
-// send seals a message and sends it to a process, or to every member if to is zero. err is the
-// error of encoding body: if it is not nil, send only logs it.
+// send sends a message to a process, or to every member if to is zero. If err, the error of
+// encoding body, is not nil, send only logs it.
 func (s *sender) send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
 	if err != nil {
 		s.env.Log(Error, "control message not sent", "to", to.String(), "err", err)
@@ -45,24 +43,22 @@ func (s *sender) sendSingleton(to transport.Peer, m singleton.Message) {
 	s.send(to, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body, err)
 }
 
-// newer counts a message that only a later release can read, and ignores it.
 func (s *sender) newer(err error) {
 	s.env.Count(Newer)
 	s.env.Log(Debug, "a later release's message skipped", "err", bounded.Error(err))
 }
 
-// foreign counts a message whose bytes are not a message of this cluster. from is the sender named
-// by the message's subject, which may be no member.
+// foreign counts a message that is not of this cluster. from may be no member.
 func (s *sender) foreign(from transport.Address, bytes int, err error) {
 	if n, tell := s.env.CountOf(Foreign, from.Name); tell {
 		s.env.Log(Warn, "foreign bytes refused", "channel", "control", "from", from.Name, "bytes", bytes, "err", bounded.Error(err), "count", n)
 	}
 }
 
-// limit returns the number of bytes that the body of a message may have.
+// limit returns how many bytes the body of a message may have.
 func (s *sender) limit() int { return s.env.Link().MaxPayload() - envelopeOverhead }
 
-// envelopeOverhead bounds the bytes that the control envelope adds to a body.
+// envelopeOverhead bounds the bytes that sealing adds to a body.
 const envelopeOverhead = 512
 
 func unknownTopic(topic wire.ControlTopic) error {

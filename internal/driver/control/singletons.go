@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// singletons is a Member as package singlehost sees it: it implements singlehost.Process.
 type singletons struct {
 	Env
 	m *Member

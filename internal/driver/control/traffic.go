@@ -14,7 +14,6 @@ var messageNames = [...]string{
 	"snapshot", "stand", "stand ack", "probe", "probe ack", "indirect probe", "indirect ack", "touch",
 }
 
-// messageKind returns the index of a message's kind in messageNames.
 func messageKind(m membership.Message) int {
 	switch m.(type) {
 	case message.Hello:

@@ -15,10 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lengthBytes is the size of the length that precedes each frame, in bytes.
 const lengthBytes = 4
 
-// errClosed is the error of a direct lane that has ended.
 var errClosed = errors.New("the direct lane has ended")
 
 // A Conn carries one lane's frames to and from one peer. Send and Fail are safe for concurrent use.
@@ -80,8 +78,8 @@ func (c *Conn) Send(frame []byte) error {
 	return err
 }
 
-// A first stall does not end a connection: if a process was not scheduled for some 100 ms, all of
-// its connections seem to have stalled.
+// A first stall does not end a connection: all connections of a process seem to stall while it is
+// not scheduled.
 const (
 	// stallsApart is the time in which a second stall ends the connection.
 	stallsApart = 5 * time.Second
@@ -104,7 +102,7 @@ func (c *Conn) Stalled() {
 // stall.
 func (c *Conn) IsHeard() bool { return c.stalledAt.Load() == 0 || c.heard.Load() }
 
-// checkStall ends the connection if nothing has arrived on it for stallPatience since it stalled.
+// checkStall ends the connection if nothing arrived for stallPatience since it stalled.
 func (c *Conn) checkStall() {
 	at := c.stalledAt.Load()
 	if at != 0 && !c.heard.Load() && int64(time.Since(c.born))-at >= int64(stallPatience) {
@@ -167,14 +165,11 @@ func (c *Conn) TryReceive() (m transport.Message, ok bool) {
 	return m, err == nil
 }
 
-// errLength is the error of a length that no frame can have.
 var errLength = errors.New("the length of a frame is out of bounds")
 
-// growBy bounds the memory that is allocated for a frame before its bytes have arrived. So a peer
-// that sends only a large length costs no more than this.
+// growBy bounds the memory allocated for a frame before its bytes have arrived.
 const growBy = 64 << 10
 
-// readFrame reads a length and a frame of that length. The frame belongs to the caller.
 func readFrame(r *bufio.Reader, limit func() int) ([]byte, error) {
 	head, err := r.Peek(lengthBytes)
 	if err != nil {
@@ -201,7 +196,6 @@ func readFrame(r *bufio.Reader, limit func() int) ([]byte, error) {
 	}
 }
 
-// newConn returns a Conn on a connection whose handshake is complete.
 func newConn(c *tls.Conn, out *outlet, limit func() int) *Conn {
 	return &Conn{born: time.Now(), tls: c, out: out, in: bufio.NewReaderSize(c, readAhead), limit: limit}
 }

@@ -10,7 +10,6 @@ type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// dialerKey is the key of a context's Dialer.
 type dialerKey struct{}
 
 // WithDialer returns a context for starting a process that dials with d instead of the system's

@@ -12,15 +12,12 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 )
 
-// version is the version of the handshake. After the TLS handshake the dialing process sends
-// version and the nonce, and the listening process answers with version. Then frames follow in both
-// directions.
+// version is the version of the handshake: after the TLS handshake the dialing process sends
+// version and nonce, and the other answers with version.
 const version = 1
 
-// errVersion is the error of a peer with another version of this handshake.
 var errVersion = errors.New("the peer speaks another version of direct lanes")
 
-// dial connects to the process of d, checks that it has the announced key, and sends it the nonce.
 func dial(ctx context.Context, id *keyPair, d agree.Dial, most int, spawn func(func()), limit func() int) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, agree.DialFor)
 	defer cancel()
@@ -37,8 +34,6 @@ func dial(ctx context.Context, id *keyPair, d agree.Dial, most int, spawn func(f
 	return newConn(secure, out, limit), nil
 }
 
-// greet carries out the handshake of the process that dials: it sends version and nonce, and reads
-// the answer.
 func greet(ctx context.Context, c net.Conn, secure *tls.Conn, nonce agree.Nonce) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -60,8 +55,7 @@ func greet(ctx context.Context, c net.Conn, secure *tls.Conn, nonce agree.Nonce)
 	return nil
 }
 
-// greeted carries out the handshake of the process that listens. It returns the key and the nonce
-// of the process that dialed.
+// greeted is the handshake of the listening process. It returns the other's key and nonce.
 func greeted(secure *tls.Conn) (key agree.Key, nonce agree.Nonce, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agree.DialFor)
 	defer cancel()

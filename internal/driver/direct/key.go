@@ -15,14 +15,11 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 )
 
-// A keyPair is a process's key, with a certificate signed by that key. It lives as long as the
-// process.
 type keyPair struct {
 	certificate tls.Certificate
 	hash        agree.Key
 }
 
-// newKeyPair makes a key, and a certificate that the key itself signs.
 func newKeyPair() (*keyPair, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -47,14 +44,11 @@ func newKeyPair() (*keyPair, error) {
 	}, nil
 }
 
-// hashOf returns the hash of a certificate's public key.
 func hashOf(c *x509.Certificate) agree.Key { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
-// errWrongKey is the error of a peer that does not have the key announced through the broker.
 var errWrongKey = errors.New("the peer shows a key other than the one that it announced through the broker")
 
-// config returns the TLS configuration of one side of a connection. It accepts a peer only if
-// pinned accepts the peer's key. It checks nothing else, because the certificates are self-signed.
+// config checks only that pinned accepts the peer's key, because the certificates are self-signed.
 func (k *keyPair) config(pinned func(agree.Key) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

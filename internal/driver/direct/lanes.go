@@ -18,10 +18,8 @@ import (
 // maxGreeting bounds the connections that have not shown a nonce yet. Further ones are closed.
 const maxGreeting = 64
 
-// acceptPause is the pause after an error of the listener, before it accepts again.
 const acceptPause = 100 * time.Millisecond
 
-// tickEvery is the interval of agree.Machine's ticks while there are agreements.
 const tickEvery = 500 * time.Millisecond
 
 // A Counter is one of the counters of a process. [Env.Count] adds one to it.
@@ -124,7 +122,6 @@ func New(cfg Config, env Env) (*Lanes, error) {
 	return l, nil
 }
 
-// advertised returns the address at which other processes reach a listener.
 func advertised(advertise string, at net.Addr) (string, error) {
 	host, port, err := net.SplitHostPort(at.String())
 	if err != nil {
@@ -183,7 +180,6 @@ func (l *Lanes) Want(to transport.Peer, lane int) {
 	l.step(func(now time.Time) agree.Output { return l.core.Want(now, to, lane, newNonce()) })
 }
 
-// find returns the connection with a peer for a lane; nil if there is none.
 func (l *Lanes) find(peer transport.Address, lane int) *Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +189,7 @@ func (l *Lanes) find(peer transport.Address, lane int) *Conn {
 	return nil
 }
 
-// refuses returns why this process currently agrees to no connection; "" if it does agree.
+// refuses returns why this process agrees to no connection; "" if it does.
 func (l *Lanes) refuses() string {
 	if err := l.env.Confidential(); err != nil {
 		return "the broker's connection is neither encrypted nor local: " + err.Error() + " (use TLS to the broker)"
@@ -259,9 +255,8 @@ func (l *Lanes) Close() {
 // received frames have been handled.
 func (l *Lanes) Drained() <-chan struct{} { return l.drained }
 
-// noteDrainedLocked closes drained if Close was called and no connection is left. It need not wait
-// for a connection that is still being made, because such a connection fails at once and receives
-// nothing.
+// noteDrainedLocked closes drained once no connection is left after Close. A connection still being
+// made fails at once.
 func (l *Lanes) noteDrainedLocked() {
 	if !l.stopped || len(l.conns) > 0 {
 		return
@@ -273,7 +268,6 @@ func (l *Lanes) noteDrainedLocked() {
 	}
 }
 
-// step gives the machine an input, and does what the output asks for.
 func (l *Lanes) step(f func(now time.Time) agree.Output) {
 	l.mu.Lock()
 	if l.stopped {
@@ -286,7 +280,6 @@ func (l *Lanes) step(f func(now time.Time) agree.Output) {
 	l.perform(&out)
 }
 
-// doLocked closes the connections that an output names, and starts tick if it is needed.
 func (l *Lanes) doLocked(out *agree.Output) {
 	for _, c := range out.Close {
 		if conn := l.conns[c.ID]; conn != nil {
@@ -299,7 +292,6 @@ func (l *Lanes) doLocked(out *agree.Output) {
 	}
 }
 
-// perform sends the messages and makes the connections that an output asks for, without the lock.
 func (l *Lanes) perform(out *agree.Output) {
 	for _, s := range out.Send {
 		body, err := encode(s.Message)
@@ -317,12 +309,10 @@ func (l *Lanes) perform(out *agree.Output) {
 	}
 }
 
-// maxTold bounds the reasons that are each logged once. It is needed because a peer may send any
-// text as a reason.
+// maxTold bounds the reasons that are each logged once, because a peer may send any text.
 const maxTold = 16
 
-// refused counts a refused offer. It logs each reason once, and only few further refusals, because
-// a peer can cause any number of refusals with changing reasons.
+// refused logs each reason of a refused offer once, up to maxTold, and only few further refusals.
 func (l *Lanes) refused(r agree.Refused) {
 	n, tell := l.env.Count(Refused)
 	l.mu.Lock()
@@ -335,7 +325,6 @@ func (l *Lanes) refused(r agree.Refused) {
 	}
 }
 
-// tick ticks the machine while there are agreements.
 func (l *Lanes) tick() {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
@@ -365,7 +354,6 @@ func (l *Lanes) tick() {
 	}
 }
 
-// dial makes an agreed connection.
 func (l *Lanes) dial(d agree.Dial) {
 	c, err := dial(l.ctx, l.id, d, l.cfg.Waiting, l.env.Go, l.env.MaxPayload)
 	if err != nil {
@@ -387,8 +375,6 @@ func (l *Lanes) dial(d agree.Dial) {
 	l.carry(c, ok)
 }
 
-// admitLocked records a connection. If ok is false, the machine does not want the connection any
-// more, and admitLocked ends it.
 func (l *Lanes) admitLocked(c *Conn, ok bool) {
 	if !ok || l.stopped {
 		c.Fail(agree.Over)
@@ -406,7 +392,6 @@ func (l *Lanes) carry(c *Conn, ok bool) {
 	l.env.Carry(c)
 }
 
-// accept accepts connections until the listener is closed.
 func (l *Lanes) accept() {
 	for {
 		c, err := l.listener.Accept()
@@ -433,11 +418,8 @@ func (l *Lanes) accept() {
 	}
 }
 
-// errCrowd is the reason for closing a new connection while maxGreeting other connections have
-// shown no nonce.
 var errCrowd = fmt.Errorf("%d connections have not shown a key yet (this one is closed)", maxGreeting)
 
-// stranger closes a connection that has not shown an announced key and nonce.
 func (l *Lanes) stranger(c net.Conn, why error) {
 	_ = c.Close()
 	if n, tell := l.env.Count(Stranger); tell && l.ctx.Err() == nil {
@@ -445,7 +427,6 @@ func (l *Lanes) stranger(c net.Conn, why error) {
 	}
 }
 
-// hearGreeting makes a process that dialed show its key and nonce.
 func (l *Lanes) hearGreeting(c net.Conn) {
 	stop := context.AfterFunc(l.ctx, func() { _ = c.Close() })
 	defer stop()
@@ -484,6 +465,4 @@ func (l *Lanes) hearGreeting(c net.Conn) {
 	l.carry(conn, true)
 }
 
-// errNobody is the reason for closing a connection that has shown a known key, but not a valid
-// nonce.
 var errNobody = fmt.Errorf("the nonce of the connection is not known, was used, or has expired")

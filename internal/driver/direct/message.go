@@ -12,13 +12,10 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// maxAddress bounds the address in a message, in bytes.
 const maxAddress = 300
 
-// errNoMessage is the error of a message whose content this release does not know.
 var errNoMessage = errors.New("the message has no content known to this release")
 
-// encode returns the body of a control message.
 func encode(m agree.Message) ([]byte, error) {
 	var d wire.Direct
 	switch m := m.(type) {
@@ -34,7 +31,6 @@ func encode(m agree.Message) ([]byte, error) {
 	return proto.Marshal(&d)
 }
 
-// decodeMessage reads the body of a control message.
 func decodeMessage(body []byte) (m agree.Message, err error) {
 	var d wire.Direct
 	if err := proto.Unmarshal(body, &d); err != nil {
@@ -64,8 +60,8 @@ func decodeMessage(body []byte) (m agree.Message, err error) {
 	return m, nil
 }
 
-// terms checks the fields that several kinds of messages share, and copies nonce and hash to n and
-// key. A nil key means that the message has no key.
+// terms checks the fields that messages share, and copies nonce and hash to n and key. A nil key
+// means that the message has none.
 func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key *agree.Key) (int, error) {
 	switch {
 	case lane > math.MaxInt16:

@@ -8,11 +8,10 @@ import (
 	"syscall"
 )
 
-// errCrowded is the error of a connection whose peer reads too slowly.
 var errCrowded = errors.New("the peer reads too slowly: too many bytes wait to be written")
 
-// An outlet is the socket under a TLS connection. Write never blocks: it buffers bytes that the
-// socket does not take, and a goroutine writes them. It is safe for concurrent use.
+// An outlet is the socket under a TLS connection. Write never blocks: a goroutine writes what the
+// socket does not take. It is safe for concurrent use.
 type outlet struct {
 	net.Conn
 	in    *bufio.Reader
@@ -29,8 +28,7 @@ type outlet struct {
 	err      error  // of the socket, or errCrowded
 }
 
-// readAhead is the largest number of bytes that one read takes from the socket. It is the size of
-// several TLS records.
+// readAhead bounds one read from the socket, in bytes: several TLS records.
 const readAhead = 64 << 10
 
 func newOutlet(c net.Conn, most int, spawn func(func())) *outlet {
@@ -87,18 +85,14 @@ func (o *outlet) Uncork() error {
 	return o.err
 }
 
-// pending returns the number of buffered bytes.
 func (o *outlet) pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.waiting)
 }
 
-// keepBytes is the largest buffer, in bytes, that is kept for the next frame.
 const keepBytes = 256 << 10
 
-// flushLocked writes as much as the socket takes, and starts a goroutine that writes the remaining
-// bytes.
 func (o *outlet) flushLocked() {
 	if o.draining || o.err != nil || len(o.waiting) == 0 {
 		return
@@ -123,7 +117,6 @@ func (o *outlet) flushLocked() {
 	}
 }
 
-// drain writes the buffered bytes. It may block; closing the socket ends it.
 func (o *outlet) drain() {
 	var chunk []byte
 	for {

@@ -4,10 +4,8 @@ package direct
 
 import "syscall"
 
-// canWriteNow reports whether this system has writeNow.
 const canWriteNow = true
 
-// writeNow writes as much of b as the socket takes without waiting.
 func writeNow(fd uintptr, b []byte) (n int, err error) {
 	for n < len(b) {
 		m, err := syscall.Write(int(fd), b[n:])

@@ -16,8 +16,7 @@ type Answer struct {
 	Payload []byte // encoded results, or the causes of an error
 }
 
-// Fields of an encoded Answer. The log outlives programs, so a field's number must never change its
-// meaning.
+// Fields of an encoded Answer. Logs outlive programs: a number must never change its meaning.
 const (
 	answerCode    = 1
 	answerText    = 2
@@ -44,8 +43,8 @@ func (r Answer) Append(b []byte) []byte {
 	return b
 }
 
-// size returns how many bytes Append appends. Answers are allocated at this exact size, because
-// shards keep thousands of them and most are small.
+// size returns how many bytes Append appends. Exact allocation matters: shards keep thousands of
+// mostly small answers.
 func (r Answer) size() (n int) {
 	if r.Code != 0 {
 		n += protowire.SizeTag(answerCode) + protowire.SizeVarint(uint64(r.Code))
@@ -98,7 +97,6 @@ type Body struct {
 	Info   []byte // what the caller tells about the call, encoded as in an envelope; nil means nothing
 }
 
-// Field numbers of an encoded Body.
 const (
 	bodyMethod = 1
 	bodyArgs   = 2

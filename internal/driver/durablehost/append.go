@@ -11,9 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A beginner is a store that can send an append without waiting for the store's answer. A turn's
-// goroutine then sends the append, and the goroutine that reads the connection ends the waiting
-// turns; no other goroutine needs to be woken.
+// A beginner is a store that can send an append without waiting for its answer. No other goroutine
+// needs to be woken.
 type beginner interface {
 	// BeginAppend sends an append, and reports whether it was sent. If so, done is called once, and
 	// must not block. If rest is nil, the append is in the log at position p. Otherwise rest returns
@@ -52,17 +51,17 @@ type Appends struct {
 	Measured
 }
 
-// maxTails bounds the bytes of all log tails of a process, because other processes must read these
-// tails if this process dies. Beyond the bound, the larger tails are written to records.
+// maxTails bounds the bytes of all log tails of a process, because others must read them if it
+// dies. Beyond it, larger tails are written to records.
 const maxTails = 64 << 20
 
-// maxHeld is how many bytes the process may append to all logs before each shard must advance its
-// since. The store can trim a log that several shards share only up to their lowest since.
+// maxHeld is how many bytes the process may append before each shard must advance its since. A
+// shared log is trimmed only up to the lowest since.
 const maxHeld = 64 << 20
 
-// tailOf updates the recorded size of a tenure's tail; the caller holds the tenure's lock. It
-// returns true if the tail must be written to records: all tails together exceed maxTails, and this
-// tail is at least half of an equal share.
+// tailOf updates the recorded size of a tail, and reports whether the tail must be written to
+// records: all tails exceed maxTails, and this one has at least half of an equal share. The caller
+// holds the tenure's lock.
 func (a *Appends) tailOf(t *Tenure) bool {
 	size := int64(t.core.TailBytes())
 	if t.core.State() == durable.Dropped {
@@ -80,11 +79,11 @@ func (a *Appends) tailOf(t *Tenure) bool {
 	return size > 0 && all > maxTails && 2*size*a.open.Load() >= maxTails
 }
 
-// fewAppends is the number of running appends from which on turns are collected into later appends.
+// fewAppends is the number of running appends from which turns are collected.
 const fewAppends = 3
 
-// late reports whether a tenure's append must wait for other turns that can run now. If so, the
-// tenure is queued, and run soon makes it append.
+// late reports whether a tenure's append must wait for other runnable turns. If so, the tenure is
+// queued.
 func (a *Appends) late(t *Tenure) bool {
 	if t.queued.Load() {
 		return true // run takes its lock after it has taken the tenure out of the queue
@@ -103,7 +102,6 @@ func (a *Appends) late(t *Tenure) bool {
 	return true
 }
 
-// wakeLocked wakes run to check the queue; the caller holds mu.
 func (a *Appends) wakeLocked() {
 	select {
 	case a.wake <- struct{}{}:
@@ -111,8 +109,6 @@ func (a *Appends) wakeLocked() {
 	}
 }
 
-// startLocked starts the goroutine of run, if it was not started. It returns false if run has
-// ended.
 func (a *Appends) startLocked(h Host) bool {
 	if !a.running {
 		a.running, a.wake = true, make(chan struct{}, 1)
@@ -121,7 +117,6 @@ func (a *Appends) startLocked(h Host) bool {
 	return !a.ended
 }
 
-// run lets queued tenures append, until ctx ends with the process.
 func (a *Appends) run(ctx context.Context) {
 	var due []*Tenure
 	held, holds := time.NewTimer(longestHold), true
@@ -166,9 +161,9 @@ func (a *Appends) end() {
 	a.queue = nil
 }
 
-// due removes from the queue the tenures that may append now, and returns them in room's memory.
-// rest reports whether tenures are still queued. overdue says that the queue has waited for
-// longestHold: running appends then count no longer.
+// due removes the tenures that may append now, and returns them in room's memory. rest reports
+// whether others are queued. overdue says that the queue waited for longestHold, so running appends
+// no longer count.
 func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,9 +182,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter begins to handle the answer to an append that sent has counted under spell. took is how
-// long the append took; 0 means that its outcome is unknown. enter returns false if the process has
-// ended. Otherwise the caller must call leave, and the end of the process waits for that.
+// enter begins the handling of an answer to an append counted under spell. took is 0 if the outcome
+// is unknown. If enter returns true, the caller must call leave; the end of the process waits for
+// that.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -206,8 +201,8 @@ func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bo
 	return true
 }
 
-// leave ends the handling of an answer. Only now it wakes run to send waiting appends, so that the
-// callers woken by the answer run first.
+// leave ends the handling of an answer. It wakes run only now, so that the callers woken by the
+// answer run first.
 func (a *Appends) leave() {
 	a.mu.Lock()
 	if a.limiter.room(a.under, len(a.queue)) > 0 {
@@ -217,8 +212,7 @@ func (a *Appends) leave() {
 	a.active.Done()
 }
 
-// sent counts an append that is about to be sent. The append counts as running until enter is
-// called with the returned spell.
+// sent counts an append as running until enter is called with the returned spell.
 func (a *Appends) sent() (spell int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -226,7 +220,6 @@ func (a *Appends) sent() (spell int) {
 	return a.spell
 }
 
-// beginAppend sends an append from this goroutine or, if the store cannot do that, from another.
 func (t *Tenure) beginAppend(r *durable.Request) {
 	a := t.shard.cfg.Appends
 	spell, began := a.sent(), time.Now()
@@ -240,7 +233,6 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 	}
 }
 
-// answered handles the answer to an append that was sent at began.
 func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p store.Position, rest Rest) {
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
 	now, took := time.Now(), time.Duration(0)
@@ -265,7 +257,6 @@ func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p stor
 	t.done(r, durable.Response{ID: r.ID, Position: p})
 }
 
-// done passes the store's answer to an append to the core, and begins the next append.
 func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	t.mu.Lock()
 	if t.over {
@@ -300,22 +291,19 @@ type appendLimiter struct {
 }
 
 const (
-	leastUnder = 24 // keeps two busy processors from waiting for each other
-	mostUnder  = 1024
-	// roundAnswers is the number of answers after which the limit is adapted.
+	leastUnder   = 24 // keeps two busy processors from waiting for each other
+	mostUnder    = 1024
 	roundAnswers = 64
-	// The mean time of a round is divided by the fastest time: below growAt the limit is doubled;
-	// above shrinkAt appends waited for each other, and the limit is halved.
+	// A round's mean time is divided by the fastest time: below growAt the limit is doubled, above
+	// shrinkAt it is halved.
 	growAt, shrinkAt = 4, 8
-	// fastestPeriod and its double are the shortest and longest times for which an append counts as
-	// the fastest.
+	// fastestPeriod and its double bound how long an append counts as the fastest.
 	fastestPeriod = 10 * time.Second
-	// longestHold bounds how long an append waits for running ones. Appends not answered by then may
-	// belong to a stream without a leader, and no longer count.
+	// longestHold bounds how long an append waits for running ones: those may belong to a stream
+	// without a leader.
 	longestHold = 10 * time.Millisecond
 )
 
-// answered records how long an append took.
 func (p *appendLimiter) answered(now time.Time, took time.Duration) {
 	if now.Sub(p.period) >= fastestPeriod {
 		p.fastest, p.next, p.period = p.next, 0, now
@@ -341,9 +329,8 @@ func (p *appendLimiter) answered(now time.Time, took time.Duration) {
 	p.sum, p.answers = 0, 0
 }
 
-// room returns how many of wait waiting appends to send while under are running. If not all fit
-// within the limit, they are sent together when at most a third of the limit is running, because
-// sending them one by one would wake this process and the server for each.
+// room returns how many of wait appends to send while under are running. Beyond the limit they are
+// sent together, because one by one each wakes this process and the server.
 func (p *appendLimiter) room(under, wait int) int {
 	switch {
 	case p.limit == 0 || under+wait <= p.limit:
@@ -378,7 +365,6 @@ func (m *Measured) By(f func(Appended)) {
 	m.by.Store(&f)
 }
 
-// begun returns the present time if appends are measured, and otherwise the zero time.
 func (m *Measured) begun() (at time.Time) {
 	if m.by.Load() != nil {
 		at = time.Now()
@@ -386,7 +372,6 @@ func (m *Measured) begun() (at time.Time) {
 	return at
 }
 
-// ended reports an append. began is the result of begun.
 func (m *Measured) ended(s store.Shard, r *durable.Request, began time.Time, err error) {
 	if f := m.by.Load(); f != nil && !began.IsZero() {
 		(*f)(Appended{s.Type, r.Commits, len(r.Data), time.Since(began), err})

@@ -19,12 +19,11 @@ type Claims struct {
 	others []*Tenure // all tenures; some are also in wanted, and the claims of some have already begun or ended
 }
 
-// Bounds of the claims that run at a time.
 const (
 	maxClaims     = 8 // of all claims
 	maxIdleClaims = 4 // beyond it, only claims that calls wait for begin
-	// slowClaim is how long a claim counts as running. A slower one waits for a silent part of the
-	// store, and must not delay claims on other parts.
+	// slowClaim is how long a claim counts as running. A slower one must not delay claims on other
+	// parts of the store.
 	slowClaim = 250 * time.Millisecond
 )
 
@@ -45,8 +44,7 @@ const (
 	claimPast  // it does not count: it is slow or has ended
 )
 
-// ask begins the claim of a tenure by calling send, now or when fewer claims run. The caller holds
-// the tenure's lock.
+// ask calls send now or when fewer claims run. The caller holds the tenure's lock.
 func (c *Claims) ask(t *Tenure, send func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +68,6 @@ func (c *Claims) want(t *Tenure) {
 	}
 }
 
-// over records that a tenure's claim has succeeded, has failed, or is slow.
 func (c *Claims) over(t *Tenure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +79,7 @@ func (c *Claims) over(t *Tenure) {
 	t.claim.state, t.claim.send = claimPast, nil
 }
 
-// nextLocked begins as many queued claims as the bounds allow. The caller holds mu.
+// nextLocked begins queued claims within the bounds. The caller holds mu.
 func (c *Claims) nextLocked() {
 	for {
 		var t *Tenure
@@ -103,8 +100,7 @@ func (c *Claims) nextLocked() {
 	}
 }
 
-// nextClaim removes tenures from a queue up to the first whose claim has not begun, and returns
-// that tenure; nil means that there is none.
+// nextClaim takes the first tenure whose claim has not begun; nil if there is none.
 func nextClaim(queue *[]*Tenure) *Tenure {
 	for len(*queue) > 0 {
 		t := (*queue)[0]

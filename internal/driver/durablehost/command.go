@@ -47,7 +47,7 @@ const (
 	idStuck   = 11
 )
 
-// idBytes is usually enough for an encoded ID, not counting its texts.
+// idBytes is usually enough for an encoded ID without its texts.
 const idBytes = 40
 
 // IsZero reports whether the ID means no command.
@@ -156,8 +156,8 @@ func (id *ID) text(field protowire.Number, v string) {
 	}
 }
 
-// keySource is the incarnation of every source that is derived from a user's key. The chance that a
-// process has this incarnation is 1 in 2^64; such a process's Log is empty, and a key's is not.
+// keySource is the incarnation of all sources derived from a user's key. A process with this
+// incarnation (1 in 2^64) has an empty Log; a key has not.
 const keySource = 1
 
 // Command sets c, which must be zero, to the command with this ID. sender is the incarnation of the
@@ -179,7 +179,6 @@ func (id *ID) Command(c *durable.Command, sender uint64, entity, method string, 
 	}
 }
 
-// keyed sets the source of a command whose ID is an idempotency key.
 func (id *ID) keyed(c *durable.Command, entity string) {
 	sum := keySum(entity, id.Key)
 	c.Source = durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}
@@ -187,10 +186,8 @@ func (id *ID) keyed(c *durable.Command, entity string) {
 	c.Number, c.Floor = 1, 1
 }
 
-// keySize is how many bytes of a key's hash an entity stores.
 const keySize = 16
 
-// keySum returns the hash that identifies a key at an entity.
 func keySum(entity, key string) [sha256.Size]byte {
 	return sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(entity))), entity+key...))
 }
@@ -214,7 +211,7 @@ func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, en
 	return id
 }
 
-// hashOf returns the hash of a call: of its texts, each with its length, and then its arguments.
+// hashOf returns the hash of a call: its texts, each with its length, then its arguments.
 func hashOf(entity, method string, args []byte) uint64 {
 	var room [128]byte // enough for most calls
 	b := append(binary.AppendUvarint(room[:0], uint64(len(entity))), entity...)
@@ -225,7 +222,6 @@ func hashOf(entity, method string, args []byte) uint64 {
 	return hashOfMany(b, args)
 }
 
-// hashOfMany returns the hash of head followed by rest.
 func hashOfMany(head, rest []byte) uint64 {
 	d := xxhash.New()
 	_, _ = d.Write(head)
@@ -233,8 +229,8 @@ func hashOfMany(head, rest []byte) uint64 {
 	return d.Sum64()
 }
 
-// maxLag is how many finished commands a shard may have to remember because an older command is not
-// finished. Beyond it, the older command is set aside as stuck.
+// maxLag is how many finished commands a shard remembers behind an unfinished one. Beyond it, that
+// one is set aside as stuck.
 const maxLag = 4096
 
 // A Source numbers the commands of one process, and records which are unfinished. It sets up to
@@ -294,7 +290,7 @@ func (s *Source) End(number uint64) {
 	s.advance()
 }
 
-// advance raises the floor past finished numbers, and past numbers that it sets aside as stuck.
+// advance raises the floor past finished numbers, and past those it sets aside as stuck.
 func (s *Source) advance() {
 	for s.first < len(s.done) {
 		switch {
@@ -313,8 +309,8 @@ func (s *Source) advance() {
 	s.compact()
 }
 
-// compact drops the finished numbers at the beginning of done when they are more than half of it,
-// so that each number is moved once on average.
+// compact drops finished numbers once they are more than half of done, so that each is moved once
+// on average.
 func (s *Source) compact() {
 	if s.first > len(s.done)/2 {
 		s.done = append(s.done[:0], s.done[s.first:]...)

@@ -31,11 +31,9 @@ func NewFollower(s store.Shards, kind string, shards int) Follower {
 	return Follower{Store: s, Type: kind, Places: make([]durable.Place, shards), lost: make([]time.Time, shards)}
 }
 
-// lostAfter is how long a journal must seem not to continue at a follower's place before the
-// follower gets an error. A stale read from a lagging replica looks the same, so each of these
-// reads must be as new as the leader's records: see latest. A journal may also lack a chunk during
-// a Put. Therefore all of the about 12 reads in this time must agree; a read without an answer
-// starts the time again.
+// lostAfter is how long a journal must seem to lack the follower's place. A lagging replica looks
+// the same, so each read must be as new as the leader's records (see latest). During a Put a chunk
+// may also be missing, so all reads of this time must agree.
 const lostAfter = 3 * time.Second
 
 // Number returns the number of the shard whose place is Places[i]. The numbers of a type's shards
@@ -43,10 +41,9 @@ const lostAfter = 3 * time.Second
 func (f *Follower) Number(i int) int { return len(f.Places) + i }
 
 const (
-	// readAtOnce is how many journals a follower reads at the same time.
 	readAtOnce = 16
-	// readWithin bounds one answer of the store. All answers together have no bound, because
-	// otherwise slow shards could keep the shards read last from ever being read.
+	// readWithin bounds one answer of the store. All answers have no common bound, or slow shards
+	// could starve the last ones.
 	readWithin = 5 * time.Second
 )
 
@@ -83,7 +80,6 @@ func (f *Follower) Begun() bool {
 	return !slices.Contains(f.Places, durable.Place{})
 }
 
-// poll reads the events of shard i.
 func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) {
 	shard, since := store.Shard{Type: f.Type, Number: f.Number(i)}, f.lost[i]
 	f.lost[i] = time.Time{}
@@ -116,13 +112,10 @@ func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) 
 	return nil, wrap(shard, err)
 }
 
-// A leading store can return the latest revision of a shard's records.
 type leading interface {
 	Latest(ctx context.Context, s store.Shard) (store.Revision, error)
 }
 
-// latest returns the revision that a read must have to be no older than now. If the store knows
-// only the revision of the head, reads may miss journal writes made after the head was written.
 func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
@@ -133,8 +126,6 @@ func (f *Follower) latest(ctx context.Context, shard store.Shard) (store.Revisio
 	return head.Revision, err
 }
 
-// read reads events of shard i, from answers of the store that are at least as new as revision
-// atLeast.
 func (f *Follower) read(ctx context.Context, shard store.Shard, i int, atLeast store.Revision) ([]durable.Recorded, error) {
 	events, after, err := f.Places[i].Look(f.getter(ctx, shard, atLeast))
 	switch {
@@ -179,7 +170,6 @@ type Followed struct {
 
 const followedFormat = 1
 
-// followers returns the key prefix of the records of a type's named followers.
 func followers(kind string) string { return "followers/" + kind + "/" }
 
 // LoadFollowed returns a named follower's record and its revision. A new follower has no places.
@@ -291,7 +281,6 @@ func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map
 	return lost, nil
 }
 
-// followersPeriod is how often a shard's home checks how far named followers have read.
 const followersPeriod = 10 * time.Second
 
 // A followerLook checks how far named followers have read the journal of a tenure's shard. The
@@ -302,7 +291,6 @@ type followerLook struct {
 	fits  map[string]durable.Place // by the followers' keys, places whose last read event is in the journal
 }
 
-// next begins a check if one is due. The caller holds the tenure's lock.
 func (l *followerLook) next(t *Tenure, now time.Time) {
 	c := &t.shard.cfg
 	if !c.Journal.Followers || c.Records == nil || l.under || now.Sub(l.asked) < followersPeriod {
@@ -358,9 +346,8 @@ func (l *followerLook) slowest(ctx context.Context, c *Config) (uint64, error) {
 	return number, nil
 }
 
-// fit reports whether the journal still has the event that a follower has read last. If the journal
-// was put back to an older state, it may have another event with the same number. The follower has
-// then not read the events before that one either.
+// fit reports whether the journal still has the event that a follower read last. A restored older
+// journal may have another event with that number.
 func fit(ctx context.Context, c *Config, place durable.Place) (bool, error) {
 	ok, err := place.Fits(func(keys ...string) ([]store.Record, error) {
 		_, records, err := c.Store.Get(ctx, c.Shard, keys, store.None)

@@ -9,15 +9,14 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A shard advances its since so that the store can trim a shared log: once the shard has been idle
-// for idleAfter, or if it has had no checkpoint for idlePeriod or maxHeld bytes.
+// A shard advances its since, so that a shared log can be trimmed, after idleAfter without commits,
+// or after idlePeriod or maxHeld bytes without a checkpoint.
 const (
 	idleAfter  = time.Minute
 	idlePeriod = 10 * time.Minute
 )
 
-// An idle is the state of a tenure's periodic work, which no call causes. The tenure's lock guards
-// it.
+// An idle is the state of a tenure's periodic work. The tenure's lock guards it.
 type idle struct {
 	changed time.Time // when the last commit was made
 	moved   time.Time // when since was last advanced for the sake of other shards
@@ -30,19 +29,16 @@ func newIdle(c *Config, now time.Time) idle {
 	return idle{changed: now, moved: now, saved: now, mark: c.Appends.written.Load(), outages: outages(c)}
 }
 
-// checkpointed records that a checkpoint has ended.
 func (i *idle) checkpointed(c *Config, now time.Time) {
 	i.saved, i.mark = now, c.Appends.written.Load()
 }
 
-// look does the periodic work that is due.
 func (i *idle) look(t *Tenure, now time.Time) {
 	i.moveSince(t, now)
 	i.verify(t.core, &t.shard.cfg, now)
 }
 
-// moveSince advances the shard's since if the present one may keep the store from trimming a log
-// that other shards share.
+// moveSince advances since if the present one may keep a shared log from being trimmed.
 func (i *idle) moveSince(t *Tenure, now time.Time) {
 	idle := now.Sub(i.changed) >= idleAfter && !i.changed.Before(i.moved)
 	late := now.Sub(i.saved) >= idlePeriod || t.shard.cfg.Appends.written.Load()-i.mark >= maxHeld
@@ -52,8 +48,7 @@ func (i *idle) moveSince(t *Tenure, now time.Time) {
 	}
 }
 
-// verify makes the core check, after each outage of the store, that the log still has all
-// acknowledged appends.
+// verify checks after each outage that the log has all acknowledged appends.
 func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 	if n := outages(c); n != i.outages {
 		i.outages = n
@@ -61,12 +56,10 @@ func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 	}
 }
 
-// An interrupted store counts how often its connection was lost and came back.
 type interrupted interface{ Outages() uint64 }
 
-// outages returns a number that grows when the store comes back after an outage, in which it may
-// have lost acknowledged appends. The number does not grow while the outage of the store or of one
-// stream lasts, because the checks that it causes would then be useless.
+// outages returns a number that grows when the store comes back after an outage: it may have lost
+// acknowledged appends. It does not grow during an outage, when checks would be useless.
 func outages(c *Config) uint64 { return c.Appends.outages.Load() + Outages(c.Store) }
 
 // Outages returns how often the connection of a store was lost and came back; 0 if the store does
@@ -111,7 +104,7 @@ type sweeps struct {
 	next time.Time // when the next page may be read
 }
 
-// begin reports whether a page may be read now. If so, the caller must call end afterwards.
+// begin reports whether a page may be read now; if so, the caller must call end.
 func (s *sweeps) begin(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +128,7 @@ type walk struct {
 	under bool           // a page is being read
 }
 
-// next reads the next page, if it is due and no other shard of the process is reading one.
+// next reads the next page if it is due and no other shard is reading one.
 func (w *walk) next(t *Tenure, now time.Time) {
 	c := &t.shard.cfg
 	if !c.Sweep.On || w.under || !t.isOpen() {
@@ -158,7 +151,7 @@ func (w *walk) next(t *Tenure, now time.Time) {
 	})
 }
 
-// done has the core delete those records of a page that are expired: see durable.Expired.
+// done deletes the expired records of a page; see durable.Expired.
 func (w *walk) done(t *Tenure, now time.Time, page []store.Record, err error) {
 	c := &t.shard.cfg
 	w.under = false

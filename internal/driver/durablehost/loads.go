@@ -6,22 +6,20 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// loads holds the reads of records that turns wait for. Reads requested at about the same time are
-// sent together.
+// loads holds the reads that turns wait for. Reads requested together are sent together.
 type loads struct {
 	waits map[string]chan durable.Loaded
 	queue []durable.Request // requests that are not sent yet
 	under int               // number of running reads
 }
 
-// Bounds of reading records: how many reads of a shard run at a time, and how many records each
-// has. A record may have 512 KiB.
+// Bounds of a shard's reads: how many at a time, and how many records in each. A record may have
+// 512 KiB.
 const (
 	maxReads    = 4
 	maxTogether = 32
 )
 
-// wait registers got, which must have room for one value, to receive the entity when it is read.
 func (l *loads) wait(entity string, got chan durable.Loaded) {
 	if l.waits == nil {
 		l.waits = map[string]chan durable.Loaded{}
@@ -42,7 +40,6 @@ func (l *loads) done(loaded durable.Loaded) {
 	}
 }
 
-// end closes the channels of all waiting reads.
 func (l *loads) end() {
 	for _, got := range l.waits {
 		close(got)
@@ -50,8 +47,6 @@ func (l *loads) end() {
 	l.waits, l.queue = nil, nil
 }
 
-// next removes from the queue the requests that are to be read together; nil means that none is
-// queued.
 func (l *loads) next() (together []durable.Request) {
 	if l.under == maxReads || len(l.queue) == 0 {
 		return nil
@@ -67,13 +62,11 @@ func (l *loads) next() (together []durable.Request) {
 	return together
 }
 
-// An asker sends requests to the store for one tenure.
 type asker struct {
 	cfg *Config
 	ctx context.Context // the tenure's context
 }
 
-// askTogether sends several requests for records as one, and returns a response to each.
 func (q asker) askTogether(together []durable.Request) []durable.Response {
 	one := together[0]
 	one.IDs = make([]string, len(together))
@@ -91,7 +84,6 @@ func (q asker) askTogether(together []durable.Request) []durable.Response {
 	return all
 }
 
-// ask sends one request and returns the response.
 func (q asker) ask(r durable.Request) durable.Response {
 	c := q.cfg
 	patience := c.Patience

@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxTells bounds how many tells of one shard are being sent at a time.
+// maxTells bounds the tells of one shard being sent.
 const maxTells = 1024
 
-// outbox sends the tells that the core returns as due. At most one tell to an entity is under way,
-// because the core returns no more.
+// outbox sends due tells. At most one tell to an entity is sent at a time, because the core returns
+// no more.
 type outbox struct {
 	queue []durable.Tell
 	under map[tellKey]bool // tells that are queued or being sent
@@ -35,7 +35,6 @@ func (o *outbox) put(tell durable.Tell) {
 	o.queue = append(o.queue, tell)
 }
 
-// next returns the tells to be sent now.
 func (o *outbox) next() (tells []durable.Tell) {
 	n := min(len(o.queue), maxTells-o.busy)
 	tells, o.queue = o.queue[:n:n], o.queue[n:]
@@ -48,14 +47,13 @@ func (o *outbox) done(tell durable.Tell) {
 	o.busy--
 }
 
-// tellLocked sends queued tells, up to maxTells at a time. The caller holds the tenure's lock.
+// tellLocked sends queued tells. The caller holds the tenure's lock.
 func (t *Tenure) tellLocked() {
 	if tells := t.outbox.next(); len(tells) > 0 {
 		t.shard.cfg.Host.Tell(t.ctx, t.Shard(), tells, t.told)
 	}
 }
 
-// told records that tells have ended.
 func (t *Tenure) told(tells []durable.Tell, arrived bool) {
 	t.do(func(now time.Time) {
 		for _, tell := range tells {

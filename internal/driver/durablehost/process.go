@@ -67,8 +67,8 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 	}
 }
 
-// Bounds of requests for the records of terms and types: each may take try, and pause follows a
-// failure. Of logEach failures, one is logged.
+// Bounds of requests for the records of terms and types: each may take try, pause follows a
+// failure, and one of logEach failures is logged.
 const (
 	try     = 5 * time.Second
 	pause   = 250 * time.Millisecond

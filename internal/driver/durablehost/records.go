@@ -57,7 +57,7 @@ func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string)
 // ErrOtherStore is returned when a connection leads to another store than before.
 var ErrOtherStore = errors.New("another store answers")
 
-// rest waits for d. It returns false if ctx ended first.
+// rest waits for d, or returns false if ctx ends first.
 func rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -128,7 +128,6 @@ func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (
 // FoundingKey returns the key of the record that names a cluster's founder.
 func FoundingKey(cluster string) string { return "founding/" + cluster }
 
-// A foundingRecord is the stored form of membership.Founding.
 type foundingRecord struct {
 	Format  int    `json:"format"` // 1
 	Founder origin `json:"founder"`
@@ -136,7 +135,6 @@ type foundingRecord struct {
 	Server  string `json:"server"` // the broker instance behind its connection
 }
 
-// An origin is a node's address.
 type origin struct {
 	Name        string `json:"name"`
 	Incarnation uint64 `json:"incarnation,string"`
@@ -257,8 +255,6 @@ func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) err
 		"(write durable in its directive, or give it another name=; shardctl store delete %s -force deletes them)", kind, ErrType, kind)
 }
 
-// differs returns an error that names a difference between the stored type t and want, the type in
-// this program; nil means that they are equal.
 func (t Type) differs(kind string, want Type) error {
 	switch {
 	case t.Format > typeFormat:

@@ -116,13 +116,12 @@ func New(c Config) *Shard {
 	return &Shard{cfg: c, changed: make(chan struct{})}
 }
 
-// The lowest attemptBits of an epoch in the store number the attempts of one home under one
-// placement.
+// The lowest attemptBits of an epoch in the store number the attempts under one placement.
 const (
 	attemptBits = 10
 	maxAttempt  = 1<<attemptBits - 1
-	// counterBits is the size of the counter in a placement's epoch. The counter in the store's
-	// epoch has attemptBits fewer.
+	// counterBits is the size of the counter in a placement's epoch; the store's has attemptBits
+	// fewer.
 	counterBits = 32
 )
 
@@ -168,7 +167,7 @@ func (s *Shard) drop(t *Tenure) {
 	}
 }
 
-// begin begins a tenure and returns the former one, which the caller must drop. The caller holds
+// begin begins a tenure and returns the former one, to be dropped. The caller holds
 // mu.
 func (s *Shard) begin() (old *Tenure) {
 	old = s.end()
@@ -191,7 +190,7 @@ func (s *Shard) storeEpoch() (uint64, error) {
 	return StoreEpoch(s.epoch, s.attempt)
 }
 
-// end detaches the current tenure and returns it; the caller must drop it. The caller holds mu.
+// end detaches and returns the current tenure, to be dropped. The caller holds mu.
 func (s *Shard) end() (old *Tenure) {
 	if s.again != nil {
 		s.again.Stop()
@@ -249,15 +248,14 @@ func (s *Shard) Outgrown() bool {
 	return s.outgrow
 }
 
-// staleAfter is how long a shard stays placed here after another home was found to have a higher
-// epoch of the same term. By then the coordinator would have corrected a stale placement. If it has
-// not, two coordinators probably had the same term, because the record of terms was lost.
+// staleAfter is how long a shard stays placed here after another home had a higher epoch of the
+// same term. By then the coordinator corrects a stale placement; otherwise two coordinators
+// probably had one term.
 const staleAfter = 5 * time.Second
 
-// beyond handles the end of a tenure of epoch own that has met epoch met in the store. If met has a
-// later term, the shard needs a placement of at least that term. If met equals own, the next claim,
-// under a higher epoch, shows whether another home has the shard: either two coordinators had one
-// term, or the log lacked a part. The caller holds mu.
+// beyond handles the end of a tenure of epoch own that met another in the store. A met later term
+// needs a later placement. If met equals own, the next claim shows whether another home has the
+// shard. The caller holds mu.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
@@ -288,8 +286,8 @@ func (s *Shard) beyond(own, met uint64) {
 	}
 }
 
-// claimLater claims the shard again after staleAfter, if Config.Alone.May then allows it. The
-// caller holds mu.
+// claimLater claims the shard again after staleAfter, if Config.Alone.May allows it. The caller
+// holds mu.
 func (s *Shard) claimLater() {
 	placed := s.epoch
 	s.again = time.AfterFunc(staleAfter, func() {
@@ -306,13 +304,11 @@ func (s *Shard) claimLater() {
 	})
 }
 
-// unplacedAfter is how long a shard that needs a later term waits to be placed again. A coordinator
-// that took its term before the shard needed a later one has kept the old placement, and must begin
-// again under a still later term.
+// unplacedAfter is how long a shard that needs a later term waits for it. A coordinator that took
+// its term earlier keeps the old placement, and must begin again.
 const unplacedAfter = 15 * time.Second
 
-// goAbove makes the coordinator place the shard again, under term or a later one. The caller holds
-// mu.
+// goAbove makes the coordinator place the shard under term or a later one. The caller holds mu.
 func (s *Shard) goAbove(term uint32) {
 	s.outgrow = true
 	placed := s.epoch
@@ -402,13 +398,12 @@ func (s *Shard) Stuck(now time.Time) (st Stuck, ok bool) {
 // patientTries is how many tenures may fail in a row before waiting callers get the cause.
 const patientTries = 2
 
-// The first and the longest pause before a shard that could not be opened is tried again.
+// Bounds of the pause before a shard that failed to open is tried again.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 30 * time.Second
 )
 
-// ended handles a tenure that has ended by itself.
 func (s *Shard) ended(t *Tenure, e durable.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -462,7 +457,6 @@ func (s *Shard) lost(t *Tenure, e durable.Event) {
 	s.cfg.Host.Go(func() { s.cfg.Alone.Lost(why) })
 }
 
-// opened records that the tenure has opened.
 func (s *Shard) opened(t *Tenure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -472,8 +466,7 @@ func (s *Shard) opened(t *Tenure) {
 }
 
 // stuckAfter is how long a shard may be placed here without being open before operators are told.
-// It exceeds staleAfter, the time that a shard may need after meeting another home's epoch even if
-// nothing is wrong.
+// It exceeds staleAfter, which can pass without a fault.
 const stuckAfter = 2 * staleAfter
 
 // A Stuck describes a shard that is placed at this process and has not opened for stuckAfter.
@@ -482,8 +475,7 @@ type Stuck struct {
 	Why string        // cause and remedy, for people
 }
 
-// A shut records since when a shard has been placed here without being open, and how its last
-// tenure ended.
+// A shut records since when a placed shard is not open, and how its last tenure ended.
 type shut struct {
 	since time.Time // zero: the shard is open, or not here
 	epoch uint64    // epoch of the last tenure that has ended
@@ -491,15 +483,12 @@ type shut struct {
 	err   error     // the fault that ended that tenure; nil means none
 }
 
-// begin records that the shard is placed here and not open.
 func (s *shut) begin() {
 	if s.since.IsZero() {
 		s.since = time.Now()
 	}
 }
 
-// stuck describes why a shard that is claimed under the given epoch is not open. trouble is the
-// store's last error.
 func (s *shut) stuck(shard store.Shard, epoch uint64, outgrow bool, trouble string) string {
 	repair := fmt.Sprintf("shardctl store repair %s -shard %d: -from restores an export, -drop accepts the loss", shard.Type, shard.Number)
 	under := "its claim under epoch " + durable.EpochText(epoch)

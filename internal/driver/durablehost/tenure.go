@@ -61,7 +61,6 @@ type WaiterFunc func(err error)
 // Logged calls the function.
 func (f WaiterFunc) Logged(err error) { f(err) }
 
-// A wait is a Waiter with its ticket.
 type wait struct {
 	ticket durable.Ticket
 	again  bool // the caller asks again, so it can be told of the store's faults
@@ -90,8 +89,8 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 // higher epochs.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fix fixes the tenure's epoch and returns what the next tenure needs: this epoch, the last head
-// that was written, and a number above those of all tells.
+// fix fixes the tenure's epoch, and returns what the next tenure needs. tells is above the numbers
+// of all tells.
 func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +98,6 @@ func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	return t.core.Epoch(), t.core.Mark(), t.core.NextTell()
 }
 
-// isOpen reports whether turns may begin.
 func (t *Tenure) isOpen() bool { return t.open.Load() }
 
 // Ended reports whether the tenure has ended.
@@ -109,8 +107,7 @@ func (t *Tenure) Ended() bool {
 	return t.over
 }
 
-// do calls f, which uses the core, and then carries out the core's effects. It does nothing if the
-// tenure has ended.
+// do calls f, and then carries out the core's effects. It does nothing after the end of the tenure.
 func (t *Tenure) do(f func(now time.Time)) {
 	t.mu.Lock()
 	if t.over {
@@ -123,8 +120,7 @@ func (t *Tenure) do(f func(now time.Time)) {
 	after.run(t)
 }
 
-// look calls f, which uses the core without causing effects. It does nothing if the tenure has
-// ended.
+// look is do for an f without effects.
 func (t *Tenure) look(f func(now time.Time)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,8 +129,7 @@ func (t *Tenure) look(f func(now time.Time)) {
 	}
 }
 
-// takeLocked carries out the core's effects, and returns those that must be carried out without the
-// tenure's lock.
+// takeLocked carries out the core's effects, and returns those to be carried out without the lock.
 func (t *Tenure) takeLocked() deferredEffects { return t.effectsLocked(t.core.Take()) }
 
 func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
@@ -194,7 +189,6 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 	return after
 }
 
-// releaseLocked removes and returns the waits whose tickets are in the log.
 func (t *Tenure) releaseLocked() (due []wait) {
 	var kept []wait
 	reached := durable.Ticket(t.reached.Load())
@@ -214,7 +208,6 @@ func (t *Tenure) releaseLocked() (due []wait) {
 	return due
 }
 
-// endLocked ends all waits and requests, because the tenure has ended with event e.
 func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	t.over = true
 	t.backLocked(0)
@@ -235,7 +228,6 @@ func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	after.add(func() { t.shard.ended(t, e) })
 }
 
-// inDoubt returns the error for callers whose commit was not acknowledged when the tenure ended.
 func (t *Tenure) inDoubt(e durable.Event) error {
 	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
 	if e.Err != nil {
@@ -251,7 +243,6 @@ func (t *Tenure) Drop() {
 	}
 }
 
-// leave writes all commits to records, and then ends the tenure.
 func (t *Tenure) leave(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -279,7 +270,6 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 }
 
-// trouble returns the store's last error behind ": ", or "" if there is none.
 func (t *Tenure) trouble() string {
 	if t == nil {
 		return ""
@@ -292,10 +282,8 @@ func (t *Tenure) trouble() string {
 	return ": " + t.failed.Error()
 }
 
-// shortestNap is the shortest duration of the timer.
 const shortestNap = time.Millisecond
 
-// armLocked sets the timer to the time at which the core must be woken next.
 func (t *Tenure) armLocked() {
 	at := t.core.Wake()
 	if t.timer != nil && !at.Before(t.wake) {
@@ -310,8 +298,6 @@ func (t *Tenure) armLocked() {
 	}
 }
 
-// tick runs when the timer ends. It passes the time to the core, and does the tenure's other work
-// that is due.
 func (t *Tenure) tick() {
 	if t.ctx.Err() != nil { // the process has ended
 		t.Drop()
@@ -327,10 +313,8 @@ func (t *Tenure) tick() {
 	})
 }
 
-// asker returns the asker for this tenure.
 func (t *Tenure) asker() asker { return asker{&t.shard.cfg, t.ctx} }
 
-// sendLocked sends a request to the store, or queues it.
 func (t *Tenure) sendLocked(r durable.Request) {
 	if r.Op == durable.OpGet && len(r.IDs) == 1 && t.core.State() == durable.Open {
 		t.loads.queue = append(t.loads.queue, r)
@@ -351,10 +335,8 @@ func (t *Tenure) sendLocked(r durable.Request) {
 	t.goAsk(r)
 }
 
-// goAsk calls ask on a new goroutine.
 func (t *Tenure) goAsk(r durable.Request) { t.shard.cfg.Host.Go(func() { t.ask(r) }) }
 
-// ask sends a request to the store and passes the response to the core.
 func (t *Tenure) ask(r durable.Request) {
 	a := t.asker().ask(r)
 	if r.Op == durable.OpTrim && a.Err != nil && t.ctx.Err() == nil {
@@ -363,7 +345,6 @@ func (t *Tenure) ask(r durable.Request) {
 	t.do(func(now time.Time) { t.doneLocked(now, &r, a) })
 }
 
-// doneLocked passes the store's response to a request on to the core.
 func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
 	if stream := streamOf(r.Op); stream >= 0 && !errors.Is(a.Err, store.ErrBusy) {
@@ -386,8 +367,8 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 	}
 }
 
-// streamOf returns the number of the stream that an operation writes: 0 for the log's, 1 for the
-// records', -1 for none.
+// streamOf returns the stream that an operation writes: 0 for the log's, 1 for the records', -1 for
+// none.
 func streamOf(op durable.Op) int {
 	switch op {
 	case durable.OpAppend:
@@ -399,7 +380,7 @@ func streamOf(op durable.Op) int {
 	}
 }
 
-// backLocked counts an outage of a stream, when the outage ends or the tenure ends during it.
+// backLocked counts a stream's outage when it or the tenure ends.
 func (t *Tenure) backLocked(stream int) {
 	if t.away[stream] {
 		t.away[stream] = false
@@ -407,8 +388,8 @@ func (t *Tenure) backLocked(stream int) {
 	}
 }
 
-// append sends the core's appends until there is none. The core has one append running at a time,
-// so one goroutine sends them all, and its stack need not grow for each.
+// append sends the core's appends until there is none. One goroutine sends them all, so its stack
+// need not grow for each.
 func (t *Tenure) append() {
 	for {
 		t.mu.Lock()
@@ -423,7 +404,7 @@ func (t *Tenure) append() {
 	}
 }
 
-// loadLocked sends waiting reads of records, up to maxReads at a time.
+// loadLocked sends waiting reads, up to maxReads at a time.
 func (t *Tenure) loadLocked() {
 	for {
 		together := t.loads.next()
@@ -444,8 +425,7 @@ func (t *Tenure) loadLocked() {
 	}
 }
 
-// note records the store's last error, for callers that wait too long. A conflict does not count as
-// an error.
+// note records the store's last error for callers that wait too long. A conflict does not count.
 func (t *Tenure) note(r *durable.Request, a durable.Response) {
 	switch {
 	case r.Op == durable.OpTrim:
@@ -599,8 +579,7 @@ func (t *Tenure) Passivated(entity string) {
 // Shard returns the shard's name in the store.
 func (t *Tenure) Shard() store.Shard { return t.shard.cfg.Shard }
 
-// deferredEffects are effects of a tenure's core that must be carried out without the tenure's
-// lock. The zero value has none.
+// deferredEffects are effects of the core to be carried out without the tenure's lock.
 type deferredEffects struct {
 	append  *durable.Request // the append to send from this goroutine; nil means none
 	logged  []wait           // waits whose tickets are in the log
@@ -611,7 +590,7 @@ type deferredEffects struct {
 
 func (a *deferredEffects) add(f func()) { a.rest = append(a.rest, f) }
 
-// run carries out the effects. It is called without the lock.
+// run carries out the effects, without the lock.
 func (a *deferredEffects) run(t *Tenure) {
 	if a.append != nil {
 		t.beginAppend(a.append)
@@ -627,15 +606,12 @@ func (a *deferredEffects) run(t *Tenure) {
 	}
 }
 
-// doubtAfter is how long the store must have failed before callers that ask again are told.
 const doubtAfter = time.Second
 
-// errUnconfirmed is the error for callers that ask again, while the store fails but the tenure has
-// not ended.
 var errUnconfirmed = errors.New("commit not acknowledged by the store")
 
-// askAgain splits waits by whether their callers ask again after a store error: due has those, kept
-// the others. It does not modify all, because released waits share its memory.
+// askAgain splits waits by whether their callers ask again after a store error. It does not modify
+// all, because released waits share its memory.
 func askAgain(all []wait) (due, kept []wait) {
 	for _, w := range all {
 		if w.again {

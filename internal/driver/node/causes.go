@@ -27,18 +27,13 @@ var (
 	errOutOfReach = errors.New("the call did not arrive")
 )
 
-// errPassed is the error of a call whose deadline was over before it could be sent.
 var errPassed = errors.New("the deadline had passed before the call was sent")
 
-// errPending is the error of a call that finds the table of pending calls full.
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, calls.MaxCalls)
 
-// expired returns the cause of a call whose deadline passed: context.DeadlineExceeded, with a text
-// saying what the call waited for.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late returns the error of a call whose wait ended with err; why says what the call waited for.
-// The text names the remedy if a later deadline would help.
+// late returns the error of a call whose wait for why ended with err, with a remedy.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
@@ -48,7 +43,7 @@ func late(err, why error) error {
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// moreTime returns the remedy if err is a passed deadline, and "" if the caller gave up.
+// moreTime returns the remedy for a passed deadline, and "" if the caller gave up.
 func moreTime(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return " (give it more time: shard.Timeout, or a later deadline)"
@@ -56,12 +51,8 @@ func moreTime(err error) string {
 	return ""
 }
 
-// waitError returns the error of a call whose wait was ended by ctx. why says what the call waited
-// for.
 func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
 
-// circular returns the error of a call to an entity that itself waits for this call. chain is the
-// text of the waiting turns.
 func circular(chain string) error {
 	return fmt.Errorf("%w: %s (make one of these calls a Tell, or make it after the turn)", ErrCircular, chain)
 }
@@ -72,13 +63,12 @@ func NoContact(node string) string {
 	return "node " + node + " has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"
 }
 
-// noResult returns the error of a call whose results cannot be encoded.
 func noResult(why error) error {
 	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
 }
 
-// notRun returns the error of a call that did not run, according to its answer res, and nil if res
-// says anything else. buffered is Config.Limits.SingletonBuffer.
+// notRun returns the error of a call that, by its answer, did not run; otherwise nil. buffered is
+// Config.Limits.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
@@ -129,28 +119,23 @@ func NoMethod(method string, has []string) string {
 	return fmt.Sprintf("%s (it has %s)", bounded.Text(method), strings.Join(has, ", "))
 }
 
-// errLargeCommit is ErrTooLarge for the state or the results of a durable entity's turn. Such a
-// call has a command, so no attempt of the call has been committed and the call certainly did not
-// run.
+// errLargeCommit is ErrTooLarge for a durable turn. Such a call certainly did not run: its command
+// was not committed.
 var errLargeCommit = fmt.Errorf("%w for a durable turn", ErrTooLarge)
 
-// Remedies that are appended to errors of lower layers.
 const (
 	smaller = " (send less at once, or raise max_payload of the NATS server)"
 	slower  = " (slow down and retry, or raise Config.Limits.MaxBuffered)"
 )
 
-// unacknowledged returns why a client's call does not run: the client has left too many bytes of
-// answers unacknowledged.
 func unacknowledged(p *peers.Session) string {
 	held, limit := p.Core.Account.Held()
 	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.Limits.MaxBuffered and Config.Limits.AnswerBytes of the members)",
 		held, p.Peer().Name, limit)
 }
 
-// silence returns the text, for errors, of how long ago the session's peer last sent a message.
-// Silence does not mean that the peer is unreachable, because a peer with nothing to answer sends
-// nothing. The text is "" below silenceTold, or if the peer never sent a message.
+// silence returns how long ago the peer last sent a message, or "" below silenceTold. A silent peer
+// may be reachable and have nothing to answer.
 func silence(p *peers.Session, now time.Time) string {
 	if d := p.Silence(now); d >= silenceTold {
 		return fmt.Sprintf("; its last message came %v ago", d.Round(100*time.Millisecond))
@@ -158,10 +143,8 @@ func silence(p *peers.Session, now time.Time) string {
 	return ""
 }
 
-// silenceTold is the shortest silence of a peer that error texts mention.
 const silenceTold = time.Second
 
-// publicError maps errors of lower layers to errors of this package.
 func publicError(err error) error {
 	switch {
 	case errors.Is(err, stream.ErrTooLarge):
@@ -172,8 +155,8 @@ func publicError(err error) error {
 	return err
 }
 
-// overload is ErrOverloaded with a cause and a remedy. Its text is built only when somebody reads
-// it, because a refused caller may retry very often.
+// overload is ErrOverloaded with a cause and a remedy. Its text is built lazily, because a refused
+// caller may retry often.
 type overload struct {
 	cause error
 	hint  string
@@ -186,22 +169,20 @@ func (e *overload) Is(target error) bool { return target == ErrOverloaded }
 // Unwrap returns the cause.
 func (e *overload) Unwrap() error { return e.cause }
 
-// errNoLease means that the lease of the singleton's instance has ended.
 var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
 
-// errSingletonStays is the error of Passivate and Forget in a singleton. Ending its instance would
-// leave the instance's tasks running beside those of the next instance.
+// errSingletonStays is the error of Passivate and Forget in a singleton. Its tasks would run beside
+// those of the next instance.
 var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to start it again)")
 
-// failure is a failed method or activation, which the supervisor decides about.
 type failure struct {
 	method string
 	err    error
 	panics bool // the method panicked, or ended its goroutine
 }
 
-// outcome returns, for operators, whether the call ran and how it failed. It leaves out the error's
-// text, which may contain arguments and state.
+// outcome returns whether the call ran and how it failed, without the error's text: it may contain
+// arguments and state.
 func (f *failure) outcome(read func(error) (CallFailure, bool)) string {
 	call, ok := read(f.err)
 	switch {

@@ -34,7 +34,6 @@ type Config struct {
 	ReadCallError func(err error) (CallFailure, bool)
 }
 
-// directEnabled reports whether the process may have direct lanes.
 func (c *Config) directEnabled() bool { return c.DirectDial || c.DirectListen != "" }
 
 // RunnerBytes returns how many bytes of tells may wait at each runner, if there are that many
@@ -54,7 +53,6 @@ type CallFailure struct {
 // A CallerClass is the class of process that a call came from.
 type CallerClass int
 
-// The values of CallerClass: a member, a client outside the cluster, or a caller of a gateway.
 const (
 	classMember CallerClass = iota + 1
 	classClient
@@ -102,7 +100,6 @@ type Interceptor func(ctx context.Context, call CallInfo, next func(context.Cont
 // An Action is a supervisor's decision about an entity whose turn failed.
 type Action int
 
-// The values of Action, which say what happens to the entity or its node.
 const (
 	actionResume   Action = iota // the entity stays as it is
 	actionRestart                // the entity is dropped, and activated again after a back-off
@@ -134,10 +131,8 @@ type Settings struct {
 	BackoffMost  time.Duration
 }
 
-// tells returns how many tells of this process may run in one turn of tells.
 func (s *Settings) tells() int { return min(s.MailboxCalls, s.MailboxBytes/region.TellBytes) }
 
-// tellBound returns the setting that limits tells: the mailbox's calls or its bytes.
 func (s *Settings) tellBound() region.Bound {
 	if s.tells() < s.MailboxCalls {
 		return region.MailboxBytes

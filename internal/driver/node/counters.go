@@ -53,13 +53,11 @@ const (
 	limitTooLow                           // frames that wait because the broker's payload limit is too low
 	// directEnded is the first of the counters of ended direct lanes, one for each agree.Reason.
 	directEnded
-	// membershipRefused is the first of the counters of refused membership messages, one for each
-	// membership.Refusal up to RefusedMalformed.
 	membershipRefused = directEnded + Reason(agree.Reasons)
 	reasons           = membershipRefused + Reason(membership.RefusedMalformed)
 )
 
-// reasonNames are the names of the reasons. They are the keys in the result of Driver.Counters.
+// reasonNames are the keys in the result of Driver.Counters.
 var reasonNames = [directEnded]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",

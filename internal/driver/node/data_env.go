@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// dataEnv implements the interface Env of package calls for this process.
 type dataEnv Driver
 
 var _ calls.Env = (*dataEnv)(nil)
@@ -138,7 +137,6 @@ func (v *dataEnv) Part(a transport.Address) {
 // Forgive lets this process have sessions with a removed process again.
 func (v *dataEnv) Forgive(a transport.Address) { v.Sessions.Forgive(a) }
 
-// dataReasons maps the events of package calls to the counters of this process.
 var dataReasons = [...]Reason{
 	calls.Ignored: FrameIgnored,
 	calls.NoPeer:  dropNoPeer,

@@ -46,7 +46,6 @@ func (drv *Driver) DirectMessage(from transport.Peer, body []byte) error {
 	return l.Receive(from, body)
 }
 
-// directEnv implements the interface of package direct for this process.
 type directEnv Driver
 
 var _ direct.Env = (*directEnv)(nil)
@@ -60,8 +59,6 @@ func (v *directEnv) Send(to transport.Peer, body []byte) {
 	_ = (*Driver)(v).Link().Send(transport.Control, to, 0, b)
 }
 
-// errUnknownTransport is the error of Confidential if the transport cannot report whether its
-// connection is encrypted.
 var errUnknownTransport = errors.New("the transport does not report whether its connection is encrypted")
 
 // Confidential returns nil if the connection to the broker is encrypted or local, and otherwise an
@@ -105,7 +102,6 @@ func (v *directEnv) Wanted(c *direct.Conn) {
 	}
 }
 
-// directCounts maps the events of package direct to the counters of this process.
 var directCounts = [...]Reason{direct.Opened: directOpened, direct.Refused: directRefused, direct.Stranger: directStranger}
 
 func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {

@@ -88,8 +88,8 @@ func (drv Drain) Run(ctx context.Context) {
 	}
 }
 
-// closeDirect ends direct lanes, and waits until this node has handled the frames received on them.
-// Peers send frames that were still under way again, over the broker.
+// closeDirect ends direct lanes, and waits until their received frames are handled. Peers send the
+// others again over the broker.
 func (drv Drain) closeDirect(ctx context.Context) {
 	l := drv.Direct.Load()
 	if l == nil {
@@ -102,8 +102,6 @@ func (drv Drain) closeDirect(ctx context.Context) {
 	}
 }
 
-// dismiss waits until this node knows where to forward late calls, or until ctx ends. Then its
-// shards forward or refuse all calls that wait in them.
 func (drv Drain) dismiss(ctx context.Context) {
 	dismissed := make(chan struct{})
 	drv.Data.Depart(func() { close(dismissed) })
@@ -123,7 +121,6 @@ func (drv Drain) SettleTells(ctx context.Context) {
 	drv.DropTells(time.Now())
 }
 
-// hasUnsettled reports whether tells wait for a home, or envelopes for a peer's acknowledgement.
 func (drv Drain) hasUnsettled() bool {
 	for _, k := range *drv.Kinds.Load() {
 		for i := 0; i < len(k.routes) && drv.held.Load() > 0; i++ {

@@ -121,7 +121,6 @@ type ControlPlane interface {
 	Waits(kind string, now time.Time) (why string, hosted bool)
 }
 
-// runner returns the runner that runs a shard's turns.
 func (drv *Driver) runner(shard uint32) *TurnRunner { return &drv.Runners[int(shard)%len(drv.Runners)] }
 
 // Open starts the lanes over an open link.
@@ -145,8 +144,8 @@ func (drv *Driver) Open(l transport.Link) {
 	}
 }
 
-// lately returns the current time, at most about calls.SweepInterval old. It serves loops for which
-// reading the clock would cost more than their work.
+// lately returns the time, at most about calls.SweepInterval old, for loops that cannot afford
+// reading the clock.
 func (drv *Driver) lately() time.Time {
 	if at := drv.swept.Load(); at != 0 {
 		return drv.Lease.Base().Add(time.Duration(at))
@@ -154,12 +153,10 @@ func (drv *Driver) lately() time.Time {
 	return time.Now()
 }
 
-// sweepClients is the interval between searches for clients that are gone.
 const sweepClients = 5 * time.Second
 
-// sweepPending is a loop. Every calls.SweepInterval it ends pending calls whose deadline has
-// passed, every second it drops tells that have waited too long, and every sweepClients it ends the
-// sessions of clients that are gone.
+// sweepPending ends expired calls, drops tells that waited too long, and ends the sessions of gone
+// clients.
 func (drv *Driver) sweepPending() {
 	calls, tells := time.NewTicker(calls.SweepInterval), time.NewTicker(time.Second)
 	defer calls.Stop()
@@ -185,7 +182,6 @@ func (drv *Driver) sweepPending() {
 // Knows reports whether a process is a member, has left, or was removed.
 func (drv *Driver) Knows(a transport.Address) bool { return drv.Control.Knows(a) || drv.parted(a) }
 
-// parted reports whether a process has left or was removed.
 func (drv *Driver) parted(a transport.Address) bool {
 	return drv.Sessions.HasLeft(a) || drv.Sessions.WasRemoved(a)
 }
@@ -229,12 +225,9 @@ func (drv *Driver) Close() {
 	drv.Pending.Close(calls.Result{Code: calls.Closed})
 }
 
-// minPayload is the smallest payload limit of the broker that a process accepts, in
-// bytes.
 const minPayload = peers.MinPayload
 
-// smallMessage is a size in bytes that every broker accepts. Messages below this size are sent
-// without looking up the payload limit.
+// smallMessage is a size that every broker accepts, in bytes.
 const smallMessage = minPayload / 2
 
 func (drv *Driver) LaneOf(shard uint32) int { return laneOf(shard, drv.Config.Lanes) }
@@ -303,7 +296,6 @@ func (drv *Driver) BeginAnew(members map[transport.Address]bool) {
 	drv.Data.BeginAnew(members)
 }
 
-// countMoves counts the shards whose homes differ between two tables.
 func (drv *Driver) countMoves(old, t *placement.Table) {
 	for _, name := range t.Types() {
 		was, is := old.Type(name), t.Type(name)
@@ -324,14 +316,12 @@ func (drv *Driver) WaitLease(ctx context.Context) error {
 	return drv.waitUntil(ctx, drv.Lease.Valid, runner.Ending)
 }
 
-// waitAnswer waits until this node may send answers. It fails if the node may never send them
-// again.
 func (drv *Driver) waitAnswer() error {
 	return drv.waitUntil(drv.Context, drv.Lease.MayAnswer, runner.Over)
 }
 
-// waitUntil waits until allowed reports true. It fails when ctx or the process ends, or when the
-// lease has reached the phase tooLate.
+// waitUntil waits until allowed reports true. It fails when ctx or the process ends, or the lease
+// reaches tooLate.
 func (drv *Driver) waitUntil(ctx context.Context, allowed func() bool, tooLate runner.Phase) error {
 	for !allowed() {
 		if drv.Lease.Phase() >= tooLate {
@@ -363,8 +353,8 @@ func (drv *Driver) HeldFor(name string) (n int) {
 	return n
 }
 
-// pause is called in a loop that waits until the shard table and this process agree about a shard's
-// home. It delays try number try. After 5,000 tries, about 5 s, it returns an error.
+// pause delays try number try while the shard table and this process disagree about a home. It
+// fails after 5,000 tries, about 5 s.
 func (drv *Driver) pause(try int) error {
 	switch {
 	case try < 3:
@@ -378,21 +368,17 @@ func (drv *Driver) pause(try int) error {
 	return nil
 }
 
-// refused counts a call that was refused with the code.
 func (drv *Driver) refused(code wire.Code) {
 	drv.Counts.Add(callRefused)
 	drv.Refusals.note(code)
 }
 
-// loseTell counts a tell that was accepted and will not run. It logs some of these tells.
 func (drv *Driver) loseTell(kind, entity, method string) {
 	drv.Counts.Add(tellLost)
 	drv.Limiter.Warn(drv.Logger, "tell lost: its shard has no home for too long, or was lost", kind, "",
 		"kind", kind, "entity", clip(entity), "method", clip(method))
 }
 
-// answerCode answers a call that was accepted and then could not run. If the call is a tell, it is
-// counted as lost.
 func (drv *Driver) answerCode(c *InCall, code wire.Code, text string) {
 	drv.refused(code)
 	if c.ID == 0 {
@@ -402,9 +388,6 @@ func (drv *Driver) answerCode(c *InCall, code wire.Code, text string) {
 	drv.answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)}, nil)
 }
 
-// answer sends an answer to the call's sender: to the pending table if the sender is in this
-// process, and otherwise on the sender's session. by publishes the session; a nil by means that it
-// is published at once.
 func (drv *Driver) answer(c *InCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
@@ -436,8 +419,6 @@ func (drv *Driver) AddSeldomOf(what Reason, name string) (n uint64, tell bool) {
 	return drv.outside.count(what.String(), name, "")
 }
 
-// laneOf returns the lane of a shard. Lanes divide the shards by the top bits of the hashes of
-// their ids, which a shard's number contains.
 func laneOf(shard uint32, lanes int) int {
 	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the prefix without its leading 1
 	hi, _ := bits.Mul64(aligned, uint64(lanes))
@@ -486,14 +467,12 @@ func (drv *Driver) DropTells(limit time.Time) (dropped int) {
 	return dropped
 }
 
-// answerHere passes an answer to its caller in this process.
 func (drv *Driver) answerHere(e *wire.Envelope) {
 	if !drv.Data.Answer(e) {
 		drv.Counts.Add(answerUnclaimed)
 	}
 }
 
-// complete answers a call of this process whose turn ran in this process.
 func (drv *Driver) complete(id uint64, a answer) {
 	text, payload := a.parts(drv)
 	if !drv.Pending.Complete(id, calls.Result{Payload: payload, Code: a.code, Text: text}) {
@@ -558,19 +537,17 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	return drv
 }
 
-// minRunners is the smallest number of runners of a process. With fewer runners, turns of just
-// under a millisecond would queue behind each other.
+// minRunners bounds the runners from below. With fewer, turns just below a millisecond would queue
+// behind each other.
 const minRunners = 4
 
-// forgottenFirst is the time before the first sweep through the records of a shard whose type has
-// no ttl, and forgottenRest the time between later sweeps. Such a sweep finds only records of
-// forgotten entities.
+// forgottenFirst and forgottenRest are the times before the first and later sweeps of a type
+// without ttl. They find only records of forgotten entities.
 const (
 	forgottenFirst = time.Hour
 	forgottenRest  = 24 * time.Hour
 )
 
-// sweepOf returns when the records of a shard are swept, for a type with that ttl; 0 means no ttl.
 func sweepOf(ttl time.Duration) durablehost.Sweep {
 	if ttl > 0 {
 		return durablehost.Sweep{On: true}

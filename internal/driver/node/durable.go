@@ -26,7 +26,6 @@ type DurableShard struct {
 	LastCommits LastCommits
 }
 
-// expiry is when an entity that commits now expires; 0 means never.
 func (d *DurableShard) expiry() int64 {
 	if ttl := d.hosted.Host.Desc.TTL; ttl > 0 {
 		return time.Now().Add(ttl).UnixMilli()
@@ -34,7 +33,6 @@ func (d *DurableShard) expiry() int64 {
 	return 0
 }
 
-// entity returns the activation of e, or nil if e is not active.
 func (*DurableShard) entity(e *region.Entity) *durableEntity {
 	active, _ := e.Data().(*durableEntity)
 	return active
@@ -67,8 +65,8 @@ func newDurableShard(s *HostedShard) *DurableShard {
 	return d
 }
 
-// placedLocked opens the shard in the store, or closes it there, after the shard's state at this
-// process has changed. The caller holds Mu.
+// placedLocked opens or closes the shard in the store after its state here has changed. The caller
+// holds Mu.
 func (d *DurableShard) placedLocked(opened bool) {
 	switch d.hosted.Core.State() {
 	case region.Open, region.Draining:
@@ -80,12 +78,12 @@ func (d *DurableShard) placedLocked(opened bool) {
 	}
 }
 
-// leaveTimeout bounds the writing of records before a shard moves. The next home reads from the log
-// the changes whose records were not written by then.
+// leaveTimeout bounds the writing of records before a shard moves. The next home reads the rest
+// from the log.
 const leaveTimeout = 5 * time.Second
 
-// leave ends this home's tenure of a shard that moves, after the stop hooks of the shard's entities
-// have run. It does nothing if the move was given up.
+// leave ends the tenure of a shard that moves, after the stop hooks have run. It does nothing if
+// the move was given up.
 func (d *DurableShard) leave() {
 	s, drv := d.hosted, d.hosted.driver()
 	s.Mu.Lock()
@@ -101,8 +99,7 @@ func (d *DurableShard) leave() {
 	}
 }
 
-// ready returns the activation of e if it belongs to that tenure and a turn may begin with its
-// value, and nil otherwise.
+// ready returns the activation of e if a turn may begin with it under tenure, or nil.
 func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *durableEntity {
 	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
 		return a
@@ -110,7 +107,6 @@ func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *dura
 	return nil
 }
 
-// activate activates an entity for a turn, under that tenure of the shard.
 func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
 	s.Host.lost(e)
@@ -155,13 +151,11 @@ func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	return a, nil
 }
 
-// events returns the eventTaker of the shard's type.
 func (d *DurableShard) events() eventTaker {
 	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
 }
 
-// begin keeps the state from before OnActivate, because OnActivate may change the entity. The first
-// commit is compared with the kept state.
+// begin keeps the state from before OnActivate, to be compared with the first commit.
 func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	if h := &d.hosted.Host.Desc; h.Events != nil {
 		_, _ = h.Events.Take(value) // from now on its journal encodes the events that are recorded
@@ -170,7 +164,6 @@ func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err e
 	return err
 }
 
-// encode encodes a state. size is the expected number of bytes.
 func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte, err error) {
 	h := &d.hosted.Host.Desc
 	if h.AppendState == nil {
@@ -187,23 +180,19 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// stray logs that the state of an entity about to be passivated is not the state after its last
-// turn.
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
 		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
 	}
 }
 
-// noteStray logs a change of an entity's state that is in no commit.
 func (d *DurableShard) noteStray(e *region.Entity, why string) {
 	drv, kind := d.hosted.driver(), d.hosted.ID.Kind
 	drv.Limiter.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
 }
 
-// retire commits the changes that an entity's stop hook has made. If err is not nil, the hook or
-// the encoding has failed: state is then from before the hook, and nothing is committed. The result
-// is always nil, because the region must not keep the state of a durable entity.
+// retire commits the changes of a stop hook, unless err says that the hook or the encoding failed.
+// The result is nil: the region must not keep a durable state.
 func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) []byte {
 	a := d.entity(e)
 	if a == nil || !a.ready || err != nil || a.expired() || bytes.Equal(a.state, state) {
@@ -238,7 +227,6 @@ func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	return nil
 }
 
-// lost ends the store's activation of an entity that loses its value.
 func (d *DurableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
 		e.SetData(nil)
@@ -246,9 +234,8 @@ func (d *DurableShard) lost(e *region.Entity) {
 	}
 }
 
-// runHere runs a turn that has begun on the goroutine of its local caller. The caller gets the
-// answer when all changes that the turn saw are in the log. exits is called if the method ends the
-// goroutine.
+// runHere runs a begun turn on its local caller's goroutine. The caller gets the answer once all
+// changes that the turn saw are in the log.
 func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	s := d.hosted
 	returned := false
@@ -264,15 +251,15 @@ func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 	h.end(e, a)
 }
 
-// mayRead reports whether a read-only turn, which the caller has begun, may run on an active entity
-// and be answered at once: the entity's state is completely in the log, and the shard is here.
+// mayRead reports whether a begun read-only turn may run and be answered at once: the entity's
+// state is in the log, and the shard is here.
 func (d *DurableShard) mayRead(e *region.Entity) bool {
 	a := d.entity(e)
 	return a != nil && a.ready && !a.woken && e.Value != nil && d.Has(a.tenure) && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
 // checkRead returns an error if a method marked //shard:read has changed the entity, and drops the
-// activation with the change. The turn has run on its caller's goroutine.
+// activation.
 func (d *DurableShard) checkRead(e *region.Entity, method string) error {
 	a := d.entity(e)
 	if a == nil || e.Value == nil { // the shard was lost meanwhile
@@ -291,20 +278,19 @@ func (d *DurableShard) checkRead(e *region.Entity, method string) error {
 	return err
 }
 
-// wrote returns the error of a method that is marked //shard:read and has changed the state.
 func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// A call that waits for the store fails shortly before its deadline, so that its caller still gets
-// the reason: earlier by a tenth of the time left, at most by maxNotice.
+// A call fails so long before its deadline while it waits for the store: by a tenth of the time
+// left, at most maxNotice. Its caller then still gets the reason.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
 )
 
-// patience returns the turn's context with an earlier deadline, which leaves time to answer with
-// the reason of the wait. A tell has no deadline, and gets Config.CallTimeout.
+// patience returns the turn's context with an earlier deadline, which leaves time to answer. A tell
+// gets Config.CallTimeout.
 func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	if deadline, ok := t.Deadline(); ok {
 		return context.WithDeadline(t, deadline.Add(-min(time.Until(deadline)/noticePart, maxNotice)))
@@ -312,8 +298,6 @@ func (d *DurableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t, d.hosted.driver().Config.CallTimeout)
 }
 
-// drop ends an activation after a turn that commits nothing, and with it a singleton's instance.
-// The next activation begins with the committed state.
 func (d *DurableShard) drop(e *region.Entity) {
 	d.tasks.take()
 	d.hosted.Host.died("the changes of its last turn were not committed")
@@ -321,8 +305,6 @@ func (d *DurableShard) drop(e *region.Entity) {
 	e.Clear()
 }
 
-// activateInstance activates a singleton's instance with the state from the store, in a turn that
-// has begun, and commits the changes of OnActivate.
 func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 	tenure, err := d.Tenure(t)
 	if err != nil {
@@ -355,8 +337,7 @@ func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 
 const strayedState = "its state was changed outside a turn, and the change is undone (a task calls a method through the singleton's client, which changes and commits it)"
 
-// strayed returns why a singleton's instance must end before another turn, and "" if the instance
-// may go on or the type is no singleton.
+// strayed returns why a singleton's instance must end before another turn, or "".
 func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) string {
 	in := d.hosted.Host.Instance
 	if in == nil {
@@ -372,14 +353,12 @@ func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) str
 	return ""
 }
 
-// differs reports whether the entity's state differs from the last committed one.
 func (d *DurableShard) differs(e *region.Entity, a *durableEntity) bool {
 	state, err := d.encode(e.Value, e.State(), len(a.state))
 	return err != nil || !bytes.Equal(state, a.state)
 }
 
-// undoStray checks a singleton that is about to end. If its state was changed outside a turn,
-// undoStray logs the change and drops it.
+// undoStray logs and drops changes that a singleton about to end has from outside a turn.
 func (d *DurableShard) undoStray(e *region.Entity) {
 	a := d.entity(e)
 	if a != nil && a.ready && e.Value != nil && d.hosted.Host.Instance.HadTasks() && d.differs(e, a) {
@@ -388,7 +367,7 @@ func (d *DurableShard) undoStray(e *region.Entity) {
 	}
 }
 
-// keptOf encodes an answer in the form in which the log keeps it.
+// keptOf encodes an answer for the log.
 func keptOf(a answer) []byte {
 	r := durablehost.Answer{Code: uint32(a.code), Text: clipText(a.text)}
 	if a.payload != nil {
@@ -397,17 +376,14 @@ func keptOf(a answer) []byte {
 	return r.Append(nil)
 }
 
-// checksTurns reports whether this process checks that a //shard:read method changes no state, and
-// that applying a turn's events gives the turn's final state. Only tests check this, because it
-// costs time. In programs and benchmarks such a call is answered and the change may be lost;
-// stateSum detects and logs the loss later.
+// checksTurns reports whether to check that //shard:read methods change nothing and that events
+// give the final state. Only tests do, because it costs time; elsewhere stateSum detects a lost
+// change later.
 func checksTurns() bool {
 	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
 	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""
 }
 
-// durableEntity is an active entity. Only the goroutine that has the entity's turn may
-// use it.
 type durableEntity struct {
 	region.EntityData
 	tenure *durablehost.Tenure // the tenure under which it was activated
@@ -419,17 +395,14 @@ type durableEntity struct {
 	expires int64
 }
 
-// expired reports whether the entity has outlived its ttl.
 func (a *durableEntity) expired() bool {
 	return a.expires != 0 && time.Now().UnixMilli() >= a.expires
 }
 
-// errActivate is the error of an entity that exists in the store but cannot be activated.
 var errActivate = errors.New("activate")
 
-// loadState reads an inactive entity from the store. The caller has the entity's turn. It applies
-// the entity's events and migrates the state to this program's version. If loadState succeeds, the
-// caller must call the tenure's Passivated when it no longer needs the state.
+// loadState reads an inactive entity, applies its events and migrates its state. The caller has the
+// entity's turn, and must call Passivated in the end.
 func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
 	loaded, err := tenure.Load(ctx, id)
 	if err != nil || !loaded.Found {
@@ -471,11 +444,9 @@ func StoredState(ctx context.Context, d *durablehost.Shard, h *codegen.Host, id 
 	return loaded.State, nil
 }
 
-// migrator is an entity whose directive has version=, so its states have versions.
+// migrator is an entity whose directive has version=.
 type migrator interface{ MigrateState(from int) error }
 
-// form returns the version of the states that this program writes. Version 1 is returned as 0,
-// because the store has it in this form.
 func form(h *codegen.Host) uint32 {
 	if h.StateVersion <= 1 {
 		return 0
@@ -483,7 +454,6 @@ func form(h *codegen.Host) uint32 {
 	return uint32(h.StateVersion)
 }
 
-// migrated returns a loaded state, migrated to this program's version.
 func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte, err error) {
 	from, now := max(int(loaded.Form), 1), max(h.StateVersion, 1)
 	switch {

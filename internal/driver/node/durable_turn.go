@@ -18,8 +18,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// durableTurn is a turn of a durable entity. It runs its call under the shard's tenure and commits
-// the changes.
+// durableTurn runs its call under the shard's tenure and commits the changes.
 type durableTurn struct {
 	remoteTurn
 	tenure  *durablehost.Tenure
@@ -36,7 +35,6 @@ type durableTurn struct {
 	tells durableTells
 }
 
-// durableOf returns t as a turn of a durable type, or nil if it is none.
 func durableOf(t *turn) *durableTurn {
 	if t == nil {
 		return nil
@@ -45,8 +43,8 @@ func durableOf(t *turn) *durableTurn {
 	return r
 }
 
-// base returns the context whose end ends the turn's context: the caller's, if the turn runs on the
-// caller's goroutine, and otherwise the process's.
+// base returns the caller's context if the turn runs on the caller's goroutine, otherwise the
+// process's.
 func (r *durableTurn) base() context.Context {
 	if r.caller != nil {
 		return r.caller
@@ -54,13 +52,10 @@ func (r *durableTurn) base() context.Context {
 	return r.remoteTurn.base()
 }
 
-// mayLeave reports whether the answer may be sent at once, because everything that the turn saw is
-// in the log.
 func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
 
-// answer sends an answer when everything that the turn saw is in the log. If this home's tenure of
-// the shard ends first, the caller of a command sends the command to the next home, and any other
-// call fails with an unknown outcome.
+// answer sends an answer once everything that the turn saw is in the log. If the tenure ends first,
+// a command is sent to the next home, and any other call fails with an unknown outcome.
 func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 	a.after = nil
 	drv.answering.Add(1)
@@ -78,16 +73,12 @@ func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 	}
 }
 
-// inDoubt returns the answer to a call whose changes may or may not be in the log.
 func inDoubt(err error) answer { return answer{code: wire.CodeInDoubt, text: err.Error()} }
 
-// logged reports whether everything that the turn saw is in the log. Before that, the turn may not
-// send calls.
 func (r *durableTurn) logged() bool {
 	return r.tenure == nil || r.tenure.Reached(r.seen) // nil: it is an interceptor's call
 }
 
-// before waits until everything that the turn saw is in the log.
 func (r *durableTurn) before(ctx context.Context) error {
 	if r.logged() {
 		return nil
@@ -96,7 +87,7 @@ func (r *durableTurn) before(ctx context.Context) error {
 	return r.tenure.Wait(ctx, r.seen)
 }
 
-// activating records that OnActivate runs, until end is called.
+// activating records that OnActivate runs until end is called.
 func (r *durableTurn) activating() (end func()) {
 	set := func(on bool) {
 		r.mu.Lock()
@@ -107,9 +98,8 @@ func (r *durableTurn) activating() (end func()) {
 	return func() { set(false) }
 }
 
-// nested sets id to the command of a call that the turn makes, and reports whether the call has a
-// command. The call has none if the turn has none, or if OnActivate makes the call: when the turn's
-// command runs again, OnActivate may not run again.
+// nested sets id to the command of a call in the turn, and reports whether it has one. A call from
+// OnActivate has none: OnActivate may not run again with the turn's command.
 func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
 	if r.command.Number == 0 {
 		return false
@@ -124,7 +114,6 @@ func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bo
 	return true
 }
 
-// runCall runs an encoded call on an entity of a durable type, and commits its changes.
 func (r *durableTurn) runCall(e *region.Entity, c *InCall, method codegen.Method) answer {
 	s := r.turn.shard()
 	r.tenure = s.Durable.Current()
@@ -159,7 +148,6 @@ func (r *durableTurn) runCall(e *region.Entity, c *InCall, method codegen.Method
 	return a
 }
 
-// open waits until this home's tenure of the shard has begun.
 func (r *durableTurn) open() (err error) {
 	t, d := &r.turn, r.turn.shard().Durable
 	t.yieldLane()
@@ -171,8 +159,6 @@ func (r *durableTurn) open() (err error) {
 	return err
 }
 
-// activate returns the active entity if the method is to run. Otherwise run is false: activate has
-// then ended the turn's command, and a is the answer to the call.
 func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEntity, a answer, run bool) {
 	s, t := r.turn.shard(), &r.turn
 	d := s.Durable
@@ -209,7 +195,6 @@ func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEnti
 	return active, a, true
 }
 
-// notOpen returns the answer to a call that could not get the shard's tenure.
 func (r *durableTurn) notOpen(err error) answer {
 	switch {
 	case errors.Is(err, durablehost.ErrNotHere), r.cut():
@@ -220,8 +205,6 @@ func (r *durableTurn) notOpen(err error) answer {
 	return answer{code: wire.CodeRefused, text: err.Error()}
 }
 
-// admit checks the call's command, and reports whether the method is to run. If not, a is the
-// answer to the call.
 func (r *durableTurn) admit(e *region.Entity, c *InCall) (a answer, run bool) {
 	if err := r.identify(e, c); err != nil {
 		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
@@ -237,7 +220,6 @@ func (r *durableTurn) admit(e *region.Entity, c *InCall) (a answer, run bool) {
 	return r.decided(v), false
 }
 
-// identify sets the turn's command, which stays zero if the call has none.
 func (r *durableTurn) identify(e *region.Entity, c *InCall) error {
 	if c.here != nil {
 		if id := c.here.command; !id.IsZero() {
@@ -256,8 +238,6 @@ func (r *durableTurn) identify(e *region.Entity, c *InCall) error {
 	return nil
 }
 
-// decided returns the answer to a command that must not run, because it has run before or is
-// refused.
 func (r *durableTurn) decided(v durable.Admission) answer {
 	switch v.Verdict {
 	case durable.Replay:
@@ -283,15 +263,14 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 	return answer{code: wire.CodeDropped}
 }
 
-// discard ends the turn's command without an answer to keep, because the turn commits nothing.
+// discard ends the turn's command without an answer to keep.
 func (r *durableTurn) discard() {
 	if r.command.Number != 0 {
 		r.tenure.Discard(&r.command)
 	}
 }
 
-// settle commits the changes of a turn, if there are any, and returns the answer. The answer is
-// sent only when the changes are in the log.
+// settle commits the changes of a turn and returns the answer, to be sent when they are in the log.
 func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer) answer {
 	read, tells := r.read && !active.woken, r.tells.take()
 	d := r.turn.shard().Durable
@@ -335,8 +314,8 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 	return a
 }
 
-// changes sets in turn the state and the events to commit, and reports whether the turn changed
-// something. If changes returns an error, the call is refused with that error.
+// changes sets the state and the events to commit, and reports whether there are any. An error
+// refuses the call.
 func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *durableEntity, read bool) (changed bool, err error) {
 	s := r.turn.shard()
 	checked := read && s.driver().ChecksTurns
@@ -358,12 +337,11 @@ func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *dura
 	return turn.Ended || len(turn.Events) > 0 || !read && !same, nil
 }
 
-// observe makes the answer of a turn that commits nothing wait for the entity's last commit.
+// observe makes the answer wait for the entity's last commit.
 func (r *durableTurn) observe(e *region.Entity) {
 	r.ticket = r.tenure.Observe(e.ID, r.turn.shard().mayRun())
 }
 
-// notCommitted returns the answer of a turn whose changes could not be committed and are dropped.
 func notCommitted(a answer, err error) answer {
 	if !errors.Is(err, durable.ErrTooLarge) {
 		return answer{code: wire.CodeDropped}
@@ -373,14 +351,11 @@ func notCommitted(a answer, err error) answer {
 	return a
 }
 
-// drop ends the turn's command and the activation, because the turn commits nothing.
 func (r *durableTurn) drop(e *region.Entity) {
 	r.discard()
 	r.turn.shard().Durable.drop(e)
 }
 
-// refuseTurn returns the answer that refuses a call, with text as the reason, because all changes
-// of its turn are dropped.
 func refuseTurn(a answer, text string) answer {
 	if a.code == wire.CodeOK && a.payload != nil {
 		answerPool.Put(a.payload)
@@ -388,8 +363,8 @@ func refuseTurn(a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// unwoken drops an activation whose OnActivate has sent tells, if no turn has committed these
-// tells. OnActivate then runs again before the next turn.
+// unwoken drops an activation with tells of OnActivate that no turn has committed. OnActivate then
+// runs again.
 func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	if active.woken && len(r.tells.take()) > 0 {
 		r.turn.shard().Host.lost(e)
@@ -397,8 +372,8 @@ func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	}
 }
 
-// sendTells sends the tells of a //shard:read method's turn. Such a turn has no commit, so its
-// tells are sent once everything that the turn saw is in the log.
+// sendTells sends the tells of a //shard:read turn, which has no commit, once everything it saw is
+// in the log.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return
@@ -412,7 +387,6 @@ func (r *durableTurn) sendTells(tells []durableTell) {
 	})
 }
 
-// durableTell is a tell that a durable entity's turn makes. It is sent when the turn is committed.
 type durableTell struct {
 	invoker invoker
 	ref     *codegen.Ref
@@ -428,7 +402,6 @@ type durableTells struct {
 	taken bool // the turn has ended
 }
 
-// add adds a tell to the turn. It reports false if the turn has ended.
 func (d *durableTells) add(c *outCall, p invoker) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -438,7 +411,6 @@ func (d *durableTells) add(c *outCall, p invoker) bool {
 	return !d.taken
 }
 
-// take ends the turn and returns its tells.
 func (d *durableTells) take() []durableTell {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -447,7 +419,6 @@ func (d *durableTells) take() []durableTell {
 	return all
 }
 
-// logged returns the tell in the form in which the log stores it.
 func (t durableTell) logged() durable.Tell {
 	k := t.invoker.kind
 	body := durablehost.Body{Method: t.method, Args: t.args}
@@ -460,7 +431,7 @@ func (t durableTell) logged() durable.Tell {
 	}
 }
 
-// loggedTells returns the tells of a commit in the form in which the log stores them.
+// loggedTells returns tells in the form in which the log stores them.
 //
 //go:noinline
 func loggedTells(tells []durableTell) (all []durable.Tell) {
@@ -470,7 +441,6 @@ func loggedTells(tells []durableTell) (all []durable.Tell) {
 	return all
 }
 
-// send sends a tell of a turn that has no commit. The tell is not stored, so it may be lost.
 func (t durableTell) send() {
 	drv := t.invoker.kind.Driver
 	ctx := drv.Context

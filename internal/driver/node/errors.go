@@ -33,5 +33,4 @@ var (
 	ErrNoEpoch         = errors.New("ctx belongs to no turn of a durable type (epochs are only for durable types, where they grow over full restarts)")
 )
 
-// clip shortens a text from a user, such as an id, for error texts and logs.
 func clip(s string) string { return bounded.ID(s) }

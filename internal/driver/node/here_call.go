@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A hereCall is a call to a durable entity whose turn runs on its caller's goroutine. It holds all
-// memory that the call needs, for reuse by later calls.
+// A hereCall is a call to a durable entity on its caller's goroutine, with all memory that it
+// needs.
 type hereCall struct {
 	InCall
 	shard   *HostedShard
@@ -28,8 +28,8 @@ type hereCall struct {
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
 
-// newHereCall returns a call to s made by the turn up, or made outside turns if up is nil. id is
-// the call's number among the pending calls.
+// newHereCall returns a call to s, made by the turn up if it is not nil. id is the call's number
+// among the pending calls.
 func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Duration) *hereCall {
 	drv, h := s.driver(), hereCalls.Get().(*hereCall)
 	h.here, h.Driver, h.lane, h.shard = h, &h.InCall, s.lane, s
@@ -50,9 +50,8 @@ func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Dura
 	return h
 }
 
-// newTurn returns memory for the turn of a call; h is nil if the turn does not run on its caller's
-// goroutine. The memory is reused only if the method does not name its context: any other method
-// may keep its context, and with it the turn.
+// newTurn returns memory for a turn. It is reused only if the method does not name its context,
+// because the method may keep the context and with it the turn.
 func (h *hereCall) newTurn() *durableTurn {
 	if h != nil && h.hidden {
 		return &h.turn
@@ -60,9 +59,8 @@ func (h *hereCall) newTurn() *durableTurn {
 	return new(durableTurn)
 }
 
-// share lets the answer use the results in kept, the answer's encoding for the log, and frees the
-// answer's own buffer. A nil h stands for a call from another goroutine, whose answer the session
-// copies.
+// share lets the answer use the results in kept, its encoding for the log. h is nil for a call from
+// another goroutine.
 func (h *hereCall) share(a answer, kept []byte) answer {
 	if h == nil || a.code != wire.CodeOK || a.payload == nil || len(*a.payload) > len(kept) {
 		return a
@@ -76,9 +74,8 @@ func (h *hereCall) share(a answer, kept []byte) answer {
 	return a
 }
 
-// end ends the call's turn, and answers the caller when everything that the turn saw is in the log.
-// If this home's tenure of the shard ends first, the caller sends the command to the next home. A
-// leaving process waits for such answers: see Driver.answering.
+// end ends the turn, and answers the caller once everything that the turn saw is in the log. If the
+// tenure ends first, the caller sends the command to the next home. Driver.answering counts it.
 func (h *hereCall) end(e *region.Entity, a answer) {
 	h.shard.driver().answering.Add(1)
 	h.shard.endTurnOf(e, h.after(), h.failed)
@@ -101,8 +98,7 @@ func (h *hereCall) Logged(err error) {
 	h.answer(drv, a, peers.Pumps{})
 }
 
-// recycle frees the memory for later calls, unless something that the turn waited for may still
-// refer to the memory.
+// recycle frees the memory, unless something that the turn waited for may still refer to it.
 func (h *hereCall) recycle() {
 	if h.hidden && !h.turn.swift {
 		return

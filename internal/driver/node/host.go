@@ -40,7 +40,6 @@ type Host struct {
 	tally tally
 }
 
-// hostedMethod is a method of a hosted type.
 type hostedMethod struct {
 	run    codegen.Method
 	unseen bool // its turns can be an unseenTurn
@@ -48,7 +47,7 @@ type hostedMethod struct {
 	read   bool // it is marked //shard:read
 }
 
-// eachShard calls f for the shards of one lane, or for all shards if lane is -1.
+// eachShard calls f for the shards of a lane; -1 means all.
 func (h *Host) eachShard(lane int, f func(*HostedShard)) {
 	for i := range h.Shards {
 		if s := &h.Shards[i]; lane < 0 || s.lane == lane {
@@ -57,15 +56,12 @@ func (h *Host) eachShard(lane int, f func(*HostedShard)) {
 	}
 }
 
-// encodeState encodes the state of an active entity, with the fields that this program does not
-// know. For a type without state it returns the state that another program has left, usually nil.
-// The caller has the entity's turn.
+// encodeState encodes an active entity, with fields that this program does not know. Without an
+// encoder it returns the state that another program left. The caller has the entity's turn.
 func (h *Host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
 }
 
-// appendState is encodeState, but appends the state to b. For a type without an encoder it does not
-// use b.
 func (h *Host) appendState(b []byte, e *region.Entity) (state []byte, err error) {
 	d := &h.Desc
 	if d.AppendState == nil {
@@ -104,8 +100,8 @@ func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) 
 	return codegen.UnknownFields(state, d.StateFields), nil
 }
 
-// stopHook runs OnPassivate on a new goroutine, because the hook may never return, or may end its
-// goroutine. It only logs an error that the hook returns, because the entity ends in any case.
+// stopHook runs OnPassivate on a new goroutine, because the hook may never return. Its error is
+// only logged: the entity ends in any case.
 func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	if h.Desc.Passivate == nil {
 		return nil
@@ -129,8 +125,8 @@ func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	}
 }
 
-// callStopHook runs OnPassivate. If the hook panics, it returns the panic as an error. An error
-// returned by the hook is only logged.
+// callStopHook runs OnPassivate, and returns a panic as an error. An error of the hook is only
+// logged.
 func (h *Host) callStopHook(ctx context.Context, id string, value any, why codegen.Passivation) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -144,7 +140,6 @@ func (h *Host) callStopHook(ctx context.Context, id string, value any, why codeg
 	return nil
 }
 
-// hookAbandoned counts a stop hook that did not return in time, and returns the error.
 func (h *Host) hookAbandoned() error {
 	h.driver.Counts.Add(hookAbandoned)
 	return fmt.Errorf("%w within %v (let the hook end with its context, or raise StopTimeout)", errHookStuck, h.Settings.StopTimeout)
@@ -156,14 +151,12 @@ func (h *Host) passivationFailed(e *region.Entity, why codegen.Passivation, err 
 		"kind", h.Desc.Name, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
-// died ends the instance of a singleton, with the reason why. It does nothing for other types.
 func (h *Host) died(why string) {
 	if h.Instance != nil {
 		h.Instance.Fail(why)
 	}
 }
 
-// notePanic logs a method's panic, and ends the instance if the type is a singleton.
 func (h *Host) notePanic(id, method string, r any) {
 	h.logPanic(id, method, r)
 	h.died(fmt.Sprintf("panic in %s: %v", method, r))
@@ -181,8 +174,8 @@ func (h *Host) panicFailure(id, method, text string) *failure {
 	return &failure{method: method, err: h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Text: text, Panic: true}), panics: true}
 }
 
-// failureOf returns a method's error as a failure for the supervisor. It returns nil if the method
-// itself did not fail: only its arguments could not be decoded, or its results not encoded.
+// failureOf returns a method's error for the supervisor, or nil if only arguments or results could
+// not be coded.
 func (h *Host) failureOf(id, method string, err error) *failure {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
@@ -221,8 +214,7 @@ func (h *Host) Holds() bool {
 	return false
 }
 
-// lost subtracts from the active entities one that is about to lose its value, and ends its
-// activation in the store.
+// lost no longer counts an entity that loses its value, and ends its activation in the store.
 func (h *Host) lost(e *region.Entity) {
 	if e.Value != nil {
 		h.active.Add(-1)
@@ -232,18 +224,16 @@ func (h *Host) lost(e *region.Entity) {
 	}
 }
 
-// mayPassivate reports whether this node may passivate entities: it has not ended, and its lease is
-// valid, so no other node can have these entities.
+// mayPassivate reports whether this node may passivate: with a valid lease no other node has these
+// entities.
 func (h *Host) mayPassivate() bool { return !h.driver.Closed() && h.driver.Lease.Valid() }
 
-// activated counts one more active entity, and wakes the passivator if there are too many.
 func (h *Host) activated() {
 	if n := h.active.Add(1); h.Settings.MaxActive > 0 && n > int64(h.Settings.MaxActive) {
 		h.excess.Notify()
 	}
 }
 
-// askSupervisor returns the supervisor's decision about a failed turn.
 func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -334,7 +324,6 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	return h, nil
 }
 
-// initShard initializes s as the shard of h with that id.
 func initShard(s *HostedShard, h *Host, id placement.ShardID, cfg *shardhost.Config, l region.Limits) {
 	s.Host, s.lane = h, h.driver.LaneOf(id.Shard)
 	s.Init(id, (*shardEnv)(s), cfg, l)

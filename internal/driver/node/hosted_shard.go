@@ -35,7 +35,6 @@ type HostedShard struct {
 	unsent int // number of moves in a row that failed because a state did not encode; used by StopEntities alone
 }
 
-// explain returns the text that says why a call was refused.
 func (s *HostedShard) explain(c *shardhost.Call, verdict region.Verdict) string {
 	switch verdict {
 	case region.Overloaded:
@@ -50,9 +49,8 @@ func (s *HostedShard) driver() *Driver { return s.Host.driver }
 
 func (s *HostedShard) runner() *TurnRunner { return s.Host.driver.runner(s.ID.Shard) }
 
-// tell gives a tell of this process to the runner, without taking the shard's lock. If near is
-// false, that is impossible and the tell must take the ordinary path. err means that there is no
-// room for the tell.
+// tell gives a tell of this process to the runner without the shard's lock. If near is false, it
+// must take the ordinary path. err means that there is no room.
 func (s *HostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) {
 	most := 0
 	if len(c.Args) <= region.TellBytes {
@@ -68,8 +66,7 @@ func (s *HostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) 
 	return false, nil
 }
 
-// waitLease waits until turns may run here: see Driver.WaitLease. For a singleton it fails if the
-// instance's own lease has ended.
+// waitLease waits until turns may run here. It fails for a singleton whose own lease has ended.
 func (s *HostedShard) waitLease(ctx context.Context) error {
 	if err := s.driver().WaitLease(ctx); err != nil {
 		return err
@@ -80,17 +77,14 @@ func (s *HostedShard) waitLease(ctx context.Context) error {
 	return nil
 }
 
-// mayRun reports whether a turn may begin now.
 func (s *HostedShard) mayRun() bool {
 	return s.driver().Lease.Valid() && (s.Host.Instance == nil || s.Host.Instance.LeaseValid())
 }
 
-// mayRunAt reports whether a turn may begin at that time of the lease's clock.
 func (s *HostedShard) mayRunAt(now int64) bool {
 	return s.driver().Lease.ValidAt(now) && (s.Host.Instance == nil || s.Host.Instance.LeaseValid())
 }
 
-// activate is activateNow, but also stores the entity's id if the type's entities are remembered.
 func (s *HostedShard) activate(t *turn, e *region.Entity) error {
 	if s.remembered == nil {
 		return s.activateNow(t, e)
@@ -107,10 +101,9 @@ func (s *HostedShard) Direct(on bool) {
 	s.Shard.Direct(on)
 }
 
-// enqueue queues an encoded call of this process at the shard. It reports false if the shard is not
-// here, or if current reports that the route does not lead here. The call must then look for its
-// home again, because here it would arrive behind the route's Flush. An error means that there is
-// no room for a tell; it is returned here because a tell gets no answer.
+// enqueue queues an encoded call of this process. It reports false if the shard is not here or the
+// route leads elsewhere: here the call would arrive behind the route's Flush. An error means no
+// room for a tell.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -160,8 +153,8 @@ func (s *HostedShard) Stop(ctx context.Context) {
 	}
 }
 
-// stopIdle passivates every idle entity. If turns of other entities are still running, it returns a
-// channel that is closed when one of these turns ends; otherwise nil.
+// stopIdle passivates idle entities. It returns a channel that is closed when a running turn ends,
+// or nil if none runs.
 func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.Mu.Lock()
@@ -179,10 +172,8 @@ func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	return ended
 }
 
-// look returns the entity of a reference, or nil, without taking the shard's lock.
 func (s *HostedShard) look(r *codegen.Ref) *region.Entity { return s.Core.Look(s.hashOf(r), r.ID) }
 
-// hashOf returns the region.Hash of the reference's id.
 func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	if s.Host.Desc.Hash != nil { // the reference has the hash of the user's shard function
 		return region.Hash(r.ID)
@@ -190,8 +181,6 @@ func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	return r.Hash
 }
 
-// enter begins a turn on the caller's goroutine for a reference that does not yet point to a usable
-// entity. It returns nil if the call has to wait.
 func (s *HostedShard) enter(r *codegen.Ref) *region.Entity {
 	e := s.Enter(s.hashOf(r), r.ID)
 	if e != nil {
@@ -217,15 +206,12 @@ func (s *HostedShard) FinishTurn(e *region.Entity) {
 	s.LeaveTurn(e, now)
 }
 
-// lostToken records that the goroutine of the entity's turn has lost its run token before the turn
-// ended.
 func (s *HostedShard) lostToken(e *region.Entity) {
 	if e.OfTells() {
 		s.runner().Lost(e)
 	}
 }
 
-// begin begins a turn of e on the goroutine of its local caller.
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	ready, w := e.Value != nil && s.mayRunInline(), s.driver().Turns.Load()
 	if noContext && ready && w == nil {
@@ -246,8 +232,7 @@ func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	return codegen.Turn{Entity: e.Value, Context: t}, nil
 }
 
-// beginSlowly prepares a turn that cannot begin at once. If it returns an error, it has also ended
-// the turn.
+// beginSlowly prepares a turn that cannot begin at once. An error means that the turn has ended.
 func (s *HostedShard) beginSlowly(t *turn, method string) error {
 	prepared := false
 	var failed *failure
@@ -262,8 +247,8 @@ func (s *HostedShard) beginSlowly(t *turn, method string) error {
 	return err
 }
 
-// prepareTurn does what only few turns need before they begin: it waits for the lease, and
-// activates the entity. failed is a failed activation, about which the supervisor decides.
+// prepareTurn waits for the lease and activates the entity. failed is a failed activation, for the
+// supervisor.
 func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err error) {
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})
@@ -287,8 +272,7 @@ func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	return nil, nil
 }
 
-// mayRunInline is mayRun for a turn on its caller's goroutine. If the lease lasts longer than the
-// coarse clock can be wrong, it reads only that clock, which is cheaper.
+// mayRunInline is mayRun with the coarse clock if the lease lasts longer than that can be wrong.
 func (s *HostedShard) mayRunInline() bool {
 	drv := s.driver()
 	if !drv.watch.Valid(&drv.Lease) && !drv.Lease.Valid() {
@@ -297,7 +281,6 @@ func (s *HostedShard) mayRunInline() bool {
 	return s.Host.Instance == nil || s.Host.Instance.LeaseValid()
 }
 
-// leaseError returns the error of a call whose turn was not allowed to begin here.
 func (s *HostedShard) leaseError(err error) error {
 	if errors.Is(err, ErrClosed) || errors.Is(err, errNoLease) {
 		return err
@@ -305,34 +288,27 @@ func (s *HostedShard) leaseError(err error) error {
 	return fmt.Errorf("%w: %s", err, NoContact(s.driver().Local.Name))
 }
 
-// noRoom returns the error of a call that has to wait, but for which the shard has no room.
 func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
 
-// hostedOf returns the shard that holds an entity.
 func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedShard) }
 
-// leaveTries is how often a leaving node tries to move a shard if some states cannot be encoded. At
-// the last try it moves the shard without these states.
+// leaveTries is how often a leaving node tries to move a shard with states that cannot be encoded.
+// At the last try it goes without these.
 const leaveTries = 3
 
-// errEncodeExits means that the encoder of a state ended its goroutine.
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
 
-// mustGo reports whether the shard must move now, even without the states that cannot be encoded.
 func (s *HostedShard) mustGo() bool { return s.driver().Leaving.Load() && s.unsent >= leaveTries-1 }
 
-// cannotMove counts a move that failed because a state cannot be encoded. The shard stays at this
-// node.
 func (s *HostedShard) cannotMove(why error) {
 	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // logged at growing intervals, because moves are tried again
 		s.driver().Logger.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
 	}
 }
 
-// passivateAll encodes the entities that Core has stopped for a move, and then runs their stop
-// hooks. It ends early if the move is given up, because turns may then run again. If a state cannot
-// be encoded, it returns an error and runs no hook; if must is set, it moves that entity without
-// its state instead.
+// passivateAll encodes entities stopped for a move, and then runs their stop hooks. It ends early
+// if the move is given up. If a state cannot be encoded, it fails before any hook, or with must
+// moves that entity without it.
 func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
@@ -362,9 +338,9 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 	return nil
 }
 
-// passivate runs an entity's stop hook and keeps the entity's encoded state. The caller has the
-// entity's turn. If the state cannot be encoded, an idle entity stays active. An entity that must
-// go loses its changes since the last encoding, which is logged.
+// passivate runs an entity's stop hook and keeps its state. The caller has the entity's turn. If
+// the state cannot be encoded, an idle entity stays active, and one that must go loses its changes
+// since the last encoding.
 func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.Host.encodeState(e)
 	s.stray(e, state, err)
@@ -374,17 +350,14 @@ func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	s.settle(e, why, state, err)
 }
 
-// stray logs a durable entity about to be passivated if its state is not the one that its last turn
-// left. err is the error of encoding state.
 func (s *HostedShard) stray(e *region.Entity, state []byte, err error) {
 	if s.Durable != nil && err == nil {
 		s.Durable.stray(e, state)
 	}
 }
 
-// settle passivates an entity whose hook has run, with the given encoded state. If err is not nil,
-// the hook or the encoding failed; an idle entity then stays active, unless its hook is still
-// running.
+// settle passivates an entity whose hook has run. If err is not nil, an idle entity stays active,
+// unless its hook still runs.
 func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
 		s.Host.passivationFailed(e, why, err)
@@ -393,8 +366,8 @@ func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []
 	s.retire(e, why, state, err)
 }
 
-// hookAndEncode runs an entity's stop hook, and returns the encoded state that the hook left. If
-// the hook or the encoding fails, it returns state, which is from before the hook.
+// hookAndEncode runs a stop hook and returns the state after it. After a failure it returns state,
+// from before the hook.
 func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, state []byte) ([]byte, error) {
 	if s.Host.Desc.Passivate == nil {
 		return state, nil
@@ -409,8 +382,7 @@ func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, s
 	return after, nil
 }
 
-// retire passivates an entity whose hook has run, with the given encoded state. It only logs err,
-// an error of the hook or the encoding.
+// retire passivates an entity whose hook has run. err, of the hook or the encoding, is only logged.
 func (s *HostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil {
 		s.Host.passivationFailed(e, why, err)
@@ -431,7 +403,6 @@ func (s *HostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	s.driver().Counts.Add(EntityPassivated)
 }
 
-// activateNow activates an entity in a turn that is about to begin.
 func (s *HostedShard) activateNow(ctx context.Context, e *region.Entity) (err error) {
 	h := s.Host
 	defer func() {
@@ -473,8 +444,7 @@ func (s *HostedShard) activateNow(ctx context.Context, e *region.Entity) (err er
 	return nil
 }
 
-// leased waits until a remote call's turn may run. If the turn may never run here, ok is false and
-// a is the answer to the call.
+// leased waits until a remote call's turn may run. If ok is false, a is the answer.
 func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	if s.mayRun() {
 		return answer{}, true
@@ -491,8 +461,6 @@ func (s *HostedShard) leased(t *turn) (a answer, ok bool) {
 	return answer{code: wire.CodeExpired, text: NoContact(s.driver().Local.Name)}, false
 }
 
-// noRoom is the error of a local or remote call that was refused because of a bound. Its text is
-// built only when somebody reads it.
 type noRoom struct {
 	shard *HostedShard
 	bound region.Bound
@@ -522,9 +490,8 @@ func (e *noRoom) Error() string {
 	return fmt.Sprintf("its mailbox at %s already holds %d calls (retry later, or raise its MaxMailboxCalls)", cfg.Name, s.Host.Settings.MailboxCalls)
 }
 
-// endTurnOf ends a turn as its entity decided with Passivate or Forget, or as its supervisor
-// decided after a failure. after holds the flags of the turn. failed is the turn's failure; nil
-// means none.
+// endTurnOf ends a turn as Passivate, Forget or the supervisor decided. after holds the turn's
+// flags; a nil failed means no failure.
 func (s *HostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure) {
 	if w := s.driver().Turns.Load(); w != nil {
 		w.End(e, failed != nil, time.Now())
@@ -571,7 +538,6 @@ func (s *HostedShard) passivated(e *region.Entity, state []byte, err error) {
 	s.settle(e, codegen.Idle, state, err)
 }
 
-// nearOf returns the entity that an earlier call with this reference found in this process, or nil.
 func nearOf(r *codegen.Ref) *region.Entity { return (*region.Entity)(atomic.LoadPointer(&r.Near)) }
 
 func setNear(r *codegen.Ref, e *region.Entity) { atomic.StorePointer(&r.Near, unsafe.Pointer(e)) }

@@ -43,7 +43,6 @@ type InCall struct {
 	granted chan *region.Entity
 }
 
-// newTurn begins the call's turn of e, and returns the turn.
 func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	r := c.described(e)
 	r.run = c.run
@@ -54,8 +53,7 @@ func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	return r
 }
 
-// described returns a turn with the data of the call. The turn does not have the call's hold on a
-// lane or runner.
+// described returns a turn with the data of the call, without its hold on a lane or runner.
 func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).Durable != nil {
 		d := c.here.newTurn()
@@ -81,7 +79,6 @@ func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
 	return r
 }
 
-// after returns the flags of the call's turn, which say what must happen when the turn ends.
 func (c *InCall) after() uint32 {
 	if r := c.Encoded.Load(); r != nil {
 		return r.turn.after()
@@ -89,15 +86,13 @@ func (c *InCall) after() uint32 {
 	return 0
 }
 
-// hasCommand reports whether the call has a command, which only calls of durable entities have.
 func (c *InCall) hasCommand() bool {
 	return len(c.Command) > 0 || c.here != nil && !c.here.command.IsZero()
 }
 
 var inCalls = sync.Pool{New: func() any { return new(InCall) }}
 
-// recycle makes the call available for reuse. Its turn must have ended, and nothing may refer to
-// it.
+// recycle frees the call for reuse. Its turn must have ended, and nothing may refer to it.
 func (c *InCall) recycle() {
 	if c.told {
 		return // its runner keeps it, or the garbage collector has it
@@ -113,8 +108,7 @@ func (c *InCall) recycle() {
 	inCalls.Put(c)
 }
 
-// empty clears a tell for reuse. It keeps the buffer of the arguments, unless that is larger than
-// maxSpareArgs.
+// empty clears a tell for reuse. It drops a buffer above maxSpareArgs.
 func (c *InCall) empty() {
 	args := c.Args[:0]
 	if cap(args) > maxSpareArgs {
@@ -124,15 +118,13 @@ func (c *InCall) empty() {
 	c.Args = args
 }
 
-// newInCall returns the call of an envelope that arrived at the given time.
 func newInCall(drv *Driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) *InCall {
 	c := inCalls.Get().(*InCall)
 	c.fill(drv, from, e, lane, at)
 	return c
 }
 
-// fill sets c, which is empty, to the call of an envelope. c refers to the bytes of the frame,
-// which belongs to this process.
+// fill sets the empty c to an envelope's call. c refers to the bytes of the frame.
 func (c *InCall) fill(drv *Driver, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
 	c.Fill(from, e, int64(at.Sub(drv.Lease.Base())))
 	c.Driver, c.lane, c.arrived = c, lane, at
@@ -140,12 +132,10 @@ func (c *InCall) fill(drv *Driver, from transport.Peer, e *wire.Envelope, lane i
 
 func Inbound(c *region.Call) *InCall { return c.Driver.(*InCall) }
 
-// maxAlone bounds the turns of remote calls that run on goroutines of their own. Above it the
-// lane's goroutine runs further turns itself and receives nothing meanwhile, so senders have to
-// wait.
+// maxAlone bounds the turns of remote calls on goroutines of their own. Above it the lane's
+// goroutine runs turns itself, so senders have to wait.
 const maxAlone = 16 << 10
 
-// runAlone runs a turn on a new goroutine. It reports false if too many such turns are running.
 func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runner.SlowTurnDetector) bool {
 	drv := s.driver()
 	if drv.alone.Add(1) > maxAlone {
@@ -161,9 +151,8 @@ func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runner.SlowTurnDe
 	return true
 }
 
-// runQueued runs a turn on a runner's goroutine, which has the run token unless token is nil. It
-// reports whether the goroutine still has the token afterwards. If the call is a tell of that
-// runner, reuse keeps the InCall.
+// runQueued runs a turn on a runner's goroutine, and reports whether it still has the run token. If
+// the call is a tell of that runner, reuse keeps the InCall.
 func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token, reuse *toldCalls) bool {
 	c.run = token.Enter()
 	a := c.guarded(s, e)
@@ -179,8 +168,7 @@ func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token
 	return kept
 }
 
-// finish ends a turn and answers its call. A leaving process waits until finish is done, by
-// Driver.answering.
+// finish ends a turn and answers its call. Driver.answering counts it.
 func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Publisher) {
 	drv, answers := s.driver(), c.ID != 0
 	if answers {
@@ -192,8 +180,7 @@ func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Pub
 }
 
 // answer sends the result of a turn, unless the call is a tell, and recycles the call. An answer
-// that must wait for the lease waits in its session, or on a goroutine if the caller is in this
-// process.
+// that waits for the lease waits in its session, or on a goroutine if the caller is here.
 func (c *InCall) answer(drv *Driver, a answer, by peers.Publisher) {
 	if a.after != nil && c.ID != 0 && !a.after.mayLeave() {
 		a.after.answer(drv, c, a)
@@ -226,17 +213,15 @@ func (c *InCall) answerNow(drv *Driver, a answer, by peers.Publisher) {
 	drv.answer(c, &e, by)
 }
 
-// answerLeased sends an answer to a caller in this process when the lease allows it. If the cluster
-// has declared this node down, the answer is never sent, because another node may have run the
-// entity since.
+// answerLeased answers a local caller when the lease allows it. A downed node never answers,
+// because another may have run the entity.
 func (c *InCall) answerLeased(drv *Driver, a answer) {
 	if drv.waitAnswer() == nil {
 		c.answerNow(drv, a, nil)
 	}
 }
 
-// guarded is execute for a method that may end this goroutine by runtime.Goexit. In that case
-// guarded hands over the lane, ends the turn and answers the caller.
+// guarded is execute for a method that may call runtime.Goexit.
 func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 	returned := false
 	defer func() {
@@ -254,7 +239,6 @@ func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 	return a
 }
 
-// execute runs the encoded call on its entity, in the call's turn, and returns the answer.
 func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 	drv := s.driver()
 	method := s.Host.methods[string(c.Method)]
@@ -306,7 +290,6 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 	return runMethod(s, r, e, c, method.run)
 }
 
-// within runs an encoded call on its entity, inside the host's interceptors.
 func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
 	t, run := &r.turn, false
 	info := t.info()
@@ -352,7 +335,6 @@ func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method
 	return a
 }
 
-// asked calls the host's interceptors. It returns a panic of an interceptor as an error.
 func (c *InCall) asked(s *HostedShard, t *turn, info CallInfo, next func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

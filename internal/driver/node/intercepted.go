@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// intercepted is the invoker of a process that has interceptors.
 type intercepted struct{ invoker }
 
 // InvokerOf returns the invoker for this process's calls of a kind.
@@ -48,8 +47,8 @@ func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, ar
 	return p.around(ctx, r, method, args, true, func(ctx context.Context) error { return p.invoker.Send(ctx, r, method, args) })
 }
 
-// around makes a call inside the interceptors. It returns the error of the call itself, unless an
-// interceptor refuses the call.
+// around makes a call inside the interceptors. It returns the call's error, unless an interceptor
+// refuses.
 func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, args []byte, tell bool, call func(context.Context) error) (err error) {
 	made := false
 	info := func(ctx context.Context) CallInfo { return p.outgoingInfo(ctx, r.ID, method, tell) }
@@ -74,7 +73,6 @@ func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, 
 	return p.fail(r, method, calls.NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
 }
 
-// outgoingInfo returns the CallInfo of a call that this process makes.
 func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell bool) CallInfo {
 	self := p.kind.Driver.Local
 	i := CallInfo{Kind: p.kind.Desc.Name, ID: id, Method: method, Tell: tell}
@@ -99,7 +97,6 @@ var (
 	errContext   = errors.New("next was called with a context that is not derived from the turn's (derive it from ctx)")
 )
 
-// intercept calls the interceptors, the first one outermost, around the call of last.
 func intercept(ctx context.Context, all []Interceptor, call func(context.Context) CallInfo, last func(context.Context) error) error {
 	if len(all) == 0 {
 		return last(ctx)
@@ -107,7 +104,6 @@ func intercept(ctx context.Context, all []Interceptor, call func(context.Context
 	return all[0](ctx, call(ctx), func(ctx context.Context) error { return intercept(ctx, all[1:], call, last) })
 }
 
-// refused is the error of a call that an interceptor of its host refused, for the caller.
 type refused struct {
 	text   string
 	causes []error

@@ -18,13 +18,11 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// maxLeft bounds the time left for a call, in microseconds. It is 35 years.
+// maxLeft bounds the time left for a call, in microseconds: 35 years.
 const maxLeft = 1 << 50
 
-// maxIDBytes bounds the length of an entity id.
 const maxIDBytes = 1024
 
-// invoker calls the entities of one kind for the generated clients of this process.
 type invoker struct{ kind *Kind }
 
 var _ codegen.Invoker = invoker{}
@@ -63,8 +61,6 @@ func (p invoker) Refs() *codegen.RefCache {
 	return kept
 }
 
-// fail returns the public error of a call.
-//
 //go:noinline
 func (p invoker) fail(r *codegen.Ref, method string, outcome calls.Outcome, err error) error {
 	return p.kind.Driver.Config.CallError(CallFailure{Kind: p.kind.Desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err})
@@ -114,8 +110,6 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 	return p.waitTurn(ctx, up, s, r, method, noContext)
 }
 
-// beginTimed is Begin for a reference with a timeout, which the method sees as its deadline.
-//
 //go:noinline
 func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
 	limit, cancel := context.WithTimeout(ctx, r.Timeout())
@@ -128,8 +122,6 @@ func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) 
 	return begun, err
 }
 
-// cannot returns why a call cannot begin: its reference is invalid, or its context has ended. It
-// returns nil if the call can begin.
 func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 	why := unfit(r)
 	if err := ctx.Err(); why == nil && err != nil {
@@ -142,8 +134,6 @@ func (p invoker) cannot(ctx context.Context, r *codegen.Ref, method string) erro
 	return p.fail(r, method, calls.NotExecuted, why)
 }
 
-// unfit returns why nothing can be sent to a reference, whatever the context; nil means that
-// sending is possible.
 func unfit(r *codegen.Ref) error {
 	why := r.Err()
 	if why == nil && r.Timeout() < 0 {
@@ -155,8 +145,8 @@ func unfit(r *codegen.Ref) error {
 	return why
 }
 
-// waitTurn waits until a turn of the entity may begin for a local caller. If the shard moves away
-// first, it returns no turn, and the caller encodes and sends the call.
+// waitTurn waits for a local caller's turn. If the shard moves away first, it returns no turn, and
+// the caller sends the call.
 func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	drv := p.kind.Driver
 	c := &InCall{granted: make(chan *region.Entity, 1), lane: s.lane}
@@ -206,8 +196,7 @@ func (p invoker) granted(ctx context.Context, up *turn, s *HostedShard, method s
 	return s.begin(ctx, up, e, method, noContext)
 }
 
-// limit returns ctx with the reference's timeout. If neither the reference nor ctx has a time
-// limit, the timeout is Config.CallTimeout.
+// limit returns ctx with the reference's timeout, or Config.CallTimeout if neither has a limit.
 func (p invoker) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
 	timeout := r.Timeout()
 	if _, ok := ctx.Deadline(); ok && timeout == 0 {
@@ -241,8 +230,6 @@ func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args [
 	return p.tell(&c)
 }
 
-// tell sends a tell immediately. [invoker.Send] calls it for a tell that does not leave with the
-// commit of a turn.
 func (p invoker) tell(c *outCall) error {
 	if p.kind.Driver.Closed() {
 		return p.fail(c.Ref, c.Method, calls.NotExecuted, p.kind.Driver.ErrClosed())
@@ -284,8 +271,8 @@ func (p invoker) envelope(c *outCall, up *turn, r *Route, t wire.Type) wire.Enve
 	return e
 }
 
-// enterDurable begins a durable entity's turn that will run on the local caller's goroutine. It
-// returns no entity if the call has to queue, or if its home is elsewhere.
+// enterDurable begins a durable turn on the caller's goroutine. It returns no entity if the call
+// has to queue or its home is elsewhere.
 func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *region.Entity) {
 	k := p.kind
 	if k.Host == nil || !k.Host.Settings.Inline {
@@ -304,10 +291,9 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *re
 	return s, s.enter(c.Ref)
 }
 
-// enterRead begins a turn on the caller's goroutine for a type whose local calls are encoded: a
-// durable type, or one hosted with interceptors. It returns nil unless the method is marked
-// //shard:read and not intercepted, and the entity is active with its state completely in the log.
-// Other methods run through attempt, because their arguments and results are part of the commit.
+// enterRead begins a turn on the caller's goroutine for a type with encoded calls. It returns nil
+// unless the method is marked //shard:read and not intercepted, and the active entity's state is in
+// the log. Others go through attempt, because their arguments and results are part of the commit.
 func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	k := p.kind
 	if k.Host == nil || !k.Host.nearReads[method] {
@@ -331,8 +317,6 @@ func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	return e
 }
 
-// beginRead is Begin for a turn that enterRead began. In a process that checks turns, it marks the
-// turn for the check.
 func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
 	checks := p.kind.Driver.ChecksTurns
 	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
@@ -383,8 +367,7 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call made by the turn up that must wait before it may leave this turn. The
-// wait counts toward the call's time.
+// doLater is Do for a call that must wait before it may leave the turn up.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
@@ -397,8 +380,7 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 	return p.Do(limit, r, method, args)
 }
 
-// mayLeave waits, within the call's time, until a call may leave the turn up, which makes it. An
-// error says why the call may not leave.
+// mayLeave waits until a call may leave the turn up. An error says why it may not.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
@@ -413,9 +395,8 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 	return nil
 }
 
-// newCommand gives a call its command. up is the turn that makes the call; nil means none. The
-// reference's key, if there is one, takes precedence over a command id derived from up; calls of
-// other turns may have the same key.
+// newCommand gives a call its command. The reference's key takes precedence over an id derived from
+// the turn up.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {
@@ -434,9 +415,8 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	return s
 }
 
-// uncalled counts a call that the turn of ctx did not send because its time was over or an
-// interceptor refused it. When the turn runs again it may send the call; because the call is
-// counted in both runs, later calls keep their numbers.
+// uncalled counts a call that the turn of ctx did not send. A second run of the turn may send it,
+// and later calls must keep their numbers.
 //
 //go:noinline
 func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
@@ -449,8 +429,7 @@ func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
 	}
 }
 
-// attempt sends the call once. up is the turn that makes the call; nil means none. w receives the
-// answer.
+// attempt sends the call once, for the turn up if it is not nil. w receives the answer.
 //
 //go:noinline
 func (p invoker) attempt(c *outCall, up *turn, limit *calls.Deadline) (w *calls.Call, id uint64, err error) {
@@ -478,8 +457,8 @@ func (p invoker) attempt(c *outCall, up *turn, limit *calls.Deadline) (w *calls.
 	return w, id, nil
 }
 
-// sendCall sends the call to its shard's home. id is the call's number among the pending calls, and
-// left its time in microseconds.
+// sendCall sends the call to its shard's home. id is its number among the pending calls, left its
+// time in microseconds.
 //
 //go:noinline
 func (p invoker) sendCall(c *outCall, up *turn, r *Route, id, left uint64) error {
@@ -491,7 +470,6 @@ func (p invoker) sendCall(c *outCall, up *turn, r *Route, id, left uint64) error
 	return r.send(&e)
 }
 
-// noPlace returns why the table of pending calls did not accept a call.
 func (p invoker) noPlace() error {
 	if p.kind.Driver.Closed() {
 		return p.kind.Driver.ErrClosed()
@@ -499,8 +477,8 @@ func (p invoker) noPlace() error {
 	return errPending
 }
 
-// failed ends an attempt that brought no results. It either pauses and reports that the call is to
-// be sent again, or returns the error of the call.
+// failed ends an attempt without results: it pauses and reports to send again, or returns the
+// call's error.
 //
 //go:noinline
 func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadline, answered bool, try int) (again bool, err error) {
@@ -542,8 +520,8 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 	return false, p.fail(c.Ref, c.Method, calls.Withdrawn(how), c.why(err, why))
 }
 
-// giveUp withdraws a call after its deadline, if the call can still be withdrawn. It returns how
-// far the call came, and what it waited for.
+// giveUp withdraws a call after its deadline, if possible. It returns how far the call came, and
+// what it waited for.
 func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)
@@ -566,10 +544,8 @@ func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal,
 	return how, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
 }
 
-// tellNear gives a tell to a runner without the shard's lock: the tell's turn begins, or the tell
-// joins the running turn of tells. It reports false if the entity is elsewhere or not active, or if
-// calls wait for it. The tell then takes the ordinary path, on which it may wait; that keeps a
-// sender's tells and calls in order.
+// tellNear gives a tell to a runner without the shard's lock. It reports false if the entity is
+// elsewhere or inactive, or calls wait for it: order then requires the ordinary path.
 func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.Encodes || outgoingOf(c.Context) != nil {
 		return false, nil // its turn commits, or it has more than arguments
@@ -594,8 +570,7 @@ func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	return near, err
 }
 
-// resultError returns the error of a call that was answered without results. outcome says whether
-// the call ran.
+// resultError returns the error of a call answered without results.
 func (p invoker) resultError(c *outCall, res calls.Result, outcome calls.Outcome) error {
 	kind := p.kind.Desc.Name
 	switch res.Code {
@@ -640,7 +615,7 @@ func CalledBy(p codegen.Invoker) *Kind {
 	return nil
 }
 
-// commandKey returns the reference's key for commands; nil means that it has none.
+// commandKey returns the reference's idempotency key, or nil.
 func commandKey(r *codegen.Ref) *string {
 	if odd, is := r.Invoker.(*codegen.RefWithOptions); is {
 		return odd.Options.CommandID
@@ -648,5 +623,4 @@ func commandKey(r *codegen.Ref) *string {
 	return nil
 }
 
-// errNoCommandID is the error of a call whose reference has an empty command key.
 var errNoCommandID = errors.New("the command id is empty (give shard.CommandID a key, or leave the option out)")

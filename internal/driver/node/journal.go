@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// journalOf returns the configuration of a shard's journal at its home.
 func journalOf(e *codegen.Events, shards int) durable.Journal {
 	j := durable.Journal{On: true, Every: e.Every, Age: e.Age, Followers: e.Followers}
 	if e.Count > 0 {
@@ -26,7 +25,7 @@ var errNotRecorded = errors.New("the turn changed the state without an event (ch
 
 var errOtherState = errors.New("the turn left a state other than its events give (change the state in Apply alone, and let Apply use only the state and the event)")
 
-// foldEvents applies events to a state. It returns a panic of Apply as an error.
+// foldEvents applies events to a state, and returns a panic of Apply as an error.
 func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
 	if len(events) == 0 {
 		return state, nil
@@ -49,9 +48,6 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 	})
 }
 
-// notFolded returns the error of an event that this program cannot apply: event number at, from 0,
-// of the events after the entity's stored state. Earlier events are not applied either, because a
-// state with only some of the events never existed and must not be stored.
 func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	err = fmt.Errorf("%s/%s: event %d of %d: %w", h.Name, clip(id), at+1, of, err)
 	var unread *codegen.DecodeError
@@ -61,8 +57,7 @@ func notFolded(h *codegen.Host, id string, at, of int, err error) error {
 	return err
 }
 
-// restate decodes a state, changes it, and encodes it again. It keeps fields that this program does
-// not know.
+// restate changes an encoded state. It keeps fields that this program does not know.
 func restate(h *codegen.Host, id string, state []byte, change func(entity any) error) ([]byte, error) {
 	entity := h.New()
 	if h.SetID != nil {
@@ -84,9 +79,8 @@ func restate(h *codegen.Host, id string, state []byte, change func(entity any) e
 	return changed, err
 }
 
-// stateSum returns a checksum of a state for [durable.Turn], for a type with a journal; 0 means
-// none. Its upper 12 bits identify the program's contract, because another contract may encode the
-// same state differently.
+// stateSum returns a checksum for [durable.Turn]; 0 means none. Its upper 12 bits identify the
+// contract, because another one may encode the same state differently.
 func stateSum(h *codegen.Host, state []byte) uint32 {
 	if h.Events == nil || h.Contract == "" {
 		return 0
@@ -95,9 +89,8 @@ func stateSum(h *codegen.Host, state []byte) uint32 {
 	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
 }
 
-// strayed reports whether an entity's events give a state other than the one that its last turn
-// left. It reports false if a program with another contract ran that turn, because the checksums of
-// the two states then cannot be compared.
+// strayed reports whether an entity's events give another state than its last turn left. It reports
+// false across contracts, whose checksums cannot be compared.
 func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 	sum := stateSum(h, loaded.State)
 	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
@@ -111,9 +104,8 @@ type eventTaker struct {
 	checked bool // check that applying a turn's events gives the state that the turn left
 }
 
-// collect takes the events of a turn. It fails if the state has changed without an event or, if
-// t.checked is set, if the events give a state other than after. If the method is marked
-// //shard:read, after is not used.
+// collect takes the events of a turn. It fails if the state changed without an event or, if
+// t.checked is set, if the events do not give after. after is not used for //shard:read.
 func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := t.host
 	if h.Events == nil || value == nil {

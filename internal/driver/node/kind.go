@@ -66,12 +66,10 @@ func (k *Kind) ShardOf(id string) (uint32, error) {
 	return placement.ShardOf(hash, k.Shards), err
 }
 
-// routeOf returns the route of an entity's shard. hash is the one in the entity's reference: see
-// placement.ShardOf.
 func (k *Kind) routeOf(hash uint64) *Route { return &k.routes[hash>>k.shift] }
 
-// adopt applies the changes between two shard tables to the kind's routes and shards. It does
-// nothing if t gives the kind another number of shards.
+// adopt applies the changes between two shard tables. It does nothing if t gives the kind another
+// number of shards.
 func (k *Kind) adopt(old, t *placement.Table) {
 	part := t.Type(k.Desc.Name)
 	if part == nil || k.Err != nil {
@@ -93,12 +91,11 @@ func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) 
 	k.routes[0].Found(node, epoch)
 }
 
-// durableShards is the default number of shards of a durable type. It is small because commits of
-// one shard are appended together, so fewer shards allow more commits a second.
+// durableShards is the default number of shards of a durable type. Fewer shards allow more commits
+// a second, because a shard's commits are appended together.
 const durableShards = 64
 
-// checkKind sets the default number of shards of a kind's description, and returns an error if the
-// description cannot be used.
+// checkKind sets the default number of shards, and checks a kind's description.
 func checkKind(k *codegen.Kind) error {
 	if k.Shards == 0 {
 		k.Shards = placement.DefaultShards
@@ -118,7 +115,6 @@ func checkKind(k *codegen.Kind) error {
 	return errors.Join(errs...)
 }
 
-// locate returns the number of an entity's shard.
 func (k *Kind) locate(id string) (shard uint32, err error) {
 	hash, err := invoker{k}.Hash(id)
 	if err != nil {
@@ -127,8 +123,8 @@ func (k *Kind) locate(id string) (shard uint32, err error) {
 	return placement.ShardOf(hash, k.Shards), nil
 }
 
-// ownHash calls the user's shard function. It calls the function twice, because two different
-// results for one id would give one entity two homes.
+// ownHash calls the user's shard function, twice, because two different results for one id would
+// give an entity two homes.
 func (k *Kind) ownHash(id string) (hash uint64, err error) {
 	name := k.Desc.HashName
 	defer func() {

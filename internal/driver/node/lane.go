@@ -19,9 +19,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lane receives one lane's messages, from the broker or from one direct lane. Its goroutine also
-// runs the turns of remote calls, one after another, as long as they are quick. The fields below
-// Token belong to the goroutine that has the run token.
+// lane receives one lane's messages from the broker or a direct lane, and runs quick turns of
+// remote calls. The fields below Token belong to the goroutine that has the run token.
 type lane struct {
 	runner.Token
 	peers.Batch // sessions that have answers or acknowledgements to publish
@@ -58,8 +57,6 @@ func newLane(drv *Driver, ch transport.Channel, conn *direct.Conn) *lane {
 	return l
 }
 
-// run handles messages until no further message can come, or until another goroutine has taken over
-// the lane.
 func (l *lane) run() {
 	for {
 		if l.open && !l.frame() {
@@ -90,7 +87,6 @@ func (l *lane) run() {
 	}
 }
 
-// stop ends the lane, on which nothing more can arrive. err says why.
 func (l *lane) stop(err error) {
 	l.driver.watch.Unmind(&l.Token)
 	if l.end != nil {
@@ -101,15 +97,15 @@ func (l *lane) stop(err error) {
 	close(l.done)
 }
 
-// resume runs the lane on a new goroutine, because the former one has a long or waiting turn.
+// resume runs the lane on a new goroutine, because the former has a long turn.
 func (l *lane) resume() {
 	l.slow.SlowDown()
 	l.run()
 }
 
-// denied fails the lane's calls to a process whose subject the broker refuses. If to is zero, it
-// fails all calls of the lane, because a missing right keeps the lane from connecting. The outcome
-// may be unknown, because an earlier attempt of a call may have arrived.
+// denied fails the lane's calls to a process whose subject the broker refuses; a zero to means all
+// calls, because the lane cannot connect. The outcome may be unknown: an earlier attempt may have
+// arrived.
 func (l *lane) denied(to transport.Address, why string) {
 	l.driver.Pending.CompleteSent(func(s calls.Carrier) bool {
 		p, ok := s.(*peers.Session)
@@ -119,7 +115,7 @@ func (l *lane) denied(to transport.Address, why string) {
 
 var errFrame = fmt.Errorf("a frame of more than %d bytes", stream.FrameBytes)
 
-// message handles a message completely, except for a frame, which it only begins to handle.
+// message handles a message, but only begins to handle a frame.
 func (l *lane) message(m transport.Message) {
 	drv := l.driver
 	l.at = time.Now()
@@ -183,14 +179,11 @@ func (l *lane) message(m transport.Message) {
 	l.size = len(m.Payload)
 }
 
-// isFrom reports whether the frame's subject and content name the same sender as the previous
-// frame, whose sender was verified.
 func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
 	return l.from != nil && named == l.named && sender == l.from.Peer()
 }
 
-// carry makes the direct lane carry the frames of a session with its peer. It is needed for a
-// session that is younger than the direct lane.
+// carry makes the direct lane carry a younger session's frames.
 func (l *lane) carry(p *peers.Session) {
 	if p.DirectLane() == peers.DirectLane(l.conn) || l.conn.HasEnded() {
 		return
@@ -201,8 +194,6 @@ func (l *lane) carry(p *peers.Session) {
 	}
 }
 
-// frame handles the rest of the current frame. It reports whether this goroutine still has the
-// lane.
 func (l *lane) frame() bool {
 	for l.seq < l.header.Seq+uint64(l.header.Count) {
 		e := &l.next
@@ -244,14 +235,12 @@ func (l *lane) frame() bool {
 	return true
 }
 
-// answerLater appends an envelope to a session, which the lane publishes after the current frame.
 func (l *lane) answerLater(p *peers.Session, e *wire.Envelope) {
 	if p == nil || !p.Answer(e, l) {
 		l.driver.Counts.Add(dropNoPeer)
 	}
 }
 
-// keep keeps a call for reuse by the lane; see InCall.recycle.
 func (l *lane) keep(c *InCall) {
 	if l.spare != nil {
 		c.recycle()
@@ -261,7 +250,6 @@ func (l *lane) keep(c *InCall) {
 	l.spare = c
 }
 
-// take returns an empty call, one that keep has kept if there is one.
 func (l *lane) take() (c *InCall) {
 	if c, l.spare = l.spare, nil; c == nil {
 		c = inCalls.Get().(*InCall)
@@ -269,7 +257,6 @@ func (l *lane) take() (c *InCall) {
 	return c
 }
 
-// kindOf returns the kind with that name, or nil if this process does not know it.
 func (l *lane) kindOf(name []byte) *Kind {
 	if l.kind == nil || string(l.kind.name) != string(name) {
 		l.kind = (*l.driver.Kinds.Load())[string(name)]
@@ -277,8 +264,7 @@ func (l *lane) kindOf(name []byte) *Kind {
 	return l.kind
 }
 
-// envelope handles one envelope from the lane's peer. It reports whether this goroutine still has
-// the lane.
+// envelope handles one envelope. It reports whether this goroutine still has the lane.
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	from := l.from
 	if from.Peer().Client && !e.MayComeFrom(from.Class(), l.driver) {
@@ -306,8 +292,8 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// takeAnswer takes the call that e answers out of the table of pending calls. The lane must then
-// wake the call's caller. takeAnswer returns nil if no caller waits for the answer.
+// takeAnswer takes the call that e answers out of the pending calls; nil if there is none. The lane
+// must then wake its caller.
 func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	if e.Code == wire.CodeMoved {
 		l.driver.Data.Learn(e)
@@ -321,8 +307,8 @@ func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	return c
 }
 
-// call brings an ask or a tell to its shard. If it refuses the envelope, it does so before
-// acknowledging it, because until then the sender keeps the envelope.
+// call brings an ask or a tell to its shard. It refuses an envelope before acknowledging it: until
+// then the sender keeps it.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	drv, p := l.driver, l.from
 	defer func() { // store the outcome of seq; a turn that runs has stored it already
@@ -358,7 +344,6 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// refuse answers a call that is not accepted. The answer leaves after the current frame.
 func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	if to, answer := l.driver.Data.Refuse(l.from, int(l.ch), e, seq, r); answer != nil {
 		l.answerLater(to.(*peers.Session), answer)
@@ -366,8 +351,8 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	return true
 }
 
-// wake wakes the callers whose answers have come. It first announces their number to the write
-// coalescer, because these callers will probably call again at the same time.
+// wake wakes the callers whose answers have come. It announces their number first, because they
+// will probably call again together.
 func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return
@@ -380,8 +365,6 @@ func (l *lane) wake() {
 	l.answered = l.answered[:0]
 }
 
-// runTurn runs a remote call's turn: on the lane's goroutine, or on another one if turns are slow.
-// It reports whether this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *HostedShard, e *region.Entity, c *InCall) bool {
 	l.wake() // a turn may take long
 	if l.slow.IsSlow() && c.runAlone(sh, e, &l.slow) {

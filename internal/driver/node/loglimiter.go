@@ -15,15 +15,12 @@ type LogLimiter struct {
 	counts map[logKey]uint64
 }
 
-// A logKey has the fields that similar lines have in common.
 type logKey struct{ text, subject, method string }
 
-// maxLogKeys bounds the number of (text, subject, method) keys, because other processes may invent
-// subjects. Beyond it, lines share one counter per text.
+// maxLogKeys bounds the keys, because other processes may invent subjects. Beyond it, lines share
+// one counter per text.
 const maxLogKeys = 1024
 
-// count counts a line, and reports whether to log it. n is the number of similar lines so far,
-// including this one.
 func (l *LogLimiter) count(text, subject, method string) (n uint64, log bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

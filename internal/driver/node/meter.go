@@ -68,7 +68,6 @@ func (s *Meters) appended(a durablehost.Appended) {
 	})
 }
 
-// frameSent reports a frame that went to the broker.
 func (s *Meters) frameSent(frame []byte) {
 	h, _, err := new(wire.FrameReader).Header(frame)
 	if err != nil || h.Count == 0 {

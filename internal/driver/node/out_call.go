@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// An outCall is one call of this process, with encoded arguments.
 type outCall struct {
 	Context context.Context
 	Args    []byte // encoded arguments, in a buffer from codegen.NewArgs
@@ -20,7 +19,6 @@ type outCall struct {
 	Command *sentCommand // of a call to a durable type; nil otherwise
 }
 
-// sent returns the command in the form of package calls; nil means none.
 func (c *outCall) sent() *calls.Command {
 	if c.Command == nil {
 		return nil
@@ -28,8 +26,7 @@ func (c *outCall) sent() *calls.Command {
 	return &c.Command.sent
 }
 
-// sentCommand is the command of a call to a durable type. All attempts of the call have the same
-// command.
+// sentCommand is the command of a call to a durable type, the same for all attempts.
 type sentCommand struct {
 	id     durablehost.ID
 	number uint64 // number among the commands of this process; 0 means that id has a key, or comes from a turn or a log
@@ -38,8 +35,7 @@ type sentCommand struct {
 	doubt  string // why it is unknown whether the last attempt was committed; "" if no answer said so
 }
 
-// why adds to ended, the error with which a call ends, the doubt about the last attempt or, if
-// there is no doubt, cause.
+// why adds to ended the doubt about the last attempt or, without doubt, cause.
 func (c *outCall) why(ended, cause error) error {
 	if c.Command != nil && c.Command.doubt != "" {
 		return fmt.Errorf("%w: %s", ended, c.Command.doubt)
@@ -47,7 +43,6 @@ func (c *outCall) why(ended, cause error) error {
 	return late(ended, cause)
 }
 
-// next returns the command's id for the next attempt.
 func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 	if s.number != 0 && s.tried { // the first attempt has the finished numbers of Source.Begin
 		from.Update(&s.id)
@@ -56,8 +51,8 @@ func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 	return &s.id
 }
 
-// end ends a call's command. If an earlier attempt may have run, it changes err so that err does
-// not say that the call did not run.
+// end ends a call's command. If an earlier attempt may have run, err no longer says that the call
+// did not run.
 func (s *sentCommand) end(drv *Driver, err error) error {
 	if s.number != 0 {
 		drv.commands.End(s.number)
@@ -78,7 +73,7 @@ func (s *sentCommand) end(drv *Driver, err error) error {
 	return drv.Config.CallError(failed)
 }
 
-// toldContext is the context of a call that delivers a tell stored in a shard's log.
+// toldContext is the context of a call that delivers a tell stored in a log.
 type toldContext struct {
 	context.Context
 	id durablehost.ID
@@ -86,7 +81,6 @@ type toldContext struct {
 
 var sentCommands = sync.Pool{New: func() any { return new(sentCommand) }}
 
-// newSentCommand returns a command without an id, in memory that recycle frees for reuse.
 func newSentCommand() *sentCommand { return sentCommands.Get().(*sentCommand) }
 
 // recycle frees the command's memory for reuse. The call must have ended.

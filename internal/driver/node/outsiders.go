@@ -6,16 +6,14 @@ import (
 	"time"
 )
 
-// Bounds of the control messages from processes outside the cluster, for each client name that the
-// broker has granted. A thousand clients of one name need fewer messages. A dropped message does no
-// harm, because clients repeat all of them.
+// Bounds of the control messages from outside the cluster, for each client name. A dropped one does
+// no harm: clients repeat all.
 const (
-	// maxOutsiderWaiting bounds a name's messages that wait for the control loop, because members'
-	// heartbeats wait behind them.
+	// maxOutsiderWaiting bounds a name's messages that wait for the control loop, ahead of members'
+	// heartbeats.
 	maxOutsiderWaiting = 64
-	// maxOutsiderRate bounds a name's messages in a second.
-	maxOutsiderRate = 4096
-	// manyOutsiders is the number of recorded names above which idle ones are removed.
+	maxOutsiderRate    = 4096
+	// manyOutsiders is the number of names above which idle ones are removed.
 	manyOutsiders = 1024
 )
 

@@ -36,12 +36,12 @@ type Passivator struct {
 }
 
 const (
-	// surveyed is how many entities are looked at in one go while the shard is locked.
+	// surveyed is how many entities are looked at under one lock.
 	surveyed = 128
 	// passivatedAtOnce is how many entities are passivated before other goroutines may run.
 	passivatedAtOnce = 32
-	// pauseAfter and pauseTime are equal times of work and pause, so that calls get half of the time
-	// while very many idle entities are passivated.
+	// pauseAfter and pauseTime are equal, so that calls get half of the time during much
+	// passivation.
 	pauseAfter = time.Millisecond
 	pauseTime  = time.Millisecond
 	// RarestLook is the longest time between two looks at a shard, in seconds.
@@ -94,10 +94,8 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the shard's entities that were last used before t. If the function
-// which is not nil, it passivates only entities for whose time of last use the function returns
-// true. It returns the number of entities found. It pauses from time to time, unless it makes room
-// for other entities.
+// passivateBefore passivates entities last used before t and, if which is not nil, accepted by it.
+// It returns the number found.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()
@@ -123,8 +121,7 @@ func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used u
 	return found
 }
 
-// passivateBatch passivates the entities of the batch. When it returns, stop hooks may still be
-// running.
+// passivateBatch may return while stop hooks still run.
 func (p *Passivator) passivateBatch() {
 	if len(p.batch) == 0 {
 		return
@@ -139,8 +136,7 @@ func (p *Passivator) passivateBatch() {
 	}
 }
 
-// yield lets other goroutines run after every passivatedAtOnce entities, so that calls do not wait
-// for passivation. n is the number of entities passivated since the last call.
+// yield lets other goroutines run after every passivatedAtOnce of n entities.
 func (p *Passivator) yield(n int) {
 	if p.since += n; p.since >= passivatedAtOnce {
 		p.since = 0
@@ -148,7 +144,6 @@ func (p *Passivator) yield(n int) {
 	}
 }
 
-// pause sleeps for pauseTime if the work since the last pause has taken pauseAfter.
 func (p *Passivator) pause() {
 	if time.Since(p.paused) >= pauseAfter {
 		time.Sleep(pauseTime)
@@ -156,14 +151,12 @@ func (p *Passivator) pause() {
 	}
 }
 
-// idleEntity is an entity that is to be passivated unless it was used at or after t.
 type idleEntity struct {
 	shard  *HostedShard
 	entity *region.Entity
 	t      uint32
 }
 
-// begin begins a turn of the entity, if it may still be passivated.
 func (r idleEntity) begin() bool {
 	s := r.shard
 	s.Mu.Lock()
@@ -171,7 +164,6 @@ func (r idleEntity) begin() bool {
 	return s.Host.mayPassivate() && s.Core.BeginPassivation(r.entity, r.t)
 }
 
-// now passivates the entity at once, if it may still be passivated.
 func (r idleEntity) now() {
 	if r.begin() {
 		defer r.shard.FinishTurn(r.entity)
@@ -179,8 +171,7 @@ func (r idleEntity) now() {
 	}
 }
 
-// paceForgetting waits until the ids of the passivated entities are removed from the remembered
-// ids, because passivation is faster than their removal.
+// paceForgetting waits until passivated ids are forgotten, because passivation is faster.
 func (p *Passivator) paceForgetting(s *HostedShard, passivated int) {
 	if s.remembered != nil && passivated > 0 {
 		s.remembered.WaitForgotten()
@@ -211,7 +202,6 @@ func (p *Passivator) MakeRoom() {
 	}
 }
 
-// ages counts the entities that could be passivated, by the tick of their last use.
 func (p *Passivator) ages() map[uint32]int {
 	ages := map[uint32]int{}
 	for i := range p.host.Shards {
@@ -229,8 +219,8 @@ func (p *Passivator) ages() map[uint32]int {
 	return ages
 }
 
-// oldest returns a limit that selects the n least recently used entities: all entities last used
-// before limit, and atLimit of the entities last used at limit.
+// oldest selects the n least recently used entities: all used before limit, and atLimit of those
+// used at limit.
 func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
 	for _, limit = range slices.Sorted(maps.Keys(ages)) {
 		if n <= ages[limit] {

@@ -12,20 +12,18 @@ import (
 )
 
 const (
-	// maxHooks bounds how many stop hooks of a type run at once because their entities are idle. A
-	// hook that takes longer than slowHook does not count, so hanging hooks do not keep other
-	// entities from being passivated.
+	// maxHooks bounds a type's running stop hooks of idle entities. Hooks slower than slowHook do
+	// not count.
 	maxHooks = 64
 	slowHook = time.Second
-	// workersLook is how often a batch is checked for whether it needs one more worker. It does if
-	// fewer than quickHooks entities were taken since the last check: hooks then mostly wait, so
-	// another worker takes no processor time from calls.
+	// workersLook is how often a batch may get one more worker: if fewer than quickHooks entities
+	// were taken meanwhile, hooks mostly wait.
 	workersLook = time.Millisecond
 	quickHooks  = 10
 )
 
-// passivationWorkers run the stop hooks of a type's idle entities, one batch after another. Usually
-// one worker takes the whole batch; more workers are started if hooks take long.
+// passivationWorkers run the stop hooks of a type's idle entities. Usually one worker takes the
+// whole batch.
 type passivationWorkers struct {
 	host  *Host
 	wake  Signal // to an idle worker: look at the batch
@@ -42,8 +40,7 @@ func newPassivationWorkers(h *Host) *passivationWorkers {
 	return &passivationWorkers{host: h, wake: newSignal(), taken: newSignal()}
 }
 
-// begin begins a round of batches, and returns the function that ends it. Hooks may still be
-// running after the end.
+// begin begins a round of batches, and returns the function that ends it. Hooks may run longer.
 func (w *passivationWorkers) begin() (end func()) {
 	over := make(chan struct{})
 	w.mu.Lock()
@@ -52,8 +49,8 @@ func (w *passivationWorkers) begin() (end func()) {
 	return func() { close(over) }
 }
 
-// passivate lets workers take all entities of a batch, which must not be empty. It returns when
-// workers have taken all entities, or when the node has ended. The last hooks may then still run.
+// passivate returns when workers have taken all entities of the batch, which must not be empty, or
+// when the node has ended. The last hooks may still run.
 func (w *passivationWorkers) passivate(batch []idleEntity) {
 	w.mu.Lock()
 	w.batch = batch
@@ -82,7 +79,6 @@ func (w *passivationWorkers) passivate(batch []idleEntity) {
 	}
 }
 
-// more starts one more worker on the batch, unless maxHooks workers are running.
 func (w *passivationWorkers) more() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,8 +91,6 @@ func (w *passivationWorkers) more() {
 	}
 }
 
-// next returns the next entity of the batch. If the batch has no more, next waits for the next
-// batch. ok is false when the round is over.
 func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 	for {
 		w.mu.Lock()
@@ -126,17 +120,14 @@ func (w *passivationWorkers) next() (r idleEntity, ok bool) {
 	}
 }
 
-// leave gives up a worker's place, so that another worker may start. Places are bounded by
-// maxHooks.
 func (w *passivationWorkers) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.places--
 }
 
-// passivationWorker runs stop hooks on its own goroutine, so that a quick hook needs no new
-// goroutine. Its watchdog frees the worker's place when a hook is slow. When a hook does not return
-// in time, the watchdog abandons it and passivates the entity itself.
+// passivationWorker runs stop hooks on its own goroutine. Its watchdog frees the place of a worker
+// with a slow hook, and abandons a hook that does not return in time.
 type passivationWorker struct {
 	workers *passivationWorkers
 	since   int    // number of entities passivated since the last yield
@@ -151,7 +142,6 @@ type passivationWorker struct {
 	lost    bool         // the watchdog has taken over an entity, so the worker must end
 }
 
-// idleHook is the stop hook of one idle entity.
 type idleHook struct {
 	shard  *HostedShard
 	entity *region.Entity
@@ -172,7 +162,6 @@ func (r *passivationWorker) run() {
 	}
 }
 
-// end stops the watchdog and frees the worker's place.
 func (r *passivationWorker) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,8 +181,6 @@ func (r *passivationWorker) leaveLocked() {
 	}
 }
 
-// passivate passivates an entity, if it may still be passivated. It reports whether the worker may
-// go on.
 func (r *passivationWorker) passivate(next idleEntity) bool {
 	if !next.begin() {
 		return true
@@ -224,9 +211,8 @@ func (r *passivationWorker) passivate(next idleEntity) bool {
 	return r.hasPlace()
 }
 
-// watch makes the watchdog watch a hook that is about to begin, and returns the hook's context. The
-// worker has the entity's turn until ended reports false. Later hooks get the same context if hooks
-// have asked only for its deadline; reusing it shortens a hook's time by at most a hundredth.
+// watch makes the watchdog watch a hook, and returns its context. The worker has the entity's turn
+// until ended reports false. Reusing a context shortens a hook's time by at most a hundredth.
 func (r *passivationWorker) watch(s *HostedShard, e *region.Entity) context.Context {
 	now, limit := time.Now(), s.Host.Settings.StopTimeout
 	r.mu.Lock()
@@ -253,8 +239,7 @@ func (r *passivationWorker) armLocked(d time.Duration) {
 	}
 }
 
-// ended ends the watching of a hook that has returned. It reports whether the worker still has the
-// entity's turn. It may be called again, or when no hook is watched.
+// ended reports whether the worker still has the turn of a returned hook. It may be called again.
 func (r *passivationWorker) ended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,15 +250,13 @@ func (r *passivationWorker) ended() bool {
 	return !r.lost
 }
 
-// hasPlace reports whether the worker still has its place.
 func (r *passivationWorker) hasPlace() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.left
 }
 
-// look looks at the running hook when the watchdog's timer fires. If hooks are quick, the timer
-// fires about once in slowHook, so that not every hook has to set it.
+// look is the watchdog. It runs about once in slowHook, so that quick hooks need not set its timer.
 func (r *passivationWorker) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -298,8 +281,8 @@ func (r *passivationWorker) look() {
 	}
 }
 
-// abandon passivates the entity of a hanging hook, with the state from before the hook. From then
-// on the worker does not touch the entity.
+// abandon passivates the entity of a hanging hook with the state from before. The worker no longer
+// touches the entity.
 func (r *passivationWorker) abandon(h idleHook) {
 	h.shard.passivated(h.entity, bytes.Clone(r.state), h.shard.Host.hookAbandoned())
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// peersEnv implements the interface Env of package peers, which keeps the sessions with other
-// processes.
 type peersEnv struct {
 	driver *Driver
 	turned atomic.Int64 // when a client was last sent a refusal, in nanoseconds of the lease's clock
@@ -24,7 +22,6 @@ var _ peers.Env = (*peersEnv)(nil)
 
 func (v *peersEnv) Closed() bool { return v.driver.Closed() }
 
-// peerReasons maps the events of package peers to the counters of this process.
 var peerReasons = [...]Reason{
 	peers.FrameIgnored:  FrameIgnored,
 	peers.NoPeer:        dropNoPeer,
@@ -45,7 +42,7 @@ func (v *peersEnv) Count(e peers.Counter) {
 	}
 }
 
-// turnAwayEvery is the shortest time between two messages to clients that they get no session.
+// turnAwayEvery is the shortest time between two refusals of sessions to clients.
 const turnAwayEvery = 20 * time.Millisecond
 
 // OverQuota tells a client that it gets no session, but sends at most one such message in
@@ -101,14 +98,12 @@ func (v *peersEnv) Oversize(p *peers.Session, o *stream.Oversize) {
 	}
 }
 
-// forwarded reports whether the envelope is a call or tell of another process, which this process
-// has forwarded.
 func (v *peersEnv) forwarded(e *wire.Envelope) bool {
 	return !e.Node.IsZero() && e.Node.Address != v.driver.Local.Address
 }
 
-// refuseForwarded answers the sender of a call that this node has forwarded. If the call may have
-// arrived, it sends no answer, and the sender waits until its deadline.
+// refuseForwarded answers the sender of a forwarded call. If the call may have arrived, the sender
+// waits until its deadline.
 func (v *peersEnv) refuseForwarded(p *peers.Session, o *stream.Oversize) {
 	if !o.NotExecuted {
 		return

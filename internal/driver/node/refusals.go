@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A refusal is the cause of a refused call, under which the call is counted.
+// A refusal is the cause under which a refused call is counted.
 type refusal int
 
 const (
@@ -22,13 +22,11 @@ const (
 	refusals                   // number of causes
 )
 
-// refusalNames are the keys of measure.Load.Refused. Causes that callers see as errors have the
-// same names as in shardotel.
+// refusalNames are the keys of measure.Load.Refused, named as in shardotel.
 var refusalNames = [refusals]string{
 	"other", "overloaded", "circular", "moved", "dropped", "no_host", "forbidden", "refused", "too_large",
 }
 
-// causeOf returns the cause of a call refused with the given code.
 func causeOf(c wire.Code) refusal {
 	switch c {
 	case wire.CodeOverloaded:
@@ -54,7 +52,6 @@ func causeOf(c wire.Code) refusal {
 // RefusalCounts counts refused calls by cause. It is safe for concurrent use.
 type RefusalCounts [refusals]atomic.Uint64
 
-// note counts a call that was refused with the code.
 func (c *RefusalCounts) note(code wire.Code) { c[causeOf(code)].Add(1) }
 
 func (c *RefusalCounts) Snapshot() map[string]uint64 {

@@ -9,8 +9,6 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/remembering"
 )
 
-// rememberedHome implements the interface Home of package remembering for a shard of a type whose
-// entities are remembered.
 type rememberedHome HostedShard
 
 var _ remembering.Home = (*rememberedHome)(nil)

@@ -30,7 +30,6 @@ func (r *Route) init(k *Kind, shard uint32) {
 	}
 }
 
-// local returns the shard at this process if calls may go directly to it, and nil otherwise.
 func (r *Route) local() *HostedShard {
 	if t := r.Target(); t != nil && t.Local != nil {
 		return t.Local.(*HostedShard)
@@ -38,8 +37,6 @@ func (r *Route) local() *HostedShard {
 	return nil
 }
 
-// send sends the envelope of an ask or a tell, or holds it until the shard has a home. An error
-// means that the envelope will never be sent.
 func (r *Route) send(e *wire.Envelope) error {
 	by := peers.Alone
 	if e.ID == 0 { // a tell
@@ -48,7 +45,6 @@ func (r *Route) send(e *wire.Envelope) error {
 	return r.sendBy(e, by)
 }
 
-// sendBy is send with the goroutine that publishes the envelope.
 func (r *Route) sendBy(e *wire.Envelope, by peers.By) error {
 	err := r.Send(e, routing.Carrier{
 		Here: func(t *routing.Target) (settled bool, err error) {
@@ -68,14 +64,12 @@ func (r *Route) sendBy(e *wire.Envelope, by peers.By) error {
 	return err
 }
 
-// holdsTells reports whether tells wait in the route.
 func (r *Route) holdsTells() bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	return r.Core.Holds(func(o stream.Outgoing) bool { return o.Envelope.ID == 0 })
 }
 
-// dropTells drops held tells that have waited since before t, and returns their number.
 func (r *Route) dropTells(t time.Time) int {
 	return r.Drop(func(o stream.Outgoing) bool {
 		at, ok := o.Driver.(time.Time)
@@ -83,8 +77,7 @@ func (r *Route) dropTells(t time.Time) int {
 	})
 }
 
-// moving returns the former home of a moving shard, its next home if known, and the time since
-// which calls wait for the next home. It returns zero values if the shard is not moving.
+// moving returns a moving shard's former and next home, and since when calls wait.
 func (r *Route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -94,7 +87,6 @@ func (r *Route) moving() (from, to transport.Address, left time.Time) {
 	return r.Core.Home, r.Core.Next(), r.LeftLocked()
 }
 
-// routeEnv implements the interface Env of package routing for a route of this process.
 type routeEnv Route
 
 var _ routing.Env = (*routeEnv)(nil)
@@ -246,24 +238,18 @@ func (r *Route) NoInstance(now time.Time) error {
 	return fmt.Errorf("%w: %s", ErrNoInstance, drv.Control.Why(r.kind.Desc.Name, now))
 }
 
-// errHolding returns the error of a call that cannot wait for a home, because Config.Limits.BufferSize
-// calls wait.
 func (r *Route) errHolding() error {
 	drv, kind := r.kind.Driver, r.kind.Desc.Name
 	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.Limits.BufferSize)",
 		ErrOverloaded, drv.Config.BufferSize, drv.Local.Name, r.shard, kind, r.WaitsFor(time.Now()))
 }
 
-// errHoldingBytes returns the error of a call of size bytes that cannot wait for a home, because
-// waiting calls may hold no more than Config.Limits.BufferBytes.
 func (r *Route) errHoldingBytes(size int) error {
 	drv := r.kind.Driver
 	return fmt.Errorf("%w: all calls that wait at %s may hold at most %d bytes, and there is no room for %d more: shard %d of %s has no home yet (retry later, send less at once, or raise Config.Limits.BufferBytes)",
 		ErrOverloaded, drv.Local.Name, drv.Config.BufferBytes, size, r.shard, r.kind.Desc.Name)
 }
 
-// errUnbuffered returns the error of a tell to a singleton without an instance, if
-// Config.Limits.SingletonBuffer lets no call wait.
 func (r *Route) errUnbuffered() error {
 	return fmt.Errorf("%w: Config.Limits.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
 		ErrBufferFull, r.kind.Driver.Local.Name, r.kind.Desc.Name)

@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// answer is the answer of a turn to its caller.
 type answer struct {
 	code    wire.Code
 	text    string
@@ -21,8 +20,8 @@ type answer struct {
 	after   *durableTurn // the answer waits until everything that this turn saw is in the log; nil means no wait
 }
 
-// parts returns the answer's text and payload. It cuts an error's text to fit into one message,
-// even within one process, so that a caller gets the same error wherever the entity is.
+// parts cuts an error's text to fit into one message, also for a local caller, so that the error is
+// the same wherever the entity is.
 func (a answer) parts(drv *Driver) (text string, payload []byte) {
 	text = a.text[:min(len(a.text), maxErrorText)]
 	if a.payload != nil {
@@ -36,13 +35,12 @@ func (a answer) parts(drv *Driver) (text string, payload []byte) {
 	return text, payload
 }
 
-// envelope returns the answer to the call with number id.
 func (a answer) envelope(drv *Driver, id uint64) wire.Envelope {
 	text, payload := a.parts(drv)
 	return wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(text), Payload: payload}
 }
 
-// err returns the error with which interceptors see this answer. own is the method's error.
+// err returns the answer as interceptors see it; own is the method's error.
 func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	switch {
 	case a.code == wire.CodeOK:
@@ -63,25 +61,20 @@ func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	return s.driver().Config.CallError(CallFailure{Kind: call.Kind, ID: call.ID, Method: call.Method, Outcome: outcome, Err: cause})
 }
 
-// sent frees the answer's buffer for reuse, after the session has copied its content.
 func (a answer) sent() {
 	if a.payload != nil && cap(*a.payload) <= maxSpareAnswer {
 		answerPool.Put(a.payload)
 	}
 }
 
-// maxSpareAnswer is the largest buffer of an answer, in bytes, that is kept for reuse.
 const maxSpareAnswer = 64 << 10
 
-// answerPool keeps the buffers into which results are encoded. It never holds nil.
 var answerPool = sync.Pool{New: func() any { return &[]byte{} }}
 
-// maxErrorText bounds the text of an error in a message, in bytes.
 const maxErrorText = 64 << 10
 
 func clipText(s string) string { return s[:min(len(s), maxErrorText)] }
 
-// notActivated returns the answer to a call whose entity could not be activated.
 func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer {
 	if r := c.Encoded.Load(); r != nil && r.cut() {
 		return answer{code: wire.CodeDropped} // the caller looks for the next home
@@ -94,8 +87,8 @@ func notActivated(s *HostedShard, e *region.Entity, c *InCall, err error) answer
 	return answer{code: wire.CodeActivation, text: err.Error()}
 }
 
-// runMethod runs the method of an encoded call on its entity. It activates a volatile entity that
-// is not active. A nil r stands for a turn whose method does not name its context.
+// runMethod runs an encoded call, and activates a volatile entity. r is nil if the method does not
+// name its context.
 func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, method codegen.Method) answer {
 	if e.Value == nil {
 		if err := s.activate(&r.turn, e); err != nil {
@@ -131,8 +124,6 @@ func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, meth
 	return answer{payload: buf}
 }
 
-// methodError returns the answer to a call whose method failed, or whose arguments could not be
-// decoded.
 func methodError(table func() []codegen.Error, err error) answer {
 	// Only the type of err itself counts: a method may return the error of a nested
 	// call, and calls never return these types.
@@ -152,12 +143,10 @@ func methodError(table func() []codegen.Error, err error) answer {
 	return a
 }
 
-// panicked is the error of a method that panicked.
 type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprint(p.value) }
 
-// invoke runs the method, and returns a panic as an error.
 func invoke(ctx context.Context, s *HostedShard, e *region.Entity, name string, m codegen.Method, args, buf []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {

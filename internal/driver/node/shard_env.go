@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// shardEnv implements the interface Host of package shardhost for a HostedShard.
 type shardEnv HostedShard
 
 var _ shardhost.Host = (*shardEnv)(nil)
@@ -198,7 +197,6 @@ func (v *shardEnv) BarrierTimedOut(b region.Shut) {
 		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.BarrierTimeout, "count", n)
 }
 
-// reasonOf maps the counters of package shardhost to those of this process.
 var reasonOf = [...]Reason{
 	shardhost.CallForwarded: callForwarded,
 	shardhost.CallRefused:   callRefused,

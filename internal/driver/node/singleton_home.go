@@ -16,7 +16,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// singletonHome implements the interface Home of package singlehost for a singleton's shard.
 type singletonHome HostedShard
 
 var _ singlehost.Home = (*singletonHome)(nil)
@@ -128,8 +127,7 @@ func (q LeaseRequests) Release(h store.Held, within time.Duration, done func(err
 	})
 }
 
-// request runs ask on a new goroutine. It then runs the function that ask returned on the control
-// loop.
+// request runs ask on a new goroutine, and its result on the control loop.
 func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (answer func())) (cancel func()) {
 	ctx, cancel := context.WithTimeout(q.Driver.Context, within)
 	q.Driver.Group.Go(func() {
@@ -139,10 +137,8 @@ func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (
 	return cancel
 }
 
-// heldTasks are the tasks that the current turn of a durable singleton has started. They begin only
-// when everything that the turn has changed and seen is in the log, because a task may pass on what
-// the turn saw. heldTasks is safe for concurrent use, because a method may start tasks from its own
-// goroutines.
+// heldTasks are the tasks that a durable singleton's turn has started. They begin once everything
+// the turn saw is in the log, because they may pass it on. It is safe for concurrent use.
 type heldTasks struct {
 	mu    sync.Mutex
 	start []func()
@@ -161,8 +157,8 @@ func (h *heldTasks) take() (start []func()) {
 	return start
 }
 
-// release begins the tasks of a turn when the log has every append up to ticket. If this home's
-// tenure of the shard ends first, the instance ends too, and the tasks do not begin.
+// release begins the tasks when the log has every append up to ticket. They never begin if the
+// tenure ends first.
 func (h *heldTasks) release(tenure *durablehost.Tenure, ticket durable.Ticket) {
 	if tasks := h.take(); len(tasks) > 0 {
 		tenure.Then(ticket, func(err error) {

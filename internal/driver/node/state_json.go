@@ -11,14 +11,11 @@ import (
 	"strings"
 )
 
-// maxStateJSON bounds the JSON of a state, in bytes.
 const maxStateJSON = 64 << 10
 
-// maxStateDepth bounds the nesting of structs, pointers, slices and maps in which secrets are
-// looked for.
+// maxStateDepth bounds the nesting in which secrets are looked for.
 const maxStateDepth = 64
 
-// secretJSON replaces the value of a field that is tagged secret.
 const secretJSON = `"(secret)"`
 
 // StateJSON returns the entity's fields that are tagged state as a JSON object, encoded as by
@@ -53,7 +50,6 @@ func StateJSON(entity any) (text string) {
 	return string(append(b, '}'))
 }
 
-// appendMember appends a member to a JSON object.
 func appendMember(b []byte, name string, value []byte) []byte {
 	if len(b) > 1 {
 		b = append(b, ',')
@@ -61,12 +57,10 @@ func appendMember(b []byte, name string, value []byte) []byte {
 	return append(append(strconv.AppendQuote(b, name), ':'), value...)
 }
 
-// isSecret reports whether a field is tagged secret.
 func isSecret(f reflect.StructField) bool {
 	return slices.Contains(strings.Split(f.Tag.Get("shard"), ","), "secret")
 }
 
-// fieldJSON returns a field's value as JSON, without secrets.
 func fieldJSON(f reflect.StructField, v reflect.Value, depth int) ([]byte, error) {
 	if isSecret(f) {
 		return []byte(secretJSON), nil
@@ -76,9 +70,8 @@ func fieldJSON(f reflect.StructField, v reflect.Value, depth int) ([]byte, error
 
 var errDeep = errors.New("the state is nested too deep to show")
 
-// openJSON returns a value as JSON, encoded as by encoding/json, without secrets. It shows nothing
-// of a type that has its own JSON form and contains secrets. In structs with secrets it ignores
-// options of json tags other than the name.
+// openJSON encodes as encoding/json, without secrets. A type with its own JSON form and secrets is
+// hidden. In structs with secrets only names of json tags count.
 func openJSON(v reflect.Value, depth int) ([]byte, error) {
 	switch {
 	case depth > maxStateDepth:
@@ -106,7 +99,6 @@ func openJSON(v reflect.Value, depth int) ([]byte, error) {
 	return []byte(secretJSON), nil
 }
 
-// structJSON appends a struct's fields to a JSON object.
 func structJSON(b []byte, v reflect.Value, depth int) ([]byte, error) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -148,7 +140,7 @@ func listJSON(v reflect.Value, depth int) ([]byte, error) {
 	return append(append([]byte{'['}, bytes.Join(items, []byte{','})...), ']'), nil
 }
 
-// mapJSON returns a map as JSON, with the keys and their order as encoding/json writes them.
+// mapJSON returns a map with the keys and their order as in encoding/json.
 func mapJSON(v reflect.Value, depth int) ([]byte, error) {
 	if v.IsNil() {
 		return []byte("null"), nil
@@ -167,7 +159,6 @@ func mapJSON(v reflect.Value, depth int) ([]byte, error) {
 	return json.Marshal(raw.Interface())
 }
 
-// hasOwnForm reports whether encoding/json uses methods of the type to encode its values.
 func hasOwnForm(t reflect.Type) bool {
 	for _, form := range []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()} {
 		if t.Implements(form) || reflect.PointerTo(t).Implements(form) {
@@ -177,9 +168,8 @@ func hasOwnForm(t reflect.Type) bool {
 	return false
 }
 
-// holdsSecrets reports whether values of the type can contain a field tagged secret. With hidden it
-// also reports true for an interface inside, because only the interface's value shows what it
-// contains.
+// holdsSecrets reports whether values can contain a secret field. With hidden, interfaces count
+// too, because only their value shows.
 func holdsSecrets(t reflect.Type, hidden bool, within []reflect.Type) bool {
 	if slices.Contains(within, t) {
 		return false // decided further out

@@ -8,16 +8,14 @@ import (
 	"time"
 )
 
-// errHookStuck means that the stop hook has not returned in time. The hook still uses the entity,
-// so nothing else may use that entity.
+// errHookStuck means that the stop hook has not returned in time. It still uses the entity, so
+// nothing else may.
 var errHookStuck = errors.New("OnPassivate does not return")
 
-// errHookExited means that the hook, or the encoder of the state, ended its goroutine.
 var errHookExited = fmt.Errorf("%w in OnPassivate or in encoding the state: runtime.Goexit", ErrPanic)
 
-// hookContext is the context of one stop hook. It makes a timer and a channel only when the hook
-// calls Done or derives a context, because most hooks do neither, and a million entities may be
-// passivated at once. The embedded context is the node's.
+// hookContext is the context of a stop hook. It makes a timer and a channel only on demand: a
+// million entities may be passivated at once. The embedded context is the node's.
 type hookContext struct {
 	context.Context
 	deadline time.Time
@@ -47,7 +45,6 @@ func (c *hookContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// context returns the context inside c, which the first call makes.
 func (c *hookContext) context() *endable {
 	if made := c.made.Load(); made != nil {
 		return made
@@ -71,7 +68,6 @@ func (c *hookContext) end() {
 	}
 }
 
-// endable is a context with its cancel function.
 type endable struct {
 	context.Context
 	cancel context.CancelFunc

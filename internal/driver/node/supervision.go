@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// end runs an entity's stop hook and ends the entity. If forget is set, the entity is deleted;
-// otherwise it begins again at its next activation. The caller has the entity's turn.
+// end runs an entity's stop hook and ends or, with forget, deletes the entity. The caller has the
+// entity's turn.
 func (s *HostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		s.Host.tally.passivations[codegen.Forgotten].Add(1)
@@ -33,16 +33,15 @@ func (s *HostedShard) end(e *region.Entity, forget bool) {
 	s.FinishTurn(e)
 }
 
-// failureRecord counts an entity's failures, from which its back-off follows.
 type failureRecord struct {
 	times int
 	last  time.Time
 }
 
-// maxFailures bounds how many entities of one shard have a failureRecord.
+// maxFailures bounds a shard's failureRecords.
 const maxFailures = 1024
 
-// restart drops the entity's value, and ends the turn after the back-off.
+// restart ends the turn after the back-off.
 func (s *HostedShard) restart(e *region.Entity) {
 	s.Host.lost(e)
 	e.Clear()
@@ -75,7 +74,6 @@ func (s *HostedShard) restart(e *region.Entity) {
 	}
 }
 
-// release ends the back-off of an entity, unless it has already ended.
 func (s *HostedShard) release(e *region.Entity) {
 	s.Mu.Lock()
 	timer := s.backingOff[e]
@@ -90,7 +88,6 @@ func (s *HostedShard) release(e *region.Entity) {
 	}
 }
 
-// releaseAll ends the back-offs of all entities, because the shard moves or the node leaves.
 func (s *HostedShard) releaseAll() {
 	s.Mu.Lock()
 	var all []*region.Entity

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// A tally counts the activations, passivations and moves of one type. It is safe for concurrent use.
 type tally struct {
 	refusals     *RefusalCounts // of the process
 	meters       *Meters        // of the process

@@ -12,7 +12,6 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
 )
 
-// A taskRun runs one task of a singleton's instance until the task is done.
 type taskRun struct {
 	home taskHome
 	kind string
@@ -21,13 +20,12 @@ type taskRun struct {
 	task singlehost.Task
 }
 
-// A taskHome is the shard of the instance that a task belongs to.
 type taskHome interface {
 	waitLease(ctx context.Context) error
 	mayRun() bool
 }
 
-// run runs the task while the node may run the instance. It calls ended with the task's error.
+// run runs the task while the node may run the instance, and then calls ended.
 func (r *taskRun) run(ended func(error)) {
 	var err error
 	defer func() { // also when the task ends this goroutine
@@ -44,8 +42,8 @@ func (r *taskRun) run(ended func(error)) {
 
 var errExit = errors.New("runtime.Goexit in a task")
 
-// once runs the task until it returns. again reports that the task is to be run again, because the
-// node lost contact with the cluster before the task returned.
+// once runs the task until it returns. again reports that the node lost contact with the cluster
+// before.
 func (r *taskRun) once() (again bool, err error) {
 	ctx, cancel := context.WithCancel(r.life)
 	var watch sync.WaitGroup
@@ -59,10 +57,9 @@ func (r *taskRun) once() (again bool, err error) {
 	return false, err
 }
 
-// leaseTick is how often a task's permission to run is checked.
 const leaseTick = 50 * time.Millisecond
 
-// watch cancels a task's context when the node may not run the instance any more.
+// watch cancels a task's context when the node may no longer run the instance.
 func (r *taskRun) watch(ctx context.Context, cancel context.CancelFunc) {
 	ticker := time.NewTicker(leaseTick)
 	defer ticker.Stop()
@@ -79,7 +76,6 @@ func (r *taskRun) watch(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// call runs the task once, and returns a panic as an error.
 func (r *taskRun) call(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

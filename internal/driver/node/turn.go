@@ -17,13 +17,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxInline is the depth to which nested local calls run on one goroutine. Deeper calls queue.
+// maxInline bounds nested local calls on one goroutine. Deeper calls queue.
 const maxInline = 16
 
 // turn is one turn of an entity, and the context of its method. It has the call's deadline and
-// cancellation but none of the caller's values, so that a method sees the same for local and remote
-// callers. A turn is the only memory that a local call allocates. It is never reused, because a
-// method may keep its context. A method that does not name its context gets an unseenTurn instead.
+// cancellation but no values, as for remote callers. It is never reused, because a method may keep
+// its context; see unseenTurn.
 type turn struct {
 	parent context.Context // a local caller's context, or the encodedTurn, remoteTurn or durableTurn that contains this turn
 	entity *region.Entity
@@ -32,7 +31,6 @@ type turn struct {
 	flags  atomic.Uint32 // turnOver, gaveUp, and how the entity asked to end
 }
 
-// The flags of a turn. Several may be set at once.
 const (
 	turnOver uint32 = 1 << iota
 	gaveUp          // the caller of an encoded call has given up
@@ -44,19 +42,16 @@ const (
 
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
 
-// up returns the turn on this goroutine that made this turn's call, or nil if no turn did.
 func (t *turn) up() *turn { return turnOf(t.parent) }
 
 func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 
-// end marks the turn as ended, before another may begin.
 func (t *turn) end() { t.flags.Or(turnOver) }
 
-// after returns the turn's flags, which say what must happen when the turn ends.
 func (t *turn) after() uint32 { return t.flags.Load() }
 
-// encodedTurn is the turn of a call that arrived encoded. A tell of a volatile entity uses it
-// alone; other calls use remoteTurn or durableTurn.
+// encodedTurn is the turn of an encoded call. Other calls than a volatile entity's tells use
+// remoteTurn or durableTurn.
 type encodedTurn struct {
 	turn   turn
 	run    runner.Hold    // its hold on its lane or runner; zero means none
@@ -68,19 +63,15 @@ type encodedTurn struct {
 	ctx     atomic.Pointer[endable] // nil until somebody asks for the context
 }
 
-// remoteTurn is the turn of an ask that arrived encoded; a durableTurn contains one.
+// remoteTurn is the turn of an encoded ask; a durableTurn contains one.
 type remoteTurn struct {
 	encodedTurn
 	deadline int64  // nanoseconds after the driver's base; 0 means none
 	chain    []byte // the turns that wait for this one, encoded
 }
 
-// unseenTurn is the turn of a method that does not name its context. It implements Context only
-// because the method must be given one: the method cannot use it, so it needs no memory but the
-// pointer to its entity.
-//
-// If the generated code is older than its source, the method may use that context after all. The
-// context has ended, so calls with it fail, and Err names the remedy.
+// unseenTurn is the context for a method that does not name it. If the generated code is outdated,
+// the method may use it after all: calls with it fail, and Err names the remedy.
 type unseenTurn struct{ entity *region.Entity }
 
 // End ends the turn of a local caller; see turn.End.
@@ -115,7 +106,6 @@ func (t unseenTurn) Value(any) any {
 	return nil
 }
 
-// turnKey is the key under which contexts derived from a turn's context hold the turn.
 type turnKey struct{}
 
 // turnOf returns the turn that ctx belongs to, or nil.
@@ -147,8 +137,7 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-// encodedParent is the parent context of a turn whose call arrived encoded: an encodedTurn, a
-// remoteTurn or a durableTurn.
+// encodedParent is the parent context of an encoded call's turn.
 type encodedParent interface {
 	context.Context
 	whole() *encodedTurn   // the encodedTurn that it is or contains
@@ -156,7 +145,6 @@ type encodedParent interface {
 	base() context.Context // the context whose end ends the turn's
 }
 
-// encoded returns the encodedTurn that contains t, or nil if t is the turn of a local caller.
 func (t *turn) encoded() *encodedTurn {
 	if p, ok := t.parent.(encodedParent); ok {
 		return p.whole()
@@ -166,15 +154,13 @@ func (t *turn) encoded() *encodedTurn {
 
 func (r *encodedTurn) whole() *encodedTurn { return r }
 
-// waiting returns no chain of waiting turns, because nobody waits for a tell.
+// waiting returns nil, because nobody waits for a tell.
 func (r *encodedTurn) waiting() []byte { return nil }
 
 func (r *remoteTurn) waiting() []byte { return r.chain }
 
-// base returns the context whose end ends the turn's context.
 func (r *encodedTurn) base() context.Context { return r.turn.shard().driver().Turning.context(r.era) }
 
-// cut reports whether the turn's context has ended because its node leaves.
 func (r *encodedTurn) cut() bool {
 	c := r.ctx.Load()
 	return c != nil && context.Cause(c.Context) == errLeaves //nolint:errorlint // it is not wrapped
@@ -201,8 +187,7 @@ func (r *encodedTurn) Err() error { return r.context().Err() }
 // Value returns nil, because a caller's values are not encoded.
 func (r *encodedTurn) Value(any) any { return nil }
 
-// seen returns the context for the method. A nil r stands for a turn whose method does not name its
-// context.
+// seen returns the context for the method. r is nil if the method does not name its context.
 func (r *encodedTurn) seen(e *region.Entity) context.Context {
 	if r == nil || r.hidden {
 		return unseenTurn{e}
@@ -210,7 +195,6 @@ func (r *encodedTurn) seen(e *region.Entity) context.Context {
 	return &r.turn
 }
 
-// context returns the turn's cancellable context, which the first call makes.
 func (r *encodedTurn) context() *endable {
 	if c := r.ctx.Load(); c != nil {
 		return c
@@ -231,7 +215,6 @@ func (r *encodedTurn) context() *endable {
 	return c
 }
 
-// cancel sets the flag in the turn and cancels the method's context.
 func (r *encodedTurn) cancel(flag uint32) {
 	r.turn.flags.Or(flag)
 	if c := r.ctx.Load(); c != nil {
@@ -239,11 +222,10 @@ func (r *encodedTurn) cancel(flag uint32) {
 	}
 }
 
-// giveUp cancels the method's context, because the caller has given up.
 func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
 
-// finish ends the turn's context before another turn may begin, and returns the turn's flags. A nil
-// r stands for a turn whose method does not name its context, and has no flags.
+// finish ends the turn's context before another turn begins, and returns the turn's flags. r is nil
+// if the method does not name its context.
 func (r *encodedTurn) finish() (after uint32) {
 	if r == nil {
 		return 0
@@ -252,7 +234,7 @@ func (r *encodedTurn) finish() (after uint32) {
 	return r.turn.after()
 }
 
-// yieldLane hands over the lane or runner of this goroutine, because the turn is about to wait.
+// yieldLane hands over this goroutine's lane or runner, because the turn is about to wait.
 func (t *turn) yieldLane() {
 	for ; t != nil; t = t.up() {
 		if r := t.encoded(); r != nil {
@@ -291,8 +273,6 @@ func (t *turn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// endOddly ends a turn of a local caller whose method failed, or whose method asked for an action
-// at the end of the turn, such as Passivate.
 func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
 	s := hostedOf(e)
 	if recovered == nil && after&checkAfter != 0 {
@@ -334,14 +314,13 @@ func endOddly(e *region.Entity, after uint32, method string, recovered any, err 
 	}
 }
 
-// unusualCall has data that only few encoded calls have, for [CallInfo].
+// unusualCall has what few calls need for [CallInfo].
 type unusualCall struct {
 	sender transport.Peer // the sender, if it is not the session's peer, because the call was forwarded
 	info   []byte
 	tell   bool // the call is a tell of a durable entity, which the turn's type does not show
 }
 
-// info returns the description of the turn's call.
 func (t *turn) info() CallInfo {
 	s := t.shard()
 	i := CallInfo{Kind: s.ID.Kind, ID: t.entity.ID, Method: t.method}
@@ -378,14 +357,12 @@ func (t *turn) info() CallInfo {
 	return i
 }
 
-// watched reports the beginning of a turn to w, through which an operator watches.
 func (t *turn) watched(w *operator.TurnWatch) {
 	if t.method != "" { // else it has no call
 		w.Begin(t.entity, t.described(), time.Now())
 	}
 }
 
-// described returns a description of the turn and its call, for operators.
 func (t *turn) described() operator.Turn {
 	info := t.info()
 	from := info.From.String()
@@ -397,7 +374,6 @@ func (t *turn) described() operator.Turn {
 	}
 }
 
-// caller returns the entity whose turn waits for this turn; "" means none.
 func (r *encodedTurn) caller() (kind, id string) {
 	links, err := wire.ParseChain(r.turn.parent.(encodedParent).waiting())
 	if err != nil || len(links) == 0 {

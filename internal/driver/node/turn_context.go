@@ -110,7 +110,6 @@ func WithHeader(ctx context.Context, key, value string) (context.Context, error)
 	return WithOutgoing(ctx, info), nil
 }
 
-// outgoing describes the calls made with a context, except their arguments. It is immutable.
 type outgoing struct {
 	info    wire.Info
 	encoded []byte
@@ -118,8 +117,8 @@ type outgoing struct {
 
 type outgoingKey struct{}
 
-// outgoingOf returns the description of the calls made with ctx; nil means none. A turn's context
-// inherits nothing from its caller.
+// outgoingOf returns the description of calls made with ctx, or nil. A turn inherits nothing from
+// its caller.
 func outgoingOf(ctx context.Context) *outgoing {
 	o, _ := ctx.Value(outgoingKey{}).(*outgoing)
 	return o

@@ -36,8 +36,7 @@ func (r *TurnRunner) RunAside(e *region.Entity, tell runner.Aside) {
 // run.
 func (r *TurnRunner) Emptied(idle bool) { r.told.collect(idle) }
 
-// offer gives the runner a tell that has joined a turn. An error means that the runner has no room
-// for the tell's arguments, so the tell will not run.
+// offer gives the runner a tell that has joined a turn. An error means that there is no room.
 func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
 		return nil
@@ -47,8 +46,6 @@ func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 }
 
-// runTold runs a tell in a joined turn, and reports whether this goroutine still has the run token.
-// The goroutine has the token at the beginning unless token is nil.
 func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args []byte, token *runner.Token) bool {
 	if e.Lost() {
 		s.driver().loseTell(s.ID.Kind, e.ID, name) // the shard was lost behind an earlier tell of the turn
@@ -62,8 +59,8 @@ func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args
 	return runTell(s, method, e, name, args, token)
 }
 
-// newToldCall returns a call for a tell that must wait for its turn or for its entity's activation.
-// It copies the arguments, because the batch that holds them is reused before the call runs.
+// newToldCall returns a call for a tell that must wait. It copies the arguments, because their
+// batch is reused before.
 func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *InCall {
 	c := &InCall{lane: s.lane}
 	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true
@@ -71,7 +68,6 @@ func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *In
 	return c
 }
 
-// enqueue is HostedShard.enqueue for a tell, which has no deadline and no chain of callers.
 func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bool) (settled bool, err error) {
 	drv := s.driver()
 	c := r.told.take()
@@ -95,8 +91,8 @@ func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bo
 	return s.Accepted(&c.Call, entity, v), nil
 }
 
-// toldCalls keeps calls for reuse by those tells of one runner that have to wait. It is safe for
-// concurrent use, except for keep.
+// toldCalls keeps calls for reuse by waiting tells of one runner. It is safe for concurrent use,
+// except for keep.
 type toldCalls struct {
 	mu    sync.Mutex
 	spare []*InCall
@@ -104,14 +100,13 @@ type toldCalls struct {
 	done []*InCall // completed calls that are not in spare yet; used only by the goroutine with the run token
 }
 
-// maxSpare is how many calls are kept for tells. maxSpareArgs is the largest buffer for arguments,
-// in bytes, that is kept with a call.
+// maxSpare bounds the calls kept for tells, and maxSpareArgs the kept buffer of each in bytes.
 const (
 	maxSpare     = 1 << 12
 	maxSpareArgs = 2 << 10
 )
 
-// take returns an empty call. Its Args may already have capacity.
+// take returns an empty call, possibly with capacity in Args.
 func (t *toldCalls) take() (c *InCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,7 +118,6 @@ func (t *toldCalls) take() (c *InCall) {
 	return c
 }
 
-// giveBack returns a call that was taken and did not become a turn.
 func (t *toldCalls) giveBack(c *InCall) {
 	c.empty()
 	t.mu.Lock()
@@ -133,7 +127,6 @@ func (t *toldCalls) giveBack(c *InCall) {
 	}
 }
 
-// keep keeps a tell's call, with its buffer, for take.
 func (t *toldCalls) keep(c *InCall) {
 	if len(t.done) >= maxSpare {
 		return
@@ -145,8 +138,7 @@ func (t *toldCalls) keep(c *InCall) {
 // fewSpare is the number of calls kept for an idle runner.
 const fewSpare = 64
 
-// collect makes the calls that keep has kept available to take. If shrink is set, it frees half of
-// the spare calls, because a burst is over.
+// collect makes kept calls available to take. shrink frees half of the spare calls after a burst.
 func (t *toldCalls) collect(shrink bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,8 +152,8 @@ func (t *toldCalls) collect(shrink bool) {
 	}
 }
 
-// runTell runs a tell's method in a turn that has begun, and ends the turn. It reports whether this
-// goroutine still has the run token.
+// runTell runs and ends a tell's begun turn. It reports whether this goroutine still has the run
+// token.
 func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, b *runner.Token) bool {
 	var t *encodedTurn
 	w, run := s.driver().Turns.Load(), b.Enter()
@@ -181,8 +173,7 @@ func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, arg
 	return kept
 }
 
-// invokeTold runs the method of a tell. It drops the results, and returns an error as a failure for
-// the supervisor.
+// invokeTold runs the method of a tell, without results. It returns an error for the supervisor.
 func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runner.Hold) (failed *failure) {
 	s, returned := hostedOf(e), false
 	defer func() {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// errLeaves is the cause with which a turn's context ends when its leaving node stops waiting for
-// the turn.
+// errLeaves is the cause with which turns end when a leaving node stops waiting.
 var errLeaves = errors.New("the node is leaving and no longer waits for the turn")
 
 // Turning holds the parent of the contexts of all turns whose calls arrived encoded. This parent is
@@ -23,8 +22,7 @@ type Turning struct {
 	endedAt time.Time // when End was first called; zero means never
 }
 
-// turnsContext is the parent of the contexts of the turns that began in one era. Each call of
-// Turning.End ends an era and begins the next.
+// turnsContext is the parent of the contexts of one era's turns. Turning.End begins the next era.
 type turnsContext struct {
 	context.Context
 	end    context.CancelCauseFunc
@@ -43,8 +41,6 @@ func (t *Turning) next() *turnsContext {
 	return next
 }
 
-// context returns the parent context for a turn of that era. A turn records its era when it begins,
-// because its own context is made only when its method asks for it, which may be after End.
 func (t *Turning) context(era uint32) context.Context {
 	now := t.now.Load()
 	if era != now.era {

@@ -39,7 +39,6 @@ func (u TurnsUnderWay) shards() iter.Seq[*HostedShard] {
 	}
 }
 
-// toldTurns is the number of turns that one log line names.
 const toldTurns = 5
 
 // String names some of the running turns, for a log line. It includes turns whose shards the node
@@ -69,7 +68,6 @@ func (u TurnsUnderWay) String() string {
 	return strings.Join(names, ", ")
 }
 
-// turnOfEntity describes the turn of an entity that is not idle. The caller has the shard's lock.
 func turnOfEntity(s *HostedShard, e *region.Entity) operator.Turn {
 	if c := e.Turn(); c != nil && !c.Local { // else it is a local call's, or began without the lock
 		return Inbound(c).described(e).turn.described()

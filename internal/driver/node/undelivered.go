@@ -17,13 +17,11 @@ type LostTells struct {
 	Unsure atomic.Int64 // the tells that were sent and never acknowledged
 }
 
-// lose counts a lost tell in l and in all.
 func (l *LostTells) lose(all *Counters, o calls.Outcome) {
 	all.Add(tellLost)
 	l.note(o == calls.NotExecuted)
 }
 
-// note counts a lost tell that other counters have already counted.
 func (l *LostTells) note(notExecuted bool) {
 	if notExecuted {
 		l.Unsent.Add(1)
@@ -32,7 +30,6 @@ func (l *LostTells) note(notExecuted bool) {
 	}
 }
 
-// count counts the tells among a closed session's unacknowledged envelopes.
 func (l *LostTells) count(all *Counters, left []stream.Unacknowledged) {
 	for i := range left {
 		if left[i].Envelope.Type != wire.TypeTell {

@@ -13,8 +13,6 @@ import (
 // program's. Its state is then kept unchanged, its calls fail with this reason, and an operator can
 // show, replace or drop the state.
 
-// errUnreadable returns the error of an entity whose state cannot be read. It names the commands
-// for that state.
 func errUnreadable(h *codegen.Host, id string, err error) error {
 	remedy := "the flags -from FILE and -drop replace or drop it"
 	if h.Durable {
@@ -30,7 +28,6 @@ type Unreadable struct {
 	ids map[string]struct{}
 }
 
-// maxUnreadable bounds the number of recorded ids of a type.
 const maxUnreadable = 1000
 
 func (u *Unreadable) add(id string) {

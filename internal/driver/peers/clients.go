@@ -13,24 +13,22 @@ import (
 const (
 	// MaxNamed bounds the clients of one name that a process has sessions with.
 	MaxNamed = 1024
-	// unusedFor is how long a client keeps sessions on which it sends nothing. A client that asks
-	// for a session's number sends its first message a round trip later.
+	// unusedFor is how long a client keeps unused sessions. A client sends its first message a
+	// round trip after asking for a session's number.
 	unusedFor = 30 * time.Second
-	// silentFor is the silence after which a client is sent a message, to learn from the broker
-	// whether the client still listens. If nobody listens, the client's sessions end after
-	// clientPatience.
+	// silentFor is the silence after which a client is probed. If nobody listens, its sessions end
+	// after clientPatience.
 	silentFor = time.Minute
-	// stalledFor is how long a client that listens may leave all frames sent to it unacknowledged.
+	// stalledFor is how long a listening client may leave all frames unacknowledged.
 	stalledFor = time.Minute
 )
 
-// A name has what is counted for all clients of one name together. These clients trust each other.
+// A name has the counts of all clients of one name. These trust each other.
 type name struct {
 	clients int
 	account *stream.Account // counts the bytes that are kept for these clients
 }
 
-// nameLocked counts one more client of that name. It reports false if there are MaxNamed already.
 func (s *Set) nameLocked(of string) bool {
 	n := s.named[of]
 	if n == nil {
@@ -51,8 +49,7 @@ type peer struct {
 	began    time.Time
 }
 
-// lastHeard returns when the client last sent anything, and whether it has used any of its
-// sessions.
+// lastHeard returns when the client last sent anything, and whether it has used a session.
 func (p *peer) lastHeard() (heard time.Time, used bool) {
 	for _, session := range p.sessions {
 		session.Lock()
@@ -65,8 +62,6 @@ func (p *peer) lastHeard() (heard time.Time, used bool) {
 	return heard, used
 }
 
-// stalled returns for how long the client has acknowledged nothing. Of several sessions the longest
-// time counts.
 func (p *peer) stalled(now time.Time) (most time.Duration) {
 	for _, session := range p.sessions {
 		session.Lock()
@@ -76,8 +71,8 @@ func (p *peer) stalled(now time.Time) (most time.Duration) {
 	return most
 }
 
-// probe sends an acknowledgement on a session that was used. If nobody listens at the client's
-// address, the broker reports that, and after clientPatience NobodyListens drops the client.
+// probe sends an acknowledgement on a used session. If nobody listens, the broker reports that, and
+// NobodyListens drops the client later.
 func (p *peer) probe(now time.Time) {
 	for _, session := range p.sessions {
 		session.Lock()

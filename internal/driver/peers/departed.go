@@ -7,12 +7,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxDeparted bounds the recorded departed peers. The latest ones are enough, because a departed
-// peer is looked up only just after a shard has left it.
+// maxDeparted bounds the departed peers. A peer is looked up only just after a shard has left it.
 const maxDeparted = shardhost.MaxDeparted
 
-// departed records the latest departed peers: processes that said goodbye on a lane, or were
-// removed. It is safe for concurrent use.
+// departed records the peers that said goodbye on a lane or were removed. It is safe for concurrent
+// use.
 type departed struct {
 	mu   sync.Mutex
 	list []departure // the latest is last

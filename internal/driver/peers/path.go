@@ -17,17 +17,14 @@ type DirectLane interface {
 	Stalled()
 }
 
-// wantEvery is the shortest interval at which a session asks for a direct lane.
 const wantEvery = 250 * time.Millisecond
 
-// A path is the way that a session's frames take: a direct lane if there is one, and otherwise the
-// broker.
+// A path is a direct lane if there is one, and otherwise the broker.
 type path struct {
 	lane   atomic.Pointer[DirectLane]
 	wanted atomic.Int64 // when the session last asked for a direct lane, in nanoseconds after the Set's base
 }
 
-// direct returns the direct lane; nil if the broker carries the frames.
 func (p *path) direct() DirectLane {
 	if c := p.lane.Load(); c != nil {
 		return *c
@@ -35,8 +32,8 @@ func (p *path) direct() DirectLane {
 	return nil
 }
 
-// use sends later frames over c, unless another direct lane, which has not ended, carries them. It
-// reports whether the path changed.
+// use sends later frames over c, unless another live direct lane carries them. It reports whether
+// the path changed.
 func (p *path) use(c DirectLane) bool {
 	at := p.lane.Load()
 	if at != nil && (*at == c || !(*at).HasEnded()) {
@@ -45,14 +42,12 @@ func (p *path) use(c DirectLane) bool {
 	return p.lane.CompareAndSwap(at, &c)
 }
 
-// leave sends later frames over the broker, if c carries them now. It reports whether the path
-// changed.
+// leave sends later frames over the broker instead of c. It reports whether the path changed.
 func (p *path) leave(c DirectLane) bool {
 	at := p.lane.Load()
 	return at != nil && *at == c && p.lane.CompareAndSwap(at, nil)
 }
 
-// mayAsk reports whether wantEvery has passed since the session last asked for a direct lane.
 func (p *path) mayAsk(now int64) bool {
 	last := p.wanted.Load()
 	return (last == 0 || now-last >= int64(wantEvery)) && p.wanted.CompareAndSwap(last, now)

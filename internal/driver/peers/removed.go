@@ -7,19 +7,17 @@ import (
 )
 
 const (
-	// removedFor is how long a removed process is recorded. None of its messages can arrive later:
-	// once its lease is over, at most seconds after the removal, it publishes no call or answer. Its
-	// earlier messages wait in a broker for minutes at most, because a broker closes connections
-	// that do not read. A process that stood still between checking its lease and sending has lost
-	// its connection by then. Clients are not recorded, because they may come back.
+	// removedFor is how long a removed process is recorded. No message arrives later: once its
+	// lease is over it publishes nothing, or has lost its connection if it stood still after
+	// checking the lease. A broker keeps messages for minutes at most. Clients are not recorded,
+	// because they may come back.
 	removedFor = 24 * time.Hour
-	// maxRemoved bounds the recorded processes; the latest are kept. So many removals take far
-	// longer than any message is on its way, and membership keeps fewer tombstones.
+	// maxRemoved bounds the recorded processes. So many removals take longer than any message.
 	maxRemoved = 4096
 )
 
-// removed records the processes that left the cluster or were removed from it. They get no session
-// again. The zero value is empty. Its user guards it with a lock.
+// removed records the processes that left or were removed. They get no session again. Its user
+// guards it with a lock.
 type removed struct {
 	at    map[transport.Address]time.Time
 	order []transport.Address // the keys of at, the oldest record first
@@ -30,7 +28,6 @@ func (r *removed) has(a transport.Address) bool {
 	return ok
 }
 
-// add records the removal of a, and drops old records.
 func (r *removed) add(a transport.Address, now time.Time) {
 	if r.has(a) {
 		return
@@ -50,7 +47,6 @@ func (r *removed) add(a transport.Address, now time.Time) {
 	r.order = r.order[first:] // append copies the remaining elements when the array is full
 }
 
-// forget removes the record of a.
 func (r *removed) forget(a transport.Address) {
 	if !r.has(a) {
 		return

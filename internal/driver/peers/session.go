@@ -37,7 +37,6 @@ type Session struct {
 	probed time.Time // when an acknowledgement was last sent to learn whether the client still listens
 }
 
-// newSession returns a new session. The caller holds the Set's lock.
 func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
 	p := &Session{set: s, lane: lane, class: identity.Of(to.Incarnation), link: s.cfg.Link()}
 	p.Init((*sessionEnv)(p), s.configLocked(to), to)
@@ -86,7 +85,6 @@ func (p *Session) Post(e *wire.Envelope) {
 	}
 }
 
-// append is Post without publishing.
 func (p *Session) append(e *wire.Envelope) error {
 	_, err := p.Append(e)
 	if err != nil {
@@ -124,7 +122,6 @@ func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	return err == nil
 }
 
-// tooLarge returns the answer to a caller whose results are larger than the broker accepts.
 func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	code := reply.Code
 	if code == wire.CodeOK {
@@ -151,9 +148,8 @@ const (
 	Pumped
 )
 
-// yieldAbove is a number of running calls. If more calls are running, a goroutine lets others
-// append their calls before it publishes. That makes the remote calls of many callers a tenth to a
-// fifth faster ("letting others append before a frame is published" in bench/README.md).
+// yieldAbove is the number of running calls above which a goroutine lets others append before it
+// publishes. That makes remote calls a tenth to a fifth faster (bench/README.md).
 const yieldAbove = 2
 
 // PublishUnlock publishes appended envelopes, or leaves this to the goroutine that by names. It
@@ -200,16 +196,13 @@ func (p *Session) NobodyListens(token uint64) {
 	}
 }
 
-// partIfStranger ends the session with a member that has left, if none of the session's frames ever
-// reached the member and nobody listens at its address.
+// partIfStranger ends the session with a departed member that no frame ever reached.
 func (p *Session) partIfStranger() {
 	if p.Unreached() {
 		p.set.env.Stranger(p)
 	}
 }
 
-// inUse reports whether any frame was sent or received on the session, and its peer has not
-// departed.
 func (p *Session) inUse() bool {
 	p.Lock()
 	defer p.Unlock()
@@ -252,9 +245,8 @@ func (p *Session) Silence(now time.Time) time.Duration {
 	return now.Sub(p.HeardLocked())
 }
 
-// shrinkLocked adapts waiting envelopes to a smaller payload limit of the broker, and answers those
-// that are too large for the new limit. It reports false if sending the frame again would not help:
-// the frame was not too large, or the limit is below MinPayload.
+// shrinkLocked adapts waiting envelopes to a smaller payload limit, and answers those too large. It
+// reports false if sending again would not help.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
 	limit := p.link.MaxPayload()
 	if token == 0 || size <= limit {
@@ -279,7 +271,6 @@ func CheckPayload(l transport.Link) error {
 	return nil
 }
 
-// sessionEnv implements StreamEnv for a Session.
 type sessionEnv Session
 
 var _ StreamEnv = (*sessionEnv)(nil)
@@ -304,7 +295,7 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	return v.sendDirect(*direct, token, frame)
 }
 
-// sendDirect sends a frame over the direct lane c. If c has stalled or ended, the session leaves c.
+// sendDirect sends a frame over c. The session leaves a stalled or ended c.
 func (v *sessionEnv) sendDirect(c DirectLane, token uint64, frame []byte) error {
 	if len(frame) > MinPayload && len(frame) > v.link.MaxPayload() {
 		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
@@ -330,16 +321,14 @@ func (v *sessionEnv) sendDirect(c DirectLane, token uint64, frame []byte) error 
 	return nil
 }
 
-// ask asks for a direct lane, at most once in wantEvery.
 func (v *sessionEnv) ask() {
 	if v.mayAsk(int64(time.Since(v.set.base))) {
 		v.set.env.Wanted((*Session)(v))
 	}
 }
 
-// stalled reports whether the peer has acknowledged nothing for stream.RetryAfter, so that frames
-// are sent again. The direct lane may then be broken without either side noticing, so the session
-// leaves the lane. If frames arrive on the lane later, the session uses it again.
+// stalled reports whether the peer has acknowledged nothing for stream.RetryAfter. The direct lane
+// may be broken unnoticed, so the session leaves it until frames arrive on it.
 func (v *sessionEnv) stalled(c DirectLane) bool {
 	v.Lock()
 	retries := v.Core.Retries()
@@ -424,16 +413,14 @@ func (Pumps) PublishLater(p *Session) {
 	p.PublishUnlock(Pumped)
 }
 
-// A pump is a goroutine that publishes sessions of one lane for their senders. A sender that gives
-// it a session never blocks. Without pumps, remote tells of one sender run at 0.4 of their rate
-// (What each trick buys in bench/README.md).
+// A pump publishes sessions of one lane, so that senders never block. Without pumps, remote tells
+// of one sender run at 0.4 of their rate (What each trick buys in bench/README.md).
 type pump struct {
 	mu       sync.Mutex
 	sessions []*Session
 	signal   chan struct{}
 }
 
-// run publishes until stop is closed.
 func (q *pump) run(stop <-chan struct{}) {
 	var spare []*Session
 	for {

@@ -65,9 +65,8 @@ type Config struct {
 	MayAnswer func() bool
 }
 
-// clientPatience is how long nobody may listen at a client's address before the client's sessions
-// are dropped. Members' sessions are not dropped in this way, because membership decides about
-// members. No record of a dropped session is kept: see package stream.
+// clientPatience is how long nobody may listen at a client's address before its sessions are
+// dropped. Membership decides about members instead.
 const clientPatience = time.Minute
 
 // A Set holds the sessions of a process. It is safe for concurrent use.
@@ -153,8 +152,7 @@ func (s *Set) add(to transport.Peer) *peer {
 	return p
 }
 
-// addWithin is add, but does not call Env.OverQuota. over means that the name already has MaxNamed
-// clients.
+// addWithin is add without Env.OverQuota. over means that the name has MaxNamed clients.
 func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +176,6 @@ func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	return p, false
 }
 
-// removeLocked removes a process from peers.
 func (s *Set) removeLocked(a transport.Address) {
 	p := s.peers[a]
 	if p == nil {
@@ -339,8 +336,7 @@ func (s *Set) ClientLeft(p *Session) {
 	}
 }
 
-// drop closes the sessions with a client after its goodbye, or when nobody listens at its address.
-// If the client is alive, it gets new sessions.
+// drop closes the sessions with a client. A live client gets new ones.
 func (s *Set) drop(a transport.Address) {
 	s.mu.Lock()
 	p := s.peers[a]
@@ -387,7 +383,6 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 // acknowledgements of these peers.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
-// configLocked returns the configuration of a new session.
 func (s *Set) configLocked(to transport.Peer) stream.Config {
 	c := stream.Config{
 		Self: s.cfg.Self, MaxPayload: s.cfg.Link().MaxPayload(),
@@ -435,7 +430,6 @@ func (s *Set) clients() (all []*peer) {
 	return all
 }
 
-// expire drops a client, and counts that.
 func (s *Set) expire(a transport.Address) {
 	s.env.Count(Expired)
 	s.drop(a)

@@ -123,8 +123,7 @@ func (s *Stream) HasDeparted() bool {
 // SaidGoodbye reports whether the peer has departed with a goodbye.
 func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 
-// smallEnvelope is a size in bytes that every broker accepts. Envelopes below this size are sent
-// without looking up the payload limit.
+// smallEnvelope is a size in bytes that every broker accepts.
 const smallEnvelope = 4 << 10
 
 // AppendLocked appends an envelope, which is published next. Its error is ErrGone or one of package
@@ -180,17 +179,14 @@ func (s *Stream) PublishLocked(gather bool) {
 	s.armLocked()
 }
 
-// wroteLocked records that this goroutine no longer publishes.
 func (s *Stream) wroteLocked() {
 	s.writing = false
 	s.idle.Broadcast()
 }
 
-// maxYields bounds how often a writer yields to other goroutines before it publishes.
 const maxYields = 8
 
-// gatherLocked lets other goroutines append envelopes, as long as they do so and the frame is not
-// full.
+// gatherLocked lets other goroutines append until none does or the frame is full.
 func (s *Stream) gatherLocked() {
 	for range maxYields {
 		before := s.Core.Next()
@@ -230,11 +226,9 @@ func (s *Stream) writeLocked(gather bool) {
 	}
 }
 
-// leaseLook is how often a session with unacknowledged envelopes checks whether its process may
-// answer again.
 const leaseLook = 20 * time.Millisecond
 
-// armLocked arranges that Tick is called when Core needs it next.
+// armLocked arranges the next Tick.
 func (s *Stream) armLocked() {
 	now := s.env.Now()
 	wake := s.Core.Tick(now)

@@ -40,7 +40,7 @@ type Memory struct {
 	waiting  map[remember.Ticket]chan remember.Done
 }
 
-// How long an activation waits for its id to be copied to other members, or to be stored.
+// Bounds of how long an activation waits until its id is copied or stored.
 const (
 	memberPatience = time.Second
 	storePatience  = 3 * time.Second
@@ -80,7 +80,6 @@ func (m *Memory) Run(stop <-chan struct{}) {
 	m.loop.Run(stop, m.tick, func() time.Time { return m.wakeAt })
 }
 
-// tick passes the time to the state machines of all types.
 func (m *Memory) tick() {
 	m.wakeAt = time.Time{}
 	m.stepMachine(remember.Tick{})
@@ -89,7 +88,6 @@ func (m *Memory) tick() {
 	}
 }
 
-// step passes an input about a type to the type's state machine.
 func (m *Memory) step(kind string, in remember.Input) {
 	if r := m.recorder[kind]; r != nil {
 		r.step(in)
@@ -107,15 +105,12 @@ func (m *Memory) stepMachine(in remember.Input) {
 	m.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// due makes the loop wake up at that time at the latest.
 func (m *Memory) due(at time.Time) {
 	if !at.IsZero() && (m.wakeAt.IsZero() || at.Before(m.wakeAt)) {
 		m.wakeAt = at
 	}
 }
 
-// finish answers calls that wait for ids to be remembered, and queues entities to be activated
-// again.
 func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, activate []remember.Activate) {
 	for _, d := range done {
 		if ch := m.waiting[d.Ticket]; ch != nil {
@@ -169,8 +164,8 @@ func (m *Memory) post(kind string, in remember.Input) {
 
 var errStore = errors.New("the store of remembered ids does not answer")
 
-// add remembers an entity and waits until the entity's id is stored or copied. The caller has the
-// entity's turn. fresh means that the entity was not remembered before.
+// add remembers an entity and waits until its id is stored or copied. The caller has the entity's
+// turn. fresh means that it is new.
 func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
 	m.loop.Post(func() {
@@ -203,7 +198,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	}
 }
 
-// ids returns the ids that move with a shard. known is false if there may be more ids.
+// ids returns the ids that move with a shard. known is false if there may be more.
 func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
 	m.ask(func() {
 		if r := m.recorder[id.Kind]; r != nil {
@@ -259,7 +254,6 @@ func (m *Memory) Flush(ctx context.Context) {
 	}
 }
 
-// ask runs f on the loop and waits until it has returned, or until the process stops.
 func (m *Memory) ask(f func()) {
 	ended := make(chan struct{})
 	m.loop.Post(func() {

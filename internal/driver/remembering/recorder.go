@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A recorder keeps the remembered ids of one type in a store. Its requests run on their own
-// goroutines, and post the answers to the Memory's loop.
+// A recorder keeps the ids of one type in a store. Requests run on their own goroutines, and
+// answers on the Memory's loop.
 type recorder struct {
 	memory  *Memory
 	kind    string
@@ -32,7 +32,6 @@ type recorder struct {
 	attempt int    // guarded by placing
 }
 
-// storeRequests bounds a type's concurrent requests to its store.
 const storeRequests = 16
 
 func newRecorder(m *Memory, kind string, s Settings) *recorder {
@@ -42,18 +41,15 @@ func newRecorder(m *Memory, kind string, s Settings) *recorder {
 	}
 }
 
-// base returns the prefix of the keys of the type's records.
 func (r *recorder) base() string {
 	return "remembered/" + r.memory.process.Cluster() + "/" + r.kind + "/"
 }
 
-// prefix returns the prefix of the keys of a shard's records.
 func (r *recorder) prefix(id placement.ShardID) string {
 	return r.base() + r.space + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
 }
 
-// recordKey returns the key of a record. space is the prefix of the keys in the record's space: see
-// [layout].
+// recordKey returns the key of a record below the prefix space; see [layout].
 func recordKey(space string, id placement.ShardID, bucket int) string {
 	return space + strconv.FormatUint(uint64(id.Shard), 10) + "/" + strconv.Itoa(bucket)
 }
@@ -82,7 +78,6 @@ func (r *recorder) step(in remember.Input) {
 	r.memory.finish(out.Done, out.Recalled, out.Activate)
 }
 
-// request runs do, which sends a request to the store, and passes the result to the state machine.
 func (r *recorder) request(do func(context.Context) remember.Input) {
 	p := r.memory.process
 	p.Go(func() {
@@ -144,15 +139,12 @@ type layout struct {
 }
 
 const (
-	layoutName = "layout"
-	// movePatience bounds one attempt to move all ids of a type.
+	layoutName   = "layout"
 	movePatience = time.Minute
-	// placeRetry is the pause after a failed attempt to move or find the ids.
-	placeRetry = time.Second
+	placeRetry   = time.Second
 )
 
-// place waits until the type's ids are under the layout of this program. It reports false if the
-// process stops.
+// place waits until the ids are under this program's layout. It reports false if the process stops.
 func (r *recorder) place() bool {
 	p := r.memory.process
 	r.placing.Lock()
@@ -180,8 +172,6 @@ func (r *recorder) place() bool {
 	return true
 }
 
-// settle returns the space of the type's ids. It first moves the ids if they are under another
-// layout.
 func (r *recorder) settle(ctx context.Context) (space string, err error) {
 	key := r.base() + layoutName
 	for tried := ""; ; {
@@ -235,8 +225,6 @@ func (r *recorder) settle(ctx context.Context) (space string, err error) {
 	}
 }
 
-// move copies the ids of one layout's space to the shards of another layout, and returns their
-// number.
 func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err error) {
 	if from.Space == "" {
 		return 0, nil
@@ -272,8 +260,6 @@ func (r *recorder) move(ctx context.Context, from, to layout) (ids int, err erro
 	return ids, nil
 }
 
-// drop deletes the records of those spaces that the function space accepts. If a record cannot be
-// deleted, drop logs this and leaves the record.
 func (r *recorder) drop(ctx context.Context, space func(string) bool) {
 	records, err := r.store.List(ctx, r.base())
 	for _, record := range records {

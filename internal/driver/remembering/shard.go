@@ -144,15 +144,14 @@ func (s *Shard) ActivateLater(id string) {
 	})
 }
 
-// mayActivate reports whether the shard is here and the entity is not active.
 func (s *Shard) mayActivate(id string) bool {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
 	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
 }
 
-// activateUncalled activates an entity in a turn without a call. If a turn of the entity is under
-// way, activateUncalled does nothing, because that turn activates the entity.
+// activateUncalled activates an entity without a call, unless a turn of it, which activates it, is
+// under way.
 func (s *Shard) activateUncalled(id string) {
 	p := s.kind.memory.process
 	if p.WaitLease(p.Context()) != nil {

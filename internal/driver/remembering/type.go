@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxActivating bounds how many remembered entities of a type a node activates at the same time.
+// maxActivating bounds a node's running activations of remembered entities of a type.
 const maxActivating = 64
 
 // A Type is one type whose entities are remembered, at a process that hosts it. It activates
@@ -45,7 +45,6 @@ type Settings struct {
 	Backoff      time.Duration
 }
 
-// activating holds entities of one shard that wait to be activated.
 type activating struct {
 	shard *Shard
 	ids   []string
@@ -73,7 +72,6 @@ func (t *Type) activate(s *Shard, ids []string) {
 	}
 }
 
-// next takes the next entity from the queue.
 func (t *Type) next() (s *Shard, id string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +87,6 @@ func (t *Type) next() (s *Shard, id string, ok bool) {
 	return first.shard, id, true
 }
 
-// run activates the entities in the queue until it is empty.
 func (t *Type) run() {
 	p := t.memory.process
 	for {
@@ -115,7 +112,6 @@ func (t *Type) run() {
 	}
 }
 
-// wait waits until the rate allows another activation. It reports false if the process stops.
 func (t *Type) wait() bool {
 	o := &t.settings
 	if !o.ConstantRate {

@@ -103,7 +103,6 @@ func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 	}
 }
 
-// hold holds a call until a home is known. It reports false if a home is known.
 func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	r.Mu.Lock()
 	if t := r.target.Load(); t != nil && (t.Local != nil || !t.Session.HasDeparted()) {
@@ -127,8 +126,8 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	return true, nil
 }
 
-// keep returns a copy of the envelope. It shares no slices with the caller's envelope, except
-// Entity and Method, which never change because they are the memory of strings.
+// keep copies an envelope. It shares only Entity and Method, which are the memory of strings and
+// never change.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
@@ -257,8 +256,8 @@ func (r *Route) Change(f func(acked uint64) stream.Step) {
 	}
 }
 
-// homeSession returns the session with Core's home. It reports false if that home is this process,
-// or if there is none.
+// homeSession returns the session with Core's home. It reports false if there is none or the home
+// is here.
 func (r *Route) homeSession() (Session, bool) {
 	if t := r.target.Load(); t != nil {
 		return t.Session, t.Session != nil
@@ -269,9 +268,8 @@ func (r *Route) homeSession() (Session, bool) {
 	return r.env.Known(r.Core.Home)
 }
 
-// leaveLocked appends the step's Flush to p if the Flush is for the home that the route leaves.
-// While the route waits for that home's acknowledgements, leaveLocked makes the session report
-// them. The caller has the session's lock.
+// leaveLocked appends the step's Flush to p if it is for the home that the route leaves, and makes
+// the session report its acknowledgements. The caller has the session's lock.
 func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	if flush {
 		seq, err := p.AppendLocked(r.flush(step))
@@ -284,8 +282,7 @@ func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends a step's Flush to a home other than the one that the route leaves, because
-// the shard is in this process, or because the home left has departed or was never reached.
+// flushElsewhere sends a step's Flush to a home other than the one that the route leaves.
 func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
@@ -305,7 +302,7 @@ func (r *Route) flushElsewhere(step stream.Step) {
 	}
 }
 
-// flush returns a Flush, which tells a home that no older call of this process will come.
+// flush returns a Flush: no older call of this process will come.
 func (r *Route) flush(step stream.Step) *wire.Envelope {
 	return &wire.Envelope{
 		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,
@@ -313,7 +310,7 @@ func (r *Route) flush(step stream.Step) *wire.Envelope {
 	}
 }
 
-// goTo sends held calls to the new home, and lets new calls go there.
+// goTo sends held calls to the new home, and opens it to new calls.
 func (r *Route) goTo(step stream.Step) {
 	home, epoch := r.Core.Home, r.Core.Epoch
 	r.env.Released(step.Deliver)
@@ -366,7 +363,6 @@ func (r *Route) deliverLocked(p Session, e *wire.Envelope) {
 	r.env.Sent(e.ID, p, seq)
 }
 
-// goLocal is goTo if the new home is this process.
 func (r *Route) goLocal(step stream.Step) {
 	s, ok := r.env.Local()
 	if !ok { // the table is wrong about this process: wait for another one
@@ -390,8 +386,7 @@ func (r *Route) goLocal(step stream.Step) {
 	s.Direct(true)
 }
 
-// expired reports whether no caller waits for the call any more. If so, it counts the call as
-// expired.
+// expired reports, and counts, that no caller waits for the call any more.
 func (r *Route) expired(e *wire.Envelope) bool {
 	if e.ID == 0 || r.env.Waits(e.ID) {
 		return false
@@ -400,13 +395,11 @@ func (r *Route) expired(e *wire.Envelope) bool {
 	return true
 }
 
-// enter makes t the target, to which calls go from now on.
 func (r *Route) enter(t *Target) {
 	r.left = time.Time{}
 	r.target.Store(t)
 }
 
-// leaveTarget makes the route hold calls from now on.
 func (r *Route) leaveTarget() {
 	t := r.target.Load()
 	if t == nil {

@@ -2,32 +2,26 @@ package runner
 
 import "sync"
 
-// argsBuffer holds the arguments of a batch's tells, one after another, in chunks. Arguments in the
-// first chunk are copied again when that chunk grows; arguments in other chunks are copied only
-// once. The zero value is empty. While its batch is the queue, Runner.mu guards the buffer; later
-// the run token does. With separate memory for each tell's arguments, local tells run at 0.6 of
-// their rate (What each trick buys in bench/README.md).
+// argsBuffer holds the arguments of a batch's tells, in chunks. Runner.mu guards it while its batch
+// is the queue, and later the run token. With separate memory for each tell, local tells run at 0.6
+// of their rate (What each trick buys in bench/README.md).
 type argsBuffer [][]byte
 
 const (
-	// firstChunk is the size to which a buffer's first chunk grows, beginning with leastChunk. The
-	// buffer keeps that chunk, because most batches need no other.
+	// firstChunk bounds a buffer's first chunk, which begins with leastChunk and is kept: most
+	// batches need no other.
 	firstChunk, leastChunk = 8 << 10, 512
-	// chunkBytes is the size of later chunks, from a pool that all buffers share. Arguments larger
-	// than that get a chunk of their own size.
+	// chunkBytes is the size of later chunks, from a shared pool. Larger arguments get a chunk of
+	// their own.
 	chunkBytes = 64 << 10
-	// keptChunks is the number of chunks above which an emptied buffer's list of chunks is not
-	// reused.
 	keptChunks = 64
 )
 
 var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 
-// argsEnd is twice the position in a chunk at which arguments end, plus one if they are the first
-// in the chunk.
+// argsEnd is twice the end of arguments in a chunk, plus one for the first of the chunk.
 type argsEnd int
 
-// add copies arguments into the buffer, after all earlier ones.
 func (b *argsBuffer) add(args []byte) argsEnd {
 	if len(args) == 0 {
 		return 0
@@ -43,7 +37,6 @@ func (b *argsBuffer) add(args []byte) argsEnd {
 	return argsEnd(len(*c))<<1 | opens
 }
 
-// grow makes room for n more bytes in the last chunk, or appends a chunk.
 func (b *argsBuffer) grow(n int) {
 	switch {
 	case len(*b) == 0 && n <= firstChunk:
@@ -58,7 +51,7 @@ func (b *argsBuffer) grow(n int) {
 	}
 }
 
-// emptied returns an empty buffer with b's memory. Nobody may read b's arguments after that.
+// emptied returns an empty buffer with b's memory. Nobody may read b afterwards.
 func (b argsBuffer) emptied() argsBuffer {
 	for i := range b {
 		if cap(b[i]) == chunkBytes {
@@ -76,11 +69,9 @@ func (b argsBuffer) emptied() argsBuffer {
 	return b[:1]
 }
 
-// argsReader is the position in a buffer at which the next arguments are read. The zero value is
-// the buffer's beginning.
+// argsReader is the place of the next arguments in a buffer.
 type argsReader struct{ chunk, at int }
 
-// next returns the next arguments. end is what add returned for them.
 func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
 	if end == 0 {
 		return nil

@@ -8,10 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// asides holds tells that were set aside because their entity's turn goes on without the run token:
-// an earlier tell takes long, or the entity restarts or is passivated. Each time a tell of the
-// entity ends, Runner.Leave runs the next tell set aside, so that an entity's tells stay in order.
-// The zero value is empty. It is safe for concurrent use.
+// asides holds tells set aside because their entity's turn goes on without the run token. Each
+// ended tell lets Runner.Leave run the next, which keeps their order. It is safe for concurrent
+// use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch
@@ -30,11 +29,9 @@ type Aside struct {
 	Args   []byte
 }
 
-// some reports whether tells of any entity are set aside.
 func (a *asides) some() bool { return a.n.Load() > 0 }
 
-// begin begins to set the entity's tells aside. It reports false if they are already set aside. The
-// caller holds mu.
+// begin sets the entity's tells aside, or reports false if they already are. The caller holds mu.
 func (a *asides) begin(e *region.Entity) bool {
 	if _, is := a.tells[e]; is {
 		return false
@@ -65,8 +62,7 @@ func (a *asides) Lost(e *region.Entity) {
 	}
 }
 
-// resumed is called by the goroutine that continues the series after a tell of the entity lost the
-// run token.
+// resumed is called by the goroutine that continues after a tell lost the run token.
 func (a *asides) resumed(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,8 +73,6 @@ func (a *asides) resumed(e *region.Entity) {
 	a.begin(e)
 }
 
-// add sets a tell aside, with a copy of its arguments, if tells of its entity are set aside. It
-// reports whether it has set the tell aside.
 func (a *asides) add(t *Turn, args []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,8 +84,8 @@ func (a *asides) add(t *Turn, args []byte) bool {
 	return is
 }
 
-// leave ends one tell of the entity's turn. If goesOn is true, next is a tell that was set aside
-// and runs now. If left is false, the caller must end the turn under the shard's lock.
+// leave ends one tell of the entity's turn. If goesOn, next runs now. If left is false, the caller
+// must end the turn under the shard's lock.
 func (a *asides) leave(e *region.Entity, now uint32) (next Aside, goesOn, left bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

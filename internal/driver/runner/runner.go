@@ -64,7 +64,6 @@ func (r *Runner) SetMost(bytes int) {
 	r.most = bytes
 }
 
-// A batch holds turns to run, in order, with the arguments of tells.
 type batch struct {
 	turns []Turn
 	args  argsBuffer
@@ -80,8 +79,7 @@ type Turn struct {
 	args   argsEnd // where the turn's arguments end in the batch's
 }
 
-// turnBytes is the number of bytes that each waiting tell counts in addition to its arguments. It
-// is about the size of a Turn.
+// turnBytes is about the size of a Turn. Each waiting tell counts it in addition to its arguments.
 const turnBytes = 40
 
 // Add queues a turn.
@@ -117,7 +115,6 @@ func (r *Runner) addLocked(t Turn, args []byte) {
 	}
 }
 
-// run runs turns until none is left, or until the goroutine loses the run token.
 func (r *Runner) run() {
 	for {
 		for r.at < len(r.batch.turns) {
@@ -161,15 +158,13 @@ func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
 // Leave. The result is certain for an entity whose turn the caller has.
 func (r *Runner) HasAside() bool { return r.some() }
 
-// keptTurns is the largest batch, in turns, whose memory is reused. idleTurns is the largest batch
-// whose memory a Runner keeps while it has nothing to run.
+// keptTurns and idleTurns bound the batch, in turns, whose memory is reused, and kept while idle.
 const (
 	keptTurns = 4 << 10
 	idleTurns = 1 << 10
 )
 
-// nextBatch takes the turns that were queued since the last batch began. It reports false if there
-// are none; the Runner's goroutine then ends.
+// nextBatch takes the queued turns, or reports false: the Runner's goroutine then ends.
 func (r *Runner) nextBatch() bool {
 	if r.lent {
 		r.batch.args = nil
@@ -190,8 +185,7 @@ func (r *Runner) nextBatch() bool {
 	return true
 }
 
-// emptied returns an empty batch. It reuses b's memory for turns, unless that memory has room for
-// more than the given number of turns.
+// emptied returns an empty batch that reuses memory for at most the given number of turns.
 func (b batch) emptied(turns int) batch {
 	e := batch{args: b.args.emptied()}
 	if cap(b.turns) <= turns {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// slowTurn is the average duration of turns above which each turn gets its own goroutine. It is
-// many times the cost of a goroutine.
+// slowTurn is the average duration above which each turn gets a goroutine: many times a goroutine's
+// cost.
 const slowTurn = 10 * time.Microsecond
 
 // A SlowTurnDetector measures how long turns take, to decide whether a lane should run them itself.
@@ -22,8 +22,7 @@ type SlowTurnDetector struct {
 	alone atomic.Int64
 }
 
-// average returns the moving average after one more turn, whose weight is 1/over. took is the
-// turn's duration; above most it counts as most.
+// average returns the moving average after a turn of weight 1/over. took counts as at most most.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }

@@ -74,12 +74,11 @@ type Watchdog struct {
 }
 
 const (
-	// longTurn is the interval between looks at running turns. A turn that runs at two looks in a
-	// row loses its run token, so at most 2 longTurn after its begin, or restingLook later.
-	longTurn = time.Millisecond
-	// restingLook is the time to the next look if no turn was running.
+	// longTurn is the interval of looks at running turns. A turn seen at two looks loses its run
+	// token.
+	longTurn    = time.Millisecond
 	restingLook = 2 * time.Millisecond
-	// idleLooks is how many times the watchdog looks at idle series before it sleeps.
+	// idleLooks is how many looks at idle series precede the watchdog's sleep.
 	idleLooks = 10
 )
 
@@ -152,8 +151,6 @@ func (w *Watchdog) Run(stop <-chan struct{}) {
 	}
 }
 
-// look takes the run token from each turn that was already running at the last look. It returns
-// when to look again, and whether any series was busy.
 func (w *Watchdog) look() (next time.Duration, busy bool) {
 	next = restingLook
 	for _, b := range *w.tokens.Load() {

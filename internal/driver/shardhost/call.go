@@ -26,12 +26,10 @@ type Call struct {
 	Frame    uint32 // bytes of the frame that the slices are part of; 0 means that the call owns them
 }
 
-// carrier is implemented by each region.Call.Driver.
 type carrier interface{ hosted() *Call }
 
 func (c *Call) hosted() *Call { return c }
 
-// of returns the Call that c is part of.
 func of(c *region.Call) *Call { return c.Driver.(carrier).hosted() }
 
 // Fill sets c, which is empty, to the call of an envelope from a process. at is when the envelope
@@ -54,7 +52,6 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	c.Deadline = e.Deadline(at)
 }
 
-// smallFrame is the frame size in bytes up to which Detach never copies.
 const smallFrame = 512
 
 // Detach copies a waiting call out of its frame if the frame is much larger than the call, because
@@ -83,8 +80,8 @@ func (c *Call) Detach() {
 	c.Frame = 0
 }
 
-// envelope returns the envelope with which the call is forwarded. now is the current time, in
-// nanoseconds after the process's base.
+// envelope returns the envelope that forwards the call at now, in nanoseconds after the process's
+// base.
 func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	e := &wire.Envelope{
 		Type: wire.TypeCall, ID: c.ID, Kind: kind, Shard: shard,

@@ -43,13 +43,13 @@ type Watch interface {
 	Refused(wire.Code)
 }
 
-// A departing records a move away from this process, for a Watch. The zero value means no move.
+// A departing records a move away from this process, for a Watch.
 type departing struct {
 	on    bool
 	since time.Time // when the shard stopped beginning turns; zero means that it still begins turns
 }
 
-// follow reports to w if a move away has begun or ended. The caller has the shard's lock.
+// follow reports a begun or ended move to w. The caller has the shard's lock.
 func (d *departing) follow(w Watch, core *region.Shard, now func() time.Time) {
 	state := core.State()
 	_, _, offered := core.Underway()

@@ -16,8 +16,8 @@ type RememberedIDs struct {
 	All   bool // these are all the remembered ids of the shard
 }
 
-// pack packs states and remembered ids into payloads of at most limit bytes, at least one payload.
-// It splits a state that does not fit into one; unpack and region.Shard.Prepare join the pieces.
+// pack packs states and remembered ids into payloads of at most limit bytes, at least one. unpack
+// and region.Shard.Prepare join split states.
 func pack(states []region.Encoded, ids RememberedIDs, limit int) (payloads [][]byte) {
 	var records []byte
 	add := func(entity string, piece []byte, r wire.Remembered) {
@@ -48,7 +48,6 @@ func pack(states []region.Encoded, ids RememberedIDs, limit int) (payloads [][]b
 	return append(payloads, records)
 }
 
-// unpack returns the states and ids in a payload of pack.
 func unpack(payload []byte) (states map[string][]byte, ids RememberedIDs, err error) {
 	states, ids.IDs = map[string][]byte{}, map[string]struct{}{}
 	err = wire.ParseRecords(payload, func(r wire.Record) {

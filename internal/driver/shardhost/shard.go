@@ -142,13 +142,11 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) {
 	s.watchDrain(epoch)
 }
 
-// watchDrain gives up the move if the shard does not drain within HandoffTimeout.
 func (s *Shard) watchDrain(epoch placement.Epoch) {
 	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
 }
 
-// watch gives up the move with that epoch if the shard is still in the given state after
-// HandoffTimeout. why is the reason for giving up.
+// watch gives up the move with that epoch if the shard is still in the state after HandoffTimeout.
 func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
 	stays := func() bool {
 		s.Mu.Lock()
@@ -191,7 +189,6 @@ func (s *Shard) MayStop(e *region.Entity) bool {
 	return s.Core.MayPassivate(e)
 }
 
-// send sends the states that the stop hooks left to the new home, unless the move was given up.
 func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 	parts := s.Parts(epoch, s.host.Remembered())
 	p, ok := s.host.Session(transport.Peer{Address: to})
@@ -215,8 +212,8 @@ func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 	s.host.Progress()
 }
 
-// giveUp gives up a move because this process failed, before its stop hooks have run. The shard
-// stays at this process, and opens again when the coordinator orders it.
+// giveUp gives up a move because this process failed. The shard stays, and opens again when the
+// coordinator orders it.
 func (s *Shard) giveUp(epoch placement.Epoch, why error) {
 	s.Do(func(now uint32, _ time.Time) region.Effects {
 		fx, _ := s.Core.CancelMove(epoch)
@@ -245,7 +242,6 @@ func (s *Shard) Parts(epoch placement.Epoch, ids RememberedIDs) []*wire.Envelope
 	return parts
 }
 
-// prepare handles a part of the shard's state, which the former home sent.
 func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 	states, ids, err := unpack(e.Payload)
 	ids.Epoch = epoch
@@ -274,7 +270,6 @@ func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 	s.host.Progress()
 }
 
-// ready handles the new home's message that it has the shard's state.
 func (s *Shard) ready(from transport.Address, epoch placement.Epoch) {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Ready(from, epoch) })
 	s.host.Release()
@@ -364,8 +359,7 @@ func (s *Shard) Obey(m coordinator.Message, term placement.Term) coordinator.Mes
 	return nil
 }
 
-// status returns the progress of a move at the home that the shard leaves. ok is false if the shard
-// does not leave this process.
+// status returns the progress of a move away. ok is false if there is none.
 func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinator.MoveStatus, ok bool) {
 	s.Mu.Lock()
 	o, ok := standing(s.Core)
@@ -400,8 +394,7 @@ func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	return standing(s.Core)
 }
 
-// standing returns the state of a shard here in the coordinator's terms. It reports false if the
-// shard is not here.
+// standing returns the shard's state in the coordinator's terms, or false if the shard is not here.
 func standing(s *region.Shard) (o coordinator.HeldShard, ok bool) {
 	o = coordinator.HeldShard{ShardID: s.ID(), Epoch: s.Epoch(), Move: s.MoveEpoch(), Peer: s.Peer()}
 	switch s.State() {

@@ -12,7 +12,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// later is the work to do after Mu is released, in order.
 type later []func()
 
 func (l *later) add(f func()) { *l = append(*l, f) }
@@ -162,7 +161,7 @@ func (s *Shard) Do(f func(now uint32, at time.Time) region.Effects) {
 	}
 }
 
-// applyLocked executes Core's effects. It returns the work that must be done without Mu.
+// applyLocked executes Core's effects, and returns the work to do without Mu.
 func (s *Shard) applyLocked(fx region.Effects) (after later) {
 	if fx.Lead != nil {
 		after.add(func() { s.host.Lead(fx.Lead) })
@@ -203,8 +202,7 @@ func (s *Shard) applyLocked(fx region.Effects) (after later) {
 	return after
 }
 
-// forwardLocked forwards a call to the shard's next home. A local caller is told to look for the
-// home itself.
+// forwardLocked forwards a call to the next home. A local caller looks for it itself.
 func (s *Shard) forwardLocked(c *Call, after *later) {
 	if c.Local {
 		s.host.Grant(c, nil)
@@ -235,7 +233,7 @@ func (s *Shard) forwardLocked(c *Call, after *later) {
 	after.add(p.Flush)
 }
 
-// passLocked passes a Flush on to the next home, after all calls forwarded before it.
+// passLocked passes a Flush to the next home, after all calls forwarded before it.
 func (s *Shard) passLocked(f region.Flush, after *later) {
 	to, hop := s.Core.FlushTo(f)
 	if to.IsZero() {
@@ -251,7 +249,6 @@ func (s *Shard) passLocked(f region.Flush, after *later) {
 	}
 }
 
-// openNextLocked sends Open to the shard's new home, which may then run the shard.
 func (s *Shard) openNextLocked(after *later) {
 	home, epoch := s.Core.Home(), s.Core.Epoch()
 	e := s.envelope(wire.TypeOpen, epoch)
@@ -287,10 +284,8 @@ func (s *Shard) offerLocked(after *later) {
 	after.add(p.Flush)
 }
 
-// sweepEvery is the interval of sweep while calls wait.
 const sweepEvery = 250 * time.Millisecond
 
-// sweepLocked schedules sweep, if it is not scheduled.
 func (s *Shard) sweepLocked() {
 	if !s.sweeping {
 		s.sweeping = true
@@ -298,7 +293,6 @@ func (s *Shard) sweepLocked() {
 	}
 }
 
-// sweepSoonLocked schedules sweep if the shard has a call, a barrier or other state with a timeout.
 func (s *Shard) sweepSoonLocked() {
 	if s.Core.Barriers() > 0 || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
@@ -390,8 +384,8 @@ func (s *Shard) Dismiss() {
 // MaxDeparted bounds the number of departed processes whose addresses travel with a shard.
 const MaxDeparted = 64
 
-// openPayloadLocked returns the payload of Open for the new home: the departed peers, of this
-// process and of former homes, and the detours whose calls would arrive too late.
+// openPayloadLocked returns the payload of Open: departed peers, and the detours whose calls come
+// too late.
 func (s *Shard) openPayloadLocked() []byte {
 	all := append(slices.Clone(s.departed), s.host.Departed()...)
 	w := wire.OpenPayload{Departed: all[max(0, len(all)-MaxDeparted):]}
@@ -401,8 +395,8 @@ func (s *Shard) openPayloadLocked() []byte {
 	return wire.AppendOpenPayload(nil, w)
 }
 
-// openPayload reads a payload of openPayloadLocked. If the payload cannot be decoded, nothing is
-// read, and the new home's barriers open by their timeout instead.
+// openPayload reads a payload of openPayloadLocked. It skips an undecodable one, and barriers open
+// by their timeout.
 func openPayload(payload []byte) (refused []region.Detour, departed []transport.Address) {
 	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {
@@ -414,8 +408,7 @@ func openPayload(payload []byte) (refused []region.Detour, departed []transport.
 	return refused, w.Departed[:min(len(w.Departed), MaxDeparted)]
 }
 
-// hearOpen applies the results of openPayload, and opens the barriers that wait for departed
-// processes.
+// hearOpen applies openPayload's results, and opens barriers that wait for departed processes.
 func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) {
 	s.Mu.Lock()
 	s.Core.RefuseDetours(refused)
@@ -429,7 +422,6 @@ func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) 
 	}
 }
 
-// start runs the turn, already begun, of a call that has waited.
 func (s *Shard) start(st region.Start) {
 	if c := of(st.Call); c.Local {
 		s.host.Grant(c, st.Entity)
@@ -438,8 +430,8 @@ func (s *Shard) start(st region.Start) {
 	}
 }
 
-// post appends an envelope that is not a call; the caller flushes the session. It reports false if
-// there is no session with the peer. An envelope that cannot be appended is counted.
+// post appends an envelope that is not a call; the caller flushes the session. It reports false
+// without a session.
 func (s *Shard) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	p, ok := s.host.Session(to)
 	if ok {
@@ -448,21 +440,17 @@ func (s *Shard) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	return p, ok
 }
 
-// postTo appends an envelope, other than a call, to the session, or counts it if it cannot be
-// appended.
 func (s *Shard) postTo(p Session, e *wire.Envelope) {
 	if _, err := p.Append(e); err != nil {
 		s.host.Count(NoPeer)
 	}
 }
 
-// envelope returns an envelope of the protocol that moves shards.
 func (s *Shard) envelope(t wire.Type, epoch placement.Epoch) *wire.Envelope {
 	return &wire.Envelope{Type: t, Kind: s.cfg.Kind, Shard: s.ID.Shard, Epoch: uint64(epoch)}
 }
 
-// answer answers an accepted call that did not run; code says why. A tell gets no answer and counts
-// as lost.
+// answer answers an accepted call that did not run. A tell counts as lost.
 func (s *Shard) answer(c *Call, code wire.Code, text string) {
 	s.countRefused(code)
 	if c.Tell {
@@ -472,7 +460,6 @@ func (s *Shard) answer(c *Call, code wire.Code, text string) {
 	s.host.Answer(c, &wire.Envelope{Type: wire.TypeAnswer, ID: c.ID, Code: code, Text: []byte(text)})
 }
 
-// countRefused counts an accepted call that did not run.
 func (s *Shard) countRefused(code wire.Code) {
 	s.host.Count(CallRefused)
 	if s.cfg.Watch != nil {
@@ -480,7 +467,7 @@ func (s *Shard) countRefused(code wire.Code) {
 	}
 }
 
-// refuse answers an accepted call that cannot run here. The answer names the shard's home.
+// refuse answers an accepted call that cannot run here with the shard's home.
 func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	if c.Local {
 		s.host.Grant(c, nil)
@@ -497,7 +484,7 @@ func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	})
 }
 
-// drop answers an accepted call that cannot run here any more. The answer names no home.
+// drop answers an accepted call that cannot run here, without naming a home.
 func (s *Shard) drop(c *Call) {
 	if c.Local {
 		s.host.Grant(c, nil)

@@ -39,7 +39,6 @@ type Instance struct {
 	reason   string // why the instance died
 }
 
-// came is the state that came with a shard, and why the instance is activated.
 type came struct {
 	state []byte
 	why   codegen.Activation
@@ -69,23 +68,20 @@ func (in *Instance) PredecessorOpened(from transport.Address, epoch placement.Ep
 	in.opened(from, epoch)
 }
 
-// at returns the epoch of the shard, and whether the instance runs here, which is true while the
-// shard is open.
 func (in *Instance) at() (placement.Epoch, bool) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
 	return in.shard.Core.Epoch(), in.shard.Core.State() == region.Open
 }
 
-// holds reports whether this process still has a part of the shard, or a part is still on its way
-// here.
+// holds reports whether a part of the shard is here or on its way here.
 func (in *Instance) holds() bool {
 	o, ok := in.shard.Held()
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
-// arrivedFrom returns the predecessor that has sent the state and the waiting calls, as long as the
-// shard has not opened with them. Zero means that there is none.
+// arrivedFrom returns the predecessor whose state and calls the shard has not opened with yet, or
+// zero.
 func (in *Instance) arrivedFrom() (from transport.Address) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -95,8 +91,7 @@ func (in *Instance) arrivedFrom() (from transport.Address) {
 	return from
 }
 
-// relay sets whether this member only keeps the state and calls that come with the shard, to pass
-// them on to the next member.
+// relay sets whether this member only passes the state and calls on.
 func (in *Instance) relay(on bool) {
 	in.shard.Mu.Lock()
 	in.relays = on
@@ -115,8 +110,7 @@ func (in *Instance) Lead(e *region.Entity) {
 	}
 }
 
-// again activates an instance that died here. It reports false if none died here: the shard must
-// then be opened.
+// again activates an instance that died here. If none did, the shard must be opened.
 func (in *Instance) again() bool {
 	in.shard.Mu.Lock()
 	e := in.entity
@@ -130,9 +124,8 @@ func (in *Instance) again() bool {
 	return e != nil
 }
 
-// activate runs the factory and OnActivate, and then lets calls in. If the instance is stopped
-// before OnActivate has returned, the state that came with the shard goes to the next member
-// unchanged.
+// activate runs the factory and OnActivate, and lets calls in. If the instance is stopped
+// meanwhile, the state goes to the next member unchanged.
 func (in *Instance) activate(e *region.Entity) {
 	s := in.shard
 	in.end()
@@ -201,14 +194,13 @@ func (in *Instance) KeepLocked(e *region.Entity) bool {
 	return true
 }
 
-// bury waits for a dead instance's tasks to end, and then reports the death. The instance's state
-// in memory is dropped, because it may be wrong.
+// bury reports the death of an instance after its tasks have ended. The state in memory may be
+// wrong and is dropped.
 func (in *Instance) bury(e *region.Entity) {
 	in.end()
 	in.tasks.then(func() { in.buried(e) })
 }
 
-// buried continues bury after all tasks have ended.
 func (in *Instance) buried(e *region.Entity) {
 	s := in.shard
 	in.home.Lost(e)
@@ -229,8 +221,8 @@ func (in *Instance) buried(e *region.Entity) {
 	in.post(singleton.InstanceStopped{Reason: reason})
 }
 
-// stop drains the shard and ends the instance. Unless to is zero, the state and the waiting calls
-// go to this member, under the given epoch.
+// stop drains the shard and ends the instance. State and waiting calls go to to, unless zero, under
+// the given epoch.
 func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	kept, open := in.endLife(func() {
@@ -248,9 +240,8 @@ func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	}
 }
 
-// endLife marks the instance as stopping and ends its context. It calls locked with the shard's
-// lock held. kept is the entity whose turn is held, unless a goroutine works on it; open reports
-// whether the shard is open.
+// endLife calls locked under the shard's lock. kept is the entity whose turn is held, unless a
+// goroutine works on it.
 func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	in.shard.Mu.Lock()
 	in.stopping = true
@@ -314,7 +305,7 @@ func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epo
 	in.home.Progress()
 }
 
-// close gives the shard up. Calls that wait at it look for the instance again.
+// close gives the shard up. Its waiting calls look for the instance again.
 func (in *Instance) close() {
 	s := in.shard
 	s.Do(func(now uint32, at time.Time) region.Effects {
@@ -322,8 +313,7 @@ func (in *Instance) close() {
 	})
 }
 
-// dropArrived drops the state sent by a predecessor, because all members that could run the
-// instance are leaving. It reports false if there is no state.
+// dropArrived drops a predecessor's state, because all members that could run the instance leave.
 func (in *Instance) dropArrived() bool {
 	s := in.shard
 	s.Mu.Lock()
@@ -336,7 +326,7 @@ func (in *Instance) dropArrived() bool {
 	return true
 }
 
-// abandon lets no further turn begin, and ends the context of the tasks.
+// abandon stops further turns, and ends the context of the tasks.
 func (in *Instance) abandon() {
 	in.guard.Renew(in.home.Now())
 	in.shard.Mu.Lock()
@@ -345,7 +335,7 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// forsaken gives the shard up if its state was sent to a member that is now gone.
+// forsaken gives the shard up if its state was sent to a member that is gone.
 func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	s := in.shard
 	s.Mu.Lock()

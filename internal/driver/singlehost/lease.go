@@ -19,10 +19,9 @@ type Leases interface {
 	Release(h store.Held, within time.Duration, done func(error))
 }
 
-// leaseTimeout bounds one request to the store that keeps a singleton's lease.
 const leaseTimeout = 3 * time.Second
 
-// A leaseHolder acquires, renews and releases a singleton's lease. It is used on the control loop.
+// A leaseHolder acquires, renews and releases a singleton's lease, on the control loop.
 type leaseHolder struct {
 	single   *single
 	leases   Leases
@@ -34,7 +33,6 @@ type leaseHolder struct {
 	renewing *renewal   // the running request; nil means none
 }
 
-// A renewal is one request to renew the lease.
 type renewal struct {
 	cancel  func()
 	release bool // release the lease when the request has ended
@@ -59,7 +57,6 @@ func (k *leaseHolder) log(l slog.Level, text string, args ...any) {
 // end returns when the instance must stop: a tenth of the TTL before the lease ends.
 func (k *leaseHolder) end(h store.Held) time.Time { return h.Until.Add(-k.claim.TTL / 10) }
 
-// acquire requests the lease once.
 func (k *leaseHolder) acquire() {
 	k.leases.Acquire(k.claim, leaseTimeout, func(held store.Held, err error) {
 		if err == nil && !k.now().Before(k.end(held)) {
@@ -79,7 +76,6 @@ func (k *leaseHolder) acquire() {
 	})
 }
 
-// hold begins to renew the acquired lease, until it is released or lost.
 func (k *leaseHolder) hold(held store.Held) {
 	k.held, k.holds, k.warned, k.renewing = held, true, false, nil
 	k.guard()
@@ -87,10 +83,9 @@ func (k *leaseHolder) hold(held store.Held) {
 	k.single.step(singleton.LeaseAcquired{})
 }
 
-// guard extends the lease's guard, so that turns may run until the instance must stop.
+// guard lets turns run until the instance must stop.
 func (k *leaseHolder) guard() { k.single.instance.guard.Renew(k.end(k.held)) }
 
-// wake makes tick run after d, or when the instance must stop if that is earlier.
 func (k *leaseHolder) wake(d time.Duration) {
 	k.at = k.now().Add(d)
 	if end := k.end(k.held); end.Before(k.at) {
@@ -98,8 +93,7 @@ func (k *leaseHolder) wake(d time.Duration) {
 	}
 }
 
-// tick renews the lease. If no renewal has succeeded by the time at which the instance must stop,
-// tick gives up the lease as lost.
+// tick renews the lease, or gives it up when the instance must stop.
 func (k *leaseHolder) tick(now time.Time) {
 	left := k.end(k.held).Sub(now)
 	switch {
@@ -111,7 +105,6 @@ func (k *leaseHolder) tick(now time.Time) {
 	}
 }
 
-// renew requests once that the lease be extended.
 func (k *leaseHolder) renew(within time.Duration) {
 	r := &renewal{}
 	k.renewing, k.at = r, k.end(k.held)
@@ -153,8 +146,7 @@ func (k *leaseHolder) lose() {
 	k.single.step(singleton.LeaseLost{})
 }
 
-// release gives the lease back after the instance has stopped. It first waits for a running renewal
-// to end, so that the store does not get the release before the renewal.
+// release gives the lease back, after a running renewal: the store must not get the release first.
 func (k *leaseHolder) release() {
 	k.holds, k.at = false, time.Time{}
 	if r := k.renewing; r != nil {

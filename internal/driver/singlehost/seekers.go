@@ -36,14 +36,12 @@ func NewSeekers(p Client) *Seekers {
 	return &Seekers{process: p, byName: map[string]*seeker{}}
 }
 
-// begin gives the seeker a new proxy, which knows no instance.
 func (s *seeker) begin(kind string) (err error) {
 	s.wake = time.Time{}
 	s.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: namePrefix + kind})
 	return err
 }
 
-// all returns the seekers with their types' names, in the order of the names.
 func (g *Seekers) all() iter.Seq2[string, *seeker] {
 	return func(yield func(string, *seeker) bool) {
 		for _, kind := range slices.Sorted(maps.Keys(g.byName)) {

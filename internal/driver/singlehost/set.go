@@ -16,12 +16,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// namePrefix precedes the type's name in messages about users' singletons. It keeps them apart from
-// the coordinator's messages.
+// namePrefix keeps users' singletons apart from the coordinator in messages.
 const namePrefix = "type/"
 
-// handoffAt is the status at which a member gives users' singletons away. Like the member's shards,
-// singletons leave before the member exits.
+// handoffAt is the status at which a member gives singletons away, like its shards before it exits.
 const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
@@ -79,8 +77,7 @@ func (g *Set) add(kind string, callable Callable) (*single, error) {
 	return s, nil
 }
 
-// get returns the singleton of the given name, made by the first call; nil if the type is not a
-// singleton.
+// get returns the singleton of that name, or nil.
 func (g *Set) get(kind string) *single {
 	s, callable := g.byName[kind], g.process.Callable(kind)
 	if s != nil {
@@ -103,8 +100,7 @@ func (g *Set) get(kind string) *single {
 	return s
 }
 
-// learn adds a singleton that other members host and this process does not call yet. It returns nil
-// if no member hosts a singleton of that name.
+// learn adds a singleton that other members host, or returns nil.
 func (g *Set) learn(kind string) *single {
 	v := g.process.View()
 	if v == nil {
@@ -292,7 +288,7 @@ func (g *Set) send(to transport.Peer, m singleton.Message) {
 	g.process.Send(to, m)
 }
 
-// identity returns the answer to a proxy: that the instance runs here, or why it does not.
+// identity answers a proxy: the instance runs here, or why not.
 func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	a := singleton.Message{Name: m.Name, Type: singleton.Identity, ID: m.ID}
 	if s == nil || s.manager == nil {
@@ -308,7 +304,7 @@ func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	return a
 }
 
-// guide tells a process outside the cluster where this member's proxy has found the instance.
+// guide tells an outside process where this member's proxy found the instance.
 func (g *Set) guide(from transport.Peer, m singleton.Message, s *single) {
 	if s == nil { // nobody here ever called it
 		s = g.learn(strings.TrimPrefix(m.Name, namePrefix))

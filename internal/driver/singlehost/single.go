@@ -16,9 +16,8 @@ import (
 // openPatience bounds the wait for the state that a predecessor has announced.
 const openPatience = 5 * time.Second
 
-// A single is one singleton at a member, as the control loop knows it. Its manager decides whether
-// its instance runs here, and its proxy finds the instance. For the data plane, which delivers
-// calls, it is a type with one shard.
+// A single is one singleton at a member, on the control loop. The manager decides whether its
+// instance runs here, and the proxy finds it.
 type single struct {
 	set       *Set
 	kind      string
@@ -33,7 +32,6 @@ type single struct {
 	arrived   opening            // sender and epoch of the last Open that came
 }
 
-// An opening is a shard that is on its way to this member.
 type opening struct {
 	from  transport.Address
 	epoch placement.Epoch
@@ -41,14 +39,12 @@ type opening struct {
 	next  *handoff // the member that the shard goes on to at once; nil means none
 }
 
-// A handoff is the member that runs the instance next, and the epoch.
 type handoff struct {
 	to    transport.Address
 	epoch placement.Epoch
 }
 
-// view passes the members that may run the instance to the manager and the proxy. Members announce
-// when they join whether they may run it.
+// view passes the members that may run the instance to the manager and the proxy.
 func (s *single) view(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -67,7 +63,6 @@ func (s *single) view(v *membership.View) {
 	s.search(view)
 }
 
-// step gives the manager one input and carries out its output.
 func (s *single) step(in singleton.Input) {
 	before := s.manager.Holds()
 	out := s.manager.Step(s.set.process.Now(), in)
@@ -102,9 +97,8 @@ func (s *single) step(in singleton.Input) {
 	}
 }
 
-// start starts the instance: again if it died here; otherwise with the state that the predecessor
-// sends, or without a state if there is no predecessor. With relay this member only keeps what the
-// predecessor sends.
+// start starts the instance: again if it died here, or with the predecessor's state, if any. With
+// relay this member only keeps what the predecessor sends.
 func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool) {
 	s.instance.relay(relay)
 	if s.instance.again() {
@@ -119,8 +113,7 @@ func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool
 	}
 }
 
-// predecessorOpened handles the predecessor's Open, which comes after all calls that waited at the
-// predecessor.
+// predecessorOpened handles the predecessor's Open, after all calls that waited there.
 func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch) {
 	s.arrived = opening{from: from, epoch: epoch}
 	if o := s.opening; o != nil && o.from == from && o.epoch == epoch {
@@ -128,7 +121,6 @@ func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch
 	}
 }
 
-// open opens the shard at this member. arrived means that the predecessor's Open has come.
 func (s *single) open(arrived bool) {
 	o := s.opening
 	s.opening = nil
@@ -154,8 +146,8 @@ func (s *single) open(arrived bool) {
 	})
 }
 
-// stop ends the instance. Unless to is zero, the instance's state and the waiting calls go to that
-// member. State and calls that are still on their way here are sent on when they have come.
+// stop ends the instance. State and waiting calls go to to, unless zero. Those still on their way
+// here are sent on later.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	switch o := s.opening; {
 	case o == nil:
@@ -169,7 +161,6 @@ func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	}
 }
 
-// search gives the proxy one input and carries out its output.
 func (s *single) search(in singleton.ProxyInput) {
 	p := s.set.process
 	out := s.proxy.Step(p.Now(), in)
@@ -191,8 +182,6 @@ func (s *single) search(in singleton.ProxyInput) {
 	}
 }
 
-// at returns where the singleton runs, as far as this member knows; zero means that it runs
-// nowhere.
 func (s *single) at() transport.Address {
 	if s.instance != nil {
 		if _, here := s.instance.at(); here {

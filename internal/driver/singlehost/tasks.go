@@ -10,8 +10,8 @@ import (
 // has ended.
 type Task func(ctx context.Context) error
 
-// tasks are the tasks of an instance. All of them end before the next instance starts. The shard's
-// lock guards the fields.
+// tasks are an instance's tasks. All end before the next instance starts. The shard's lock guards
+// the fields.
 type tasks struct {
 	instance *Instance
 	running  int
@@ -19,15 +19,14 @@ type tasks struct {
 	waiting  []func() // called when no task is running
 }
 
-// startLocked starts a task whose context is life. The caller has the shard's lock and knows that
-// the instance is not ending, so waiting is empty.
+// startLocked starts a task whose context is life. The caller has the shard's lock, and the
+// instance is not ending.
 func (ts *tasks) startLocked(life context.Context, task Task) {
 	ts.running++
 	ts.had = true
 	ts.instance.home.RunTask(life, task, ts.ended)
 }
 
-// ended records that a task is done. An error ends the instance.
 func (ts *tasks) ended(err error) {
 	if err != nil {
 		ts.instance.Fail(err.Error())
@@ -44,11 +43,11 @@ func (ts *tasks) ended(err error) {
 	}
 }
 
-// taskPatience is how long a task may run after its context has ended before that is logged.
+// taskPatience is how long a task may outlast its context before that is logged.
 const taskPatience = 5 * time.Second
 
-// then calls f when no task is running. It waits without a time limit, because the next instance
-// must not run beside tasks of this one.
+// then calls f when no task is running, without a time limit: the next instance must not run beside
+// these tasks.
 func (ts *tasks) then(f func()) {
 	in := ts.instance
 	in.shard.Mu.Lock()

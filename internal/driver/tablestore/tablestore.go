@@ -30,9 +30,8 @@ type Store struct {
 	made  *rows.Table          // of known
 }
 
-// wholeEvery is the time between two reads of all rows. Only such a read has the I-am-alives of
-// rows that have not changed otherwise. It is a quarter of the time after which the membership
-// misses an I-am-alive.
+// wholeEvery is the time between two reads of all rows, which alone show all I-am-alives: a quarter
+// of the time after which membership misses one.
 const wholeEvery = 15 * time.Minute
 
 // New returns a Store for the table of the member's cluster.
@@ -58,7 +57,7 @@ func (s *Store) Read(ctx context.Context, r core.TableRead) core.TableRows {
 	return core.TableRows{Number: r.Number, Reason: err.Error()}
 }
 
-// take stores a snapshot that was read, and returns the newest known table.
+// take stores a snapshot, and returns the newest known table.
 func (s *Store) take(got membertable.Snapshot) (*rows.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +132,6 @@ func written(number uint64) func(membertable.Version, error) core.TableWritten {
 
 func address(id membertable.ID) transport.Address { return transport.Address(id) }
 
-// description is the JSON form of the part of a row that the table itself does not interpret.
 type description struct {
 	Status      gossip.Status     `json:"status"`
 	UpNumber    uint32            `json:"age,omitempty"`
@@ -150,7 +148,6 @@ type description struct {
 	Touched     uint64            `json:"touched,omitempty"`
 }
 
-// status returns the status of a row as people read it in the table.
 func status(r *rows.Row) membertable.Status {
 	switch {
 	case r.Status >= gossip.Down:

@@ -70,8 +70,6 @@ type (
 	}
 )
 
-// counts has the counters of a member's earlier answer, by the counted method, entity, caller or
-// type.
 type counts struct {
 	lasted   time.Duration
 	methods  map[[2]string]admin.MethodTurns
@@ -150,7 +148,7 @@ func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
 	return top
 }
 
-// sumTypes adds up the rates of methods by type, and sorts the types, the busiest first.
+// sumTypes adds up methods by type, the busiest first.
 func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
 	for _, m := range t.Methods {
 		i := slices.IndexFunc(t.Types, func(r TypeRate) bool { return r.Type == m.Type })
@@ -168,7 +166,6 @@ func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
 	slices.SortFunc(t.Types, func(a, b TypeRate) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type)) })
 }
 
-// add adds what one member counted since its earlier answer.
 func (t *Rates) add(methods map[[2]string]*MethodRate, n admin.NodeTurns, was counts, seconds float64) {
 	node := NodeRate{Node: n.Node.Name}
 	for _, m := range n.Turns.Methods {

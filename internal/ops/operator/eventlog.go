@@ -14,12 +14,10 @@ import (
 	"github.com/shardgen/shardgen/internal/util/bounded"
 )
 
-// Bounds of an EventLog.
 const (
-	// keptLines is how many lines each of an EventLog's two rings keeps: with maxAttrBytes, at most
-	// about 5 MiB in all.
-	keptLines = 2048
-	// maxAttrBytes is the length at which a line's attributes are cut.
+	// keptLines is the size of each of an EventLog's two rings: with maxAttrBytes, about 5 MiB in
+	// all.
+	keptLines    = 2048
 	maxAttrBytes = 1000
 )
 
@@ -42,7 +40,6 @@ type EventLog struct {
 	bulk ring
 }
 
-// A ring keeps the latest keptLines lines.
 type ring struct {
 	lines []Line
 	next  int // the oldest line, once it is full
@@ -57,7 +54,6 @@ func (r *ring) put(e Line) {
 	r.next = (r.next + 1) % keptLines
 }
 
-// after returns the lines with numbers above seq, the oldest first.
 func (r *ring) after(seq uint64) []Line {
 	n := sort.Search(len(r.lines), func(i int) bool { return r.at(i).Seq > seq })
 	lines := make([]Line, 0, len(r.lines)-n)
@@ -111,8 +107,7 @@ func (l *EventLog) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	return lines, l.last
 }
 
-// lineBytes is the approximate number of bytes that a line takes on the wire in addition to its
-// texts.
+// lineBytes is about the size of a line on the wire without its texts.
 const lineBytes = 30
 
 // A LogHandler passes lines to another handler. It also keeps lines of level Info and above in an
@@ -139,8 +134,7 @@ func NewLogHandler(l *EventLog, next slog.Handler) LogHandler {
 	return h
 }
 
-// onlyAttrs drops the time, level and message from the attributes, because a Line has fields for
-// them.
+// onlyAttrs drops the attributes that a Line has as fields.
 func onlyAttrs(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
 		return slog.Attr{}

@@ -7,19 +7,14 @@ import (
 	"time"
 )
 
-// Bounds of a FailureLog.
 const (
-	// maxFailed is how many entities' failures are kept. A further entity replaces the one whose
-	// last failure is the oldest.
-	maxFailed = 1024
-	// failuresEach is how many failures of one entity are kept; a further failure replaces the
-	// oldest.
+	// maxFailed bounds the entities with failures. A further one replaces the one that failed least
+	// recently.
+	maxFailed    = 1024
 	failuresEach = 5
-	// failureLasts is how long a failure is kept.
 	failureLasts = time.Hour
 )
 
-// A failed is a failed call.
 type failed struct {
 	method, outcome string
 	at              time.Time
@@ -33,7 +28,6 @@ type FailureLog struct {
 	order list.List // of *failedEntity, the latest first
 }
 
-// A failedEntity has the last failures of an entity, in a ring.
 type failedEntity struct {
 	entity EntityID
 	ring   [failuresEach]failed
@@ -58,8 +52,8 @@ func (l *FailureLog) Note(e EntityID, method, outcome string, now time.Time) {
 	l.order.MoveToFront(at)
 }
 
-// place adds an entity that is not in the log, and removes the oldest one if the log is full. The
-// caller must hold l.mu.
+// place adds an entity that is not in the log, removing the oldest if full. The caller must hold
+// l.mu.
 func (l *FailureLog) place(e EntityID) *list.Element {
 	if l.of == nil {
 		l.of = map[EntityID]*list.Element{}
@@ -72,7 +66,7 @@ func (l *FailureLog) place(e EntityID) *list.Element {
 	return at
 }
 
-// expire removes the entities whose failures have all expired. The caller must hold l.mu.
+// expire removes entities without recent failures. The caller must hold l.mu.
 func (l *FailureLog) expire(now time.Time) {
 	for at := l.order.Back(); at != nil && now.Sub(at.Value.(*failedEntity).last().at) >= failureLasts; at = l.order.Back() {
 		l.remove(at)

@@ -5,11 +5,9 @@ import (
 	"slices"
 )
 
-// heavy finds the most frequent keys of a stream in memory for size keys. It implements
-// Space-Saving (Metwally, Agrawal and El Abbadi, Efficient Computation of Frequent and Top-k
-// Elements in Data Streams, 2005): a new key replaces the rarest kept key and continues its count.
-// A key with more than 1/size of all counts is always kept. A key's count is too high by at most
-// the count of the rarest kept key.
+// heavy finds a stream's most frequent keys by Space-Saving (Metwally, Agrawal and El Abbadi,
+// 2005): a new key replaces the rarest kept one and continues its count. A key with more than
+// 1/size of all counts is kept. A count is too high by at most the rarest kept key's.
 type heavy[K comparable] struct {
 	size  int
 	slots map[K]*slot[K]
@@ -28,7 +26,6 @@ func newHeavy[K comparable](size int) *heavy[K] {
 	return &heavy[K]{size: size, slots: make(map[K]*slot[K], size)}
 }
 
-// add counts a key once.
 func (h *heavy[K]) add(k K) {
 	s := h.slots[k]
 	switch {
@@ -48,15 +45,12 @@ func (h *heavy[K]) add(k K) {
 	h.down(s.at)
 }
 
-// spend adds nanos to the time of a key, if the key is kept.
 func (h *heavy[K]) spend(k K, nanos int64) {
 	if s := h.slots[k]; s != nil {
 		s.busy += nanos
 	}
 }
 
-// top returns the n most frequent keys or fewer, the most frequent first. before orders keys of
-// equal count.
 func (h *heavy[K]) top(n int, before func(a, b K) int) []slot[K] {
 	all := make([]slot[K], 0, len(h.order))
 	for _, s := range h.order {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A histogram has eight buckets for each doubling of the time, from 16 ns on, so a quantile is at
-// most an eighth too high. The last bucket has all turns that took more than two hours.
+// A histogram has eight buckets for each doubling from 16 ns on, so a quantile is at most an eighth
+// too high. The last bucket has turns above two hours.
 const (
 	unitBits    = 4 // 16 ns
 	subBits     = 3 // eight buckets
@@ -15,12 +15,11 @@ const (
 	bucketCount = 37 * subs
 )
 
-// A histogram counts turns by how long they took.
+// A histogram counts turns by duration.
 type histogram [bucketCount]uint64
 
 func (h *histogram) add(took time.Duration) { h[bucketOf(took)]++ }
 
-// buckets returns the buckets that are not empty, in order.
 func (h *histogram) buckets() (found []Bucket) {
 	for i, n := range h {
 		if n > 0 {
@@ -39,8 +38,7 @@ func bucketOf(took time.Duration) int {
 	return min((shift+1)*subs+int(n>>shift)-subs, bucketCount-1)
 }
 
-// upTo returns the upper bound of a bucket: its turns took less time. The last bucket has no real
-// bound.
+// upTo returns the upper bound of a bucket, exclusive. The last bucket has no real bound.
 func upTo(bucket uint32) time.Duration {
 	if bucket < subs {
 		return time.Duration(bucket+1) << unitBits

@@ -145,7 +145,7 @@ func fromWire(n *wire.AdminNode) transport.Address {
 	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
-// fromNanos returns the time n nanoseconds after 1970; the zero time for 0.
+// fromNanos converts nanoseconds since 1970; 0 is the zero time.
 func fromNanos(n uint64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -153,7 +153,6 @@ func fromNanos(n uint64) time.Time {
 	return time.Unix(0, int64(n))
 }
 
-// toNanos is the inverse of fromNanos.
 func toNanos(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0

@@ -10,21 +10,15 @@ import (
 	"time"
 )
 
-// Bounds of a TurnWatch.
 const (
-	// watchLasts is how long a TurnWatch counts after its last report.
 	watchLasts = 15 * time.Second
-	// maxMethods is how many methods have their own counts; turns of further methods are counted as
-	// "…".
+	// maxMethods bounds the methods with own counts. Others are counted as "…".
 	maxMethods = 1000
-	// maxTypes is how many types have their own histogram; turns of further types are counted as
-	// "…".
+	// maxTypes bounds the types with own histograms. Others are counted as "…".
 	maxTypes = 100
-	// maxSlots is how many entities are counted at a time, and how many pairs of a caller and an
-	// entity.
+	// maxSlots bounds the counted entities, and pairs of a caller and an entity.
 	maxSlots = 512
-	// maxReported is how many methods, entities, callers and running turns a TurnReport has at
-	// most.
+	// maxReported bounds each list of a TurnReport.
 	maxReported = 50
 )
 
@@ -54,7 +48,6 @@ type TurnWatch struct {
 
 type method struct{ kind, name string }
 
-// counted has the counts of a method, and the histogram that its type's methods share.
 type counted struct {
 	MethodTurns
 	of *histogram
@@ -71,7 +64,6 @@ type running struct {
 	earlier bool // it began before the TurnWatch, which may have missed its end
 }
 
-// newTurnWatch returns a TurnWatch that begins now.
 func newTurnWatch(now time.Time) *TurnWatch {
 	return &TurnWatch{
 		began: now, methods: map[method]*counted{}, types: map[string]*histogram{}, entities: newHeavy[EntityID](maxSlots), callers: newHeavy[pair](maxSlots),
@@ -79,8 +71,6 @@ func newTurnWatch(now time.Time) *TurnWatch {
 	}
 }
 
-// over reports whether no operator has asked for the counts within watchLasts, so that counting may
-// end.
 func (w *TurnWatch) over(now time.Time) bool {
 	return now.Sub(w.began)-time.Duration(w.asked.Load()) > watchLasts
 }
@@ -95,8 +85,7 @@ func (w *TurnWatch) Begin(key any, t Turn, now time.Time) {
 	w.running[key] = running{turn: t, at: now}
 }
 
-// adopt adds a running turn that began before the TurnWatch. It does nothing if a later turn with
-// the same key has begun.
+// adopt adds a turn that began before the TurnWatch, unless a later one has begun.
 func (w *TurnWatch) adopt(key any, t Turn, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,8 +94,8 @@ func (w *TurnWatch) adopt(key any, t Turn, now time.Time) {
 	}
 }
 
-// review drops adopted turns for which has reports false: a turn may end while it is adopted, and
-// End then does not find it.
+// review drops adopted turns for which has reports false: one may end during its adoption, unseen
+// by End.
 func (w *TurnWatch) review(has func(key any) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

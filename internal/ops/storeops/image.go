@@ -29,9 +29,8 @@ func (i Image) Entities() int {
 	return len(found.snap().Entities)
 }
 
-// imageOf returns the image of a shard that has this head, log and records. It copies these to a
-// store in memory, and lets a home open and leave the shard there, because leaving writes all
-// entries of the log to records.
+// imageOf returns the image of a shard. A home opens and leaves a copy in memory, because leaving
+// writes the log to records.
 func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []store.Append, records []store.Record) (Image, error) {
 	if head.Revision == store.None {
 		return Image{}, nil
@@ -87,7 +86,7 @@ func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []stor
 	}
 }
 
-// rest opens a shard and leaves it, so that everything in its log is written to records.
+// rest opens and leaves a shard, so that its whole log is written to records.
 func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64) error {
 	var wg sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
@@ -109,7 +108,7 @@ func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64
 	return sh.Leave(ctx, placed)
 }
 
-// putAll writes records in batches of at most store.MaxGet records and about store.ListBytes bytes.
+// putAll writes records in batches of at most store.MaxGet records and about store.ListBytes.
 func putAll(ctx context.Context, s store.Shards, shard store.Shard, head store.Revision, changes []store.Change) error {
 	for len(changes) > 0 {
 		n, bytes := 0, 0
@@ -125,7 +124,6 @@ func putAll(ctx context.Context, s store.Shards, shard store.Shard, head store.R
 	return nil
 }
 
-// dropAll deletes all records of a shard.
 func dropAll(ctx context.Context, s store.Shards, shard store.Shard, head store.Revision) error {
 	var gone []store.Change
 	for after := store.None; ; {

@@ -38,8 +38,7 @@ func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type
 // with n shards has the numbers n to 2n-1.
 func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
 
-// readTries is how often a shard is read if its log is trimmed during each read. readPause is the
-// pause between two reads.
+// readTries is how often a shard is read if its log is trimmed meanwhile, with readPause between.
 const (
 	readTries = 5
 	readPause = 100 * time.Millisecond
@@ -54,7 +53,6 @@ func ReadShard(ctx context.Context, s Store, shard store.Shard) (snap durable.Sn
 	return snap, err
 }
 
-// contents is what the store has of a shard.
 type contents struct {
 	head    store.Head
 	log     []store.Append // from the head's Since
@@ -62,12 +60,10 @@ type contents struct {
 	lost    error // what the store has lost of the log or the head; nil means nothing
 }
 
-// decode decodes the head, the log and the records.
 func (c *contents) decode() durable.Snapshot {
 	return durable.Snap(c.head, c.log, c.records, c.lost)
 }
 
-// snap decodes the contents and leaves out entities that have expired.
 func (c *contents) snap() durable.Snapshot {
 	snap := c.decode()
 	now := time.Now().UnixMilli()
@@ -95,10 +91,9 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 	return snap, image, err
 }
 
-// readShard reads a shard and passes its contents to do. If the log lacks the entries from the
-// head's Since on, a checkpoint may have trimmed them during the read, so it reads the shard again.
-// If Since stays the same in all readTries reads, the store has lost the log's beginning, and do
-// gets no log. readShard also reads again if the journal lacks chunks.
+// readShard passes a shard's contents to do. It reads again if a checkpoint trimmed the log
+// meanwhile, or the journal lacks chunks. If Since stays the same in readTries reads, the log's
+// beginning is lost, and do gets no log.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	var first store.Position
 	for n := 1; ; n++ {
@@ -130,13 +125,10 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 	}
 }
 
-// collect reads a shard's log from the head's Since on, and the shard's records. If the log lacks
-// its beginning, collect fails with ErrGone or, if without is true, returns no log.
-//
-// While nodes run, the journal in the records may have events of commits that are later than the
-// log read before. A commit is in the log before its events are in the journal, so collect reads
-// the rest of the log after each page of records. Reading after each page also keeps ahead of
-// checkpoints that trim the log, unless a whole generation of commits falls within one page.
+// collect reads a shard's log from the head's Since on, and its records. Without the log's
+// beginning it fails with ErrGone or, with without, returns no log. While nodes run, the journal
+// may be ahead of the log read before, so collect reads the rest of the log after each page of
+// records. That also keeps ahead of trimming, unless one page takes a whole generation of commits.
 func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, without bool) (contents, error) {
 	found := contents{head: head}
 	if err := found.extend(ctx, s, shard, without); err != nil {
@@ -166,7 +158,6 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, w
 	}
 }
 
-// extend reads the log up to its present end.
 func (c *contents) extend(ctx context.Context, s Store, shard store.Shard, without bool) error {
 	last, err := s.Last(ctx, shard)
 	if err != nil || c.lost != nil && c.log == nil {

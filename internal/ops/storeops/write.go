@@ -51,8 +51,7 @@ type Writer struct {
 	wg    sync.WaitGroup
 }
 
-// together is the number of written entities after which Write waits until the store has confirmed
-// their appends.
+// together is how many entities Write writes before it waits for the store.
 const together = 256
 
 const writerName = "shardctl"
@@ -75,8 +74,7 @@ func NewWriter(ctx context.Context, s Store, kind string, t durablehost.Type) (*
 	return w, nil
 }
 
-// placed returns the epoch of the writer's shards: the first that a coordinator of the writer's
-// term would assign.
+// placed returns the first epoch that a coordinator of the writer's term would assign.
 func (w *Writer) placed() uint64 { return uint64(w.term)<<32 | 1 }
 
 // Write writes an entity. The entity is in the store once Flush or Close has returned nil. Write
@@ -118,7 +116,6 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// shard returns the shard of that number, and claims it at first use.
 func (w *Writer) shard(number int) *durablehost.Shard {
 	if s := w.shards[number]; s != nil {
 		return s
@@ -133,7 +130,6 @@ func (w *Writer) shard(number int) *durablehost.Shard {
 	return s
 }
 
-// spawn runs f unless the writer is closed.
 func (w *Writer) spawn(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,8 +188,8 @@ func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) erro
 	return w.put(ctx, shard, head, image, true, true, true)
 }
 
-// put writes a part of an image; the first part replaces all records of the shard. If claim is
-// true, part must be the whole image, and put first appends a claim to the shard's log.
+// put writes a part of an image; the first part replaces all records. With claim, part must be the
+// whole image, and put first appends a claim to the log.
 func (w *Writer) put(ctx context.Context, shard store.Shard, head store.Head, part Image, first, last, claim bool) error {
 	s := w.store.Shards()
 	epoch, err := durablehost.StoreEpoch(w.placed(), 0)

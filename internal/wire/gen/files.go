@@ -11,11 +11,8 @@ import (
 	"strings"
 )
 
-// generatedSuffix marks the files that this command owns.
 const generatedSuffix = ".pb.go"
 
-// compare returns the sorted names of the generated files of dir that differ from want, are
-// missing, or have no .proto file any more.
 func compare(dir string, want map[string][]byte) ([]string, error) {
 	var changed []string
 	for name, content := range want {
@@ -40,7 +37,6 @@ func compare(dir string, want map[string][]byte) ([]string, error) {
 	return changed, nil
 }
 
-// apply writes the changed files, and removes those that are not in want.
 func apply(dir string, changed []string, want map[string][]byte) error {
 	for _, name := range changed {
 		path := filepath.Join(dir, name)

@@ -21,15 +21,13 @@ import (
 )
 
 const (
-	// goPackage is the package of the generated code, unless it is in a folder of its own; every
-	// .proto file names its package in its go_package option.
+	// goPackage is the default package of the generated code; see the files' go_package option.
 	goPackage = "github.com/shardgen/shardgen/internal/wire"
-	// namePrefix precedes a file's name in imports and in the registry that all protobuf files of a
-	// program share: a plain frame.proto would clash with a user's own.
+	// namePrefix precedes a file's name in imports and in protobuf's global registry, where a plain
+	// frame.proto could clash.
 	namePrefix = "shardgen/wire/"
 )
 
-// generate compiles dir's .proto files and returns the generated files by name.
 func generate(dir string) (map[string][]byte, error) {
 	names, err := protoNames(dir)
 	if err != nil {
@@ -52,7 +50,6 @@ func generate(dir string) (map[string][]byte, error) {
 	return emit(names, order.protos)
 }
 
-// protoNames lists dir's .proto files as imports name them, sorted.
 func protoNames(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -70,7 +67,7 @@ func protoNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// accessor opens the files below namePrefix in dir and no others.
+// accessor opens only the files below namePrefix in dir.
 func accessor(dir string) func(string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		base, ok := strings.CutPrefix(name, namePrefix)
@@ -82,8 +79,7 @@ func accessor(dir string) func(string) (io.ReadCloser, error) {
 	}
 }
 
-// dependencyOrder collects files in the order that a generator request needs: each file comes after
-// the files that it imports. The zero value is ready.
+// dependencyOrder collects files, each after those that it imports.
 type dependencyOrder struct {
 	protos []*descriptorpb.FileDescriptorProto
 	seen   []string
@@ -100,7 +96,6 @@ func (d *dependencyOrder) add(f protoreflect.FileDescriptor) {
 	d.protos = append(d.protos, protoutil.ProtoFromFileDescriptor(f))
 }
 
-// emit runs protobuf's Go generator over the compiled files.
 func emit(names []string, protos []*descriptorpb.FileDescriptorProto) (map[string][]byte, error) {
 	parameter := "paths=source_relative"
 	plugin, err := protogen.Options{}.New(&pluginpb.CodeGeneratorRequest{

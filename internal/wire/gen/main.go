@@ -29,8 +29,6 @@ func main() {
 	}
 }
 
-// run writes the generated files of dir. With check it writes nothing, and returns an error if a
-// file is not up to date.
 func run(dir string, check bool) error {
 	want, err := generate(dir)
 	if err != nil {

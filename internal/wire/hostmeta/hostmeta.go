@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Prefixes of metadata keys. The name of a type follows.
+// Prefixes of metadata keys, before a type's name.
 const (
 	entityPrefix    = "kind/"
 	singletonPrefix = "singleton/"

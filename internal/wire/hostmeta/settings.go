@@ -45,8 +45,6 @@ func Differ(a, b membership.Member) string {
 	return ""
 }
 
-// differ returns the name and the two values of the first setting that is in both announcements
-// and differs.
 func differ(a, b string) []string {
 	for word := range strings.FieldsSeq(a) {
 		setting, have, _ := strings.Cut(word, "=")
@@ -62,7 +60,7 @@ func Mismatch(setting, value, at, other, there string) string {
 	return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)", setting, value, at, other, there)
 }
 
-// name returns the type that a metadata key stands for.
+// name returns the type of a metadata key.
 func name(key string) (kind string, ok bool) {
 	if kind, ok = Split(key); !ok {
 		kind, ok = strings.CutPrefix(key, proxyPrefix)

@@ -58,7 +58,7 @@ func Follower(cluster, name, store string) Rights {
 	return r
 }
 
-// js returns subjects of JetStream's API.
+// js returns subjects of the JetStream API.
 func js(verbs ...string) []string {
 	for i := range verbs {
 		verbs[i] = "$JS.API." + verbs[i]

@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// fresh is for how long an answer of the cluster is shown again.
+	// fresh is how long an answer of the cluster is reused.
 	fresh = time.Second
-	// shardsFresh is likewise, of the shards: each member visits all of its own for the answer.
+	// shardsFresh is fresh for shards: each member visits all of its own.
 	shardsFresh = 5 * time.Second
-	// eventsKept is how many events a page gets when it opens.
-	eventsKept = 2000
+	eventsKept  = 2000
 )
 
-// A collector asks the cluster the questions of the page once for all viewers, while at least one
-// viewer looks at the page. It is safe for concurrent use.
+// A collector asks the cluster once for all viewers, while there are any. It is safe for concurrent
+// use.
 type collector struct {
 	source  source
 	cluster string
@@ -40,8 +39,8 @@ func newCollector(s source, cluster string) *collector {
 	return &collector{source: s, cluster: cluster, asking: make(chan struct{}, 1), events: s.events(), number: uint64(time.Now().UnixMilli())}
 }
 
-// look returns the state of the cluster. The state is at most one second old, or older if the
-// cluster is slow to answer. look returns nil if ctx ends before the first answer.
+// look returns the state of the cluster, older than a second only if the cluster is slow. It
+// returns nil if ctx ends before the first answer.
 func (c *collector) look(ctx context.Context) *snapshot {
 	last := c.last()
 	if last == nil {
@@ -77,7 +76,6 @@ func (c *collector) last() *snapshot {
 	return c.latest
 }
 
-// ask asks the cluster all questions at the same time and returns the new snapshot.
 func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	ctx = context.WithoutCancel(ctx) // others wait for it, too
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -137,7 +135,6 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	return next
 }
 
-// append returns the latest events in a new slice.
 func (c *collector) append(before []eventRow, events []admin.Event) []eventRow {
 	all := make([]eventRow, 0, len(before)+len(events))
 	all = append(all, before...)

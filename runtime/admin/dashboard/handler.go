@@ -33,7 +33,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// answerTimeout bounds the requests to the cluster that one request of the page causes.
 const answerTimeout = 10 * time.Second
 
 // Handler returns a handler that serves the page at "/" and its data below "/api/". The format of
@@ -45,7 +44,6 @@ func Handler(c *admin.Client, o Options) http.Handler {
 	return newHandler(client{c}, o)
 }
 
-// handler serves the page. It is safe for concurrent use.
 type handler struct {
 	source  source
 	options Options
@@ -66,7 +64,7 @@ func newHandler(s source, o Options) http.Handler {
 	return secured(mux)
 }
 
-// secured sets the headers that prevent other sites from using the page.
+// secured prevents other sites from using the page.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -79,8 +77,7 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// cluster answers with the state of the cluster, and the events with numbers above the parameter
-// "after".
+// cluster answers with the cluster's state, and the events above the parameter "after".
 func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -92,8 +89,6 @@ func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// look returns the state of the cluster. If the state is unknown, it answers the HTTP request with
-// the error and returns nil.
 func (h *handler) look(ctx context.Context, w http.ResponseWriter) *snapshot {
 	now := h.watched.look(ctx)
 	if now == nil {
@@ -102,7 +97,6 @@ func (h *handler) look(ctx context.Context, w http.ResponseWriter) *snapshot {
 	return now
 }
 
-// shards answers with the homes of all shards of a type.
 func (h *handler) shards(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -111,7 +105,6 @@ func (h *handler) shards(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// entity answers with the history of one entity.
 func (h *handler) entity(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -171,7 +164,6 @@ func (h *handler) showState(ctx context.Context, story *entityStory) {
 // gzipFrom is the size in bytes from which answers are compressed.
 const gzipFrom = 2 << 10
 
-// send answers with v as JSON.
 func (h *handler) send(w http.ResponseWriter, r *http.Request, v any) {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(v); err != nil {

@@ -33,15 +33,13 @@ type snapshot struct {
 	maps        map[string]shardMap
 }
 
-// newSnapshot returns a snapshot with empty lists, not nil ones: the page's scripts filter the
-// lists, and JSON null cannot be filtered. A list stays as it was if the question for it fails.
+// newSnapshot returns empty lists, not nil ones: the page's scripts cannot filter JSON null.
 func newSnapshot() *snapshot {
 	return &snapshot{
 		Members: []memberRow{}, Types: []typeRow{}, Singletons: []singletonRow{}, Moves: []moveRow{}, Counters: map[string]uint64{}, Events: []eventRow{},
 	}
 }
 
-// A memberRow is a row of the members' table.
 type memberRow struct {
 	Name        string   `json:"name"`
 	Incarnation string   `json:"incarnation"`
@@ -57,7 +55,6 @@ type memberRow struct {
 	address     transport.Address
 }
 
-// A typeRow is a row of the types' table.
 type typeRow struct {
 	Name     string `json:"name"`
 	Shards   int    `json:"shards"`
@@ -67,14 +64,12 @@ type typeRow struct {
 	Active   int    `json:"active"`
 }
 
-// A singletonRow is a row of the singletons' table.
 type singletonRow struct {
 	Name string `json:"name"`
 	Node string `json:"node,omitempty"`
 	Why  string `json:"why,omitempty"`
 }
 
-// A moveRow is a move of a shard that is under way.
 type moveRow struct {
 	Type    string  `json:"type"`
 	Shard   uint32  `json:"shard"`
@@ -85,7 +80,6 @@ type moveRow struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// An eventRow is a log line of members.
 type eventRow struct {
 	Number uint64    `json:"number"` // of the handler's; higher than those of its earlier lives
 	Time   time.Time `json:"time"`
@@ -104,16 +98,13 @@ type shardMap struct {
 	Moving []uint32 `json:"moving"` // the numbers of shards that move, or open
 }
 
-// noHome is the index of a shard without a home.
 const noHome = -1
 
-// eventsAfter returns the events whose numbers are above the given number.
 func (c *snapshot) eventsAfter(number uint64) []eventRow {
 	i := sort.Search(len(c.Events), func(i int) bool { return c.Events[i].Number > number })
 	return c.Events[i:]
 }
 
-// mapOf returns the shard map of a type, or a map without shards if the type is unknown.
 func (c *snapshot) mapOf(kind string) shardMap {
 	if m, ok := c.maps[kind]; ok {
 		return m
@@ -121,7 +112,6 @@ func (c *snapshot) mapOf(kind string) shardMap {
 	return shardMap{Type: kind, Homes: []int16{}, Moving: []uint32{}}
 }
 
-// setMembers stores the members of a view.
 func (c *snapshot) setMembers(v admin.View) {
 	c.SeenBy, c.Leader, c.Coordinator = v.Self.Name, v.Leader.Name, v.Coordinator.Name
 	c.Members, c.Singletons = []memberRow{}, []singletonRow{}
@@ -139,7 +129,7 @@ func (c *snapshot) setMembers(v admin.View) {
 	}
 }
 
-// setShards stores the answers of members about shards. Call it after setMembers.
+// setShards stores answers about shards. Call it after setMembers.
 func (c *snapshot) setShards(all []admin.NodeShards) {
 	types := map[string]*typeRow{}
 	c.maps = map[string]shardMap{}
@@ -180,7 +170,6 @@ func (c *snapshot) setShards(all []admin.NodeShards) {
 	}
 }
 
-// addHeld adds to row the shards of the type t that the member with index at holds.
 func (c *snapshot) addHeld(at int16, t admin.Type, row *typeRow) {
 	m := c.maps[t.Kind]
 	for _, s := range t.Held {

@@ -20,12 +20,10 @@ type source interface {
 	events() eventReader
 }
 
-// An eventReader returns the events since its last answer.
 type eventReader interface {
 	Next(ctx context.Context) ([]admin.Event, error)
 }
 
-// client is the source behind a [Handler].
 type client struct{ *admin.Client }
 
 func (c client) events() eventReader { return c.Events() }

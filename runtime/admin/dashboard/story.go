@@ -5,7 +5,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// An entityStory is the answer of /api/entity: what the cluster knows about one entity.
 type entityStory struct {
 	Type    string `json:"type"`
 	ID      string `json:"id"`
@@ -27,15 +26,12 @@ type entityStory struct {
 	Events  []eventRow               `json:"events"`
 }
 
-// A failureRow is a failed call of an entity.
 type failureRow struct {
 	Method  string  `json:"method"`
 	Outcome string  `json:"outcome"`
 	Ago     float64 `json:"seconds_ago"`
 }
 
-// describe stores what the entity's member has answered about the entity, without the entity's
-// state.
 func (s *entityStory) describe(e admin.Entity, err error) {
 	s.Active, s.Mailbox, s.Bytes, s.Stored, s.Errors = e.Active, e.Mailbox, e.Bytes, e.Stored, []failureRow{}
 	for _, f := range e.Errors {

@@ -65,7 +65,6 @@ type Machine struct {
 	peers    map[transport.Address]*peer
 }
 
-// A pairKey names a peer and a lane.
 type pairKey struct {
 	peer transport.Address
 	lane int
@@ -75,7 +74,6 @@ func (k pairKey) compare(o pairKey) int {
 	return cmp.Or(k.peer.Compare(o.peer), cmp.Compare(k.lane, o.lane))
 }
 
-// A status is the state of a pair. Without an agreement there is no pair.
 type status uint8
 
 const (
@@ -85,7 +83,6 @@ const (
 	connected               // the connection is open
 )
 
-// A pair is the agreement with one peer about one lane.
 type pair struct {
 	peer   transport.Peer
 	lane   int
@@ -99,7 +96,6 @@ type pair struct {
 	used   time.Time // when the connection last carried a frame
 }
 
-// A peer is a process with pairs, or with remembered failures.
 type peer struct {
 	transport.Peer
 	open     int       // number of open connections
@@ -193,7 +189,6 @@ func (m *Machine) Receive(now time.Time, from transport.Peer, msg Message, nonce
 	return out
 }
 
-// offeredBy handles an Offer that a process has sent, and puts the answer into out.
 func (m *Machine) offeredBy(now time.Time, from transport.Peer, o Offer, nonce Nonce, refusal string, out *Output) {
 	if isClient(from) {
 		o.Address = ""
@@ -227,7 +222,6 @@ func (m *Machine) offeredBy(now time.Time, from transport.Peer, o Offer, nonce N
 	out.Send = append(out.Send, Send{from, Accept{Lane: o.Lane, Nonce: o.Nonce, Key: m.cfg.Key, Address: m.cfg.Address}})
 }
 
-// refusal returns the reason to refuse an offer; "" means none.
 func (m *Machine) refusal(from transport.Peer, o Offer, old *pair) string {
 	_, known := m.expected[o.Nonce]
 	switch {
@@ -278,8 +272,8 @@ func (m *Machine) Dialed(now time.Time, d Dial, id uint64) (ok bool, out Output)
 	return true, out
 }
 
-// connect records a pair's open connection. If it is the only connection with the peer, connect
-// sends the first Renewal.
+// connect records a pair's open connection, and sends the first Renewal if it is the only one with
+// the peer.
 func (m *Machine) connect(now time.Time, p *pair, id uint64, out *Output) {
 	m.unexpect(p)
 	p.status, p.id, p.opened, p.used = connected, id, now, now
@@ -323,8 +317,8 @@ func (m *Machine) Ended(now time.Time, id uint64, why Reason) {
 	m.failed(now, p.peer)
 }
 
-// failed records a failure with the peer, and sets for how long the peer is offered nothing.
-// Failures during that time, such as those of other lanes, do not count again.
+// failed records a failure, and for how long the peer is offered nothing. Failures during that time
+// do not count again.
 func (m *Machine) failed(now time.Time, with transport.Peer) {
 	if isClient(with) {
 		return // it is never offered anything
@@ -385,7 +379,6 @@ func (m *Machine) Tick(now time.Time) (out Output) {
 	return out
 }
 
-// revoke closes the connections with a peer if nothing was heard from it for HeardFor.
 func (m *Machine) revoke(now time.Time, p *peer, out *Output) {
 	for lane := range m.cfg.Lanes {
 		at := pairKey{p.Address, lane}
@@ -417,7 +410,6 @@ func (m *Machine) add(p *pair) {
 	}
 }
 
-// unexpect removes the expectation that a process dials for the pair.
 func (m *Machine) unexpect(p *pair) {
 	if p.status != expecting {
 		return
