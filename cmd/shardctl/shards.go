@@ -34,10 +34,10 @@ type (
 	}
 )
 
-// noHome is printed as the state of a shard that no member has.
+// noHome is printed as the state of a shard without a home.
 const noHome = "no home"
 
-// shards prints the number of shards by type and member or, for one type, each shard.
+// shards prints sums by type and member or, for one type, each shard.
 func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	all, err := c.Shards(ctx, o.kind)
 	if err != nil {
@@ -70,14 +70,12 @@ func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	return err
 }
 
-// hosted reports whether a member hosts a type.
 func hosted(v admin.View, kind string) bool {
 	return slices.ContainsFunc(v.Members, func(m admin.Member) bool { return slices.Contains(m.Hosts, kind) })
 }
 
-// shardRows returns the shards in all answers, ordered by type and number, and the reasons why
-// members did not answer. A moving shard has two rows: one for its old home and one for its new
-// home.
+// shardRows orders shards by type and number, and returns why members are silent. A moving shard
+// has a row for each home.
 func shardRows(all []admin.NodeShards) (rows []jsonShard, silent map[string]string) {
 	rows, silent = []jsonShard{}, map[string]string{}
 	type id struct {
@@ -107,7 +105,6 @@ func shardRows(all []admin.NodeShards) (rows []jsonShard, silent map[string]stri
 	return rows, silent
 }
 
-// printShardSums prints one line for each type and member.
 func printShardSums(w io.Writer, o *options, rows []jsonShard) error {
 	type place struct{ kind, node string }
 	type sum struct{ active, moving, entities, values, waiting int }
@@ -147,7 +144,7 @@ func printShards(w io.Writer, o *options, rows []jsonShard) error {
 	return t.print(w)
 }
 
-// nameOf returns a member's name without its incarnation, so that a table fits 80 columns.
+// nameOf drops the incarnation, so that tables fit 80 columns.
 func nameOf(node string) string {
 	name, _, _ := strings.Cut(node, "#")
 	return cmp.Or(name, "(none)")
@@ -166,7 +163,6 @@ type jsonPlace struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// placeOf converts the home of an entity for JSON.
 func placeOf(o *options, p admin.Place) jsonPlace {
 	j := jsonPlace{Type: o.kind, ID: o.id, Shard: p.Shard, Node: p.Node, Epoch: p.Epoch, Why: p.Why}
 	if !p.Since.IsZero() {
@@ -176,7 +172,6 @@ func placeOf(o *options, p admin.Place) jsonPlace {
 	return j
 }
 
-// where prints the home of an entity, and the reason for that home.
 func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	if o.id == "" {
 		return whereSingleton(ctx, c, o, w)
@@ -199,7 +194,6 @@ func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return err
 }
 
-// whereSingleton prints where a singleton runs, and the reason.
 func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	if err != nil {

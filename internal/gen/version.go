@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// devel is the version of a generator that was not built from a released module.
+// devel is the version of a build without a released module.
 const devel = "(devel)"
 
 // Version returns the version of this generator, which generated files name.
