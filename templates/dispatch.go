@@ -8,10 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A dispatchEmitter prints the functions that decode a call and run it on its entity.
 type dispatchEmitter struct{ *emitter }
 
-// dispatch emits one function for each method; it runs an encoded call of that method.
+// dispatch emits for each method a function that runs an encoded call.
 func (e dispatchEmitter) dispatch(n *model.Entity) {
 	if slices.ContainsFunc(n.Methods, (*model.Method).HasDispatch) {
 		e.comment("The functions %s… run methods of %s on encoded arguments.", n.DispatchFunc(&model.Method{}), n.Name)

@@ -8,10 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A journalEmitter prints the code for entities that record events.
 type journalEmitter struct{ *emitter }
 
-// followers emits the client's method Events, which follows events.
+// followers emits the client's method Events.
 func (e journalEmitter) followers(n *model.Entity) {
 	if n.Journal == nil {
 		return
@@ -25,7 +24,7 @@ func (e journalEmitter) followers(n *model.Entity) {
 	)
 }
 
-// journal emits the functions that encode, decode and apply the entity's events.
+// journal emits the functions that encode, decode and apply events.
 func (e journalEmitter) journal(n *model.Entity) {
 	j := n.Journal
 	if j == nil {
@@ -68,7 +67,6 @@ func (e journalEmitter) journal(n *model.Entity) {
 	})
 }
 
-// events prints the codegen.Events, which describes the journal to the node that hosts the entity.
 func events(n *model.Entity) *jen.Statement {
 	j := n.Journal
 	var list []jen.Code

@@ -214,7 +214,7 @@ func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return err
 }
 
-// moves prints the moves of shards that are under way, and the moves that have ended recently.
+// moves prints present and recent moves of shards.
 func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -244,10 +244,8 @@ func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return silent
 }
 
-// coordinatorSays is the prefix of log lines with the coordinator's decisions.
 const coordinatorSays = "coordinator: "
 
-// ended are the decisions that end a move.
 var ended = []string{"move committed", "move resumed", "move promoted"}
 
 type (
@@ -281,7 +279,6 @@ func movesOf(cluster, at string, all []admin.Move, lately []admin.Event) jsonMov
 	return j
 }
 
-// pin pins the shard of an entity to a member.
 func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	if (o.node == "") != o.withdraw {
 		return errors.New("say at which NODE, or -withdraw")
@@ -301,8 +298,7 @@ func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return err
 }
 
-// The output of rebalance, pause and resume with -json, and a pause in other output. Fields are
-// added, never changed.
+// The output of rebalance, pause and resume with -json. Fields are added, never changed.
 type (
 	jsonBalanced struct {
 		Cluster string `json:"cluster"`
@@ -314,18 +310,15 @@ type (
 	}
 )
 
-// rebalance makes the coordinator begin rebalancing at once.
 func rebalance(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	result, err := c.Rebalance(ctx)
 	return printBalanced(w, o, result, err)
 }
 
-// pause pauses rebalancing.
 func pause(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return printBalanced(w, o, "rebalancing is paused", c.PauseRebalancing(ctx))
 }
 
-// resume ends a pause of rebalancing.
 func resume(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return printBalanced(w, o, "rebalancing is not paused", c.ResumeRebalancing(ctx))
 }
@@ -341,7 +334,6 @@ func printBalanced(w io.Writer, o *options, result string, err error) error {
 	return err
 }
 
-// pauseOf returns the pause in a view for JSON, or nil if there is none.
 func pauseOf(v admin.View) *jsonPause {
 	if v.Pause.IsZero() {
 		return nil
@@ -349,7 +341,6 @@ func pauseOf(v admin.View) *jsonPause {
 	return &jsonPause{v.Pause.By, v.Pause.At.UTC()}
 }
 
-// pausedSince returns a line about a pause, or "" if there is none.
 func pausedSince(p admin.Pause) string {
 	if p.IsZero() {
 		return ""

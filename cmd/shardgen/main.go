@@ -47,10 +47,10 @@ const (
 	exitUsage = 2
 )
 
-// watchEvery is the interval at which -watch looks for changed files.
+// watchEvery is the interval of -watch.
 const watchEvery = 300 * time.Millisecond
 
-// interruptGrace is how long an interrupted run may take to end by itself before the process exits.
+// interruptGrace is how long an interrupted run may take to end by itself.
 const interruptGrace = time.Second
 
 func main() {

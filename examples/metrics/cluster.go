@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// cluster has the nodes and the client that run in this process.
+// cluster has the nodes and the client of this process.
 type cluster struct {
 	telemetry *shardotel.Telemetry
 	conn      *shard.Conn
@@ -27,8 +27,8 @@ func (c *cluster) close() {
 	}
 }
 
-// start starts the client, or the node that -name names. Without -nats it starts a server and three
-// nodes before the client.
+// start starts the client or, with -name, a node. Without -nats it first starts a server and three
+// nodes.
 func (c *cluster) start(ctx context.Context, o options) error {
 	url, nodes := o.nats, []string{"n1", "n2", "n3"}
 	switch {
@@ -80,8 +80,7 @@ func (c *cluster) start(ctx context.Context, o options) error {
 	return nil
 }
 
-// node starts a node that hosts auctions and users. Only the first node's state is observed,
-// because a program usually has one node.
+// node observes only the first node's state, because a program usually has one.
 func (c *cluster) node(ctx context.Context, config shard.Config) error {
 	n := shard.New(config)
 	c.nodes = append(c.nodes, n)

@@ -124,10 +124,9 @@ func newLink(o transport.Options, no nats.Options) *link {
 	return l
 }
 
-// closeTimeout bounds how long Close waits until the server has read all sent messages.
+// closeTimeout bounds how long Close waits for the server to read sent messages.
 const closeTimeout = time.Second
 
-// natsOptions returns the options that all connections of the link have.
 func (t *Transport) natsOptions() (nats.Options, error) {
 	o := nats.GetDefaultOptions()
 	o.ReconnectWait = defaultReconnectWait

@@ -272,8 +272,8 @@ var flipFlop = Fault{
 	},
 }
 
-// cutLimits: nothing acknowledged by other nodes is lost, and calls succeed within Recovery after
-// the heal.
+// cutLimits judge that nothing acknowledged by other nodes is lost, and that calls succeed within
+// Recovery after the heal.
 var cutLimits = Limits{
 	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
 	Pause: unjudged, Recovery: 30 * time.Second,

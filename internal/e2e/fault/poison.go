@@ -77,9 +77,9 @@ func besideForeign(ctx context.Context, r *Run) (err error) {
 }
 
 const (
-	looping   = "looping"
-	panicking = 10              // entities
-	poisonTo  = 5 * time.Second // the deadline of each call
+	looping     = "looping"
+	panicking   = 10              // entities
+	poisonTo    = 5 * time.Second // the deadline of each call
 	poisonEvery = 100 * time.Millisecond
 	quietTime   = 10 * time.Second
 )
