@@ -507,7 +507,7 @@ func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 }
 
 // home returns where the entity's shard is active. If that is not one node, it returns the home in
-// the table of the first node that answers.
+// the first answering node's table.
 func home(c *Cluster, kind, id string) (string, error) {
 	at, err := locate(c, kind, id)
 	if err != nil {

@@ -30,7 +30,6 @@ func (f Fault) String() string { return faultNames[f] }
 
 var allFaults = []Fault{Kills, Departures, Pauses, Cuts, Isolations, Losses, Moves, BrokerOutages, StoreOutages}
 
-// A step is one fault of a storm.
 type step struct {
 	at          time.Duration // since the storm began
 	lasts       time.Duration

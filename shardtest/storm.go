@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// A storm runs the faults of one [Cluster.Storm].
 type storm struct {
 	cluster *Cluster
 	begin   time.Time

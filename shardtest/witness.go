@@ -26,7 +26,6 @@ type Witness struct {
 	turns   map[entityKey]int
 }
 
-// watched is a turn under way.
 type watched struct {
 	ctx    context.Context
 	method string
@@ -48,7 +47,6 @@ func (w *Witness) Turns(kind, id string) int {
 	return w.turns[entityKey{kind, id}]
 }
 
-// intercept wraps each turn.
 func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 	turn, of := &watched{ctx, call.Method}, entityKey{call.Kind, call.ID}
 	if other := w.begin(of, turn); other != "" {

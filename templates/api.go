@@ -10,7 +10,6 @@ import (
 
 type apiEmitter struct{ *emitter }
 
-// api emits the interface of the entity and its references.
 func (e apiEmitter) api(n *model.Entity) {
 	link := "[" + n.Name + "]"
 	if e.isClient() {

@@ -212,7 +212,6 @@ func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, ze
 	g.Return(append(results, jen.Nil())...)
 }
 
-// tellMethod emits the method that tells m.
 func (e clientEmitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("t")
@@ -263,10 +262,9 @@ func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *
 	}
 }
 
-// bad prints the conversion of err, which may be nil, for values that cannot be copied or encoded.
+// bad prints the conversion of err, perhaps nil, for values that cannot be copied or encoded.
 func bad(what, err string) *jen.Statement { return codegen("Bad" + what).Call(jen.Id(err)) }
 
-// encodeErrorOf prints the error of a value that cannot be encoded.
 func encodeErrorOf(what, err string) *jen.Statement {
 	return jen.Op("&").Add(codegen("EncodeError")).Values(field("What", jen.Lit(what)), field("Err", jen.Id(err)))
 }

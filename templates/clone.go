@@ -44,7 +44,6 @@ func assign(g *jen.Group, fallible bool, target, cloned *jen.Statement, failed j
 	g.If(jen.List(target, jen.Err()).Op("=").Add(cloned), jen.Err().Op("!=").Nil()).Block(jen.Return(failed, jen.Err()))
 }
 
-// cloneType emits a type's copying function.
 func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 	params := []jen.Code{jen.Id("v").Add(typ(t.Expr))}
 	if t.Recursive {

@@ -34,7 +34,6 @@ var helpers = map[model.Shape]string{
 
 func all(v *jen.Statement) *jen.Statement { return v.Clone().Index(jen.Op(":")) }
 
-// A codecEmitter prints encoding and decoding, and requests types' functions.
 type codecEmitter struct{ *emitter }
 
 // appendField prints the encoding of v as field num of b. Zero values may be omitted. in is the

@@ -8,7 +8,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// docLine prints a function's doc comment.
 func docLine(format string, args ...any) *jen.Statement {
 	s := jen.Null()
 	for _, line := range wrap(fmt.Sprintf(format, args...)) {
@@ -19,7 +18,6 @@ func docLine(format string, args ...any) *jen.Statement {
 
 func decoderParam() jen.Code { return jen.Id("d").Op("*").Add(codegen("Decoder")) }
 
-// appendSignature prints an encoding function's signature.
 func appendSignature(name string, t *model.Type) *jen.Statement {
 	params := []jen.Code{jen.Id("b").Index().Byte(), jen.Id("num").Int(), jen.Id("v").Add(typ(t.Expr))}
 	if t.Recursive {
@@ -43,7 +41,6 @@ func grow(g *jen.Group, fallible bool, encoded *jen.Statement) {
 	)
 }
 
-// done prints an encoding function's return.
 func done(g *jen.Group, t *model.Type, b *jen.Statement) {
 	if t.Fallible {
 		g.Return(b, jen.Nil())

@@ -51,7 +51,6 @@ func (e dispatchEmitter) dispatchMethod(n *model.Entity, m *model.Method) {
 	})
 }
 
-// decodedArgs emits the decoding of the arguments into variables.
 func (e dispatchEmitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, args, out string) {
 	d := l.pick("d")
 	variables := typed(m.Params, l.params)
@@ -73,7 +72,6 @@ func (e dispatchEmitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, a
 	g.If(jen.Id(l.err).Op(":=").Id(d).Dot("Arguments").Call(), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
 }
 
-// encodedResults emits the encoding of the results.
 func (e dispatchEmitter) encodedResults(g *jen.Group, l *locals, m *model.Method, out string) {
 	places := byNumber(m.Results)
 	for i, place := range places {

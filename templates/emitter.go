@@ -47,7 +47,6 @@ const (
 	CodegenPath = "github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// An emitter prints the parts of one package's file.
 type emitter struct {
 	pkg  *model.Package
 	file *jen.File
@@ -102,7 +101,6 @@ func (e *emitter) entityType(n *model.Entity) *jen.Statement {
 	return jen.Op("*").Id(n.Name)
 }
 
-// methodOf prints the method expression.
 func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
 	if e.isClient() {
 		return jen.Id(n.API()).Dot(m.Name)
@@ -185,7 +183,6 @@ func wrap(text string) []string {
 	return append(lines, line)
 }
 
-// article prepends a or an.
 func article(noun string) string {
 	if strings.ContainsAny(noun[:1], "AEIOaeio") {
 		return "an " + noun

@@ -8,7 +8,6 @@ import (
 
 type errorEmitter struct{ *emitter }
 
-// errors emits the declaration of the package's errors, and their codecs.
 func (e errorEmitter) errors() {
 	path := jen.Lit(e.pkg.Path)
 	entries := []jen.Code{path}

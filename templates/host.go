@@ -41,7 +41,6 @@ func (e hostEmitter) host(n *model.Entity) {
 	}
 }
 
-// glue emits the functions for the id field and the hooks.
 func (e hostEmitter) glue(n *model.Entity) {
 	if n.ID.Field != "" {
 		e.setID(n)

@@ -10,7 +10,6 @@ import (
 
 type journalEmitter struct{ *emitter }
 
-// followers emits the client's method Events.
 func (e journalEmitter) followers(n *model.Entity) {
 	if n.Journal == nil {
 		return
@@ -24,7 +23,6 @@ func (e journalEmitter) followers(n *model.Entity) {
 	)
 }
 
-// journal emits the functions that encode, decode and apply events.
 func (e journalEmitter) journal(n *model.Entity) {
 	j := n.Journal
 	if j == nil {

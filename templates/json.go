@@ -10,7 +10,6 @@ import (
 
 type jsonEmitter struct{ *emitter }
 
-// json emits an entity's conversions to and from JSON, and CallRaw.
 func (e jsonEmitter) json(n *model.Entity) {
 	if !n.JSON {
 		return

@@ -23,7 +23,6 @@ func (e messageEmitter) messages(n *model.Entity) {
 	}
 }
 
-// appendArgs emits the encoder of a method's arguments.
 func (e messageEmitter) appendArgs(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	b, fallible := l.pick("b"), m.ArgsFallible()

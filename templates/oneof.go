@@ -114,7 +114,6 @@ func (e oneofEmitter) cloneCase(g *jen.Group, t *model.Type, c *model.Case) {
 	}
 }
 
-// json emits the function that returns interfaces' cases.
 func (e oneofEmitter) json() {
 	if !e.jsonOneofs {
 		return

@@ -60,7 +60,6 @@ func ifErr(g *jen.Group, err string, results ...jen.Code) {
 	g.If(jen.Id(err).Op("!=").Nil()).Block(jen.Return(results...))
 }
 
-// fields prints a struct literal, one field a line.
 func fields(pairs ...jen.Code) *jen.Statement {
 	return jen.Custom(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, pairs...)
 }

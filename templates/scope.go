@@ -13,7 +13,6 @@ import (
 
 type scope struct{ taken map[string]bool }
 
-// pick returns name, with a number if taken, and takes it.
 func (s *scope) pick(name string) string {
 	picked := name
 	for i := 2; !s.free(picked); i++ {
@@ -67,7 +66,6 @@ func (e *emitter) messageLocals(m *model.Method) *locals {
 	return l
 }
 
-// messageParams prints a method's named parameters.
 func (l *locals) messageParams(m *model.Method) []jen.Code {
 	params := typed(m.Params, l.params)
 	if m.Variadic {

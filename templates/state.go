@@ -114,13 +114,11 @@ func decoderOf(n *model.Entity) string {
 	return "NewDecoder"
 }
 
-// knownState emits the function that knows the state's fields.
 func (e stateEmitter) knownState(n *model.Entity) {
 	e.comment("%s reports whether this program knows field num of the state. Unknown fields are kept.", n.StateFieldsFunc())
 	e.file.Add(e.knownFields(n.StateFieldsFunc(), n.State, false))
 }
 
-// knownType emits the function that knows a struct's fields.
 func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	if t.Shape == model.Oneof {
 		return e.knownFields(t.KnownFunc(), caseFields(t), true)
@@ -163,7 +161,6 @@ func (e stateEmitter) knownFields(function string, list []model.Field, rest bool
 	})
 }
 
-// isOneOf prints whether num is one of the fields.
 func isOneOf(list []model.Field) *jen.Statement {
 	var numbers []int
 	for _, f := range list {

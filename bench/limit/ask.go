@@ -92,7 +92,6 @@ func Answer(conn *nats.Conn, subject string, fail func(error)) (stop func(), err
 	}, fail)
 }
 
-// appendReplies answers a batch of calls.
 func appendReplies(replies, batch []byte) ([]byte, error) {
 	err := eachEnvelope(batch, func(id uint64, payload []byte) error {
 		replies = appendEnvelope(replies, id, payload)

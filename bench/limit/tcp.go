@@ -68,7 +68,6 @@ func DialTCP(address string, fail func(error)) (*TCP, error) {
 	return t, nil
 }
 
-// read receives answers and counts until the connection fails.
 func (t *TCP) read() error {
 	r := bufio.NewReaderSize(t.conn, maxBatch)
 	for {

@@ -73,7 +73,6 @@ func Count(conn *nats.Conn, subject string, fail func(error)) (stop func(), err 
 	}, fail)
 }
 
-// A counter is the receiver's side of a Teller.
 type counter struct{ arrived, acked uint64 }
 
 func (c *counter) count(batch []byte) (due bool, err error) {

@@ -35,7 +35,7 @@ func newWriter(publish func([]byte) error, loaded func() bool) *writer {
 }
 
 // pump publishes on a goroutine until stop is called, so that batches form even for a single caller
-// that does not wait. fail gets errors.
+// without waiting. fail gets errors.
 func (w *writer) pump(fail func(error)) (stop func()) {
 	w.wake = make(chan struct{}, 1)
 	var pump sync.WaitGroup

@@ -24,7 +24,6 @@ type jsonCall struct {
 	Error   string          `json:"error,omitempty"`
 }
 
-// Outcomes of a call.
 const (
 	executed    = "executed"
 	notExecuted = "not executed"

@@ -264,10 +264,8 @@ func viewOf(cluster string, v admin.View) jsonView {
 	return j
 }
 
-// drainLooks is the interval of drain's lines.
 const drainLooks = time.Second
 
-// drain makes a member leave, and prints its remaining shards.
 func drain(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	type result struct {
 		node transport.Address
@@ -322,7 +320,6 @@ func printLeft(w io.Writer, o *options, node transport.Address, shards, entities
 	return err
 }
 
-// printDrained prints that the member has left, or returns why not.
 func printDrained(w io.Writer, o *options, node transport.Address, err error) error {
 	if err == nil && o.json {
 		return printJSONLine(w, jsonDrain{Cluster: o.cluster, Node: node.String(), Result: "has left"})

@@ -212,7 +212,6 @@ func (o *options) spanErr() error {
 // turnsKept is how long members count turns after an operator's last request.
 const turnsKept = 15 * time.Second
 
-// commands query or command a cluster.
 var commands = []command{
 	{
 		name: "status", timeout: 10 * time.Second, run: status,

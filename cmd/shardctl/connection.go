@@ -20,7 +20,6 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// A connection is where the servers are and how shardctl authenticates.
 type connection struct {
 	url, creds, nkey, ca, cert, key string
 
@@ -83,7 +82,6 @@ func (c *connection) follow(from natsContext) {
 	}
 }
 
-// options are for NATS. Files are read when they are applied.
 func (c *connection) options() []nats.Option {
 	o := []nats.Option{nats.Name("shardctl")}
 	if c.creds != "" {
@@ -162,7 +160,6 @@ func (f configFolder) selected() string {
 	return strings.TrimSpace(string(name))
 }
 
-// read reads a context.
 func (f configFolder) read(name string) (c natsContext, err error) {
 	if name != filepath.Base(name) {
 		return c, fmt.Errorf("context %q: want the name of a context (nats context ls)", name)
@@ -224,7 +221,6 @@ func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	return &jetStream{conn, ctx}, nil
 }
 
-// A jetStreamError is an error in an answer.
 type jetStreamError struct {
 	Code        int    `json:"code"`
 	Description string `json:"description"`
@@ -237,7 +233,6 @@ func (e *jetStreamError) Error() string {
 // errNoJetStream means that no server answers on JetStream's API.
 var errNoJetStream = errors.New("JetStream is off at the servers")
 
-// ask sends a request to JetStream's API and decodes the answer.
 func (j *jetStream) ask(verb string, request, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(j.ctx, jetStreamTimeout, fmt.Errorf("no answer within %v", jetStreamTimeout))
 	defer cancel()
@@ -274,7 +269,6 @@ type streamList struct {
 	Offline map[string]string       `json:"offline"` // why, by stream
 }
 
-// streams returns the streams whose subjects match.
 func (j *jetStream) streams(subjects string) (all streamList, err error) {
 	request := struct {
 		Offset  int    `json:"offset"`

@@ -17,7 +17,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// A finding is the result of one check.
 type finding struct {
 	Check string `json:"check"`
 	OK    bool   `json:"ok"`
@@ -126,10 +125,8 @@ func examineInterest(eavesdropped bool, err error) finding {
 	return good("interest", "the broker reports it when nobody listens for a process")
 }
 
-// deniedLine is a member's log line about a refused subject.
 const deniedLine = "broker denied a subject"
 
-// examineRights searches the logs for refused rights.
 func examineRights(lines []admin.Event, err error) []finding {
 	if err != nil {
 		return []finding{wrong("rights", err.Error(), "look at the log of that member for \""+deniedLine+"\"")}
@@ -271,7 +268,6 @@ func storeOf(facts []admin.NodeFact) (name string, replicas int, stored bool) {
 	return name, replicas, stored
 }
 
-// jetStreamWrong is the finding for a request without an answer.
 func jetStreamWrong(o *options, err error) finding {
 	var refused *jetStreamError
 	switch {
@@ -354,7 +350,6 @@ func examineStreams(store string, replicas int, list streamList) (found []findin
 	return fine("streams", fmt.Sprintf("%d of %s, with %s: all have a leader and their replicas, below their limits", len(list.Streams), store, size(bytes)), found)
 }
 
-// lagging returns replicas that are missing or behind.
 func lagging(s *jetstream.StreamInfo) (missing []string) {
 	if s.Cluster == nil {
 		return nil
@@ -429,7 +424,6 @@ func hostsByType(facts []admin.NodeFact) map[string][]hostOf {
 	return hosts
 }
 
-// examineMethods looks for methods that only some hosts have.
 func examineMethods(kind string, hosts []hostOf) (found []finding) {
 	methods := map[string]bool{}
 	for _, h := range hosts {
@@ -452,7 +446,6 @@ func examineMethods(kind string, hosts []hostOf) (found []finding) {
 	return found
 }
 
-// groups lists nodes by contract hash, the largest group first.
 func groups(hashes map[string][]string) string {
 	keys := clusterview.SortedKeys(hashes)
 	slices.SortStableFunc(keys, func(a, b string) int { return len(hashes[b]) - len(hashes[a]) })

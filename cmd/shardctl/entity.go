@@ -30,7 +30,6 @@ type jsonEntity struct {
 	Errors     []jsonFailure   `json:"errors"`         // the latest first
 }
 
-// A jsonFailure is a failed call.
 type jsonFailure struct {
 	Method  string  `json:"method"`
 	Outcome string  `json:"outcome"`
@@ -154,7 +153,6 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 	return err
 }
 
-// state shows or replaces a state, or lists unreadable ones.
 func state(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	switch {
 	case o.id == "":

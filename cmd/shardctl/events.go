@@ -22,7 +22,6 @@ type jsonEvent struct {
 	Attrs string     `json:"attrs,omitempty"`
 }
 
-// eventsAgain is the pause between requests of events -f.
 const eventsAgain = 500 * time.Millisecond
 
 type eventFilter struct {
@@ -125,10 +124,8 @@ func momentOf(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time (want 30m, 02:14, 02:14:30, 2026-11-24 02:14 or 2026-11-24T02:14:00Z)", text)
 }
 
-// A span bounds the times of printed events.
 type span struct{ from, to time.Time } // zero: without a bound
 
-// spanOf parses -at, -since and -until.
 func spanOf(at, since, until string, now time.Time) (s span, err error) {
 	if at != "" {
 		if since != "" || until != "" {

@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// roles maps roles to their users' rights.
 var roles = map[string]func(cluster, name, store string) rights.Rights{
 	"worker": func(cluster, _, store string) rights.Rights { return rights.Worker(cluster, store) },
 	"client": func(cluster, name, store string) rights.Rights {

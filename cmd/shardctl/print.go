@@ -34,7 +34,6 @@ type jsonDone struct {
 	Result  string `json:"result"`
 }
 
-// printDone prints that a command was carried out, or returns err.
 func printDone(w io.Writer, o *options, node transport.Address, result string, err error) error {
 	switch {
 	case err != nil:
@@ -53,12 +52,10 @@ func orErr(a, b error) error {
 	return b
 }
 
-// tableWidth is the largest width in columns.
 const tableWidth = 80
 
 const tableGap = "  "
 
-// narrowest is the least width of a clipped column.
 const narrowest = 8
 
 // A table clips its widest columns to tableWidth, unless wide is set. The first row is the header.

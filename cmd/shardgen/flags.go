@@ -25,7 +25,6 @@ func done(err error, stderr io.Writer) int {
 	return exitWrong
 }
 
-// parse parses flags. If done, the command must exit with code.
 func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

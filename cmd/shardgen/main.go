@@ -40,14 +40,12 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/load"
 )
 
-// Exit codes.
 const (
 	exitOK    = 0
 	exitWrong = 1 // the source, a stale file, or the file system
 	exitUsage = 2
 )
 
-// watchEvery is the interval of -watch.
 const watchEvery = 300 * time.Millisecond
 
 // interruptGrace is how long an interrupted run may take to end by itself.

@@ -38,7 +38,6 @@ const (
 	opening = 100_00 // cents
 )
 
-// A result counts differences between accounts and their entries.
 type result struct{ transfers, lost, doubled, sum int64 }
 
 // String returns the last line that a run prints.
@@ -161,7 +160,6 @@ func (d *demo) enter(ctx context.Context, account int, amount int64, key string)
 
 func accountID(i int) string { return fmt.Sprintf("account-%d", i) }
 
-// check compares balances and numbers of entries with the expected ones.
 func (d *demo) check(ctx context.Context) (result, error) {
 	r := result{transfers: d.made.Load(), sum: -opening * int64(d.accounts)}
 	for i := range d.accounts {

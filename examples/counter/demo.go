@@ -19,7 +19,6 @@ import (
 // demoTimeout bounds a run, which takes about ten seconds.
 const demoTimeout = 2 * time.Minute
 
-// demo calls a cluster of processes while its members change.
 type demo struct {
 	url, cluster          string
 	membership            string

@@ -10,10 +10,8 @@ import (
 	"github.com/shardgen/shardgen/examples/counter/counter"
 )
 
-// callers is how many goroutines make calls.
 const callers = 16
 
-// load makes calls and keeps all answers.
 type load struct {
 	client   *counter.CounterClient
 	counters int

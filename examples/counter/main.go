@@ -35,7 +35,6 @@ import (
 	"syscall"
 )
 
-// Exit codes.
 const (
 	exitOK    = 0
 	exitWrong = 1
@@ -87,13 +86,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitWrong
 }
 
-// A usageError is a mistake in the command line.
 type usageError string
 
 // Error returns the text.
 func (e usageError) Error() string { return string(e) }
 
-// How workers agree on the members.
+// The ways in which workers agree on the members.
 const (
 	byGossip = "gossip"
 	byTable  = "table" // in JetStream, beside the counters
@@ -122,7 +120,6 @@ func newFlags(command string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
-// parse wants least to most arguments after the flags.
 func parse(flags *flag.FlagSet, args []string, least, most int) error {
 	usage := flags.Usage
 	flags.Usage = func() {}

@@ -22,7 +22,6 @@ import (
 // leaveTimeout bounds how long a leaving worker hands off.
 const leaveTimeout = 30 * time.Second
 
-// runWorker hosts counters until ctx ends, then leaves.
 func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := newFlags("worker", stderr)
 	var to connection

@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// cluster has the nodes and the client of this process.
 type cluster struct {
 	telemetry *shardotel.Telemetry
 	conn      *shard.Conn
@@ -80,7 +79,8 @@ func (c *cluster) start(ctx context.Context, o options) error {
 	return nil
 }
 
-// node observes only the first node's state, because a program usually has one.
+// node starts a node that hosts auctions and users. Only the first node's state is observed,
+// because a program usually has one node.
 func (c *cluster) node(ctx context.Context, config shard.Config) error {
 	n := shard.New(config)
 	c.nodes = append(c.nodes, n)

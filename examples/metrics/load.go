@@ -23,7 +23,7 @@ type method struct {
 	Seconds  []float64      `json:"seconds"`  // how long each call took
 }
 
-// count counts a call that took that long and ended with err.
+// count counts a call with its duration and error.
 func (t *tally) count(name string, took time.Duration, err error) {
 	var refused *shard.EntityError // the entity's own error, even if its cause is a failed call of the entity
 	own := errors.As(err, &refused) && !refused.Panic

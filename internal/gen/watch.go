@@ -73,7 +73,7 @@ type stamp struct {
 // stamps are the stamps of files that a run depends on, by path.
 type stamps map[string]stamp
 
-// own updates the stamps of files that a run wrote, so that they cause no other run.
+// own updates the stamps of files written by a run, so that they cause no other run.
 func (s stamps) own(dir string, written []string) {
 	for _, name := range written {
 		path := name
@@ -91,7 +91,6 @@ func (s stamps) add(path string, info fs.FileInfo) {
 	s[path] = stamp{info.Size(), info.ModTime().UnixNano()}
 }
 
-// notWatched are folders that the go command ignores.
 var notWatched = []string{"vendor", "testdata", "node_modules"}
 
 func snapshot(root string) stamps {

@@ -66,7 +66,6 @@ type Model[I, O, S any] struct {
 	Same func(got, want O) bool
 }
 
-// answer is a call's result for its caller.
 type answer[O any] struct {
 	out    O
 	failed bool // the entity returned an error

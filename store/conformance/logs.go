@@ -255,7 +255,7 @@ func atoi(b []byte) int {
 	return n
 }
 
-// testLogContended checks that each append follows one that its writer has read.
+// testLogContended checks that each append follows one read by its writer.
 func testLogContended(t *testing.T, h Harness) {
 	const writers, each = 4, 8
 	var mu sync.Mutex

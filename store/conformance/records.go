@@ -168,7 +168,6 @@ func testContextEnded(t *testing.T, h Harness) {
 	}
 }
 
-// testConcurrentCounter checks that no increment is lost.
 func testConcurrentCounter(t *testing.T, h Harness) {
 	const clients, each = 4, 10
 	var wg sync.WaitGroup

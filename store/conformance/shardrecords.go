@@ -79,7 +79,7 @@ func testRecordsOfShards(t *testing.T, h Harness) {
 	}
 }
 
-// testRecordsAbsent checks that Get reports a missing record with the head of that moment.
+// testRecordsAbsent checks that Get reports a missing record with the head of the same moment.
 func testRecordsAbsent(t *testing.T, h Harness) {
 	a := h.Client(t)
 	if head := wantRecords(t, a, shard, store.None, "x", "", "y", ""); head.Revision != store.None {

@@ -164,7 +164,6 @@ func testShardContextEnded(t *testing.T, h Harness) {
 	appendTo(t, c, shard, last, "next")
 }
 
-// testShardOwnership checks that callers own the bytes of arguments and results.
 func testShardOwnership(t *testing.T, h Harness) {
 	c := h.Client(t)
 	a := c.Shards()

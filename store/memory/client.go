@@ -117,7 +117,6 @@ func (c *Client) wait(ctx context.Context, d time.Duration) bool {
 	return wait(ctx, d)
 }
 
-// wait reports whether d passed before ctx ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -115,7 +115,6 @@ func (m *members) find(id membertable.ID) (int, bool) {
 	return slices.BinarySearchFunc(m.rows, id, func(r membertable.Row, id membertable.ID) int { return r.ID.Compare(id) })
 }
 
-// own copies rows that readers share.
 func (m *members) own() {
 	if m.shared {
 		m.rows, m.shared = slices.Clone(m.rows), false

@@ -24,7 +24,6 @@ func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	})
 }
 
-// call decodes an answer into v. Errors of JetStream are *apiError.
 func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	var data []byte
 	if in != nil {

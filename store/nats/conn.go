@@ -20,7 +20,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A conn sends requests and routes the answers.
 type conn struct {
 	nc      *nats.Conn
 	name    string // of the store
@@ -36,7 +35,6 @@ type conn struct {
 	round   int         // of the sweeps
 }
 
-// A request waits for one message or several.
 type request struct {
 	subject string
 	many    bool // the last message has a status
@@ -47,7 +45,6 @@ type request struct {
 	round   int            // of the conn's sweeps, when it was sent; with then only
 }
 
-// end ends a request that no longer waits.
 func (r *request) end() {
 	if r.then != nil {
 		r.then(r)
@@ -115,7 +112,6 @@ func checkURL(servers string) error {
 	return nil
 }
 
-// redacted removes passwords.
 func redacted(servers string) string {
 	all := strings.Split(servers, ",")
 	for i, server := range all {
@@ -173,7 +169,6 @@ func (c *conn) close() {
 	c.fail(nats.ErrConnectionClosed, func(*request) bool { return true })
 }
 
-// disconnected ends all waiting requests.
 func (c *conn) disconnected() { c.fail(errLost, func(*request) bool { return true }) }
 
 // reconnected is a nats.Option that counts outages, then calls the user's handler.
@@ -210,7 +205,7 @@ func (c *conn) receive(m *nats.Msg) {
 	}
 }
 
-// fail ends, with err, the requests for which the function which returns true.
+// fail ends, with err, the requests selected by which.
 func (c *conn) fail(err error, which func(*request) bool) {
 	var ended []*request
 	c.mu.Lock()
@@ -230,7 +225,6 @@ func (c *conn) fail(err error, which func(*request) bool) {
 // sweepParts is how often sweep runs within a timeout.
 const sweepParts = 5
 
-// errUnanswered means that no answer came in time.
 var errUnanswered = errors.New("no answer within the timeout")
 
 // begin publishes m and calls then at the end: at the latest after the timeout and a fifth of it.
@@ -259,7 +253,6 @@ func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	return err
 }
 
-// sweep ends expired requests of begin.
 func (c *conn) sweep() {
 	c.mu.Lock()
 	c.round++
@@ -289,7 +282,6 @@ func grant(name string) string {
 	return fmt.Sprintf(" (grant it: shardctl permissions ROLE -store %s prints the rights of a user; ROLE is worker for a member, client for a follower of events, store for shardctl store)", name)
 }
 
-// expect registers a request so that its answer is found.
 func (c *conn) expect(subject string, many bool) (r *request, token uint64) {
 	r = &request{subject: subject, many: many, done: make(chan struct{})}
 	c.mu.Lock()
@@ -321,7 +313,6 @@ func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint
 	return r, token, nil
 }
 
-// unsent is the error of a message that was not sent.
 func unsent(err error) error {
 	if errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, errAway)
@@ -346,7 +337,6 @@ func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) 
 	return c.outcome(r, lost)
 }
 
-// outcome returns an ended request's answer or error.
 func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 	switch {
 	case errors.Is(r.err, errUnanswered):

@@ -45,12 +45,10 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode)
 }
 
-// mended adds the remedy mend.
 func mended(cause error, e *apiError, mend string) error {
 	return fmt.Errorf("%w: %w (%s)", cause, e, mend)
 }
 
-// cause converts a refused write to an error of package store.
 func (e *apiError) cause(stream string) error {
 	switch e.ErrCode {
 	case codeWrongLast:

@@ -144,7 +144,6 @@ func (m *members) snapshot(ctx context.Context, since membertable.Version) (memb
 	return s, m.addAlives(ctx, s.Rows)
 }
 
-// ask reads a page, and tries again after errors.
 func (m *members) ask(ctx context.Context, stream string, r getRequest) (p page, err error) {
 	err = m.again(ctx, func(ctx context.Context) (bool, error) {
 		p, err = m.page(ctx, stream, r)
@@ -174,7 +173,6 @@ func (m *members) changes(ctx context.Context, since uint64) (part, bool, error)
 	return changed, !p.more, nil
 }
 
-// add keeps the newest message of each subject.
 func (p *part) add(all []stored) {
 	for _, message := range all {
 		if p.last[message.subject].seq < message.seq {
@@ -183,7 +181,6 @@ func (p *part) add(all []stored) {
 	}
 }
 
-// whole reads all subjects as of one moment.
 func (m *members) whole(ctx context.Context) (part, error) {
 	filters := []string{m.subject + ">"}
 	if !m.large.Load() {

@@ -97,7 +97,6 @@ func typeToken(name string) string {
 	return token
 }
 
-// A place names a shard's streams and subjects.
 type place struct {
 	logs, records string // the streams
 	log, head     string // subjects
@@ -105,7 +104,7 @@ type place struct {
 	heads         string // subjects of all heads in the stream
 }
 
-// placeOf returns the place of a shard whose type has that many pairs of streams.
+// placeOf returns the place of a shard, given its type's number of pairs of streams.
 func placeOf(name string, s store.Shard, partitions int) place {
 	token := typeToken(s.Type)
 	p := s.Number % partitions

@@ -44,10 +44,8 @@ func number[N ~uint64](n N) string { return strconv.FormatUint(uint64(n), 10) }
 // headerRoom exceeds all headers: two subjects and half a kilobyte.
 const headerRoom = 4 << 10
 
-// A writer publishes messages and waits for acknowledgements.
 type writer struct{ *reader }
 
-// checkPayload refuses what the server would refuse.
 func (c *writer) checkPayload(data []byte) error {
 	limit := int(c.nc.MaxPayload()) - headerRoom
 	if len(data) <= limit {
@@ -62,7 +60,6 @@ func (c *writer) checkPayload(data []byte) error {
 // leaderless bounds the wait for a stream's leader, known to all servers a moment after creation.
 const leaderless = 2 * time.Second
 
-// publish writes one message and returns its sequence.
 func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
 	if err := c.checkPayload(m.Data); err != nil {
 		return 0, err
@@ -85,7 +82,6 @@ func (c *writer) publishIdle(ctx context.Context, stream string, m *nats.Msg) (u
 	return c.idle(ctx, func() (uint64, error) { return c.publish(ctx, stream, m) })
 }
 
-// idle calls f until the stream is not busy.
 func (c *writer) idle(ctx context.Context, f func() (uint64, error)) (uint64, error) {
 	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -133,7 +129,6 @@ func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest fu
 	return err == nil
 }
 
-// written returns the sequence in an acknowledgement.
 func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (uint64, error) {
 	if nobody(got[0]) {
 		return 0, c.why(ctx, stream)

@@ -50,7 +50,6 @@ type page struct {
 	upTo     uint64 // the replica's last sequence; 0 means it did not say
 }
 
-// A reader reads messages and properties of streams.
 type reader struct{ *api }
 
 // errTooMany means that the subjects exceed one answer.
@@ -91,7 +90,6 @@ func readPage(stream string, got []*nats.Msg) (page, error) {
 	return p, nil
 }
 
-// leaderHas asks the leader for one message, or returns nil.
 func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*stored, error) {
 	var answer struct {
 		Message struct {
@@ -142,7 +140,6 @@ func (c *reader) info(ctx context.Context, stream string) (info streamInfo, foun
 	return info, true, checkStream(info.Config)
 }
 
-// A logReader reads a range of a log page by page.
 type logReader struct {
 	*reader
 	place    place

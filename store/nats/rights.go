@@ -57,7 +57,6 @@ func probeCreate(js, name string) *nats.Msg {
 	return message(js+"STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
 }
 
-// try returns the first message that the user may not send.
 func (c rightsCheck) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why error) {
 	ctx, cancel := context.WithTimeout(ctx, min(rightsPatience, c.timeout))
 	defer cancel()
@@ -84,7 +83,6 @@ func (c rightsCheck) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg
 	return failed, why
 }
 
-// isDenied reports whether the server refused the subject.
 func isDenied(r *request, err error) bool {
 	if err == nil {
 		return false
@@ -97,7 +95,6 @@ func isDenied(r *request, err error) bool {
 	}
 }
 
-// created reports whether all types have streams.
 func (c rightsCheck) created(ctx context.Context, types []string) bool {
 	for _, kind := range types {
 		_, there, err := c.info(ctx, streamName(c.cfg.Name, typeToken(kind), partLog, 0))

@@ -16,7 +16,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Keys and values of a stream's metadata.
 const (
 	metaFormat     = "shardgen.format"
 	metaType       = "shardgen.type"
@@ -58,7 +57,6 @@ func checkStream(c jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: stream %s: %s", store.ErrUnavailable, c.Name, problem)
 }
 
-// streams finds and creates streams.
 type streams struct {
 	*writer
 	cfg Config
@@ -230,7 +228,6 @@ func mayAnswerLater(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLost) || errors.Is(err, errAway)
 }
 
-// openKeys finds or creates the stream of small records and leases.
 func (s *streams) openKeys(ctx context.Context) error {
 	stream := keysStream(s.cfg.Name)
 	_, there, err := s.info(ctx, stream)
@@ -252,7 +249,6 @@ func (s *streams) openKeys(ctx context.Context) error {
 	return err
 }
 
-// listed is a page of JetStream's list of streams.
 type listed struct {
 	Total   int          `json:"total"`
 	Streams []streamInfo `json:"streams"`

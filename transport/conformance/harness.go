@@ -211,7 +211,6 @@ func (m *process) wantNothing(ch transport.Channel) {
 	}
 }
 
-// wantState waits until the channel is reported as connected or not.
 func (m *process) wantState(ch transport.Channel, connected bool) transport.State {
 	m.t.Helper()
 	timeout := time.After(patience)

@@ -154,7 +154,6 @@ func (b *Broker) updateAndUnlock() {
 	}
 }
 
-// updateLocked returns the channels whose state changed.
 func (b *Broker) updateLocked(l *link) []*channel {
 	want := transport.State{Connected: b.running && !b.away[l.self.Name]}
 	if want.Connected {
@@ -188,7 +187,6 @@ func (e *delivery) target() string {
 	return e.peer.Name
 }
 
-// paths returns matching Paths, the most specific first.
 func (e *delivery) paths() [4]Path {
 	from, to := e.from.link.self.Name, e.target()
 	return [...]Path{{from, to}, {from, Any}, {Any, to}, {Any, Any}}
@@ -196,7 +194,6 @@ func (e *delivery) paths() [4]Path {
 
 func (e *delivery) route() route { return route{e.from, e.target()} }
 
-// sendLocked routes e, unless a fault takes it.
 func (b *Broker) sendLocked(e delivery) {
 	if b.faultsTakeLocked(e) {
 		return
@@ -228,7 +225,6 @@ func (b *Broker) deliverLocked(e delivery) {
 	}
 }
 
-// refuseLocked sends an Unreachable.
 func (b *Broker) refuseLocked(c *channel, from transport.Address, token uint64) {
 	if c.subscribed() {
 		c.push(transport.Message{Kind: transport.Unreachable, From: from, Token: token, Server: b.server()})

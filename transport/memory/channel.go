@@ -72,7 +72,6 @@ func (c *channel) tell() {
 	}
 }
 
-// tellNext reports one state, or returns false.
 func (c *channel) tellNext() bool {
 	b := c.link.broker
 	c.telling.Lock()
@@ -96,7 +95,6 @@ func (c *channel) tellNext() bool {
 	return true
 }
 
-// awaitTeller waits for a running OnState.
 func (c *channel) awaitTeller() {
 	c.telling.Lock()
 	defer c.telling.Unlock()

@@ -23,7 +23,6 @@ type lateMessage struct {
 	due time.Time
 }
 
-// holds reports whether e's route has delayed messages.
 func (l *late) holds(e delivery) bool {
 	_, ok := l.last[e.route()]
 	return ok

@@ -125,7 +125,6 @@ func (l *link) listening(ch transport.Channel) *channel {
 	return nil
 }
 
-// readyLocked returns why payload cannot be sent now, or nil.
 func (l *link) readyLocked(c *channel, payload []byte) error {
 	switch {
 	case l.closed:

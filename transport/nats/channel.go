@@ -159,7 +159,6 @@ func (c *channel) state() transport.State {
 	return s.state()
 }
 
-// serverOf returns the instance that sent m, or "".
 func (c *channel) serverOf(m *nats.Msg) string {
 	if s := c.connection.Load(); s.replies == m.Sub {
 		return s.server
@@ -174,7 +173,6 @@ func (c *channel) serverOf(m *nats.Msg) string {
 	return ""
 }
 
-// asyncError handles errors of nats.go and the server.
 func (c *channel) asyncError(s *connection, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:
@@ -240,7 +238,6 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
 }
 
-// broken converts the error of a failed round trip.
 func (c *channel) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -292,7 +289,7 @@ func (c *channel) close(timeout time.Duration) {
 	s.end()
 }
 
-// How a server reports that nobody listens.
+// A server reports that nobody listens by a message whose header statusHeader is noResponders.
 const (
 	statusHeader = "Status"
 	noResponders = "503"
@@ -364,7 +361,6 @@ func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	return transport.Message{}, false
 }
 
-// kindTo returns the kind by the receiver in the subject.
 func kindTo(receiver string) transport.Kind {
 	switch receiver {
 	case wordAll:
@@ -521,7 +517,6 @@ func (c *channel) subscribe(ctx context.Context, s *connection, in interest) (er
 	return nil
 }
 
-// listen subscribes for the channel.
 func (c *channel) listen(s *connection, subject, queue string) (*nats.Subscription, error) {
 	sub, err := s.nc.ChanQueueSubscribe(subject, queue, c.messages)
 	if err != nil {

@@ -98,7 +98,6 @@ func (d *dialer) lastErr() error {
 	return d.err
 }
 
-// Defaults of a connection. Others are nats.go's.
 const (
 	defaultConnectTimeout  = 5 * time.Second
 	defaultReconnectWait   = 100 * time.Millisecond
@@ -192,7 +191,6 @@ func parseURL(raw string) (string, error) {
 	return raw, nil
 }
 
-// redact removes user, password and token from each URL.
 func redact(list string) string {
 	parts := strings.Split(list, ",")
 	for i, p := range parts {

@@ -15,7 +15,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A denial is a server's refusal of a subject.
 type denial struct {
 	cause error
 	role  string // arguments of shardctl permissions
@@ -29,13 +28,11 @@ func (e *denial) Error() string {
 // Unwrap returns the server's error.
 func (e *denial) Unwrap() error { return e.cause }
 
-// isDenial reports whether err names the missing right.
 func isDenial(err error) bool {
 	var d *denial
 	return errors.As(err, &d)
 }
 
-// deny makes a denial of the server's refusal of a subject.
 func deny(err error, role string) error {
 	if !errors.Is(err, nats.ErrPermissionViolation) || isDenial(err) {
 		return err
@@ -71,7 +68,6 @@ func deniedSubject(err error) (subject string, publish bool) {
 	return subject, strings.Contains(strings.ToLower(text), "publish")
 }
 
-// refusedToPublish reports a refused publish, not subscription.
 func refusedToPublish(err error) bool {
 	_, publish := deniedSubject(err)
 	return publish && errors.Is(err, nats.ErrPermissionViolation)

@@ -7,7 +7,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of one line.
 const (
 	maxLineLength = queueLength / 4
 	maxLineBytes  = 16 << 20
@@ -25,7 +24,6 @@ type fairQueue struct {
 	dropped atomic.Uint64
 }
 
-// A line has the waiting messages of one name.
 type line struct {
 	name     string
 	messages []*nats.Msg // messages[head:] wait

@@ -86,7 +86,6 @@ func newSubjects(cluster string, self transport.Address, ch transport.Channel) s
 	return s
 }
 
-// memberListens sets a member's subscriptions.
 func (s *subjects) memberListens(self string) {
 	members, clients, operators := s.prefix+wordMember+".", s.prefix+wordClient+".*.*.", s.prefix+wordOperator+".*.*.*."
 	s.listen = []string{members + self + "." + s.channel, clients + self + "." + s.channel}
@@ -153,7 +152,6 @@ func address(text string) (a transport.Address, ok bool) {
 	return transport.Address{Name: name, Incarnation: incarnation}, true
 }
 
-// A route has the subjects of one peer on one channel.
 type route struct {
 	subject string // to publish to
 	reply   string // of the 503, without the token
@@ -232,7 +230,6 @@ func replySubject(prefix string, token uint64) string {
 	return string(strconv.AppendUint(append(b[:0], prefix...), token, 16))
 }
 
-// parseUnreachable parses what follows wordUnreachable and its dot.
 func parseUnreachable(s string) (from transport.Address, token uint64, ok bool) {
 	name, rest, ok := strings.Cut(s, ".")
 	if !ok {

@@ -46,7 +46,6 @@ func (t *Transport) Open(ctx context.Context, o transport.Options) (transport.Li
 	return nil, fmt.Errorf("open link: %s: %w", t.where(), err)
 }
 
-// where returns the servers' URLs, for errors.
 func (t *Transport) where() string {
 	if t.url == "" {
 		return "server in this process"

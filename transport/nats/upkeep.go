@@ -251,7 +251,6 @@ func (u *upkeep) open(ctx context.Context) error {
 	}
 }
 
-// pause reports false if ctx ended.
 func (u *upkeep) pause(ctx context.Context) bool {
 	wait := u.options.ReconnectWait
 	if j := u.options.ReconnectJitter; j > 0 {

@@ -14,7 +14,6 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// byHand returns nats.Request and batches, called by n callers.
 func byHand(l *limit.Hand, n int, payload []byte) []contestant {
 	return []contestant{
 		{"nats.Request", func(d time.Duration) (measure, error) {
@@ -56,7 +55,6 @@ func manyPublishes(p *limit.Publishes, n int) contestant {
 	}}
 }
 
-// bareShards is a durable type's number of shards.
 const bareShards = 64
 
 // bareLogs are a type's logs without entities. Each has one append under way, and the next carries
@@ -101,7 +99,6 @@ func newBareLogs(ctx context.Context, url string, replicas int) (*bareLogs, erro
 	return b, nil
 }
 
-// commit joins the log's next append, and waits for its acknowledgement.
 func (l *bareLog) commit(done chan error) error {
 	l.mu.Lock()
 	l.waiting = append(l.waiting, done)
@@ -154,7 +151,6 @@ func (l *bareLog) fail(err error) {
 	l.waiting = nil
 }
 
-// appenders lets n callers commit to random logs.
 func (b *bareLogs) appenders(n int) contestant {
 	done := make([]chan error, n)
 	for i := range done {

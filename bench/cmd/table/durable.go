@@ -23,7 +23,6 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// manyCallers is the number of callers in rows for thousands.
 const manyCallers = 4096
 
 // warmCalls is how many calls each of many callers makes before the measurement.
@@ -171,7 +170,6 @@ func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 	}}
 }
 
-// vaultNode hosts vaults and accounts.
 func vaultNode(ctx context.Context, url, cluster, name string, replicas int, options ...shard.HostOption) (node *shard.Node, stop func(), err error) {
 	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: cluster, Replicas: replicas})
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// Sizes of the section durableMoves.
 const (
 	restingEntities = 100_000
 	fullTail        = 3900 // commits of a shard, just fewer than begin a checkpoint

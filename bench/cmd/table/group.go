@@ -29,7 +29,6 @@ type contestant struct {
 	run  func(time.Duration) (measure, error)
 }
 
-// A row shows one figure of a group's contestants.
 type row struct {
 	title  string
 	unit   string
@@ -115,7 +114,6 @@ func (g group) room(samples [][]measure, wanted float64) string {
 	return line + fmt.Sprintf(" | %.0f×: ≤ %.0f ns in the process |", wanted, left)
 }
 
-// profiled lets contestants write processor profiles to folder, if set.
 func (g group) profiled(folder string) group {
 	if folder == "" {
 		return g

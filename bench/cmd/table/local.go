@@ -15,7 +15,6 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// entities is how many entities a row calls by default.
 const entities = 10_000
 
 const callers = 256
@@ -136,7 +135,6 @@ func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.
 	return m, nil
 }
 
-// channelTells measures sends to one goroutine.
 func channelTells(d time.Duration) (measure, error) {
 	mailbox := make(chan int64, 1024)
 	var owner sync.WaitGroup
@@ -190,7 +188,6 @@ func callEach[E echoer](refs []E, payload []byte) error {
 	return first
 }
 
-// echoer is an entity that answers with its argument.
 type echoer interface {
 	Echo(ctx context.Context, payload []byte) ([]byte, error)
 }

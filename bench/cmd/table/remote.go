@@ -20,7 +20,6 @@ import (
 // payloads are the sizes of arguments and answers in bytes.
 var payloads = []int{64, 1024}
 
-// remote compares calls between processes with nats.Request and batches by hand.
 func remote(ctx context.Context, s settings, url string) error {
 	for _, role := range []string{"answer", "host"} {
 		c, _, err := spawn(url, role, "pair", role)
@@ -128,7 +127,6 @@ func heartbeats(ctx context.Context, s settings, url string, refs []fixture.Acco
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// entityRows show throughput by number of entities, and first calls.
 func entityRows(ctx context.Context, s settings, c shard.Caller, few []fixture.AccountRef) error {
 	payload := make([]byte, 64)
 	for _, n := range []int{100_000, s.entities} {

@@ -47,7 +47,6 @@ func resting(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// rest measures one type.
 func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, hooked bool, idle time.Duration) error {
 	accounts, desks := fixture.NewAccountClient(node), fixture.NewDeskClient(node)
 	touch := func(i int) (err error) {
@@ -180,7 +179,6 @@ func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
 	}
 }
 
-// between measures the calls due between from and to.
 func (p *paced) between(from, to time.Time) (m measure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

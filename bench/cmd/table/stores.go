@@ -41,7 +41,6 @@ func (s *jetStreamServers) stop() {
 	}
 }
 
-// counted adds the servers' processor time for each call.
 func (s *jetStreamServers) counted(c contestant) contestant {
 	return contestant{c.name, func(d time.Duration) (measure, error) {
 		before, err := s.cpuTime()

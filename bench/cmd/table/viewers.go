@@ -146,7 +146,6 @@ func viewRound(ctx context.Context, page string, viewers int, host, server *proc
 	return m, err
 }
 
-// look polls as a page of the dashboard does.
 func look(ctx context.Context, page string) error {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()

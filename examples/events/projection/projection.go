@@ -53,7 +53,6 @@ func stored(ctx context.Context, db *sql.DB) (at shard.Position, err error) {
 	return at, err
 }
 
-// apply changes balance and position in one transaction.
 func apply(ctx context.Context, db *sql.DB, e shard.Event[account.Entry]) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

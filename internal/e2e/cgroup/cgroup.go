@@ -83,7 +83,6 @@ func New() (*Group, error) {
 	return nil, fmt.Errorf(why+"the cpu controller of control groups is missing (%w)", failed)
 }
 
-// sweep removes groups without processes whose makers have ended.
 func (r root) sweep() {
 	left, _ := filepath.Glob(filepath.Join(r.dir, prefix+"*"))
 	for _, dir := range left {

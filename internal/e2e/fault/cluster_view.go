@@ -36,7 +36,7 @@ func (v *clusterView) settled() bool {
 // spread: half of the mean, because shards have different numbers of entities.
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
-// agreement returns the view on which that many running processes agree, and since when.
+// agreement returns the view of that many running processes if they agree, and since when.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {

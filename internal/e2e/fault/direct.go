@@ -42,7 +42,6 @@ var directCut = Fault{
 	},
 }
 
-// directBlackHole makes direct lanes deliver nothing, with both ends open.
 var directBlackHole = Fault{
 	Name:    "direct-blackhole",
 	About:   "all direct lanes bring nothing for 10s, without an error at either end, twice",
@@ -74,7 +73,6 @@ var directBlackHole = Fault{
 	},
 }
 
-// directFlap breaks direct lanes again and again.
 var directFlap = Fault{
 	Name:   "direct-flap",
 	About:  "for 20s each direct lane is closed 50ms after it carries anything",

@@ -131,7 +131,6 @@ type DurableRun struct {
 	Length time.Duration // of one strike
 }
 
-// replace starts a new node for each ended one.
 func (d *DurableRun) replace(ctx context.Context) error {
 	for i, n := range d.Nodes {
 		if !n.Ended() {

@@ -219,7 +219,6 @@ func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, e
 	return time.Now(), err
 }
 
-// durableRestart kills and replaces all nodes at once.
 var durableRestart = Fault{
 	Name:    "durable-restart",
 	About:   "the processes of all nodes with durable entities are killed together, with SIGKILL, and others are started",

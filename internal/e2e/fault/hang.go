@@ -194,14 +194,12 @@ var longPause = Fault{
 // exitLimit bounds how long a removed process lives after it goes on.
 const exitLimit = time.Second
 
-// A sleeper is a process that goes on after its removal.
 type sleeper struct {
 	*Run
 	victim
 	woken time.Time
 }
 
-// judge waits until the process has ended, and restarts it.
 func (s sleeper) judge(ctx context.Context) error {
 	if err := s.Until(ctx, s.node.Name()+" has ended", s.node.Ended); err != nil {
 		return err

@@ -61,7 +61,6 @@ func observe(ctx context.Context, r *Run) (*shard.Node, error) {
 	return o, nil
 }
 
-// A spread counts shards by node and type.
 type spread struct {
 	nodes map[string]map[string]int
 	kinds map[string]bool

@@ -32,7 +32,6 @@ type ledgers struct {
 	errors                       []string
 }
 
-// A ledger is what a caller knows of one durable entity.
 type ledger struct {
 	node     string        // where it lived at the last answer
 	answered time.Time     // when that was
@@ -43,7 +42,6 @@ type ledger struct {
 	closed   bool          // its shard, or that of its effects, says that the store has lost acknowledged changes
 }
 
-// ledgerPatience is the timeout of one call.
 const ledgerPatience = 20 * time.Second
 
 // isTill reports whether entity i is a till, not a ledger.
@@ -190,7 +188,7 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 }
 
 // answersAgain reports whether e has answered since the strike. hit means that its last answer came
-// from a struck node; ended may be zero.
+// from a struck node; ended is zero until the strike ends.
 func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	if hit && !b.Stays {
 		return false

@@ -57,7 +57,6 @@ const (
 	memoryLimit  = 64 << 20 // growth of a node
 )
 
-// A crowd calls clerks and counts the outcomes.
 type crowd struct {
 	clerks *workload.ClerkClient
 	wg     sync.WaitGroup

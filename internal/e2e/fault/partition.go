@@ -140,7 +140,6 @@ func (p *split) judgeNoSecondCluster() error {
 	return nil
 }
 
-// cuts drops packets between hosts.
 type cuts struct {
 	*report
 	cluster *cluster.Cluster
@@ -272,8 +271,8 @@ var flipFlop = Fault{
 	},
 }
 
-// cutLimits judge that nothing acknowledged by other nodes is lost, and that calls succeed within
-// Recovery after the heal.
+// cutLimits allow no loss of what other nodes acknowledged, and calls succeed within Recovery after
+// the heal.
 var cutLimits = Limits{
 	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
 	Pause: unjudged, Recovery: 30 * time.Second,

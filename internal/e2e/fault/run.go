@@ -132,7 +132,6 @@ func (c *crew) grow(ctx context.Context, n int) error {
 	return nil
 }
 
-// underLoad runs a fault while entities are called.
 func underLoad(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	r := newRun(c, f, o)
 	if err := r.start(ctx, f); err != nil {
@@ -325,7 +324,6 @@ func ofAll(f cluster.Frames) string {
 	return fmt.Sprintf("%d of %d (%d%%)", f.Direct, f.All, f.Direct*100/max(f.All, 1))
 }
 
-// print does nothing if l is nil.
 func (l *Lanes) print(w io.Writer) {
 	if l != nil {
 		fmt.Fprintln(w, l)

@@ -15,7 +15,6 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// singletonLeave hands off a singleton with its state. No call fails.
 var singletonLeave = Fault{
 	Name:    "singleton-leave",
 	About:   "the node of a singleton leaves in order, on SIGTERM",
@@ -97,7 +96,6 @@ func (h Handing) Missed() (misses []string) {
 	return append(append(misses, h.Lanes.missed()...), h.twoAtOnce()...)
 }
 
-// twoAtOnce describes instances that lived at the same time.
 func (h Handing) twoAtOnce() (misses []string) {
 	for i := 1; i < len(h.Lives); i++ {
 		if a, b := h.Lives[i-1], h.Lives[i]; b.From.Before(a.To) {

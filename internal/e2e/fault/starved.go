@@ -56,7 +56,6 @@ var starved = Fault{
 
 const starvedTo = 5 // percent of a core
 
-// A starvation is a victim with little processor time.
 type starvation struct {
 	*Run
 	victim

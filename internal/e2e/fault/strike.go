@@ -15,14 +15,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A victim is a process struck at since.
 type victim struct {
 	node   *cluster.Node
 	since  time.Time
 	living map[string]bool // its entities then
 }
 
-// strikes records which nodes were struck, removed or ended.
 type strikes struct {
 	*report
 	cluster *cluster.Cluster
@@ -56,8 +54,7 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns when a node that was not struck first saw the process gone after that time, or
-// zero.
+// removal returns when a node not struck first saw the process gone after the given time, or zero.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {
@@ -72,8 +69,8 @@ func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	return at
 }
 
-// changes counts members that came up or were downed after that time, each once, as seen by nodes
-// not struck.
+// changes counts members that came up or were downed after the given time, each once, as seen by
+// nodes not struck.
 func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range s.cluster.Nodes() {
@@ -173,7 +170,6 @@ func (s *strikes) removed() (misses []string) {
 	return misses
 }
 
-// givenUp reports whether a node saw another downed or removed.
 func givenUp(e process.Event) bool {
 	return e.Event == node.Saw && (e.Kind == shard.EventDowned.String() || e.Kind == shard.EventRemoved.String())
 }
@@ -243,7 +239,6 @@ func awaitMoved(ctx context.Context, r *Run) error {
 	return r.Until(ctx, "its entities answer elsewhere", func() bool { return r.Load.LastSeen()[name] == 0 })
 }
 
-// A restarter restarts ended nodes under their names, like an orchestrator.
 type restarter struct {
 	cluster  *cluster.Cluster
 	restarts map[string]int

@@ -43,7 +43,6 @@ type home struct {
 	epoch  uint64
 }
 
-// A captured message is kept to be replayed.
 type captured struct {
 	subject string
 	data    []byte

@@ -29,7 +29,6 @@ func (a framer) replay(uint64) error {
 	return a.publish(old.subject, old.data)
 }
 
-// frame sends header h with the right sender.
 func (a framer) frame(self transport.Peer, m transport.Address, h wire.FrameHeader, body []byte) error {
 	h.From = self
 	return a.publish(a.to(self, m, "0"), append(wire.AppendFrameHeader(nil, &h), body...))

@@ -85,7 +85,6 @@ type State struct {
 	Error      string // why it has ended
 }
 
-// A process is a child that runs a member.
 type process struct {
 	name    string
 	cmd     *exec.Cmd

@@ -14,7 +14,6 @@ const (
 	ticksPerRound = 2
 )
 
-// A pair makes one sender's calls to one entity.
 type pair struct {
 	load   *Load
 	sender string
@@ -99,7 +98,6 @@ type path interface {
 	burst(ctx context.Context, sender string, first uint64, calls int) (fates []Fate, node string, err error)
 }
 
-// straight calls the entity from this process.
 type straight struct {
 	ask  workload.TallyRef
 	tell workload.TallyTell

@@ -47,7 +47,7 @@ func (p *pauses) lastSeen() string {
 	return p.node
 }
 
-// longest returns the longest pause that ended after that time, or has not ended by now.
+// longest returns the longest pause that ended after the given time or has not ended by now.
 func (p *pauses) longest(after, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +75,8 @@ func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration
 	return all
 }
 
-// recovered returns the end of the last pause after that time that had a failed call or exceeded
-// slow, or zero. never means that callers still wait, since at.
+// recovered returns the end of the last pause after the given time with a failed call or longer
+// than slow, or zero. never means that callers still wait, since at.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

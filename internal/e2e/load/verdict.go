@@ -62,7 +62,6 @@ type history struct {
 
 type pairKey struct{ entity, sender string }
 
-// judge compares callers' answers with turns and final states.
 func (h history) judge() Verdict {
 	var v Verdict
 	times := h.judgeRuns(&v)
@@ -169,7 +168,6 @@ func remembered(ctx context.Context, c shard.Caller, entities int, failed *error
 	return all
 }
 
-// An errorSample keeps the first maxExamples errors.
 type errorSample struct {
 	mu    sync.Mutex
 	texts []string

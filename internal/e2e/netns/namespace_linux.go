@@ -86,7 +86,6 @@ func (s *namespace) run(stdin, program string, args ...string) error {
 	return err
 }
 
-// output runs a program in the namespace.
 func (s *namespace) output(stdin, program string, args ...string) (text string, err error) {
 	err = s.do(func() error {
 		var stdout, stderr strings.Builder

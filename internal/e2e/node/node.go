@@ -66,7 +66,6 @@ var Tables = map[string]func(ctx context.Context, url string) (membertable.Provi
 	},
 }
 
-// openTable returns the provider of a table.
 func openTable(ctx context.Context, url string) (membertable.Provider, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	if open := Tables[scheme]; open != nil {
@@ -263,7 +262,6 @@ func Host(n *shard.Node, w *witness.Writer) error {
 	)
 }
 
-// hostDurable hosts the workload's durable types.
 func hostDurable(n *shard.Node) error {
 	stocks := workload.NewStockClient(n)
 	stock := func(id string) workload.StockTell { return stocks.Tell(id) }

@@ -34,7 +34,6 @@ func (v *voice) say(e process.Event) {
 	_ = v.to.Encode(e) // fails when nobody listens any more
 }
 
-// watch reports changes of the members until the node stops.
 func (v *voice) watch(n *shard.Node) {
 	for e := range n.Events(context.Background()) {
 		if e.Member.Name != "" {

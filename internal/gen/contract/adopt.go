@@ -322,7 +322,6 @@ func errorForm(e *Error) string {
 	return "of type " + e.Type
 }
 
-// typeOf reports an incompatible change of a field's type.
 func (a *adoption) typeOf(path, what string, was, is *Field) {
 	switch {
 	case narrower(is.Type, was.Type):

@@ -231,7 +231,6 @@ func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	return found, in
 }
 
-// A list holds one owner's numbered fields of one role.
 type list struct {
 	of     string // "Stock.Reserve"
 	what   string // argument, result, state, event, field, case

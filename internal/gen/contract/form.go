@@ -42,7 +42,6 @@ func formsDiffer(a, b string) bool {
 	return x.name == y.name && same(x.key, y.key) && same(x.elem, y.elem)
 }
 
-// retypeCommand quotes a type if a shell would interpret its brackets.
 func retypeCommand(path, to string) string {
 	if strings.ContainsAny(to, "[]*()\"\\") {
 		to = "'" + to + "'"

@@ -77,7 +77,6 @@ func mendList(l list, known map[string]int) (notes []string) {
 	return notes
 }
 
-// twice reports duplicate numbers and names.
 func twice(c *Contract) []Problem {
 	var problems []Problem
 	const remedy = "run shardgen contract mend: it gives a new number to the entry that no running program knows"

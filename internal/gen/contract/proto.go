@@ -53,7 +53,6 @@ func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, err
 	return d.file, nil
 }
 
-// A describing builds one descriptor.
 type describing struct {
 	file  *descriptorpb.FileDescriptorProto
 	names map[string]string // of messages, by their names in the contract
@@ -209,7 +208,6 @@ func (d *describing) oneof(name string, cases []*Field) {
 
 const oneofField = "value"
 
-// snake turns OrderID into order_id.
 func snake(name string) string {
 	var b strings.Builder
 	upper := func(i int) bool { return i >= 0 && i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }
@@ -238,7 +236,6 @@ func (d *describing) parse(t string) node {
 	return parseType(t)
 }
 
-// field adds a field as generated code encodes it.
 func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number int, t string) {
 	f := &descriptorpb.FieldDescriptorProto{
 		Name: proto.String(name), Number: proto.Int32(int32(number)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),

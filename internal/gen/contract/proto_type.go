@@ -20,7 +20,7 @@ func (wellKnown) FindDescriptorByName(name protoreflect.FullName) (protoreflect.
 	return protoregistry.GlobalFiles.FindDescriptorByName(name)
 }
 
-// Importing these packages registers their files.
+// The packages register their files when imported.
 var (
 	timestampFile = string(timestamppb.File_google_protobuf_timestamp_proto.Path())
 	wrappersFile  = string(wrapperspb.File_google_protobuf_wrappers_proto.Path())
@@ -49,7 +49,6 @@ func scalar(t string) (kind descriptorpb.FieldDescriptorProto_Type, ok bool) {
 	return kind, ok
 }
 
-// packs reports whether protobuf packs repeated values of type t.
 func packs(t string) bool {
 	kind, ok := scalar(t)
 	return ok && kind != descriptorpb.FieldDescriptorProto_TYPE_STRING && kind != descriptorpb.FieldDescriptorProto_TYPE_BYTES
@@ -67,7 +66,6 @@ func wrapperName(n node) string {
 	return "Optional" + spell(n.elem)
 }
 
-// spell returns a type's name as part of a message's name.
 func spell(t string) string {
 	if n := parseType(t); n.op != 0 {
 		return wrapperName(n)
@@ -78,7 +76,6 @@ func spell(t string) string {
 // single makes t optional: in an entry even a zero is written.
 func single(t string) string { return "*" + t }
 
-// camel turns by_name into ByName, as protobuf names map entries.
 func camel(name string) string {
 	var b strings.Builder
 	for _, word := range strings.Split(name, "_") {

@@ -50,7 +50,6 @@ func sameAs(what string) func(gone, now *Field) bool {
 
 func sameError(gone, now *Error) bool { return gone.Type == now.Type }
 
-// A renaming is a struct that was probably renamed.
 type renaming struct{ from, to string }
 
 type renamings struct {

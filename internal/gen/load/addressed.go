@@ -12,7 +12,6 @@ import (
 // parameter of a method. The field names the entity to call. Generated code declares methods on the
 // struct, so passing another type does not compile.
 
-// An address is a message struct's field tagged id.
 type address struct {
 	field  *types.Var
 	used   bool       // the field names an entity
@@ -20,7 +19,6 @@ type address struct {
 	want   types.Type // of that entity's ids
 }
 
-// addresses finds the message structs of a client's package.
 type addresses struct {
 	*source
 	crossing *crossing

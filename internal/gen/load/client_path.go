@@ -10,7 +10,6 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// clientOption is the option that names the client's package.
 const clientOption = "client"
 
 // clientPaths returns the sorted clients' packages in directives. It skips malformed ones.
@@ -31,7 +30,6 @@ func clientPaths(list []*packages.Package) []string {
 	return slices.Compact(paths)
 }
 
-// clientPath returns the client's package in directive c, or "".
 func clientPath(c *ast.Comment) string {
 	d, ok := ast.ParseDirective(c.Slash, c.Text)
 	if !ok || d.Tool != "shard" || !slices.Contains(entityDirectives, d.Name) {
@@ -40,7 +38,6 @@ func clientPath(c *ast.Comment) string {
 	return clientOf(d)
 }
 
-// clientOf returns the value of client=, or "".
 func clientOf(d ast.Directive) string {
 	args, err := d.ParseArgs()
 	if err != nil {
@@ -59,7 +56,6 @@ var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-
 
 func isImportPath(s string) bool { return importPath.MatchString(s) && !strings.Contains(s, "...") }
 
-// packageName guesses a package's name from its path.
 func packageName(p string) string {
 	name := path.Base(p)
 	if len(name) > 1 && name[0] == 'v' && strings.Trim(name[1:], "0123456789") == "" {

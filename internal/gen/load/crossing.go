@@ -103,7 +103,6 @@ func zeroOf(t types.Type) model.Zero {
 	return model.ZeroNil
 }
 
-// fill sets m's shape and converts the parts of t.
 func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	leave, r := c.enter(t)
 	if r != nil {
@@ -332,7 +331,6 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 	return join(refused)
 }
 
-// fillOneof makes a case for each implementation of a //shard:oneof interface.
 func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	decl := c.oneofOf(t)
 	if decl == nil {

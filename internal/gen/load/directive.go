@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// A marked is a struct with an entity or singleton directive.
 type marked struct {
 	object    *types.TypeName
 	spec      *ast.TypeSpec
@@ -35,7 +34,6 @@ type directives struct {
 	errors  []markedError
 }
 
-// findDirectives finds marked declarations and reports misspelt directives.
 func (s *directives) findDirectives() {
 	for _, file := range s.pkg.Syntax {
 		attached := attachments(file)
@@ -123,7 +121,6 @@ func (s *directives) readNearMiss(c *ast.Comment) {
 	s.add(c.Slash, CodeNearMiss, "write //shard:"+meant, "%q: not a directive, though it looks like one", firstLine(c.Text))
 }
 
-// mark records an entity's struct, and reports directives elsewhere.
 func (s *directives) mark(d ast.Directive, spec *ast.TypeSpec) {
 	if spec == nil {
 		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",

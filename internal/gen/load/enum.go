@@ -63,7 +63,6 @@ func constantValue(v constant.Value, u *types.Basic) string {
 	return v.ExactString()
 }
 
-// inModule reports whether p is in the user's module.
 func inModule(from *packages.Package, p *types.Package) bool {
 	if p == from.Types {
 		return true

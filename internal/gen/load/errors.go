@@ -131,7 +131,6 @@ func (s *errorReader) errorType(spec *ast.TypeSpec) {
 	s.addError(pos, &model.Error{Name: name, Wire: name, Type: m, Pointer: !value})
 }
 
-// addForeign adds another package's error variable once.
 func addForeign(p *model.Package, e *model.Error) {
 	here := func(o *model.Error) bool { return o.Var != nil && o.Var.Path == e.Var.Path && o.Var.Name == e.Var.Name }
 	if slices.ContainsFunc(p.Errors, here) {

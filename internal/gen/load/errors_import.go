@@ -11,7 +11,6 @@ import (
 // that entity's declared errors only if the caller's client package imports the package of the other
 // client.
 
-// importsOfErrors adds the imports that hold clients to ErrorImports.
 func importsOfErrors(s *source) {
 	for path := range clientImports(s) {
 		s.model.ErrorImports = append(s.model.ErrorImports, path)
@@ -36,7 +35,6 @@ func clientImports(s *source) map[string]token.Pos {
 	return found
 }
 
-// importName returns the name of an imported package.
 func importName(importer *types.Package, path string) string {
 	for _, p := range importer.Imports() {
 		if p.Path() == path {
@@ -46,8 +44,8 @@ func importName(importer *types.Package, path string) string {
 	return packageName(path)
 }
 
-// passedOn reports imports that declare errors and that the client's package h lacks: callers would
-// get only the text of these errors.
+// passedOn reports imports with declared errors that the client's package h lacks: callers would
+// get only the texts of these errors.
 func passedOn(s, h *source) {
 	there := clientImports(h)
 	for path, pos := range clientImports(s) {

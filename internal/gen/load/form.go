@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// forms are the pairs of methods that define an encoding.
 var forms = [...]struct{ marshal, unmarshal string }{
 	{"MarshalText", "UnmarshalText"},
 	{"MarshalBinary", "UnmarshalBinary"},

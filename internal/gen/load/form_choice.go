@@ -6,7 +6,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// The forms in tags.
 const (
 	formText   = "text"
 	formBinary = "binary"
@@ -19,7 +18,6 @@ type formKey struct {
 	form string
 }
 
-// A formChoice converts fields whose tags choose a form.
 type formChoice struct {
 	*crossing
 	formed map[formKey]*model.Type // the types whose form a tag chose
@@ -125,7 +123,6 @@ func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.
 	return c.addFormed(key, &other), nil
 }
 
-// reformElem gives the elements of other the form in key.
 func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(elem, key.form) // it contains itself

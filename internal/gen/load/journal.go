@@ -58,7 +58,6 @@ func readAge(text string) (time.Duration, bool) {
 
 const maxAge = 100 * 365 * 24 * time.Hour
 
-// readJournal reads the journal in f, whose events have type event.
 func readJournal(s *fieldReader, m *marked, f *types.Var, event types.Type, tag string) {
 	n := s.n
 	subject := n.Name + "." + f.Name()

@@ -76,7 +76,6 @@ func hookType(s *types.Signature) string {
 	return ""
 }
 
-// readMethods reads messages and hooks, and reports methods that resemble them.
 func (s *methodReader) readMethods(m *marked) {
 	n := s.n
 	named := m.object.Type().(*types.Named)
@@ -209,7 +208,6 @@ func (s *methodReader) param(method string, v *types.Var, role string, number in
 	return model.Param{}, false
 }
 
-// docOf returns a method's doc comment without directives.
 func docOf(s *syntax, f *types.Func) []string {
 	decl := s.funcs[f.Pos()]
 	if decl == nil || decl.Doc == nil {

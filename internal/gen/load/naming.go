@@ -95,7 +95,6 @@ func (s *namer) checkDeclares(n *model.Entity, m *marked, names []string) {
 	}
 }
 
-// typeName returns a unique suffix for functions generated for x.
 func (s *namer) typeName(x *model.Expr) string {
 	base := s.plainName(x)
 	for i := 1; ; i++ {

@@ -24,7 +24,6 @@ type oneof struct {
 	reported bool
 }
 
-// findOneof finds a //shard:oneof interface by name, or returns nil.
 func findOneof(files []*ast.File, name string) *oneof {
 	for _, file := range files {
 		for _, decl := range file.Decls {
@@ -180,7 +179,6 @@ func hiddenCase(files []*ast.File, u *types.Interface) string {
 	return ""
 }
 
-// listed returns the types in the directive, which must implement u.
 func (f *caseFinder) listed(u *types.Interface, names string) []oneofCase {
 	var list []oneofCase
 	for _, text := range splitTypes(names) {
@@ -236,7 +234,6 @@ func caseName(t types.Type) string {
 	return ""
 }
 
-// splitTypes splits a list at spaces and commas outside of brackets.
 func splitTypes(list string) []string {
 	depth := 0
 	return strings.FieldsFunc(list, func(r rune) bool {

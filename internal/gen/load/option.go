@@ -57,7 +57,6 @@ func tagsState(m *marked) bool {
 	return false
 }
 
-// readVersion parses version=, from 1 to maxVersion.
 func readVersion(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 	version, err := strconv.Atoi(value)
 	if err != nil || version < 1 || version > maxVersion {
@@ -88,7 +87,6 @@ func checkVersion(s *source, n *model.Entity, m *marked) {
 	}
 }
 
-// readTTL parses ttl=: how long after its last commit, 1m to 36500d, an entity expires.
 func readTTL(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 	age, ok := readAge(value)
 	if !ok {
@@ -112,7 +110,6 @@ func optionRemedy(m *marked, key string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// shardsRemedy suggests the next power of two, but at most most.
 func shardsRemedy(shards, most int, err error) string {
 	if err != nil || shards < 1 || shards > maxShards {
 		return "leave it out for the default"
@@ -135,7 +132,6 @@ func checkKinds(s *directives) {
 	}
 }
 
-// An optionReader applies the options of an entity's directive.
 type optionReader struct {
 	*unit
 	n  *model.Entity // the entity that is read

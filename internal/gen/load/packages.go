@@ -126,7 +126,6 @@ func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, err
 
 type parseFunc func(fset *token.FileSet, name string, src []byte) (*ast.File, error)
 
-// parseAll parses concurrently. Failures are added to each package's Errors.
 func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))

@@ -2,7 +2,6 @@ package load
 
 import "go/token"
 
-// A refusal is why a type cannot cross the wire.
 type refusal struct {
 	code     Code
 	path     string    // from the value to the refused type: ".Lines[].Done"

@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A source is one user package and its model.
 type source struct {
 	*report
 	pkg      *packages.Package
@@ -140,7 +139,6 @@ func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	}
 }
 
-// refuseOne reports the refusal of one field.
 func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	pos := at.Pos()
 	if r.reported {

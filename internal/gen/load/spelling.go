@@ -1,6 +1,5 @@
 package load
 
-// nearest returns the name that was probably meant, or "".
 func nearest(name string, names []string) string {
 	best, least := "", 3
 	for _, n := range names {

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// A syntax finds fields, functions and type errors by position.
 type syntax struct {
 	pkg    *packages.Package
 	fields map[token.Pos]*ast.Field // by the position of each name

@@ -80,7 +80,6 @@ func (c *typeWriter) exprOf(op model.Op, elem types.Type, length int64) (*model.
 	return &model.Expr{Op: op, Elem: x, Len: length}, nil
 }
 
-// canName reports whether generated code can write an object's name.
 func (c *typeWriter) canName(o *types.TypeName) bool {
 	switch {
 	case o.Pkg() == nil:
@@ -91,7 +90,6 @@ func (c *typeWriter) canName(o *types.TypeName) bool {
 	return o.Pkg() == c.pkg.Types || o.Exported()
 }
 
-// canImport applies Go's rule for internal packages.
 func (c *typeWriter) canImport(o *types.TypeName) bool {
 	if o.Pkg() == nil || !slices.Contains(strings.Split(o.Pkg().Path(), "/"), "internal") {
 		return true

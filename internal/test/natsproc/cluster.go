@@ -115,7 +115,6 @@ func routeConfig(tls *TLS) (path string, err error) {
 // routePort is for servers at places. Each place has one server, so it is free.
 const routePort = "6222"
 
-// routeAddresses are where servers listen for each other.
 func routeAddresses(places []Place) (addresses []string, err error) {
 	for _, place := range places {
 		address, err := addressIn(place, routePort)

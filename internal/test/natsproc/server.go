@@ -19,7 +19,6 @@ import (
 	"time"
 )
 
-// readyTimeout bounds the start of a server.
 const readyTimeout = 30 * time.Second
 
 // A Server is a nats-server process at one address, which restarts keep. Only one goroutine at a

@@ -102,7 +102,6 @@ type fresh struct {
 // freshWithin bounds how long reads may return a former state.
 const freshWithin = 10 * time.Second
 
-// fresh makes the clients fresh.
 func (h Harness) fresh() Harness {
 	last := make(map[string]*atomic.Uint64)
 	wrap := func(c membertable.Table, cluster string) membertable.Table {

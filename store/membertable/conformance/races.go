@@ -426,7 +426,7 @@ func testManyRows(t *testing.T, h Harness) {
 	}
 }
 
-// readWhileWriting checks that each snapshot is a state that the table had.
+// readWhileWriting checks each snapshot against the states of the table.
 func (h Harness) readWhileWriting(t *testing.T, c membertable.Table, first membertable.Snapshot) {
 	t.Helper()
 	all := &history{writes: make(map[membertable.Version]*membertable.Row)}

@@ -45,7 +45,6 @@ func write(t *testing.T, c membertable.Table, expect membertable.Version, row me
 	return v
 }
 
-// kept returns row as a table returns it, except Alive.
 func kept(row membertable.Row, version membertable.Version) membertable.Row {
 	row.Started, row.Alive, row.Version = membertable.Time(row.Started), time.Time{}, version
 	var votes []membertable.Suspicion
@@ -56,7 +55,6 @@ func kept(row membertable.Row, version membertable.Version) membertable.Row {
 	return row
 }
 
-// wantTable wants a whole table.
 func wantTable(t *testing.T, what string, got membertable.Snapshot, version membertable.Version, rows ...membertable.Row) {
 	t.Helper()
 	if got.Since != 0 || got.Version != version || len(got.Rows) != len(rows) {
@@ -213,7 +211,6 @@ func testDelete(t *testing.T, h Harness) {
 // aliveWithin is how long reads may lag behind Alive.
 const aliveWithin = 5 * time.Second
 
-// wantAlive reads until Alive is want.
 func (h Harness) wantAlive(t *testing.T, c membertable.Table, id membertable.ID, want time.Time) membertable.Snapshot {
 	t.Helper()
 	for began := time.Now(); ; h.Wait(10 * time.Millisecond) {

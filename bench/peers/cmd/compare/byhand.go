@@ -139,7 +139,6 @@ func dialPublish(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// channels are entities that are goroutines, with channels as mailboxes.
 type channels struct {
 	none
 	all   []chan chan int64 // nil is a tell
@@ -197,7 +196,6 @@ func idleChannels(context.Context, setup) (func(int) error, io.Closer, error) {
 	}, c, nil
 }
 
-// mutexes are structs with locks.
 type mutexes struct {
 	none
 	all []struct {

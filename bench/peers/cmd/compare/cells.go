@@ -64,7 +64,6 @@ func echoes(es entities, c cell, d time.Duration) (result, error) {
 	return calls(es, c, d, load.Load.Run, func(w, i int) error { return es.echo(w, load.Pick(w, i, c.entities), payload) })
 }
 
-// adds makes calls too short to be timed singly.
 func adds(es entities, c cell, d time.Duration) (result, error) {
 	return calls(es, c, d, load.Load.Bulk, func(w, i int) error { return es.add(w, load.Pick(w, i, c.entities)) })
 }
@@ -135,7 +134,6 @@ func tells(es entities, c cell, d time.Duration) (result, error) {
 	return r, nil
 }
 
-// total returns how many tells n entities have run.
 func total(es entities, n int) (sum int64, err error) {
 	if all, ok := es.(interface{ total() (int64, error) }); ok { // it has one count for all entities
 		return all.total()

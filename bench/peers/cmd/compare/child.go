@@ -116,7 +116,6 @@ func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what
 	return m.Close()
 }
 
-// fresh measures calls to ids never called before.
 func fresh(m member, callers int, d time.Duration) (result, error) {
 	var n counted
 	call := func(prefix string) func(w, i int) error {

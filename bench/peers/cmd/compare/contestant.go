@@ -23,7 +23,6 @@ type contestant struct {
 	member func(ctx context.Context, s setup) (member, error)
 }
 
-// A setup has a child process's arguments.
 type setup struct {
 	url     string // of the broker
 	address string // of the host
@@ -124,7 +123,6 @@ type group struct {
 
 func (g group) contestants() []string { return slices.Concat(g.ours, g.hand, g.peers) }
 
-// A cell is a contestant's work in one round.
 type cell struct {
 	kind     string // local, remote, idle or cluster
 	entities int

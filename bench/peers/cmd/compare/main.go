@@ -115,7 +115,6 @@ func compare(ctx context.Context, wanted []group, rounds int, d time.Duration) e
 	return nil
 }
 
-// versions returns the other projects' versions.
 func versions() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

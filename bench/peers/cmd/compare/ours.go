@@ -55,7 +55,6 @@ func (a *accounts) echo(_, i int, payload []byte) error {
 	return sameLength(got, payload, err)
 }
 
-// sameLength returns err, or an error if lengths differ.
 func sameLength(got, want []byte, err error) error {
 	if err == nil && len(got) != len(want) {
 		return fmt.Errorf("answer has %d bytes, want %d", len(got), len(want))
@@ -135,7 +134,6 @@ func dialDirect(ctx context.Context, s setup, n int) (entities, error) {
 	return a, process.AwaitDirect(ctx, conn, a.refs[0])
 }
 
-// byID keeps no references.
 type byID struct {
 	*accounts
 	client *fixture.AccountClient

@@ -16,10 +16,8 @@ import (
 
 const members = 3
 
-// cellTimeout is when a cell counts as hanging.
 const cellTimeout = 60 * time.Second
 
-// A parent starts the processes of one cell after another.
 type parent struct {
 	url  string
 	time time.Duration

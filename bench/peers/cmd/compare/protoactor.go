@@ -133,7 +133,6 @@ func dialProto(_ context.Context, s setup, n int) (entities, error) {
 	return p, err
 }
 
-// idleProto makes idle actors with names.
 func idleProto(context.Context, setup) (func(int) error, io.Closer, error) {
 	system := newProtoSystem()
 	p := newProtos(system)

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// Numbers of entities, and the bound of tells under way.
 const (
 	many         = 10_000
 	someTold     = 256 // few enough to ask each at the end
@@ -156,7 +155,6 @@ var forms = map[string]string{
 	"durable":         ", durable",
 }
 
-// line formats a row for one form, as Markdown.
 func (r row) line(g group, rs results, ours string) string {
 	cells := []string{r.title + forms[ours], r.show(rs, ours)}
 	var hand, ratios []string
@@ -196,7 +194,6 @@ func (r row) better(rs results, a, b string) bool {
 	return (x > y) != r.less
 }
 
-// ratio formats the median, least and greatest ratio of all rounds.
 func (r row) ratio(rs results, ours, other string) string {
 	if !rs.works(ours) || !rs.works(other) {
 		return "–"
@@ -215,7 +212,6 @@ func (r row) ratio(rs results, ours, other string) string {
 	return text
 }
 
-// show formats the median, least and greatest figure, and failed calls.
 func (r row) show(rs results, name string) string {
 	if !rs.works(name) {
 		return "failed"
