@@ -288,7 +288,7 @@ func testLogContended(t *testing.T, h Harness) {
 	}
 }
 
-// testAppendUncertain cancels and repeats appends: each must be there once, if acknowledged.
+// testAppendUncertain cancels and repeats appends: each must be in the log exactly once.
 func testAppendUncertain(t *testing.T, h Harness) {
 	a, judge := h.Client(t), h.Client(t)
 	random := rand.New(rand.NewPCG(1, 1))

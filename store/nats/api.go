@@ -63,7 +63,7 @@ func (c *api) why(ctx context.Context, stream string) error {
 }
 
 // firstAttempt bounds the first attempt, because the replica asked may have stopped. Each
-// unanswered attempt doubles it.
+// unanswered attempt doubles the bound.
 const firstAttempt = 500 * time.Millisecond
 
 // again calls f, with pauses, until done: another replica may answer and not lag. After ctx or the

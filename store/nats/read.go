@@ -90,6 +90,7 @@ func readPage(stream string, got []*nats.Msg) (page, error) {
 	return p, nil
 }
 
+// leaderHas returns nil if there is no such message.
 func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*stored, error) {
 	var answer struct {
 		Message struct {

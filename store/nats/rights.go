@@ -57,6 +57,7 @@ func probeCreate(js, name string) *nats.Msg {
 	return message(js+"STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
 }
 
+// try returns the first message that the user may not send, and why.
 func (c rightsCheck) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why error) {
 	ctx, cancel := context.WithTimeout(ctx, min(rightsPatience, c.timeout))
 	defer cancel()

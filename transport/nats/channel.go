@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// queueLength bounds received messages. nats.go drops more; sessions' windows are far smaller.
+	// queueLength bounds the messages that wait for Receive. nats.go drops further ones; sessions'
+	// windows are far smaller.
 	queueLength = 64 << 10
 	// maxPast bounds the ended connections whose queued messages are told apart.
 	maxPast = 2
@@ -289,7 +290,7 @@ func (c *channel) close(timeout time.Duration) {
 	s.end()
 }
 
-// A server reports that nobody listens by a message whose header statusHeader is noResponders.
+// A server reports that nobody listens by the value noResponders of the header statusHeader.
 const (
 	statusHeader = "Status"
 	noResponders = "503"

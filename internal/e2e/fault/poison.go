@@ -210,8 +210,8 @@ type slowdown struct {
 // crowded reports whether the loop takes a processor that others need.
 func (s slowdown) crowded() bool { return s.processors < s.needed }
 
-// judge misses if p99 beside the poison exceeds limit times the former p99 or, if crowded, the p99
-// beside the foreign process. 0 means no limit.
+// judge reports a miss if p99 beside the poison exceeds limit times the former p99 or, if crowded,
+// the p99 beside the foreign process. 0 means no limit.
 func (s slowdown) judge(r *report, limit float64) {
 	foreign, poisoned, added := ratio(s.foreign, s.quiet), ratio(s.poisoned, s.quiet), ratio(s.poisoned, s.foreign)
 	r.Note("p99 of the other entities %s: %v before, %v beside a foreign process that loops (%.2f times), %v beside the poison (%.2f times; %.2f times that beside the foreign process)",

@@ -10,6 +10,7 @@ import (
 // added without generating. It also counts an entity's methods, so that Host notices an added
 // method.
 
+// ownFields returns nil if a field has no name.
 func ownFields(u *types.Struct) []string {
 	var names []string
 	for f := range u.Fields() {
