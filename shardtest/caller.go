@@ -26,7 +26,6 @@ type Caller struct {
 
 var _ shard.Caller = (*Caller)(nil)
 
-// An entityKey identifies an entity of a test.
 type entityKey struct{ kind, id string }
 
 // A Call is a call that was made through a Caller.
@@ -75,7 +74,7 @@ func (c *Caller) Calls() []Call {
 	return slices.Clone(c.calls)
 }
 
-// note records a call and returns the called entity, or an error if the test has none.
+// note records a call and returns the entity, or an error if the test has none.
 func (c *Caller) note(call Call) (entity any, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +95,6 @@ func (c *Caller) note(call Call) (entity any, err error) {
 // ShardInvoker is called by generated code only.
 func (c *Caller) ShardInvoker(k codegen.Kind) codegen.Invoker { return &invoker{c, k} }
 
-// An invoker makes the calls to the entities of one type.
 type invoker struct {
 	caller *Caller
 	kind   codegen.Kind
@@ -159,7 +157,7 @@ func (i *invoker) Refs() *codegen.RefCache { return nil }
 // Hash checks the id and returns 0, because a plain struct needs no hash.
 func (i *invoker) Hash(id string) (hash uint64, err error) { return 0, codegen.CheckID(id) }
 
-// A turn is the context of a method that runs on a struct of the test.
+// A turn is the context of a method on a test's struct.
 type turn struct {
 	context.Context
 	kind, id string

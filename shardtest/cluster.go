@@ -17,7 +17,7 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// clientName is the name of the cluster's client, also for the methods that set faults.
+// clientName also names the client for faults.
 const clientName = "client"
 
 // A Cluster is a number of nodes in this process, with a broker, a store and a client. A method
@@ -133,7 +133,7 @@ func (c *Cluster) process(name string) *process {
 	return c.nodes[name]
 }
 
-// storeOf returns the store's client of a process, or nil if there was no process of that name.
+// storeOf returns a process's store client, or nil.
 func (c *Cluster) storeOf(name string) *memorystore.Client {
 	if name == clientName {
 		return c.reads
@@ -194,7 +194,6 @@ func (c *Cluster) start(ctx context.Context, name string) error {
 	return err
 }
 
-// config returns the config of a node, or of the client.
 func (c *Cluster) config(name string, s *memorystore.Client) shard.Config {
 	cfg := shard.Config{
 		Cluster: "shardtest", Name: name, Transport: c.broker.Transport(), Store: s,
@@ -260,14 +259,13 @@ func (c *Cluster) Pause(name string, d time.Duration) {
 	})
 }
 
-// pauseLeft returns how much longer a node's pause lasts; 0 or less means that the node has none.
+// pauseLeft is 0 or less without a pause.
 func (c *Cluster) pauseLeft(name string) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Until(c.paused[name])
 }
 
-// resume ends the pause of a node.
 func (c *Cluster) resume(name string) {
 	c.mu.Lock()
 	delete(c.paused, name)
@@ -325,7 +323,7 @@ func (c *Cluster) Mend() {
 	}
 }
 
-// join ends both the isolation and the pause of a node.
+// join ends isolation and pause.
 func (c *Cluster) join(name string) {
 	c.resume(name)
 	c.broker.Mend(memory.Path{From: name, To: memory.Any})
@@ -335,7 +333,7 @@ func (c *Cluster) join(name string) {
 	}
 }
 
-// processes returns the names of all nodes that were ever started, and of the client.
+// processes returns the client and all nodes ever started.
 func (c *Cluster) processes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -457,7 +455,7 @@ func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	}
 }
 
-// end closes all processes of the cluster, and fails the test if goroutines are left.
+// end fails the test if goroutines are left.
 func (c *Cluster) end() {
 	c.t.Helper()
 	defer c.log.close()
@@ -476,7 +474,6 @@ func (c *Cluster) end() {
 	}
 }
 
-// A process is one start of a node.
 type process struct {
 	node  *shard.Node
 	store *memorystore.Client
@@ -495,7 +492,7 @@ func (p *process) running() bool {
 	}
 }
 
-// locate asks the nodes in order until one knows where the entity lives.
+// locate asks the nodes in order until one knows.
 func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 	err = errors.New("no node of the cluster runs (call Start)")
 	for _, name := range c.Running() {
@@ -509,8 +506,8 @@ func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 	return at, err
 }
 
-// home returns the node at which the entity's shard is active. If the shard is active at no node or
-// at several nodes, home returns the home in the table of the first node that answers.
+// home returns where the entity's shard is active. If that is not one node, it returns the home in
+// the first answering node's table.
 func home(c *Cluster, kind, id string) (string, error) {
 	at, err := locate(c, kind, id)
 	if err != nil {
@@ -542,13 +539,11 @@ const (
 	calm     = time.Second // for which no shard has moved in a settled cluster
 )
 
-// bounded returns a context for a wait of a test.
 func bounded(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), patience)
 }
 
-// await calls done until it returns nil. After patience (10 minutes) it fails the test with done's
-// last error.
+// await calls done until it returns nil, for at most patience (10 minutes).
 func await(t testing.TB, what string, done func() error) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(look) {
@@ -562,8 +557,7 @@ func await(t testing.TB, what string, done func() error) {
 	}
 }
 
-// settled returns the number of moves of shards so far, and an error with the reason if the cluster
-// has not settled.
+// settled returns the moves of shards so far, and why the cluster has not settled.
 func settled(c *Cluster) (moves uint64, err error) {
 	names := c.Running()
 	for _, name := range names {

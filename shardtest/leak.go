@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// leakPatience is how long, in virtual time, goroutines may take to end after the test.
+// leakPatience is in virtual time.
 const leakPatience = 30 * time.Second
 
-// bubbleOf matches the name of the bubble in the first line of a goroutine's stack.
+// bubbleOf matches the bubble's name in a goroutine's stack.
 var bubbleOf = regexp.MustCompile(`^goroutine \d+ \[.*(synctest bubble \d+)`)
 
-// leaked returns the stacks of the goroutines in this bubble, except this goroutine and the one
-// that runs the bubble. It waits until there are none, at most leakPatience.
+// leaked waits at most leakPatience until the bubble has no other goroutines than this and its own.
 func leaked() (left []string) {
 	for end := time.Now().Add(leakPatience); ; time.Sleep(time.Second) {
 		synctest.Wait()
@@ -51,7 +50,6 @@ func others() (stacks []string) {
 
 func joinStacks(stacks []string) string { return strings.Join(stacks, "\n\n") }
 
-// inBubble reports whether the goroutine is in a bubble of testing/synctest.
 func inBubble() (in bool) {
 	defer func() { in = recover() == nil }()
 	synctest.Wait() // panics outside

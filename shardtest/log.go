@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A testLog writes the nodes' logs to the test's output, with the time since the test began. Lines
-// written after the test are dropped.
+// A testLog writes logs to the test's output, with the time since its begin. Lines after the test
+// are dropped.
 type testLog struct {
 	begin  time.Time
 	mu     sync.Mutex

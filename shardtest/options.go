@@ -52,7 +52,7 @@ func Latency(least, most time.Duration) Option {
 	return func(o *options) { o.least, o.most = least, most }
 }
 
-// theSeed returns the seed of the option, else of the environment, else a random one.
+// theSeed returns the option's seed, the environment's, or a random one.
 func (o *options) theSeed() (uint64, error) {
 	text := os.Getenv(SeedVariable)
 	switch {

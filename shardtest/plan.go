@@ -28,10 +28,8 @@ var faultNames = [...]string{"kill", "departure", "pause", "cut", "isolation", "
 // String names the fault.
 func (f Fault) String() string { return faultNames[f] }
 
-// allFaults are the kinds used by a storm that names none.
 var allFaults = []Fault{Kills, Departures, Pauses, Cuts, Isolations, Losses, Moves, BrokerOutages, StoreOutages}
 
-// A step is one fault of a storm.
 type step struct {
 	at          time.Duration // since the storm began
 	lasts       time.Duration
@@ -54,7 +52,7 @@ func (s step) String() string {
 	return fmt.Sprintf("%v: %v for %v", s.at, s.fault, s.lasts)
 }
 
-// plan draws from r the faults of a storm that lasts for d.
+// plan draws the faults of a storm of length d.
 func plan(r *rand.Rand, names []string, d time.Duration, faults []Fault) (steps []step) {
 	for at := between(r, 0, time.Second); at < d && len(names) > 0; at += between(r, 50*time.Millisecond, 2*time.Second) {
 		s := step{at: at, fault: faults[r.IntN(len(faults))], number: r.Uint64()}
@@ -70,12 +68,10 @@ func plan(r *rand.Rand, names []string, d time.Duration, faults []Fault) (steps 
 	return slices.Clip(steps)
 }
 
-// away reports whether other nodes cannot reach the node during the fault.
 func (f Fault) away() bool {
 	return f == Kills || f == Departures || f == Pauses || f == Isolations
 }
 
-// duration draws how long the fault lasts.
 func (f Fault) duration(r *rand.Rand) time.Duration {
 	switch f {
 	case Moves:

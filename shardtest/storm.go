@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// A storm runs the faults of one call of [Cluster.Storm].
 type storm struct {
 	cluster *Cluster
 	begin   time.Time
@@ -28,8 +27,8 @@ func (s *storm) note(err error) {
 	}
 }
 
-// take reserves a node for a fault. It reports false if the node is already reserved or, if limited
-// is set, if no further node may be away.
+// take reserves a node, or reports false if it is taken or, if limited, no further node may be
+// away.
 func (s *storm) take(name string, limited bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +45,7 @@ func (s *storm) giveBack(name string) {
 	delete(s.away, name)
 }
 
-// revive starts the nodes again that the other members have removed.
+// revive restarts nodes that members have removed.
 func (s *storm) revive(ctx context.Context) {
 	for _, name := range s.names {
 		if !s.cluster.process(name).running() && s.take(name, false) {
@@ -58,7 +57,6 @@ func (s *storm) revive(ctx context.Context) {
 	}
 }
 
-// run runs one fault, from its begin to its end.
 func (s *storm) run(ctx context.Context, at step) error {
 	c, all := s.cluster, memory.Path{From: memory.Any, To: memory.Any}
 	switch at.fault {
@@ -100,10 +98,10 @@ func (s *storm) run(ctx context.Context, at step) error {
 	return nil
 }
 
-// retry is the pause between two attempts to start a node, and bounds a request to move a shard.
+// retry is the pause between starts, and bounds a request to move a shard.
 const retry = 2 * time.Second
 
-// again starts a node that has ended. It tries again if faults of the storm prevent the start.
+// again starts a node, repeatedly if the storm's faults prevent it.
 func (s *storm) again(ctx context.Context, name string) error {
 	for {
 		err := s.cluster.start(ctx, name)
@@ -114,8 +112,7 @@ func (s *storm) again(ctx context.Context, name string) error {
 	}
 }
 
-// move requests another home for one of the nodes' shards. The storm may end before the request is
-// confirmed.
+// move requests another home for a shard. The storm may end before the confirmation.
 func (s *storm) move(ctx context.Context, at step) {
 	node := s.cluster.process(at.node)
 	if !node.running() {

@@ -26,7 +26,6 @@ type Witness struct {
 	turns   map[entityKey]int
 }
 
-// watched is a turn that has begun and not ended.
 type watched struct {
 	ctx    context.Context
 	method string
@@ -48,7 +47,6 @@ func (w *Witness) Turns(kind, id string) int {
 	return w.turns[entityKey{kind, id}]
 }
 
-// intercept is the interceptor that w adds around each turn.
 func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 	turn, of := &watched{ctx, call.Method}, entityKey{call.Kind, call.ID}
 	if other := w.begin(of, turn); other != "" {
@@ -58,8 +56,7 @@ func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(cont
 	return next(ctx)
 }
 
-// begin records that a turn has begun. If another turn of the entity is running, begin returns the
-// method of that turn, and otherwise "".
+// begin returns the method of another running turn of the entity, or "".
 func (w *Witness) begin(of entityKey, turn *watched) (other string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

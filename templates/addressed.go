@@ -6,11 +6,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An addressedEmitter prints the code that routes a message by the entity id in it.
 type addressedEmitter struct{ *emitter }
 
-// addressed emits the interface of message structs that carry the id of an entity of type n, and
-// the functions that take such a message.
+// addressed emits the interface of message structs with an id of n, and the functions that take
+// them.
 func (e addressedEmitter) addressed(n *model.Entity) {
 	if len(n.Addressed) == 0 {
 		return
@@ -49,7 +48,6 @@ func (e addressedEmitter) addressed(n *model.Entity) {
 	}
 }
 
-// addressedMethods emits the routing methods of one message type.
 func (e addressedEmitter) addressedMethods(n *model.Entity, a *model.Addressed) {
 	recv := jen.Id("m").Add(typ(a.Struct))
 	if a.Pointer {

@@ -8,10 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An apiEmitter prints the interfaces of entities.
 type apiEmitter struct{ *emitter }
 
-// api emits the interface that the entity and its references satisfy.
 func (e apiEmitter) api(n *model.Entity) {
 	link := "[" + n.Name + "]"
 	if e.isClient() {
@@ -41,7 +39,7 @@ func (e apiEmitter) api(n *model.Entity) {
 	)
 }
 
-// writtenParams prints the parameters under the names in the user's source.
+// writtenParams keeps the names in the user's source.
 func writtenParams(m *model.Method) []jen.Code {
 	params := typed(m.Params, written(m.Params))
 	if m.Variadic {
@@ -50,8 +48,7 @@ func writtenParams(m *model.Method) []jen.Code {
 	return list(append([]parameter{coded(m.Context, contextType())}, params...))
 }
 
-// writtenResults prints the results as in the user's source, in parentheses if there are several or
-// they have names.
+// writtenResults prints results as in the user's source.
 func writtenResults(m *model.Method) *jen.Statement {
 	if m.Error == "" && len(m.Results) == 0 {
 		return jen.Error()
@@ -59,7 +56,6 @@ func writtenResults(m *model.Method) *jen.Statement {
 	return jen.Params(list(append(typed(m.Results, written(m.Results)), coded(m.Error, jen.Error())))...)
 }
 
-// written returns the parameters' names in the user's source.
 func written(params []model.Param) []string {
 	names := make([]string, len(params))
 	for i, p := range params {

@@ -8,10 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A clientEmitter prints the clients of entities, with their refs.
 type clientEmitter struct{ *emitter }
 
-// client emits the client, its references for calls, and its references for tells.
 func (e clientEmitter) client(n *model.Entity) {
 	f := e.file
 	if n.Singleton {
@@ -79,7 +77,6 @@ func (e clientEmitter) client(n *model.Entity) {
 	}
 }
 
-// newRef emits the statement that makes a reference from the id.
 func newRef(g *jen.Group, n *model.Entity, ref string) {
 	if n.Singleton {
 		g.Return(jen.Id(ref).Values(field("ref", codegen("NewSingletonRef").Call(jen.Id("c").Dot("invoker"), jen.Id("opts").Op("...")))))
@@ -96,7 +93,7 @@ func newRef(g *jen.Group, n *model.Entity, ref string) {
 	))))
 }
 
-// idBytes prints the wire form of an id, and reports whether that expression also returns an error.
+// idBytes prints an id's wire form, and reports whether that may fail.
 func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible bool) {
 	switch n.ID.Form {
 	case model.IDInt:
@@ -112,8 +109,8 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 	return jen.String().Call(id), false
 }
 
-// refMethod emits a reference's method. It calls the entity directly if the turn can begin on the
-// caller's goroutine, else over the wire. For a method that can only be told it emits a tell.
+// refMethod emits a reference's method: a direct call if the turn can begin on the caller's
+// goroutine, else over the wire. Methods that can only be told are told.
 func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("r")
@@ -159,8 +156,8 @@ func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	})
 }
 
-// localTurn emits a direct call of the entity's method. As if they crossed the wire, arguments and
-// results are copied, and results beside an error are dropped.
+// localTurn emits a direct call. As if over the wire, values are copied, and results beside an
+// error are dropped.
 func (e clientEmitter) localTurn(g *jen.Group, l *locals, m *model.Method, entity, turn string) {
 	args := []jen.Code{jen.Id(turn).Dot("Context")}
 	for i, p := range m.Params {
@@ -195,7 +192,6 @@ func (e clientEmitter) localTurn(g *jen.Group, l *locals, m *model.Method, entit
 	e.localResults(g, l, m, zeros)
 }
 
-// localResults emits the statements that copy the results of a local turn.
 func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, zeros []jen.Code) {
 	var results []jen.Code
 	for i, r := range m.Results {
@@ -216,7 +212,6 @@ func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, ze
 	g.Return(append(results, jen.Nil())...)
 }
 
-// tellMethod emits the method of the tell reference that sends m without waiting for an answer.
 func (e clientEmitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("t")
@@ -224,7 +219,6 @@ func (e clientEmitter) tellMethod(n *model.Entity, m *model.Method) {
 	e.tell(n, m, n.Tell(), l, recv)
 }
 
-// tell emits a method of a reference that sends a call without an answer.
 func (e clientEmitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, recv string) {
 	l.results = nil
 	e.file.Func().Params(jen.Id(recv).Id(ref)).Id(m.Name).Params(l.messageParams(m)...).Error().BlockFunc(func(g *jen.Group) {
@@ -236,8 +230,8 @@ func (e clientEmitter) tell(n *model.Entity, m *model.Method, ref string, l *loc
 	})
 }
 
-// encodedArgs emits the encoding of the arguments into a buffer, and returns the expression for
-// that buffer. failed prints the results to return if an argument cannot be encoded.
+// encodedArgs emits the encoding of the arguments, and returns the buffer. failed prints the
+// results after a failure.
 func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model.Method, failed func(err jen.Code) []jen.Code) jen.Code {
 	if len(m.Params) == 0 {
 		return jen.Nil()
@@ -268,11 +262,9 @@ func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *
 	}
 }
 
-// bad prints the conversion of err into the runtime's error for arguments or results that cannot be
-// copied or encoded. The converted error is nil if err is nil.
+// bad prints the conversion of err, perhaps nil, for values that cannot be copied or encoded.
 func bad(what, err string) *jen.Statement { return codegen("Bad" + what).Call(jen.Id(err)) }
 
-// encodeErrorOf prints the error for a value that cannot be encoded.
 func encodeErrorOf(what, err string) *jen.Statement {
 	return jen.Op("&").Add(codegen("EncodeError")).Values(field("What", jen.Lit(what)), field("Err", jen.Id(err)))
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A cloneEmitter prints the code that copies values, and the copying functions of types.
 type cloneEmitter struct{ *emitter }
 
-// cloneValue prints a copy of v that shares no memory with v and is as if decoded from the wire. If
-// t.CloneFallible, the expression also returns an error. in is the type whose copying function is
-// being printed, or nil.
+// cloneValue prints a copy that shares no memory with v, as if decoded from the wire. If
+// t.CloneFallible, it also returns an error. in is the type whose function is being printed, or
+// nil.
 func (e cloneEmitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
 	switch {
 	case t.Plain:
@@ -28,7 +27,7 @@ func (e cloneEmitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type
 	return codecEmitter(e).call(t, cloneFunc, in, v)
 }
 
-// cloneElement does what cloneValue does, for an element of a list or map.
+// cloneElement is cloneValue for an element of a list or map.
 func (e cloneEmitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
 	if t.Shape == model.Proto {
 		return codegen("CloneProtoElement").Call(v)
@@ -36,7 +35,7 @@ func (e cloneEmitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Ty
 	return e.cloneValue(t, v, in)
 }
 
-// assign prints target = cloned. If that is fallible, it also prints the early return on an error.
+// assign prints target = cloned and, if that is fallible, the return on an error.
 func assign(g *jen.Group, fallible bool, target, cloned *jen.Statement, failed jen.Code) {
 	if !fallible {
 		g.Add(target).Op("=").Add(cloned)
@@ -45,7 +44,6 @@ func assign(g *jen.Group, fallible bool, target, cloned *jen.Statement, failed j
 	g.If(jen.List(target, jen.Err()).Op("=").Add(cloned), jen.Err().Op("!=").Nil()).Block(jen.Return(failed, jen.Err()))
 }
 
-// cloneType emits the copying function of a type.
 func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 	params := []jen.Code{jen.Id("v").Add(typ(t.Expr))}
 	if t.Recursive {
@@ -102,8 +100,8 @@ func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 	})
 }
 
-// skippedZero prints the zero value of a field that is not sent. If the field's type cannot be
-// named here, it takes that field of an empty struct.
+// skippedZero prints an unsent field's zero value. If its type cannot be named here, it takes that
+// field of an empty struct.
 func skippedZero(t *model.Type, s model.Skipped) *jen.Statement {
 	if s.Zero == model.ZeroBraces && s.Expr == nil {
 		return typ(t.Expr).Values().Dot(s.Name)
@@ -111,7 +109,6 @@ func skippedZero(t *model.Type, s model.Skipped) *jen.Statement {
 	return zero(s.Zero, s.Expr)
 }
 
-// cloneElements prints statements that copy v's elements into to.
 func (e cloneEmitter) cloneElements(g *jen.Group, t *model.Type, to *jen.Statement, failed jen.Code) {
 	g.For(jen.List(jen.Id("i"), jen.Id("e")).Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
 		assign(g, t.Elem.CloneFallible, to.Index(jen.Id("i")), e.cloneElement(t.Elem, jen.Id("e"), t), failed)
@@ -135,7 +132,7 @@ func (e cloneEmitter) cloneMap(g *jen.Group, t *model.Type) {
 	}
 }
 
-// cloneLocal prints a new variable that holds a copy of v, an element of t.
+// cloneLocal prints a variable with a copy of v, an element of t.
 func (e cloneEmitter) cloneLocal(g *jen.Group, t, elem *model.Type, name string, v *jen.Statement) {
 	cloned := e.cloneElement(elem, v, t)
 	if !elem.CloneFallible {

@@ -8,23 +8,20 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A place is a variable or field that gets a decoded value.
 type place struct {
 	value   *jen.Statement // v.Line
 	pointer *jen.Statement // &v.Line
 }
 
-// variable returns the place of a local variable.
 func variable(name string) place {
 	return place{jen.Id(name), jen.Op("&").Id(name)}
 }
 
-// selected returns the place of a field.
 func selected(of, name string) place {
 	return place{jen.Id(of).Dot(name), jen.Op("&").Id(of).Dot(name)}
 }
 
-// pointed returns the place to which a local variable points.
+// pointed is what a local variable points to.
 func pointed(name string) place {
 	return place{jen.Parens(jen.Op("*").Id(name)), jen.Id(name)}
 }
@@ -37,12 +34,10 @@ var helpers = map[model.Shape]string{
 
 func all(v *jen.Statement) *jen.Statement { return v.Clone().Index(jen.Op(":")) }
 
-// A codecEmitter prints the encoding and decoding of values, and requests the functions of their
-// types.
 type codecEmitter struct{ *emitter }
 
-// appendField prints the encoding of v as field num of the message b. Zero values may be omitted.
-// in is the type whose function is being printed, or nil.
+// appendField prints the encoding of v as field num of b. Zero values may be omitted. in is the
+// type whose function is being printed, or nil.
 func (e codecEmitter) appendField(t *model.Type, b *jen.Statement, num int, v *jen.Statement, in *model.Type) *jen.Statement {
 	helper := ""
 	switch {
@@ -61,8 +56,7 @@ func (e codecEmitter) appendField(t *model.Type, b *jen.Statement, num int, v *j
 	return e.call(t, appendFunc, in, b, jen.Lit(num), v)
 }
 
-// appendElement does what appendField does, for an element of a list or map: it always writes
-// exactly one field, even for a zero value.
+// appendElement is appendField for an element: it always writes exactly one field, even for zero.
 func (e codecEmitter) appendElement(t *model.Type, b, num, v *jen.Statement, in *model.Type) *jen.Statement {
 	switch {
 	case t.Shape == model.ByteArray:
@@ -75,7 +69,6 @@ func (e codecEmitter) appendElement(t *model.Type, b, num, v *jen.Statement, in 
 	return e.call(t, appendElementFunc, in, b, num, v)
 }
 
-// readField prints the decoding of a field into p. It reverses appendField.
 func (e codecEmitter) readField(t *model.Type, d *jen.Statement, p place) *jen.Statement {
 	switch {
 	case t.Shape == model.ByteArray:
@@ -88,7 +81,6 @@ func (e codecEmitter) readField(t *model.Type, d *jen.Statement, p place) *jen.S
 	return e.call(t, readFunc, nil, d, p.pointer)
 }
 
-// readElement prints the decoding of a field into p. It reverses appendElement.
 func (e codecEmitter) readElement(t *model.Type, d *jen.Statement, p place) *jen.Statement {
 	if t.OneField() {
 		return e.readField(t, d, p)
@@ -96,7 +88,7 @@ func (e codecEmitter) readElement(t *model.Type, d *jen.Statement, p place) *jen
 	return e.call(t, readElementFunc, nil, d, p.pointer)
 }
 
-// init prints statements that make the nil maps in p, if its type has any.
+// init prints statements that make nil maps in p.
 func (e codecEmitter) init(g *jen.Group, t *model.Type, p place) {
 	switch {
 	case !t.NeedsInit:
@@ -107,7 +99,6 @@ func (e codecEmitter) init(g *jen.Group, t *model.Type, p place) {
 	}
 }
 
-// A function is one of the functions that can be emitted for a type.
 type function struct {
 	of   *model.Type
 	what what
@@ -143,8 +134,7 @@ func (f function) name() string {
 	return f.of.CloneFunc()
 }
 
-// want prints the name of function w of type t, and marks the function so that [codecEmitter.types]
-// emits it.
+// want names function w of type t, and lets [codecEmitter.types] emit it.
 func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	f := function{t, w}
 	if _, known := e.functions[f]; !known {
@@ -154,8 +144,8 @@ func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	return jen.Id(f.name())
 }
 
-// call prints a call of function w of type t, and marks the function so that [codecEmitter.types]
-// emits it. in is the type whose function makes the call, or nil.
+// call prints a call of function w of type t, and lets [codecEmitter.types] emit it. in is the
+// calling function's type, or nil.
 func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
 	name := e.want(t, w)
 	if t.Recursive && (w == appendFunc || w == appendElementFunc || w == cloneFunc) {
@@ -171,7 +161,6 @@ func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Co
 	return name.Call(args...)
 }
 
-// types emits all requested functions of types, and the functions that these request in turn.
 func (e codecEmitter) types() {
 	for len(e.wanted) > 0 {
 		f := e.wanted[0]
@@ -210,7 +199,6 @@ func (e codecEmitter) types() {
 	}
 }
 
-// functionsComment emits one comment for the functions of all types.
 func (e codecEmitter) functionsComment(has map[what]bool) {
 	var does []string
 	for _, f := range []struct {

@@ -8,7 +8,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// docLine prints the doc comment of a type's function, before the function.
 func docLine(format string, args ...any) *jen.Statement {
 	s := jen.Null()
 	for _, line := range wrap(fmt.Sprintf(format, args...)) {
@@ -19,7 +18,6 @@ func docLine(format string, args ...any) *jen.Statement {
 
 func decoderParam() jen.Code { return jen.Id("d").Op("*").Add(codegen("Decoder")) }
 
-// appendSignature prints the name, parameters and results of an encoding function.
 func appendSignature(name string, t *model.Type) *jen.Statement {
 	params := []jen.Code{jen.Id("b").Index().Byte(), jen.Id("num").Int(), jen.Id("v").Add(typ(t.Expr))}
 	if t.Recursive {
@@ -32,7 +30,7 @@ func appendSignature(name string, t *model.Type) *jen.Statement {
 	return s.Index().Byte()
 }
 
-// grow prints b = encoded. If that is fallible, it also prints the early return on an error.
+// grow prints b = encoded and, if that is fallible, the return on an error.
 func grow(g *jen.Group, fallible bool, encoded *jen.Statement) {
 	if !fallible {
 		g.Id("b").Op("=").Add(encoded)
@@ -43,7 +41,6 @@ func grow(g *jen.Group, fallible bool, encoded *jen.Statement) {
 	)
 }
 
-// done prints the return of an encoding function.
 func done(g *jen.Group, t *model.Type, b *jen.Statement) {
 	if t.Fallible {
 		g.Return(b, jen.Nil())
@@ -58,10 +55,8 @@ func open(g *jen.Group, num *jen.Statement) {
 
 func closed() *jen.Statement { return codegen("Close").Call(jen.Id("b"), jen.Id("at")) }
 
-// A typeEmitter prints the functions that encode and decode a type.
 type typeEmitter struct{ *emitter }
 
-// appendType emits the encoding of a type as a field.
 func (e typeEmitter) appendType(t *model.Type) jen.Code {
 	body := func(g *jen.Group) {
 		b, num := jen.Id("b"), jen.Id("num")
@@ -109,8 +104,7 @@ func (e typeEmitter) appendPointer(g *jen.Group, t *model.Type) {
 	g.Return(withNil(t.Elem, t, codecEmitter(e).appendElement(t.Elem, b, jen.Id("num"), target, t))...)
 }
 
-// withNil adds a nil error to the result of elem's function if t's function returns an error and
-// elem's does not.
+// withNil adds a nil error if t's function returns one and elem's does not.
 func withNil(elem, t *model.Type, call *jen.Statement) []jen.Code {
 	if t.Fallible && !elem.Fallible {
 		return []jen.Code{call, jen.Nil()}
@@ -155,15 +149,14 @@ func (e typeEmitter) appendMap(g *jen.Group, t *model.Type) {
 	done(g, t, b)
 }
 
-// checkKeys emits the early return for a map v that lost entries in encoding: the map named
-// distinct, with v's encoded keys, has fewer entries.
+// checkKeys emits the return for a map that lost entries in encoding: distinct, its encoded keys,
+// has fewer.
 func checkKeys(g *jen.Group, distinct string, failed jen.Code) {
 	g.If(jen.Id("err").Op("=").Add(codegen("CheckKeys")).Call(jen.Len(jen.Id(distinct)), jen.Len(jen.Id("v"))), jen.Id("err").Op("!=").Nil()).
 		Block(jen.Return(failed, jen.Id("err")))
 }
 
-// appendWrapped emits the encoding of a type as an element, wrapped into a message of its own: only
-// so is the element exactly one field.
+// appendWrapped wraps an element into a message, so that it is exactly one field.
 func (e typeEmitter) appendWrapped(t *model.Type) jen.Code {
 	name := t.AppendElementFunc()
 	return appendSignature(name, t).BlockFunc(func(g *jen.Group) {
@@ -173,7 +166,6 @@ func (e typeEmitter) appendWrapped(t *model.Type) jen.Code {
 	})
 }
 
-// readType emits the function that decodes a field of a type.
 func (e typeEmitter) readType(t *model.Type) jen.Code {
 	body := func(g *jen.Group) {
 		d := jen.Id("d")
@@ -213,7 +205,6 @@ func (e typeEmitter) readType(t *model.Type) jen.Code {
 	return code
 }
 
-// enter prints statements that enter a message, run inside, and leave the message.
 func enter(g *jen.Group, inside func()) {
 	g.Id("outer").Op(":=").Id("d").Dot("Enter").Call()
 	inside()
@@ -259,7 +250,7 @@ func (e typeEmitter) readMap(g *jen.Group, t *model.Type) {
 	g.Parens(jen.Op("*").Id("v")).Index(jen.Id("key")).Op("=").Id("e")
 }
 
-// readWrapped emits the function that decodes what appendWrapped encodes.
+// readWrapped decodes what appendWrapped encodes.
 func (e typeEmitter) readWrapped(t *model.Type) jen.Code {
 	name := t.ReadElementFunc()
 	return jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr))).BlockFunc(func(g *jen.Group) {
@@ -272,7 +263,6 @@ func (e typeEmitter) readWrapped(t *model.Type) jen.Code {
 	})
 }
 
-// initType emits the function that makes the nil maps in a value of a type.
 func (e typeEmitter) initType(t *model.Type) jen.Code {
 	return jen.Func().Id(t.InitFunc()).Params(jen.Id("v").Op("*").Add(typ(t.Expr))).BlockFunc(func(g *jen.Group) {
 		if t.Shape == model.Array {

@@ -8,10 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A dispatchEmitter prints the functions that decode a call and run it on its entity.
 type dispatchEmitter struct{ *emitter }
 
-// dispatch emits one function for each method; it runs an encoded call of that method.
+// dispatch emits for each method a function that runs an encoded call.
 func (e dispatchEmitter) dispatch(n *model.Entity) {
 	if slices.ContainsFunc(n.Methods, (*model.Method).HasDispatch) {
 		e.comment("The functions %s… run methods of %s on encoded arguments.", n.DispatchFunc(&model.Method{}), n.Name)
@@ -52,7 +51,6 @@ func (e dispatchEmitter) dispatchMethod(n *model.Entity, m *model.Method) {
 	})
 }
 
-// decodedArgs emits the decoding of the arguments into variables.
 func (e dispatchEmitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, args, out string) {
 	d := l.pick("d")
 	variables := typed(m.Params, l.params)
@@ -74,7 +72,6 @@ func (e dispatchEmitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, a
 	g.If(jen.Id(l.err).Op(":=").Id(d).Dot("Arguments").Call(), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
 }
 
-// encodedResults emits the encoding of the results.
 func (e dispatchEmitter) encodedResults(g *jen.Group, l *locals, m *model.Method, out string) {
 	places := byNumber(m.Results)
 	for i, place := range places {

@@ -12,7 +12,6 @@ import (
 	abi "github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// spelt returns a type's name as it is written in comments.
 func (e *emitter) spelt(x *model.Expr) string {
 	switch x.Op {
 	case model.SliceOf:
@@ -48,7 +47,6 @@ const (
 	CodegenPath = "github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// An emitter prints the parts of one package's file.
 type emitter struct {
 	pkg  *model.Package
 	file *jen.File
@@ -77,8 +75,7 @@ func newEmitter(pkg *model.Package) *emitter {
 	return &emitter{pkg: pkg, file: f, functions: make(map[function]jen.Code)}
 }
 
-// aliases emits aliases for types whose own names are hidden by local variables of the generated
-// code.
+// aliases emits aliases for types that local variables hide.
 func (e *emitter) aliases() {
 	for _, x := range e.pkg.Aliases {
 		plain := *x
@@ -88,17 +85,15 @@ func (e *emitter) aliases() {
 	}
 }
 
-// abi emits a declaration that does not compile if the runtime has another ABI version.
+// abi emits a declaration that does not compile with another ABI version.
 func (e *emitter) abi() {
 	e.comment("Fails to compile if this file was generated for another version of shardgen: run go generate.")
 	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI6)))
 }
 
-// isClient reports whether the file only has clients of entities of another package.
+// isClient reports whether the file only has clients of another package's entities.
 func (e *emitter) isClient() bool { return e.pkg.Owner != "" }
 
-// entityType prints the type to which generated code asserts an entity: the entity's own type, or
-// its API if the own type cannot be named here.
 func (e *emitter) entityType(n *model.Entity) *jen.Statement {
 	if e.isClient() {
 		return jen.Id(n.API())
@@ -106,7 +101,6 @@ func (e *emitter) entityType(n *model.Entity) *jen.Statement {
 	return jen.Op("*").Id(n.Name)
 }
 
-// methodOf prints the method expression that has the entity as its first parameter.
 func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
 	if e.isClient() {
 		return jen.Id(n.API()).Dot(m.Name)
@@ -114,7 +108,6 @@ func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
 	return jen.Parens(jen.Op("*").Id(n.Name)).Dot(m.Name)
 }
 
-// hostPath returns the path of the package that hosts the entities.
 func (e *emitter) hostPath() string {
 	if e.isClient() {
 		return e.pkg.Owner
@@ -122,7 +115,6 @@ func (e *emitter) hostPath() string {
 	return e.pkg.Path
 }
 
-// methodLink returns the doc link to a method.
 func (e *emitter) methodLink(n *model.Entity, m *model.Method) string {
 	if e.isClient() {
 		return "[" + n.API() + "." + m.Name + "]"
@@ -138,8 +130,8 @@ func (e *emitter) render() ([]byte, error) {
 	return groupImports(buf.Bytes()), nil
 }
 
-// groupImports puts the imports of the standard library first, in a group of their own, as gofumpt
-// requires. The printer puts all imports into one group.
+// groupImports puts the standard library into a group of its own, as gofumpt does. The printer
+// makes one group.
 func groupImports(src []byte) []byte {
 	const begin, end = "import (\n", "\n)\n"
 	head, rest, ok := strings.Cut(string(src), begin)
@@ -168,10 +160,9 @@ func groupImports(src []byte) []byte {
 	return []byte(head + begin + groups + end + rest)
 }
 
-// commentWidth is the maximum width of generated comments, in bytes.
+// commentWidth is the maximum width in bytes.
 const commentWidth = 80
 
-// comment writes a comment, wrapped at commentWidth.
 func (e *emitter) comment(format string, args ...any) {
 	e.file.Line()
 	for _, line := range wrap(fmt.Sprintf(format, args...)) {
@@ -179,7 +170,6 @@ func (e *emitter) comment(format string, args ...any) {
 	}
 }
 
-// wrap breaks a text into comment lines.
 func wrap(text string) []string {
 	var lines []string
 	line := "//"
@@ -193,7 +183,6 @@ func wrap(text string) []string {
 	return append(lines, line)
 }
 
-// article returns the noun with its article, a or an.
 func article(noun string) string {
 	if strings.ContainsAny(noun[:1], "AEIOaeio") {
 		return "an " + noun
@@ -201,7 +190,7 @@ func article(noun string) string {
 	return "a " + noun
 }
 
-// newScope returns a scope in which the names of imported packages are taken.
+// newScope returns a scope in which imports' names are taken.
 func (e *emitter) newScope() *scope {
 	s := &scope{taken: make(map[string]bool)}
 	for _, i := range e.pkg.Imports {

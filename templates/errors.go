@@ -6,10 +6,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An errorEmitter prints the codecs of declared errors.
 type errorEmitter struct{ *emitter }
 
-// errors emits the function that declares the package's errors, and the codecs of error types.
 func (e errorEmitter) errors() {
 	path := jen.Lit(e.pkg.Path)
 	entries := []jen.Code{path}
@@ -49,8 +47,7 @@ func (e errorEmitter) errors() {
 	}
 }
 
-// errorCodec emits the functions that encode and decode an error's value: a
-// message with the value in field 1.
+// errorCodec emits an error's encoding: a message with the value in field 1.
 func (e errorEmitter) errorCodec(x *model.Error) {
 	t := x.Type
 	b, v := jen.Id("b"), jen.Id("v")

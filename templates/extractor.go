@@ -6,11 +6,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An extractorEmitter prints the extractor, which returns the wire form and the shard number of an
-// id.
 type extractorEmitter struct{ *emitter }
 
-// extractor emits the extractor of an entity; it works without a cluster.
+// extractor emits an extractor, which needs no cluster.
 func (e extractorEmitter) extractor(n *model.Entity) {
 	e.comment("%s finds the entity and the shard of an id without a cluster. Its zero value works.", n.Extractor())
 	e.file.Type().Id(n.Extractor()).Struct()

@@ -10,11 +10,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A hostEmitter prints the functions with which a node hosts entities.
 type hostEmitter struct{ *emitter }
 
-// host emits the host function. If the clients are in another package, it also emits a check that
-// the entity implements their interface.
+// host emits the host function and, for clients in another package, a check that the entity
+// implements their interface.
 func (e hostEmitter) host(n *model.Entity) {
 	if n.Singleton {
 		e.comment("%s lets n host the cluster's %s. It must be called before n starts. Each activation at n calls factory, which returns an instance without state.", n.Host(), n.Name)
@@ -42,7 +41,6 @@ func (e hostEmitter) host(n *model.Entity) {
 	}
 }
 
-// glue emits the functions that set the entity's id field and call its hooks.
 func (e hostEmitter) glue(n *model.Entity) {
 	if n.ID.Field != "" {
 		e.setID(n)
@@ -55,7 +53,7 @@ func (e hostEmitter) glue(n *model.Entity) {
 	}
 }
 
-// describe emits the declarations that the host function of another package needs.
+// describe emits what another package's host function needs.
 func (e hostEmitter) describe(n *model.Entity) {
 	e.comment("%s describes %s to the package that hosts it.", n.Describe(), n.Name)
 	e.file.Func().Id(n.Describe()).Params().Add(codegen("Host")).Block(
@@ -63,7 +61,6 @@ func (e hostEmitter) describe(n *model.Entity) {
 	)
 }
 
-// A hostField is one field of a generated codegen.Host, which describes a hosted type.
 type hostField struct {
 	name  string
 	value *jen.Statement
@@ -77,14 +74,13 @@ func printed(list []hostField) []jen.Code {
 	return codes
 }
 
-// hostFields returns all fields, in the order in which codegen.Host declares them.
+// hostFields keeps the order of codegen.Host.
 func (e hostEmitter) hostFields(n *model.Entity) []jen.Code {
 	client, own := e.clientFields(n), ownFields(n)
 	return printed(slices.Concat(client[:1], own[:1], client[1:], own[1:]))
 }
 
-// clientFields returns the fields known to the client's package: the kind, and how its methods are
-// run.
+// clientFields are known to the client's package: the kind, and how methods run.
 func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	var methods []jen.Code
 	for _, m := range sortedMethods(n) {
@@ -114,8 +110,7 @@ func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	return list
 }
 
-// ownFields returns the fields that only the entity's package knows: the factory and the functions
-// for the state.
+// ownFields are known only to the entity's package: the factory and the state's functions.
 func ownFields(n *model.Entity) []hostField {
 	list := []hostField{{"New", codegen("Factory").Call(jen.Id("factory"))}}
 	optional := func(name, function string, have bool) {
@@ -198,8 +193,7 @@ func sortedMethods(n *model.Entity) []*model.Method {
 	})
 }
 
-// parsedID prints an id parsed from its wire form, and reports whether that expression also returns
-// an error.
+// parsedID prints an id parsed from its wire form, and reports whether that may fail.
 func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 	t := typ(n.ID.Type)
 	switch n.ID.Form {
@@ -216,7 +210,6 @@ func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 	return t.Call(jen.Id("id")), false
 }
 
-// hash emits the function that hashes an id by the user's shard function.
 func (e hostEmitter) hash(n *model.Entity) {
 	e.comment("%s returns the hash of an id: the result of [%s], with mixed bits.", n.HashFunc(), n.Hash.Func)
 	e.file.Func().Id(n.HashFunc()).Params(jen.Id("id").String()).Params(jen.Uint64(), jen.Error()).BlockFunc(func(g *jen.Group) {
@@ -230,7 +223,6 @@ func (e hostEmitter) hash(n *model.Entity) {
 	})
 }
 
-// setID emits the function that sets the field tagged id.
 func (e hostEmitter) setID(n *model.Entity) {
 	e.comment("%s sets the id field of %s.", n.SetIDFunc(), article(n.Name))
 	key, fallible := parsedID(n)
@@ -250,7 +242,6 @@ func (e hostEmitter) setID(n *model.Entity) {
 	})
 }
 
-// hook emits the function that calls a hook of the entity.
 func (e hostEmitter) hook(function string, n *model.Entity, method, arg, reason string) {
 	e.comment("%s calls [%s.%s].", function, n.Name, method)
 	e.file.Func().Id(function).Params(

@@ -8,10 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A journalEmitter prints the code for entities that record events.
 type journalEmitter struct{ *emitter }
 
-// followers emits the client's method Events, which follows events.
 func (e journalEmitter) followers(n *model.Entity) {
 	if n.Journal == nil {
 		return
@@ -30,7 +28,6 @@ func (e journalEmitter) followers(n *model.Entity) {
 	method("EventBatches", "FollowEventBatches", jen.Index().Add(event))
 }
 
-// journal emits the functions that encode, decode and apply the entity's events.
 func (e journalEmitter) journal(n *model.Entity) {
 	j := n.Journal
 	if j == nil {
@@ -73,7 +70,6 @@ func (e journalEmitter) journal(n *model.Entity) {
 	})
 }
 
-// events prints the codegen.Events, which describes the journal to the node that hosts the entity.
 func events(n *model.Entity) *jen.Statement {
 	j := n.Journal
 	var list []jen.Code

@@ -8,11 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A jsonEmitter prints the functions that convert arguments and results from and to JSON.
 type jsonEmitter struct{ *emitter }
 
-// json emits the functions that convert an entity's messages from and to JSON, and the client's
-// method CallRaw.
 func (e jsonEmitter) json(n *model.Entity) {
 	if !n.JSON {
 		return
@@ -50,7 +47,6 @@ func (e jsonEmitter) json(n *model.Entity) {
 	}
 }
 
-// jsonArgs emits the function that reads a method's arguments from JSON.
 func (e jsonEmitter) jsonArgs(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	b, text := l.pick("b"), l.pick("text")
@@ -74,7 +70,6 @@ func (e jsonEmitter) jsonArgs(n *model.Entity, m *model.Method) {
 	})
 }
 
-// jsonReply emits the function that writes a method's results as JSON.
 func (e jsonEmitter) jsonReply(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	d := l.pick("d")
@@ -86,8 +81,7 @@ func (e jsonEmitter) jsonReply(n *model.Entity, m *model.Method) {
 	})
 }
 
-// jsonFields prints parameters with their names in JSON: the user's names, or else their role and
-// position.
+// jsonFields names parameters in JSON as the user does, or by role and position.
 func jsonFields(e *emitter, params []model.Param, locals []string, role string) []jen.Code {
 	var list []jen.Code
 	for i, p := range params {

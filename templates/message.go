@@ -9,11 +9,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A messageEmitter prints the encoding of arguments and the decoding of results.
 type messageEmitter struct{ *emitter }
 
-// messages emits the encoders of arguments that several functions need, and the decoders of
-// results.
+// messages emits encoders that several functions need, and decoders of results.
 func (e messageEmitter) messages(n *model.Entity) {
 	for _, m := range n.Methods {
 		if n.HasAppendArgs(m) {
@@ -25,7 +23,6 @@ func (e messageEmitter) messages(n *model.Entity) {
 	}
 }
 
-// appendArgs emits the encoder of a method's arguments, each under its field number.
 func (e messageEmitter) appendArgs(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	b, fallible := l.pick("b"), m.ArgsFallible()
@@ -57,8 +54,7 @@ func (e messageEmitter) appendArgs(n *model.Entity, m *model.Method) {
 	})
 }
 
-// byNumber returns the indices of parameters in the order of their field numbers, the order in
-// which protobuf writes fields.
+// byNumber orders parameters as protobuf writes fields.
 func byNumber(params []model.Param) []int {
 	places := make([]int, len(params))
 	for i := range places {
@@ -68,7 +64,6 @@ func byNumber(params []model.Param) []int {
 	return places
 }
 
-// decodeReply emits the decoder of a method's results.
 func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	d := l.pick("d")
@@ -89,8 +84,7 @@ func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 	})
 }
 
-// readFields emits the loop over the fields of one message. Fields with retired numbers are skipped
-// as known fields.
+// readFields emits the loop over a message's fields. Retired numbers are skipped as known.
 func (e messageEmitter) readFields(g *jen.Group, d, pointer *jen.Statement, numbers []int, types []*model.Type, places []place, retired []int) {
 	switch {
 	case len(types)+len(retired) == 0:

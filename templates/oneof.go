@@ -8,20 +8,19 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A oneofEmitter prints the code for interfaces marked //shard:oneof.
 type oneofEmitter struct{ *emitter }
 
-// oneofName prints the name by which the runtime knows an interface marked //shard:oneof.
+// oneofName is what the runtime calls an interface marked //shard:oneof.
 func oneofName(t *model.Type) jen.Code { return jen.Lit(t.Expr.Path + "." + t.Expr.Name) }
 
-// refuseNil prints the early return for an interface that holds a nil pointer.
+// refuseNil prints the return for a nil pointer in an interface.
 func refuseNil(g *jen.Group, t *model.Type, c *model.Case, failed jen.Code) {
 	if c.CanBeNil() {
 		g.If(jen.Id("c").Op("==").Nil()).Block(jen.Return(failed, codegen("NoCase").Call(oneofName(t), jen.Id("c"))))
 	}
 }
 
-// append prints the encoding of an interface value: a message with one field, the case.
+// append encodes an interface value as a message with one field, the case.
 func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 	b := jen.Id("b")
 	open(g, jen.Id("num"))
@@ -45,8 +44,7 @@ func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 	done(g, t, closed())
 }
 
-// read prints the decoding of what append encodes. If the message occurs twice with the same case,
-// both values are merged.
+// read decodes what append encodes. The same case twice is merged.
 func (e oneofEmitter) read(g *jen.Group, t *model.Type) {
 	enter(g, func() {
 		g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
@@ -75,7 +73,7 @@ func (e oneofEmitter) readCase(g *jen.Group, c *model.Case) {
 	g.Op("*").Id("v").Op("=").Id("c")
 }
 
-// unknown emits the type that stands for a case unknown to the program.
+// unknown emits the type for cases unknown to the program.
 func (e oneofEmitter) unknown(t *model.Type) jen.Code {
 	name := t.UnknownType()
 	return jen.Line().Line().Add(
@@ -85,7 +83,6 @@ func (e oneofEmitter) unknown(t *model.Type) jen.Code {
 		Func().Params(jen.Id("u").Id(name)).Id("ShardUnknownCase").Params().Add(codegen("UnknownCase")).Block(jen.Return(jen.Id("u").Dot("kept")))
 }
 
-// clone prints the copying of an interface value.
 func (e oneofEmitter) clone(g *jen.Group, t *model.Type) {
 	g.Switch(jen.Id("c").Op(":=").Id("v").Assert(jen.Type())).BlockFunc(func(g *jen.Group) {
 		g.Case(jen.Nil()).Block(jen.Return(jen.Nil(), jen.Nil()))
@@ -117,7 +114,6 @@ func (e oneofEmitter) cloneCase(g *jen.Group, t *model.Type, c *model.Case) {
 	}
 }
 
-// json emits the function that returns the cases of interfaces, for JSON.
 func (e oneofEmitter) json() {
 	if !e.jsonOneofs {
 		return
@@ -141,8 +137,7 @@ func (e oneofEmitter) json() {
 
 func isOneof(t *model.Type) bool { return t.Shape == model.Oneof }
 
-// holds reports whether is returns true for t, or for any type whose values a value of t may
-// contain.
+// holds reports whether is is true for t or any type that t may contain.
 func holds(t *model.Type, is func(*model.Type) bool, seen map[*model.Type]bool) bool {
 	if t == nil || seen[t] {
 		return false
@@ -164,7 +159,6 @@ func holds(t *model.Type, is func(*model.Type) bool, seen map[*model.Type]bool) 
 	return false
 }
 
-// caseFields returns the cases of an interface as fields of its message.
 func caseFields(t *model.Type) []model.Field {
 	var list []model.Field
 	for _, c := range t.Cases {

@@ -16,7 +16,7 @@ type parameter struct {
 	variadic bool
 }
 
-// list prints parameters or results. Neighbours of the same type share it, as in hand-written code.
+// list prints parameters or results. Neighbours share a type, as by hand.
 func list(params []parameter) []jen.Code {
 	var codes []jen.Code
 	for i := 0; i < len(params); {
@@ -37,8 +37,8 @@ func list(params []parameter) []jen.Code {
 	return codes
 }
 
-// sharesType reports whether q has the same type as p, so that p may be printed without one.
-// sharesType(p, p) reports whether p has a name.
+// sharesType reports whether p may be printed without its type before q. sharesType(p, p) reports
+// whether p has a name.
 func (p parameter) sharesType(q parameter) bool {
 	if p.name == "" || q.name == "" || p.variadic != q.variadic {
 		return false
@@ -59,7 +59,6 @@ func (p parameter) printed() *jen.Statement {
 	return typ(p.expr)
 }
 
-// typed returns parameters with the types of params and the given names.
 func typed(params []model.Param, names []string) []parameter {
 	typed := make([]parameter, len(params))
 	for i, p := range params {
@@ -68,6 +67,5 @@ func typed(params []model.Param, names []string) []parameter {
 	return typed
 }
 
-// coded returns a parameter whose type is given as code, because it is the same in all generated
-// code.
+// coded is a parameter whose type is the same in all generated code.
 func coded(name string, code *jen.Statement) parameter { return parameter{name: name, code: code} }

@@ -6,7 +6,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// typ prints a type.
 func typ(x *model.Expr) *jen.Statement {
 	switch x.Op {
 	case model.SliceOf:
@@ -37,7 +36,6 @@ func typ(x *model.Expr) *jen.Statement {
 	return name.Types(args...)
 }
 
-// zero prints the zero value of a type.
 func zero(z model.Zero, x *model.Expr) *jen.Statement {
 	switch z {
 	case model.ZeroNumber:
@@ -58,17 +56,14 @@ func shard(name string) *jen.Statement { return jen.Qual(ShardPath, name) }
 
 func contextType() *jen.Statement { return jen.Qual(ContextPath, "Context") }
 
-// ifErr prints the early return if err is not nil.
 func ifErr(g *jen.Group, err string, results ...jen.Code) {
 	g.If(jen.Id(err).Op("!=").Nil()).Block(jen.Return(results...))
 }
 
-// fields prints a struct literal, one field a line, in the order given.
 func fields(pairs ...jen.Code) *jen.Statement {
 	return jen.Custom(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, pairs...)
 }
 
-// oneLine prints a block with one statement on one line.
 func oneLine(statement jen.Code) *jen.Statement {
 	return jen.Custom(jen.Options{Open: "{ ", Close: " }"}, statement)
 }

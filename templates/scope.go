@@ -11,10 +11,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A scope gives out the local names of one generated function.
 type scope struct{ taken map[string]bool }
 
-// pick returns name, with a number appended if name is taken, and marks the result as taken.
 func (s *scope) pick(name string) string {
 	picked := name
 	for i := 2; !s.free(picked); i++ {
@@ -28,8 +26,8 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep picks a local name: the user's own name, or otherwise if name is "", or name+"Arg" if
-// generated code needs the user's name itself.
+// keep picks the user's name, otherwise for "", or name+"Arg" if generated code needs the name
+// itself.
 func (s *scope) keep(name, otherwise string) string {
 	switch {
 	case name == "" || name == "_":
@@ -40,7 +38,7 @@ func (s *scope) keep(name, otherwise string) string {
 	return s.pick(name + "Arg")
 }
 
-// locals are the local names in a function that handles one method's messages.
+// locals are the local names in a function for one method's messages.
 type locals struct {
 	*scope
 	ctx     string
@@ -49,7 +47,7 @@ type locals struct {
 	err     string
 }
 
-// messageLocals names a method's parameters and results, by the user's names if possible.
+// messageLocals prefers the user's names.
 func (e *emitter) messageLocals(m *model.Method) *locals {
 	l := &locals{scope: e.newScope()}
 	for _, p := range slices.Concat(m.Params, m.Results) {
@@ -68,7 +66,6 @@ func (e *emitter) messageLocals(m *model.Method) *locals {
 	return l
 }
 
-// messageParams prints the parameters of a generated method, with their names.
 func (l *locals) messageParams(m *model.Method) []jen.Code {
 	params := typed(m.Params, l.params)
 	if m.Variadic {
@@ -77,13 +74,11 @@ func (l *locals) messageParams(m *model.Method) []jen.Code {
 	return list(append([]parameter{coded(l.ctx, contextType())}, params...))
 }
 
-// values prints the names of the results.
 func (l *locals) values() []jen.Code { return ids(l.results) }
 
-// withErr prints the names of the results and of the error.
 func (l *locals) withErr() []jen.Code { return append(l.values(), jen.Id(l.err)) }
 
-// invent derives a parameter's name from its type.
+// invent derives a name from a type.
 func invent(t *model.Type, otherwise string) string {
 	if x := t.Expr; x.Op == model.Named && !doc.IsPredeclared(x.Name) {
 		return model.Lower(x.Name)
@@ -91,7 +86,7 @@ func invent(t *model.Type, otherwise string) string {
 	return otherwise
 }
 
-// exprNames returns the names in a type that the user's package declares.
+// exprNames returns the names that the user's package declares.
 func exprNames(x *model.Expr) []string {
 	if x == nil {
 		return nil

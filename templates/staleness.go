@@ -8,11 +8,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A stalenessEmitter prints the checks that fail to compile when generated code is out of date.
 type stalenessEmitter struct{ *emitter }
 
-// staleness emits declarations that do not compile after a field is added to a struct, until the
-// code is generated again.
+// staleness emits declarations that do not compile after a field is added, until the next
+// generation.
 func (e stalenessEmitter) staleness() {
 	var lines []jen.Code
 	if !e.isClient() {
@@ -44,13 +43,12 @@ func (e stalenessEmitter) staleness() {
 	}
 }
 
-// asked reports whether generated code has an encoding, decoding or copying function for the type.
 func (e stalenessEmitter) asked(t *model.Type) bool {
 	return slices.ContainsFunc([]what{appendFunc, readFunc, cloneFunc}, func(w what) bool { return e.functions[function{t, w}] != nil })
 }
 
-// allFields returns a declaration that sets all fields of an entity, so that it does not compile
-// when a field is added. Fields that must not be copied, such as locks, are set to zero values.
+// allFields sets all fields of an entity, so that a new one does not compile. Locks are zero
+// values, because they must not be copied.
 func (e stalenessEmitter) allFields(n *model.Entity) jen.Code {
 	var values []jen.Code
 	for _, f := range n.Own {

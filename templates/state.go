@@ -8,10 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A stateEmitter prints the encoding and decoding of state.
 type stateEmitter struct{ *emitter }
 
-// state emits the functions that encode and decode the fields tagged state.
 func (e stateEmitter) state(n *model.Entity) {
 	if len(n.State) == 0 {
 		return
@@ -78,8 +76,7 @@ func (e stateEmitter) state(n *model.Entity) {
 	e.knownState(n)
 }
 
-// readBack prints code that decodes the value just encoded, but only those fields whose types may
-// have encodings of their own. Other fields are skipped.
+// readBack decodes the value just encoded, but only fields that may have their own encodings.
 func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 	g.Comment("A custom encoding may write values that it cannot read: fail now, not at the next activation.")
 	g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b").Index(jen.Id("at").Op(":")))
@@ -94,8 +91,7 @@ func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 	}))
 }
 
-// formedFields returns the fields of the state that may hold a value of a type with an encoding of
-// its own.
+// formedFields are state fields that may hold types with their own encodings.
 func formedFields(n *model.Entity) (list []model.Field) {
 	formed := func(t *model.Type) bool {
 		return !t.Plain && (t.Shape == model.Text || t.Shape == model.Binary || t.Shape == model.Gob)
@@ -108,8 +104,7 @@ func formedFields(n *model.Entity) (list []model.Field) {
 	return list
 }
 
-// decoderOf returns the name of the function that makes the decoder of an entity's state. If the
-// state may have unknown cases of interfaces, the decoder keeps them.
+// decoderOf names the decoder's constructor. It keeps unknown cases, if there may be any.
 func decoderOf(n *model.Entity) string {
 	for _, f := range n.State {
 		if holds(f.Type, isOneof, make(map[*model.Type]bool)) {
@@ -119,13 +114,11 @@ func decoderOf(n *model.Entity) string {
 	return "NewDecoder"
 }
 
-// knownState emits the function that reports which fields of an entity's state this program knows.
 func (e stateEmitter) knownState(n *model.Entity) {
 	e.comment("%s reports whether this program knows field num of the state. Unknown fields are kept.", n.StateFieldsFunc())
 	e.file.Add(e.knownFields(n.StateFieldsFunc(), n.State, false))
 }
 
-// knownType emits the function that reports which fields of a struct this program knows.
 func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	if t.Shape == model.Oneof {
 		return e.knownFields(t.KnownFunc(), caseFields(t), true)
@@ -133,7 +126,7 @@ func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	return e.knownFields(t.KnownFunc(), t.Fields, false)
 }
 
-// knownFields emits a [codegen.Fields] function. It reports rest for fields that are not in list.
+// knownFields emits a [codegen.Fields] function, with rest for fields that are not in list.
 func (e stateEmitter) knownFields(function string, list []model.Field, rest bool) jen.Code {
 	num := jen.Id("num")
 	if len(list) == 0 {
@@ -168,7 +161,6 @@ func (e stateEmitter) knownFields(function string, list []model.Field, rest bool
 	})
 }
 
-// isOneOf prints the condition that num is the number of one of the fields.
 func isOneOf(list []model.Field) *jen.Statement {
 	var numbers []int
 	for _, f := range list {

@@ -18,8 +18,7 @@ type Requester struct {
 	calls   sync.Pool
 }
 
-// A stripe holds a part of a Requester's pending calls. Calls in different stripes do not wait for
-// each other's lock.
+// A stripe has a part of a Requester's pending calls, with its own lock.
 type stripe struct {
 	mu    sync.Mutex
 	calls map[uint64]chan []byte
@@ -65,8 +64,7 @@ func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// answered ends the calls whose answers are in batch. The answers are slices of batch, which must
-// not be used again.
+// answered ends calls. The answers are slices of batch, which must not be reused.
 func (r *Requester) answered(batch []byte) error { return eachEnvelope(batch, r.finish) }
 
 func (r *Requester) finish(id uint64, payload []byte) error {
@@ -94,7 +92,6 @@ func Answer(conn *nats.Conn, subject string, fail func(error)) (stop func(), err
 	}, fail)
 }
 
-// appendReplies appends the answers to a batch of calls.
 func appendReplies(replies, batch []byte) ([]byte, error) {
 	err := eachEnvelope(batch, func(id uint64, payload []byte) error {
 		replies = appendEnvelope(replies, id, payload)

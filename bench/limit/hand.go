@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Subjects on which a process serves the limits.
 const (
 	subjectRequest = "bench.request"
 	subjectBatch   = "bench.batch"

@@ -12,7 +12,7 @@ import (
 // CommitBytes is the size of a publish's payload: about the size of one turn's commit.
 const CommitBytes = 128
 
-// maxPublishers is how many callers may publish at once.
+// maxPublishers bounds concurrent callers.
 const maxPublishers = 4096
 
 // Publishes writes the state of each entity to a subject of its own, as an application without
@@ -42,8 +42,7 @@ func NewPublishes(ctx context.Context, url string, replicas, entities int) (*Pub
 	return &Publishes{conn: conn, js: js, last: make([]uint64, entities)}, nil
 }
 
-// createStream creates a stream. It tries up to 30 times, because the servers may not have elected
-// a leader yet.
+// createStream tries up to 30 times, because servers may still elect a leader.
 func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (err error) {
 	for range 30 {
 		try, cancel := context.WithTimeout(ctx, time.Second)

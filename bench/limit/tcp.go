@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A frame on a TCP connection is the length of its body (4 bytes), its kind (1 byte) and the body:
-// a batch of calls, answers or one-way envelopes, or the count of those that have arrived.
+// A frame is the length of its body (4 bytes), its kind (1 byte) and the body: a batch of calls,
+// answers or one-way envelopes, or a count of arrived ones.
 const (
 	frameHeaderBytes = 5
 	kindCalls        = 0
@@ -24,8 +24,7 @@ func writeFrame(conn net.Conn, kind byte, body []byte) error {
 	return err
 }
 
-// readFrame reads a frame. The returned body uses memory if it fits there, and is allocated
-// otherwise.
+// readFrame puts the body into memory if it fits.
 func readFrame(r *bufio.Reader, memory []byte) (kind byte, body []byte, err error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -69,7 +68,6 @@ func DialTCP(address string, fail func(error)) (*TCP, error) {
 	return t, nil
 }
 
-// read receives answers and counts until the connection fails.
 func (t *TCP) read() error {
 	r := bufio.NewReaderSize(t.conn, maxBatch)
 	for {
@@ -114,8 +112,7 @@ func ServeTCP(l net.Listener, fail func(error)) error {
 	}
 }
 
-// serveConn answers the calls of one connection until it fails. io.EOF means that the caller has
-// closed it.
+// serveConn answers a connection's calls. io.EOF means that the caller closed it.
 func serveConn(conn net.Conn) error {
 	r := bufio.NewReaderSize(conn, maxBatch)
 	var frame, replies []byte

@@ -14,7 +14,7 @@ import (
 // arrivals.
 const TellWindow = 16 << 10
 
-// flushID is the id of an envelope that the receiver acknowledges at once.
+// flushID marks an envelope that is acknowledged at once.
 const flushID = 0
 
 // A Teller sends envelopes one way. The receiver reports how many have arrived after each quarter
@@ -49,7 +49,6 @@ func newTeller(publish func(batch []byte) error) *Teller {
 	return t
 }
 
-// acknowledged handles a report of the receiver: how many envelopes have arrived.
 func (t *Teller) acknowledged(count []byte) error {
 	if len(count) != 8 {
 		return fmt.Errorf("acknowledgement of %d bytes, want 8", len(count))
@@ -74,10 +73,8 @@ func Count(conn *nats.Conn, subject string, fail func(error)) (stop func(), err 
 	}, fail)
 }
 
-// A counter is the receiver's side of a Teller.
 type counter struct{ arrived, acked uint64 }
 
-// count counts the envelopes of a batch, and reports whether an acknowledgement is due.
 func (c *counter) count(batch []byte) (due bool, err error) {
 	err = eachEnvelope(batch, func(id uint64, _ []byte) error {
 		c.arrived++
@@ -116,7 +113,6 @@ func (t *Teller) Flush() error {
 	return nil
 }
 
-// await waits until count envelopes have arrived.
 func (t *Teller) await(count uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,12 +10,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// maxBatch is the size at which a batch is full, in bytes. NATS gains nothing from larger messages.
+// maxBatch is a full batch in bytes. NATS gains nothing from larger messages.
 const maxBatch = 64 << 10
 
-// A writer collects envelopes into batches. If no batch is being published, the goroutine that
-// appends an envelope publishes it or wakes the pump to do so; other goroutines only append
-// meanwhile. A writer is safe for concurrent use.
+// A writer collects envelopes into batches. The goroutine that finds no batch being published
+// publishes, or wakes the pump; others only append. It is safe for concurrent use.
 type writer struct {
 	publish func(batch []byte) error
 	loaded  func() bool   // whether a yield is likely to gather more
@@ -35,8 +34,8 @@ func newWriter(publish func([]byte) error, loaded func() bool) *writer {
 	return w
 }
 
-// pump makes a goroutine of the writer publish, until stop is called. Batches then form even if a
-// single caller writes without waiting for answers. fail gets errors of publishing.
+// pump publishes on a goroutine until stop is called, so that batches form even for a single caller
+// without waiting. fail gets errors.
 func (w *writer) pump(fail func(error)) (stop func()) {
 	w.wake = make(chan struct{}, 1)
 	var pump sync.WaitGroup
@@ -56,7 +55,7 @@ func (w *writer) pump(fail func(error)) (stop func()) {
 	}
 }
 
-// write appends an envelope. place is its number, from 1, in the order in which envelopes arrive.
+// write appends an envelope. place is its number, from 1, in order of arrival.
 func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,8 +76,7 @@ func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
 	return place, w.drainLocked()
 }
 
-// drainLocked publishes batches until no envelope is left or publishing fails. It releases w.mu
-// while it publishes.
+// drainLocked publishes until nothing is left or an error. It releases w.mu meanwhile.
 func (w *writer) drainLocked() error {
 	defer func() { w.writing = false }()
 	for len(w.gathered) > 0 {
@@ -112,7 +110,6 @@ func appendEnvelope(b []byte, id uint64, payload []byte) []byte {
 
 var errEnvelope = errors.New("read batch: an envelope is truncated")
 
-// nextEnvelope splits the first envelope off batch.
 func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
 	if len(batch) < envelopeHeaderBytes {
 		return 0, nil, nil, errEnvelope
@@ -126,8 +123,7 @@ func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
 	return id, rest[:n], rest[n:], nil
 }
 
-// eachEnvelope calls f for each envelope of batch, and returns the first error of f or that of a
-// truncated envelope.
+// eachEnvelope returns f's first error, or that of a truncated envelope.
 func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
 	for len(batch) > 0 {
 		id, payload, rest, err := nextEnvelope(batch)
@@ -142,8 +138,8 @@ func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
 	return nil
 }
 
-// receive calls handle for each message of subject, in order, until stop is called. It returns when
-// the server has registered the subscription. fail gets errors of handle.
+// receive handles a subject's messages in order until stop is called. It returns when the server
+// has registered the subscription. fail gets errors of handle.
 func receive(conn *nats.Conn, subject string, handle func(*nats.Msg) error, fail func(error)) (stop func(), err error) {
 	messages := make(chan *nats.Msg, 64<<10)
 	sub, err := conn.ChanSubscribe(subject, messages)

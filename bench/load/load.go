@@ -45,8 +45,8 @@ func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure
 	return Load{}.Bulk(callers, d, call)
 }
 
-// roomForCalls is the number of latencies that are recorded without allocating, because allocations
-// of the measurement would count as the contestant's.
+// roomForCalls is how many latencies are recorded without allocating: allocations would count as
+// the contestant's.
 const roomForCalls = 1 << 20
 
 // Run does the same as the function Run, with the settings of l.
@@ -108,7 +108,6 @@ func (l Load) Run(callers int, d time.Duration, call func(worker, i int) error) 
 	return m, fail
 }
 
-// strideCalls is the number of calls that Bulk makes between two readings of the clock.
 const strideCalls = 256
 
 // Bulk does the same as the function Bulk, with the settings of l.
@@ -128,8 +127,7 @@ func (l Load) Bulk(callers int, d time.Duration, call func(worker, i int) error)
 	return m, err
 }
 
-// cpuTime returns the processor time that this process has used. On a shared machine it varies less
-// than wall time.
+// cpuTime varies less than wall time on a shared machine.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -24,15 +24,13 @@ type jsonCall struct {
 	Error   string          `json:"error,omitempty"`
 }
 
-// Outcomes of a call.
 const (
 	executed    = "executed"
 	notExecuted = "not executed"
 	unknown     = "unknown"
 )
 
-// call calls an entity through a member with Config.Gateway. It needs the rights of a gateway's
-// caller, but not those of an operator.
+// call needs the rights of a gateway's caller, not those of an operator.
 func call(ctx context.Context, o *options, w io.Writer) error {
 	caller := cmp.Or(o.name, "any")
 	// Errors of the server are read by accepted.
@@ -46,17 +44,14 @@ func call(ctx context.Context, o *options, w io.Writer) error {
 	return printCall(w, o, c, err)
 }
 
-// A gatewayCall is one request to a gateway.
 type gatewayCall struct {
 	conn    *nats.Conn
 	options *options
 	caller  string // the name by which the gateway knows this process
 }
 
-// run sends the request and waits for its answer. Before it sends the request, it checks that the
-// server has accepted the subscription. Before it waits for the answer, it checks that the server
-// has accepted the request. So a missing right is reported at once, with the outcome that the call
-// has not run.
+// run checks that the server accepted the subscription before it sends, and the request before it
+// waits. So a missing right is reported at once as not executed.
 func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	fails := func(outcome, step string, err error) (jsonCall, error) {
 		return jsonCall{Outcome: outcome}, fmt.Errorf("call %s/%s.%s: %s: %w", g.options.kind, g.options.id, g.options.method, step, err)
@@ -93,7 +88,6 @@ func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	return c, nil
 }
 
-// request returns the message for the gateway.
 func (g gatewayCall) request(ctx context.Context) *nats.Msg {
 	o := g.options
 	m := nats.NewMsg(fmt.Sprintf("sh.%s.g.%s.%s.%s.%s", o.cluster, g.caller, o.kind, o.method, transport.EscapeID(o.id)))
@@ -109,8 +103,8 @@ func (g gatewayCall) request(ctx context.Context) *nats.Msg {
 	return m
 }
 
-// accepted returns the server's refusal, if any, of what this connection has sent so far. The
-// server answers in order, so a refusal comes before the answer to the flush.
+// accepted returns the server's refusal of what was sent so far. It answers in order, so a refusal
+// precedes the answer to the flush.
 func (g gatewayCall) accepted(ctx context.Context) error {
 	if _, bounded := ctx.Deadline(); !bounded { // FlushWithContext wants one
 		var cancel context.CancelFunc
@@ -126,11 +120,10 @@ func (g gatewayCall) accepted(ctx context.Context) error {
 	return flushed
 }
 
-// flushTimeout bounds the wait for the server's answer, which takes one round trip.
+// flushTimeout bounds one round trip.
 const flushTimeout = 5 * time.Second
 
-// printCall prints the results of a call, or returns the reason why there are none. With -json it
-// also prints that reason.
+// printCall prints results, or returns why there are none; -json prints that too.
 func printCall(w io.Writer, o *options, c jsonCall, err error) error {
 	if o.json {
 		c.Type, c.ID, c.Method = o.kind, o.id, o.method

@@ -13,10 +13,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// errUnhealthy sets the exit code to 1 after status or doctor has printed the reasons.
+// errUnhealthy sets the exit code after the reasons are printed.
 var errUnhealthy = errors.New("the cluster is not healthy")
 
-// status prints whether the cluster is healthy, and if not, why.
 func status(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	var all []admin.NodeShards
@@ -85,7 +84,6 @@ func down(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return printDone(w, o, node, "is down", err)
 }
 
-// printView prints the cluster as text.
 func printView(w io.Writer, o *options, v admin.View) error {
 	header := []string{"NODE", "STATUS", "AGE", "REACHABLE", "ROLES", "HOSTS"}
 	if v.Table != 0 {
@@ -131,8 +129,7 @@ func printView(w io.Writer, o *options, v admin.View) error {
 	return err
 }
 
-// suspicions lists the members that voted a member dead in the membership table, with the age of
-// each vote.
+// suspicions lists who voted a member dead, and how long ago.
 func suspicions(all []admin.Suspicion) string {
 	var by []string
 	for _, s := range all {
@@ -141,7 +138,7 @@ func suspicions(all []admin.Suspicion) string {
 	return list(by)
 }
 
-// ago returns how long ago a time was, by this host's clock.
+// ago is by this host's clock.
 func ago(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -267,10 +264,8 @@ func viewOf(cluster string, v admin.View) jsonView {
 	return j
 }
 
-// drainLooks is the interval of the lines that drain prints.
 const drainLooks = time.Second
 
-// drain makes a member leave, and prints how many shards it still has.
 func drain(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	type result struct {
 		node transport.Address
@@ -308,8 +303,7 @@ func drain(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	}
 }
 
-// A jsonDrain is one line of drain -json: one for each look, and one for the end. Fields are added,
-// never changed.
+// A jsonDrain is one line of drain -json. Fields are added, never changed.
 type jsonDrain struct {
 	Cluster  string `json:"cluster"`
 	Node     string `json:"node"`
@@ -318,7 +312,6 @@ type jsonDrain struct {
 	Entities int    `json:"entities"`
 }
 
-// printLeft prints how many shards the member still has.
 func printLeft(w io.Writer, o *options, node transport.Address, shards, entities int) error {
 	if o.json {
 		return printJSONLine(w, jsonDrain{o.cluster, node.String(), "leaves", shards, entities})
@@ -327,7 +320,6 @@ func printLeft(w io.Writer, o *options, node transport.Address, shards, entities
 	return err
 }
 
-// printDrained prints that the member has left, or returns why it has not.
 func printDrained(w io.Writer, o *options, node transport.Address, err error) error {
 	if err == nil && o.json {
 		return printJSONLine(w, jsonDrain{Cluster: o.cluster, Node: node.String(), Result: "has left"})
@@ -335,7 +327,6 @@ func printDrained(w io.Writer, o *options, node transport.Address, err error) er
 	return printDone(w, o, node, "has left", err)
 }
 
-// shardsLeft counts the shards of a member; ok is false if it does not answer.
 func shardsLeft(ctx context.Context, c *admin.Client, node transport.Address) (shards, entities int, ok bool) {
 	all, err := c.Shards(ctx, "")
 	if err != nil {

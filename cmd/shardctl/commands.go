@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A command is a command of shardctl.
 type command struct {
 	name    string
 	about   string
@@ -27,7 +26,6 @@ type command struct {
 	alone func(ctx context.Context, o *options, w io.Writer) error
 }
 
-// An argument is a positional argument of a command.
 type argument struct {
 	name     string // in the usage
 	what     string // "say which …" if it is missing
@@ -54,8 +52,7 @@ func (c command) main(ctx context.Context, args []string, env func(string) strin
 	return exitCode(stderr, c.name, err, func() error { return c.do(ctx, o, stdout) })
 }
 
-// exitCode runs do, unless err says that parsing the arguments has failed. It prints the error of
-// either, and returns the exit code.
+// exitCode runs do unless parsing failed, and prints the error of either.
 func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -71,8 +68,8 @@ func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	return exitOK
 }
 
-// parseAmong parses the arguments into places, and the flags, which may stand before, between and
-// after the arguments. It returns the number of arguments. If -h is given, it prints the usage.
+// parseAmong parses arguments with flags before, between and after them. It prints the usage for
+// -h.
 func parseAmong(f *flag.FlagSet, args []string, places []*string, stderr io.Writer, usage, about string) (given int, err error) {
 	f.SetOutput(io.Discard) // the caller prints the error
 	err = f.Parse(args)
@@ -92,8 +89,6 @@ func parseAmong(f *flag.FlagSet, args []string, places []*string, stderr io.Writ
 	return given, err
 }
 
-// parse parses the arguments, and the flags, which may stand before, between and after the
-// arguments.
 func (c command) parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
 	var o options
 	var places []*string
@@ -107,7 +102,6 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	return &o, err
 }
 
-// flagSet returns the flags of the command, which set fields of o.
 func (c command) flagSet(o *options, env func(string) string) *flag.FlagSet {
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard) // the caller prints the error
@@ -122,7 +116,6 @@ func (c command) flagSet(o *options, env func(string) string) *flag.FlagSet {
 	return f
 }
 
-// usage returns the list of arguments as text.
 func (c command) usage() (text string) {
 	for _, a := range c.args {
 		if a.optional {
@@ -134,7 +127,6 @@ func (c command) usage() (text string) {
 	return text
 }
 
-// missing returns the error for the first missing argument, or nil.
 func (c command) missing(o *options) error {
 	for _, a := range c.args {
 		if *a.to(o) == "" && !a.optional {
@@ -161,7 +153,6 @@ func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
 	return c.run(ctx, client, o, stdout)
 }
 
-// options are the values of the flags and arguments of a command.
 type options struct {
 	connection
 	cluster   string
@@ -192,7 +183,6 @@ type options struct {
 	store     string // of doctor: its name; "" means as the members say
 }
 
-// check returns an error if the options do not fit together.
 func (o *options) check() error {
 	switch {
 	case o.id == "" && (o.drop || o.from != "" || o.out != ""):
@@ -215,17 +205,14 @@ func (o *options) check() error {
 	return nil
 }
 
-// spanErr returns the reason why the times of -at, -since and -until are not valid, or nil.
 func (o *options) spanErr() error {
 	_, err := spanOf(o.at, o.begin, o.until, time.Now())
 	return err
 }
 
-// turnsKept is how long members go on counting turns after an operator's last request for the
-// counts.
+// turnsKept is how long members count turns after an operator's last request.
 const turnsKept = 15 * time.Second
 
-// commands are the commands that query or command a cluster.
 var commands = []command{
 	{
 		name: "status", timeout: 10 * time.Second, run: status,

@@ -12,11 +12,10 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// completeCommand is the command that the scripts run. Its arguments are the words of a command
-// line up to the word being typed. It prints the candidates for that word, one a line.
+// completeCommand is run by the scripts. It completes the last of its arguments, one candidate a
+// line.
 const completeCommand = "__complete"
 
-// completions are the completion scripts, by shell.
 var completions = map[string]string{
 	"bash": `_shardctl() {
   COMPREPLY=($(compgen -W "$(shardctl __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
@@ -30,11 +29,9 @@ compdef _shardctl shardctl
 	"fish": "complete -c shardctl -f -a '(shardctl __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'\n",
 }
 
-// completeTimeout bounds the requests for the names of members and types, because the shell waits
-// for the result.
+// completeTimeout bounds requests for names, because the shell waits.
 const completeTimeout = 2 * time.Second
 
-// runCompletion prints the script for a shell.
 func runCompletion(args []string, stdout, stderr io.Writer) int {
 	if len(args) != 1 || completions[args[0]] == "" {
 		fmt.Fprintln(stderr, "usage: shardctl completion bash|zsh|fish\n\nPrints a script that completes commands, flags, and the names of members, types and methods: source <(shardctl completion bash)")
@@ -47,7 +44,6 @@ func runCompletion(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// runComplete prints the candidates for the last word of words.
 func runComplete(ctx context.Context, words []string, env func(string) string, stdout io.Writer) int {
 	if len(words) == 0 {
 		words = []string{""}
@@ -61,7 +57,6 @@ func runComplete(ctx context.Context, words []string, env func(string) string, s
 	return exitOK
 }
 
-// candidates returns the words that may follow the words before.
 func candidates(ctx context.Context, before []string, typed string, env func(string) string) (all []string) {
 	if len(before) == 0 {
 		all = []string{"store", "permissions", "completion", "help"}
@@ -90,7 +85,6 @@ func candidates(ctx context.Context, before []string, typed string, env func(str
 	return commands[i].candidates(ctx, before[1:], typed, env)
 }
 
-// candidates returns the command's flags, or values for its next argument.
 func (c command) candidates(ctx context.Context, before []string, typed string, env func(string) string) (all []string) {
 	var o options
 	f := c.flagSet(&o, env)
@@ -140,7 +134,7 @@ func (c command) candidates(ctx context.Context, before []string, typed string, 
 	return slices.Compact(all)
 }
 
-// methodsOf returns the methods of a type that the members hosting it report.
+// methodsOf returns a type's methods, as its hosts report them.
 func methodsOf(ctx context.Context, client *admin.Client, kind string) (all []string) {
 	facts, err := client.Facts(ctx)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// A connection says where the NATS servers are and how shardctl proves its identity.
 type connection struct {
 	url, creds, nkey, ca, cert, key string
 
@@ -32,13 +31,11 @@ type connection struct {
 	folder                configFolder
 }
 
-// defaultURL is the URL of a server on this machine.
 const defaultURL = "nats://127.0.0.1:4222"
 
-// defaultName is the operator's name without -name; it is the default of package admin.
+// defaultName is package admin's default.
 const defaultName = "shardctl"
 
-// flags defines the flags of a connection.
 func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
 	c.folder = configFolder{env}
 	f.StringVar(&c.url, "nats", env("NATS_URL"), "`URLs` of NATS servers, separated by commas (default the context's, and "+defaultURL+" without one)")
@@ -51,8 +48,8 @@ func (c *connection) flags(f *flag.FlagSet, env func(string) string) {
 	f.StringVar(&c.key, "key", "", "`file` of the private key of -cert")
 }
 
-// complete fills flags that were not given with values from a context of the nats command. It
-// returns an error if the flags do not fit together.
+// complete fills missing flags from a context of the nats command, and checks that flags fit
+// together.
 func (c *connection) complete() error {
 	switch {
 	case (c.cert == "") != (c.key == ""):
@@ -74,8 +71,7 @@ func (c *connection) complete() error {
 	return checkOptional("operator", c.name)
 }
 
-// follow fills flags that were not given with a context's values. If a flag gives credentials, no
-// credentials of the context are used.
+// follow fills missing flags from a context. Credentials in a flag replace all of the context's.
 func (c *connection) follow(from natsContext) {
 	c.url, c.ca, c.tlsFirst = cmp.Or(c.url, from.URL), cmp.Or(c.ca, from.CA), from.TLSFirst
 	if c.cert == "" {
@@ -86,8 +82,6 @@ func (c *connection) follow(from natsContext) {
 	}
 }
 
-// options returns the options of the connection to NATS. Files are read when the options are
-// applied.
 func (c *connection) options() []nats.Option {
 	o := []nats.Option{nats.Name("shardctl")}
 	if c.creds != "" {
@@ -114,14 +108,12 @@ func (c *connection) options() []nats.Option {
 	return o
 }
 
-// dial returns a client for an operator of a cluster.
 func (c *connection) dial(ctx context.Context, cluster string) (*admin.Client, error) {
 	return admin.Dial(ctx, admin.Options{
 		Cluster: cluster, Name: c.name, Transport: natstransport.New(c.url, natstransport.ConnectOptions(c.options()...)),
 	})
 }
 
-// nkeyFile returns an option that signs the server's nonce with the seed in a file.
 func nkeyFile(path string) nats.Option {
 	return func(o *nats.Options) error {
 		sign, err := nats.NkeyOptionFromSeed(path)
@@ -132,9 +124,8 @@ func nkeyFile(path string) nats.Option {
 	}
 }
 
-// A natsContext is the part of a context of the nats command that shardctl reads, from the file
-// nats/context/NAME.json in the user's configuration folder (NATS's ADR 21). shardctl ignores the
-// fields for JetStream and for inboxes.
+// A natsContext is what shardctl reads of a context of the nats command: nats/context/NAME.json in
+// the user's configuration folder (NATS's ADR 21).
 type natsContext struct {
 	URL      string `json:"url"`
 	Token    string `json:"token"`
@@ -150,10 +141,8 @@ type natsContext struct {
 	JWT      string `json:"user_jwt"`
 }
 
-// A configFolder is the folder in which the nats command keeps its contexts.
 type configFolder struct{ env func(string) string }
 
-// path returns the path of a file in the folder.
 func (f configFolder) path(elements ...string) string {
 	base := f.env("XDG_CONFIG_HOME")
 	if base == "" {
@@ -162,7 +151,7 @@ func (f configFolder) path(elements ...string) string {
 	return filepath.Join(append([]string{base, "nats"}, elements...)...)
 }
 
-// selected returns the name of the context that "nats context select" has chosen, or "".
+// selected returns the context chosen by "nats context select", or "".
 func (f configFolder) selected() string {
 	name, err := os.ReadFile(f.path("context.txt"))
 	if err != nil {
@@ -171,7 +160,6 @@ func (f configFolder) selected() string {
 	return strings.TrimSpace(string(name))
 }
 
-// read reads the context of that name.
 func (f configFolder) read(name string) (c natsContext, err error) {
 	if name != filepath.Base(name) {
 		return c, fmt.Errorf("context %q: want the name of a context (nats context ls)", name)
@@ -196,7 +184,7 @@ func (f configFolder) read(name string) (c natsContext, err error) {
 	return c, nil
 }
 
-// expand replaces variables, and ~ at the beginning, in a file name.
+// expand replaces variables and a leading ~.
 func (f configFolder) expand(file string) string {
 	if rest, home := strings.CutPrefix(file, "~/"); home {
 		file = filepath.Join(f.env("HOME"), rest)
@@ -204,18 +192,17 @@ func (f configFolder) expand(file string) string {
 	return os.Expand(file, f.env)
 }
 
-// jetStreamTimeout bounds the wait for each answer of JetStream.
+// jetStreamTimeout bounds each answer of JetStream.
 const jetStreamTimeout = 3 * time.Second
 
-// A jetStream sends requests about JetStream to a server, with only the operator's rights.
+// A jetStream sends requests about JetStream with only the operator's rights.
 type jetStream struct {
 	conn *nats.Conn
 	// ctx ends with the server's refusal of a subject, which no answer follows.
 	ctx context.Context
 }
 
-// dialJetStream connects to the servers. Answers come to an inbox with the operator's name, to
-// which the operator's user may subscribe.
+// dialJetStream gets answers in an inbox that the operator may subscribe to.
 func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	ctx, refuse := context.WithCancelCause(ctx)
 	denied := func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -234,7 +221,6 @@ func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	return &jetStream{conn, ctx}, nil
 }
 
-// A jetStreamError is an error in an answer of JetStream.
 type jetStreamError struct {
 	Code        int    `json:"code"`
 	Description string `json:"description"`
@@ -247,7 +233,6 @@ func (e *jetStreamError) Error() string {
 // errNoJetStream means that no server answers on JetStream's API.
 var errNoJetStream = errors.New("JetStream is off at the servers")
 
-// ask sends a request to JetStream's API and decodes the answer.
 func (j *jetStream) ask(verb string, request, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(j.ctx, jetStreamTimeout, fmt.Errorf("no answer within %v", jetStreamTimeout))
 	defer cancel()
@@ -272,13 +257,11 @@ func (j *jetStream) ask(verb string, request, answer any) error {
 	return json.Unmarshal(m.Data, answer)
 }
 
-// account returns the limits and the use of the account.
 func (j *jetStream) account() (a jetstream.AccountInfo, err error) {
 	return a, j.ask("INFO", nil, &a)
 }
 
-// A streamList is a page of JetStream's list of streams. In a cluster of servers it also names the
-// streams for which no server answers.
+// A streamList is a page of streams. A cluster also names those without an answering server.
 type streamList struct {
 	Total   int                     `json:"total"`
 	Streams []*jetstream.StreamInfo `json:"streams"`
@@ -286,7 +269,6 @@ type streamList struct {
 	Offline map[string]string       `json:"offline"` // why, by stream
 }
 
-// streams returns all streams whose subjects match the pattern.
 func (j *jetStream) streams(subjects string) (all streamList, err error) {
 	request := struct {
 		Offset  int    `json:"offset"`

@@ -15,7 +15,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin/dashboard"
 )
 
-// serveDashboard serves the dashboard page until ctx ends.
 func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
@@ -43,8 +42,7 @@ func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return nil
 }
 
-// onlyLoopback refuses requests whose Host header is not a loopback address. A web page of another
-// site sends such a request after it has bound its name to a loopback address (DNS rebinding).
+// onlyLoopback refuses requests whose Host is not a loopback address, against DNS rebinding.
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

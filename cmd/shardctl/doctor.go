@@ -17,7 +17,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// A finding is the result of one check of doctor.
 type finding struct {
 	Check string `json:"check"`
 	OK    bool   `json:"ok"`
@@ -27,13 +26,11 @@ type finding struct {
 	Skipped bool `json:"skipped,omitempty"`
 }
 
-// good returns the finding of a check that found no fault.
 func good(check, text string) finding { return finding{Check: check, OK: true, Text: text} }
 
-// wrong returns the finding of a fault; do is the remedy.
 func wrong(check, text, do string) finding { return finding{Check: check, Text: text, Do: do} }
 
-// skipped returns the finding of a check that could not be made; do is the remedy, or "".
+// skipped is a check that could not be made; do may be "".
 func skipped(check, text, do string) finding {
 	return finding{Check: check, OK: true, Text: text, Do: do, Skipped: true}
 }
@@ -44,8 +41,6 @@ const (
 	payloadMin = 1 << 20
 )
 
-// doctor checks the conditions of a healthy cluster, and prints a remedy for each condition that is
-// not met.
 func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	var all []finding
 	v, err := c.Members(ctx)
@@ -97,7 +92,6 @@ func printFindings(w io.Writer, all []finding) error {
 	return err
 }
 
-// examine returns the findings from the answers of the members.
 func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admin.NodeShards) []finding {
 	h := clusterview.Judge(cluster, v, shards)
 	all := []finding{{Check: "cluster", OK: h.Healthy, Text: fmt.Sprintf("%d members, %d types, %d shards", h.Members, h.Types, h.Shards)}}
@@ -113,13 +107,11 @@ func examine(cluster string, v admin.View, facts []admin.NodeFact, shards []admi
 	return slices.Concat(all, examineHealth(answered), examineClocks(answered), examinePayload(answered), examineVersions(answered), examineContracts(answered), examineStore(answered))
 }
 
-// answering returns the facts of the members that answered.
 func answering(facts []admin.NodeFact) []admin.NodeFact {
 	return slices.DeleteFunc(slices.Clone(facts), func(f admin.NodeFact) bool { return f.Err != nil })
 }
 
-// examineInterest returns the finding whether a process outside the cluster also receives messages
-// that are sent to the cluster's processes.
+// examineInterest reports whether an outsider also receives the processes' messages.
 func examineInterest(eavesdropped bool, err error) finding {
 	switch {
 	case err != nil:
@@ -133,10 +125,8 @@ func examineInterest(eavesdropped bool, err error) finding {
 	return good("interest", "the broker reports it when nobody listens for a process")
 }
 
-// deniedLine is the text of a member's log line about a subject that the broker refused.
 const deniedLine = "broker denied a subject"
 
-// examineRights searches the members' logs for rights that the broker refused to them.
 func examineRights(lines []admin.Event, err error) []finding {
 	if err != nil {
 		return []finding{wrong("rights", err.Error(), "look at the log of that member for \""+deniedLine+"\"")}
@@ -153,7 +143,6 @@ func examineRights(lines []admin.Event, err error) []finding {
 	return fine("rights", "the broker has refused nothing to a member, as far as their logs go back", found)
 }
 
-// fine returns the findings in found or, if there are none, a finding without a fault.
 func fine(check, text string, found []finding) []finding {
 	if len(found) > 0 {
 		return found
@@ -170,8 +159,7 @@ func examineHealth(facts []admin.NodeFact) (found []finding) {
 	return fine("ready", fmt.Sprintf("all %d members that answer are ready", len(facts)), found)
 }
 
-// examineClocks compares the members' clocks with this process's. A member gave its answer between
-// the sending of the question and the arrival of the answer.
+// examineClocks compares clocks. A member's time lies between question and answer.
 func examineClocks(facts []admin.NodeFact) (found []finding) {
 	worst := time.Duration(0)
 	for _, f := range facts {
@@ -236,11 +224,10 @@ func examineStore(facts []admin.NodeFact) (found []finding) {
 	return []finding{good("store", "no member has one: durable types cannot be hosted")}
 }
 
-// nearLimit is the share of a JetStream limit from which doctor reports a fault.
+// nearLimit is the share of a JetStream limit that counts as a fault.
 const nearLimit = 0.8
 
-// examineJetStream checks JetStream and the streams of the members' store, as far as the operator's
-// rights permit.
+// examineJetStream checks the store, as far as the operator's rights permit.
 func examineJetStream(ctx context.Context, o *options, facts []admin.NodeFact) []finding {
 	name, replicas, stored := storeOf(facts)
 	if o.store != "" {
@@ -269,8 +256,7 @@ func examineJetStream(ctx context.Context, o *options, facts []admin.NodeFact) [
 	return append(all, examineStreams(name, replicas, list)...)
 }
 
-// storeOf returns the store that members use: its name, and the largest number of replicas in their
-// configs. stored is false if no member has a store.
+// storeOf returns the members' store, and the most replicas in their configs.
 func storeOf(facts []admin.NodeFact) (name string, replicas int, stored bool) {
 	for _, f := range facts {
 		stored = stored || f.Store
@@ -282,7 +268,6 @@ func storeOf(facts []admin.NodeFact) (name string, replicas int, stored bool) {
 	return name, replicas, stored
 }
 
-// jetStreamWrong returns the finding for a request that JetStream did not answer.
 func jetStreamWrong(o *options, err error) finding {
 	var refused *jetStreamError
 	switch {
@@ -297,8 +282,7 @@ func jetStreamWrong(o *options, err error) finding {
 	return wrong("jetstream", err.Error(), "look at the servers: of a cluster, more than half must run, and one must have room on its disk")
 }
 
-// examineAccount compares the use of an account with its limits. All streams of the account share
-// these limits, not only those of the members.
+// examineAccount compares an account's use with its limits, which all its streams share.
 func examineAccount(a jetstream.AccountInfo) (found []finding) {
 	tiers := map[string]jetstream.Tier{"": a.Tier}
 	if len(a.Tiers) > 0 {
@@ -321,13 +305,12 @@ func examineAccount(a jetstream.AccountInfo) (found []finding) {
 	return fine("jetstream", fmt.Sprintf("it answers, and the account is below its limits (%s on disk, %d streams)", size(a.Store), a.Streams), found)
 }
 
-// near reports whether a limit is nearly reached. A limit of 0 or below means no limit.
+// near reports whether a limit is nearly reached; 0 or below means none.
 func near(used uint64, limit int64) bool {
 	return limit > 0 && float64(used) >= nearLimit*float64(limit)
 }
 
-// examineStreams checks the streams of a store. replicas is the number of replicas in the members'
-// configs, or 0 if it is unknown.
+// examineStreams checks a store's streams. replicas is from the members' configs; 0 means unknown.
 func examineStreams(store string, replicas int, list streamList) (found []finding) {
 	complain := func(do, format string, args ...any) {
 		found = append(found, wrong("streams", fmt.Sprintf(format, args...), do))
@@ -367,7 +350,6 @@ func examineStreams(store string, replicas int, list streamList) (found []findin
 	return fine("streams", fmt.Sprintf("%d of %s, with %s: all have a leader and their replicas, below their limits", len(list.Streams), store, size(bytes)), found)
 }
 
-// lagging returns the replicas of a stream that are missing or behind.
 func lagging(s *jetstream.StreamInfo) (missing []string) {
 	if s.Cluster == nil {
 		return nil
@@ -386,7 +368,6 @@ func lagging(s *jetstream.StreamInfo) (missing []string) {
 	return missing
 }
 
-// size formats a number of bytes for people.
 func size(bytes uint64) string {
 	const units = "kMGTPE"
 	if bytes < 1000 {
@@ -399,8 +380,7 @@ func size(bytes uint64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") + " " + units[unit:unit+1] + "B"
 }
 
-// examineContracts searches for types whose hosts run different programs. It compares the hash of
-// the whole contract, and the methods.
+// examineContracts looks for hosts of a type with different contracts or methods.
 func examineContracts(facts []admin.NodeFact) (found []finding) {
 	types := 0
 	var silent []string // hosts that report no hash
@@ -429,7 +409,6 @@ func examineContracts(facts []admin.NodeFact) (found []finding) {
 	return fine("contracts", fmt.Sprintf("all hosts of %d types have the same contracts", types), found)
 }
 
-// A hostOf is a member with its contract of a type.
 type hostOf struct {
 	node string
 	admin.Contract
@@ -445,7 +424,6 @@ func hostsByType(facts []admin.NodeFact) map[string][]hostOf {
 	return hosts
 }
 
-// examineMethods searches for methods of a type that only some of its hosts have.
 func examineMethods(kind string, hosts []hostOf) (found []finding) {
 	methods := map[string]bool{}
 	for _, h := range hosts {
@@ -468,7 +446,6 @@ func examineMethods(kind string, hosts []hostOf) (found []finding) {
 	return found
 }
 
-// groups lists the nodes by the hash of their contract, the largest group first.
 func groups(hashes map[string][]string) string {
 	keys := clusterview.SortedKeys(hashes)
 	slices.SortStableFunc(keys, func(a, b string) int { return len(hashes[b]) - len(hashes[a]) })

@@ -30,7 +30,6 @@ type jsonEntity struct {
 	Errors     []jsonFailure   `json:"errors"`         // the latest first
 }
 
-// A jsonFailure is a failed call of an entity.
 type jsonFailure struct {
 	Method  string  `json:"method"`
 	Outcome string  `json:"outcome"`
@@ -45,7 +44,6 @@ type jsonTurn struct {
 	Earlier bool    `json:"earlier"` // it began before anybody looked, so it runs for longer
 }
 
-// describe copies the member's answer about the entity, except its state, into e.
 func (e *jsonEntity) describe(s admin.Entity) {
 	e.Active, e.Unreadable, e.Mailbox, e.Bytes, e.Stored = s.Active, s.Why, s.Mailbox, s.Bytes, s.Stored
 	for _, f := range s.Errors {
@@ -62,8 +60,7 @@ func (e *jsonEntity) describe(s admin.Entity) {
 	}
 }
 
-// stateOf returns the state of an entity as JSON, or the reason why it is not shown. It needs an
-// operator's right to command.
+// stateOf returns the state as JSON, or why it is not shown. It needs the right to command.
 func stateOf(ctx context.Context, c *admin.Client, o *options) (state json.RawMessage, why string) {
 	s, err := c.State(ctx, o.kind, o.id)
 	switch {
@@ -77,7 +74,6 @@ func stateOf(ctx context.Context, c *admin.Client, o *options) (state json.RawMe
 	return json.RawMessage(s.JSON), ""
 }
 
-// entity prints the home, the state and the log lines of one entity.
 func entity(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	p, err := c.Where(ctx, o.kind, o.id)
 	if err != nil {
@@ -110,7 +106,7 @@ func entity(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	return orErr(printEntityStory(w, e), err)
 }
 
-// concerns reports whether the attributes of a log line name the entity.
+// concerns reports whether a log line's attributes name the entity.
 func concerns(attrs, kind, id string) bool {
 	return strings.Contains(attrs, kind+"/"+id) ||
 		strings.Contains(attrs, "kind="+kind) && (strings.Contains(attrs+" ", "entity="+id+" ") || strings.Contains(attrs, fmt.Sprintf("entity=%q", id)))
@@ -157,8 +153,6 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 	return err
 }
 
-// state shows or replaces the state of one entity, or lists the entities whose states cannot be
-// read.
 func state(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	switch {
 	case o.id == "":
@@ -198,7 +192,6 @@ func set(ctx context.Context, c *admin.Client, o *options, w io.Writer, state []
 	return err
 }
 
-// entityJSON is an entity in the output of -json.
 type entityJSON struct {
 	Type   string `json:"type"`
 	ID     string `json:"id"`

@@ -22,10 +22,8 @@ type jsonEvent struct {
 	Attrs string     `json:"attrs,omitempty"`
 }
 
-// eventsAgain is the pause between two requests of events -f.
 const eventsAgain = 500 * time.Millisecond
 
-// eventFilter decides which events are printed.
 type eventFilter struct {
 	when  span
 	level slog.Level
@@ -37,7 +35,6 @@ func (f eventFilter) passes(e admin.Event) bool {
 		(strings.Contains(e.Text, f.word) || strings.Contains(e.Attrs, f.word) || strings.HasPrefix(e.Node.Name, f.word))
 }
 
-// events prints the log lines of all members. With -f it goes on with new lines.
 func events(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	f := eventFilter{level: o.level, word: o.grep}
 	var err error
@@ -87,7 +84,6 @@ func printEvent(w io.Writer, o *options, f eventFilter, e admin.Event) error {
 	return err
 }
 
-// printGap prints why events -f got no new lines.
 func printGap(w io.Writer, o *options, why error) error {
 	if o.json {
 		return printJSONLine(w, map[string]string{"error": why.Error()})
@@ -96,14 +92,14 @@ func printGap(w io.Writer, o *options, why error) error {
 	return err
 }
 
-// around is how long before and after the time of -at an event may be to be printed.
+// around is the time before and after -at that is printed.
 const around = 2 * time.Minute
 
-// moments are the layouts of times on the command line. A time without a zone is local.
+// moments are accepted layouts of times. Without a zone they are local.
 var moments = []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", time.TimeOnly, "15:04"}
 
-// momentOf parses a time: a duration before now, such as 30m; a time in the last 24 hours, such as
-// 02:14 or 02:14:30; or a time with its date.
+// momentOf parses a duration before now, such as 30m; a time in the last 24 hours, such as 02:14;
+// or a time with its date.
 func momentOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		if d < 0 {
@@ -128,10 +124,8 @@ func momentOf(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time (want 30m, 02:14, 02:14:30, 2026-11-24 02:14 or 2026-11-24T02:14:00Z)", text)
 }
 
-// A span bounds the times of printed events.
 type span struct{ from, to time.Time } // zero: without a bound
 
-// spanOf parses the flags -at, -since and -until.
 func spanOf(at, since, until string, now time.Time) (s span, err error) {
 	if at != "" {
 		if since != "" || until != "" {
@@ -153,7 +147,6 @@ func spanOf(at, since, until string, now time.Time) (s span, err error) {
 	return s, nil
 }
 
-// has reports whether a time is within the span.
 func (s span) has(at time.Time) bool {
 	return !at.Before(s.from) && (s.to.IsZero() || !at.After(s.to))
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// top prints the busiest methods, entities, callers and nodes during some seconds. With -f it
-// prints them repeatedly.
+// top prints what is busiest. -f repeats it.
 func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	before, err := c.Turns(ctx) // the members begin to count
 	if err != nil {
@@ -38,7 +37,7 @@ func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	}
 }
 
-// longRunning is how long a turn must have run, in seconds, for top to print it.
+// longRunning is from how many seconds on top prints a turn.
 const longRunning = 0.1
 
 func printTop(w io.Writer, o *options, top clusterview.Rates) error {
@@ -61,7 +60,6 @@ func printTop(w io.Writer, o *options, top clusterview.Rates) error {
 	return nil
 }
 
-// topTables returns the tables that top prints.
 func topTables(o *options, top clusterview.Rates) []*table {
 	nodes := tableOf(o, "NODE", "TURNS/S", "RUNNING AT A TIME")
 	for _, n := range top.Nodes {
@@ -103,7 +101,6 @@ func topTables(o *options, top clusterview.Rates) []*table {
 	return append(all, running)
 }
 
-// short rounds a number of seconds for printing.
 func short(seconds float64) time.Duration {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -121,7 +118,6 @@ type jsonStats struct {
 	Counters []jsonCounters `json:"counters"`
 }
 
-// stats prints the load during some seconds by member and type, and the counters.
 func stats(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	before, err := c.Turns(ctx) // the members begin to count
 	if err != nil {
@@ -156,14 +152,13 @@ func stats(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return counters(ctx, c, o, w)
 }
 
-// A jsonCounters is the output of counters -json for one member. Fields are added, never changed.
+// A jsonCounters is one member in counters -json. Fields are added, never changed.
 type jsonCounters struct {
 	Node     string            `json:"node"`
 	Counters map[string]uint64 `json:"counters"`
 	Error    string            `json:"error,omitempty"`
 }
 
-// counters prints the counters of each member that are not 0.
 func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	all, err := c.Counters(ctx)
 	if err != nil {
@@ -184,7 +179,7 @@ func counters(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 	return nil
 }
 
-// counterRows returns the counters of each member that are not 0, and their sums over the members.
+// counterRows returns the counters that are not 0, and their sums.
 func counterRows(all []admin.NodeCounters) (rows []jsonCounters, sums map[string]uint64) {
 	rows, sums = []jsonCounters{}, map[string]uint64{}
 	for _, n := range all {
@@ -203,7 +198,6 @@ func counterRows(all []admin.NodeCounters) (rows []jsonCounters, sums map[string
 	return rows, sums
 }
 
-// printCounters prints one line for each reason.
 func printCounters(w io.Writer, o *options, rows []jsonCounters, sums map[string]uint64) error {
 	t := tableOf(o, "COUNT", "REASON", "AT")
 	for _, reason := range clusterview.SortedKeys(sums) {

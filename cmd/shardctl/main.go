@@ -101,7 +101,6 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	return exitUsage
 }
 
-// Exit codes.
 const (
 	exitOK     = 0
 	exitFailed = 1

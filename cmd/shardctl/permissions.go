@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// roles maps the name of each role to a function that returns the rights of the role's users.
 var roles = map[string]func(cluster, name, store string) rights.Rights{
 	"worker": func(cluster, _, store string) rights.Rights { return rights.Worker(cluster, store) },
 	"client": func(cluster, name, store string) rights.Rights {
@@ -35,7 +34,7 @@ var roles = map[string]func(cluster, name, store string) rights.Rights{
 	"gateway": func(cluster, name, _ string) rights.Rights { return rights.Gateway(cluster, name) },
 }
 
-// withDoctor adds, if there is a store, the rights with which shardctl doctor checks JetStream.
+// withDoctor adds the rights to check JetStream, if there is a store.
 func withDoctor(r rights.Rights, name, store string) rights.Rights {
 	if store == "" {
 		return r
@@ -58,8 +57,7 @@ const permissionsAbout = `Prints the NATS permissions of a user, and needs no se
   store     shardctl store -name NAME, for that -store of the cluster; without -name here and there
             it is ` + defaultName + ``
 
-// A jsonRights is the output of permissions -json: lists of allowed subjects. Fields are added,
-// never changed.
+// A jsonRights is the output of permissions -json. Fields are added, never changed.
 type jsonRights struct {
 	Cluster   string   `json:"cluster"`
 	Role      string   `json:"role"`
@@ -68,7 +66,6 @@ type jsonRights struct {
 	Subscribe []string `json:"subscribe"` // "subject queue" where a queue group is allowed alone
 }
 
-// runPermissions carries out shardctl permissions.
 func runPermissions(args []string, env func(string) string, stdout, stderr io.Writer) int {
 	return exitCode(stderr, "permissions", permissions(args, env, stdout, stderr), func() error { return nil })
 }

@@ -18,7 +18,6 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// printJSONLine prints one value on one line.
 func printJSONLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
 
 func stringsOf(nodes []transport.Address) (all []string) {
@@ -35,7 +34,6 @@ type jsonDone struct {
 	Result  string `json:"result"`
 }
 
-// printDone prints that a command was carried out, or returns err.
 func printDone(w io.Writer, o *options, node transport.Address, result string, err error) error {
 	switch {
 	case err != nil:
@@ -47,7 +45,6 @@ func printDone(w io.Writer, o *options, node transport.Address, result string, e
 	return err
 }
 
-// orErr returns a, or b if a is nil.
 func orErr(a, b error) error {
 	if a != nil {
 		return a
@@ -55,28 +52,22 @@ func orErr(a, b error) error {
 	return b
 }
 
-// tableWidth is the largest width of a table, in columns of a terminal.
 const tableWidth = 80
 
-// tableGap separates two columns.
 const tableGap = "  "
 
-// narrowest is the smallest width to which a column is clipped.
 const narrowest = 8
 
-// A table is printed in columns. Unless wide is set, its widest columns are clipped so that it is
-// at most tableWidth wide. The first row is the header.
+// A table clips its widest columns to tableWidth, unless wide is set. The first row is the header.
 type table struct {
 	wide bool
 	rows [][]string
 }
 
-// tableOf returns a table with a header.
 func tableOf(o *options, header ...string) *table {
 	return &table{wide: o.wide, rows: [][]string{header}}
 }
 
-// row appends a row.
 func (t *table) row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
@@ -85,7 +76,6 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// print prints the table.
 func (t *table) print(w io.Writer) error {
 	widths := t.widths()
 	var b strings.Builder
@@ -103,8 +93,7 @@ func (t *table) print(w io.Writer) error {
 	return err
 }
 
-// widths returns the widths of the columns. If the table is too wide, the widest columns get
-// narrower.
+// widths narrows the widest columns of too wide a table.
 func (t *table) widths() []int {
 	widths := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
@@ -128,8 +117,7 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// clipMiddle shortens a text to width characters by leaving out its middle, because both ends of a
-// name say most about it.
+// clipMiddle cuts out the middle: both ends of a name say most about it.
 func clipMiddle(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width {
@@ -139,7 +127,7 @@ func clipMiddle(text string, width int) string {
 	return string(runes[:head]) + "…" + string(runes[len(runes)-(width-head-1):])
 }
 
-// textOf returns an id as printed in JSON: in base64 (binary is true) if the id is not UTF-8.
+// textOf returns an id for JSON, in base64 if it is not UTF-8.
 func textOf(id string) (text string, binary bool) {
 	if utf8.ValidString(id) {
 		return id, false
@@ -147,7 +135,7 @@ func textOf(id string) (text string, binary bool) {
 	return base64.StdEncoding.EncodeToString([]byte(id)), true
 }
 
-// idOf returns the id that textOf has converted.
+// idOf reverses textOf.
 func idOf(text string, binary bool) (string, error) {
 	if !binary {
 		return text, nil

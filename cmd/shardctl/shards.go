@@ -34,10 +34,10 @@ type (
 	}
 )
 
-// noHome is printed as the state of a shard that no member has.
+// noHome is printed as the state of a shard without a home.
 const noHome = "no home"
 
-// shards prints the number of shards by type and member or, for one type, each shard.
+// shards prints sums by type and member or, for one type, each shard.
 func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	all, err := c.Shards(ctx, o.kind)
 	if err != nil {
@@ -70,14 +70,12 @@ func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	return err
 }
 
-// hosted reports whether a member hosts a type.
 func hosted(v admin.View, kind string) bool {
 	return slices.ContainsFunc(v.Members, func(m admin.Member) bool { return slices.Contains(m.Hosts, kind) })
 }
 
-// shardRows returns the shards in all answers, ordered by type and number, and the reasons why
-// members did not answer. A moving shard has two rows: one for its old home and one for its new
-// home.
+// shardRows orders shards by type and number, and returns why members are silent. A moving shard
+// has a row for each home.
 func shardRows(all []admin.NodeShards) (rows []jsonShard, silent map[string]string) {
 	rows, silent = []jsonShard{}, map[string]string{}
 	type id struct {
@@ -107,7 +105,6 @@ func shardRows(all []admin.NodeShards) (rows []jsonShard, silent map[string]stri
 	return rows, silent
 }
 
-// printShardSums prints one line for each type and member.
 func printShardSums(w io.Writer, o *options, rows []jsonShard) error {
 	type place struct{ kind, node string }
 	type sum struct{ active, moving, entities, values, waiting int }
@@ -147,7 +144,7 @@ func printShards(w io.Writer, o *options, rows []jsonShard) error {
 	return t.print(w)
 }
 
-// nameOf returns a member's name without its incarnation, so that a table fits 80 columns.
+// nameOf drops the incarnation, so that tables fit 80 columns.
 func nameOf(node string) string {
 	name, _, _ := strings.Cut(node, "#")
 	return cmp.Or(name, "(none)")
@@ -166,7 +163,6 @@ type jsonPlace struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// placeOf converts the home of an entity for JSON.
 func placeOf(o *options, p admin.Place) jsonPlace {
 	j := jsonPlace{Type: o.kind, ID: o.id, Shard: p.Shard, Node: p.Node, Epoch: p.Epoch, Why: p.Why}
 	if !p.Since.IsZero() {
@@ -176,7 +172,6 @@ func placeOf(o *options, p admin.Place) jsonPlace {
 	return j
 }
 
-// where prints the home of an entity, and the reason for that home.
 func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	if o.id == "" {
 		return whereSingleton(ctx, c, o, w)
@@ -199,7 +194,6 @@ func where(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return err
 }
 
-// whereSingleton prints where a singleton runs, and the reason.
 func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -220,7 +214,7 @@ func whereSingleton(ctx context.Context, c *admin.Client, o *options, w io.Write
 	return err
 }
 
-// moves prints the moves of shards that are under way, and the moves that have ended recently.
+// moves prints present and recent moves of shards.
 func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -250,10 +244,8 @@ func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	return silent
 }
 
-// coordinatorSays is the prefix of log lines with the coordinator's decisions.
 const coordinatorSays = "coordinator: "
 
-// ended are the decisions that end a move.
 var ended = []string{"move committed", "move resumed", "move promoted"}
 
 type (
@@ -287,7 +279,6 @@ func movesOf(cluster, at string, all []admin.Move, lately []admin.Event) jsonMov
 	return j
 }
 
-// pin pins the shard of an entity to a member.
 func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	if (o.node == "") != o.withdraw {
 		return errors.New("say at which NODE, or -withdraw")
@@ -307,8 +298,7 @@ func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return err
 }
 
-// The output of rebalance, pause and resume with -json, and a pause in other output. Fields are
-// added, never changed.
+// The output of rebalance, pause and resume with -json. Fields are added, never changed.
 type (
 	jsonBalanced struct {
 		Cluster string `json:"cluster"`
@@ -320,18 +310,15 @@ type (
 	}
 )
 
-// rebalance makes the coordinator begin rebalancing at once.
 func rebalance(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	result, err := c.Rebalance(ctx)
 	return printBalanced(w, o, result, err)
 }
 
-// pause pauses rebalancing.
 func pause(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return printBalanced(w, o, "rebalancing is paused", c.PauseRebalancing(ctx))
 }
 
-// resume ends a pause of rebalancing.
 func resume(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return printBalanced(w, o, "rebalancing is not paused", c.ResumeRebalancing(ctx))
 }
@@ -347,7 +334,6 @@ func printBalanced(w io.Writer, o *options, result string, err error) error {
 	return err
 }
 
-// pauseOf returns the pause in a view for JSON, or nil if there is none.
 func pauseOf(v admin.View) *jsonPause {
 	if v.Pause.IsZero() {
 		return nil
@@ -355,7 +341,6 @@ func pauseOf(v admin.View) *jsonPause {
 	return &jsonPause{v.Pause.By, v.Pause.At.UTC()}
 }
 
-// pausedSince returns a line about a pause, or "" if there is none.
 func pausedSince(p admin.Pause) string {
 	if p.IsZero() {
 		return ""

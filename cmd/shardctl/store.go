@@ -114,7 +114,6 @@ var storeCommands = []storeCommand{
 	},
 }
 
-// runStore carries out shardctl store.
 func runStore(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, storeUsage)
@@ -137,8 +136,6 @@ func (c storeCommand) main(ctx context.Context, args []string, env func(string) 
 	return exitCode(stderr, "store "+c.name, err, func() error { return c.do(ctx, o, stdout) })
 }
 
-// arguments returns the arguments of the command as its usage shows them, with brackets around
-// optional ones.
 func (c storeCommand) arguments() (text string) {
 	for i := c.most - 1; i >= 0; i-- {
 		text = []string{cmp.Or(c.argument, "TYPE"), "ID"}[i] + text
@@ -150,8 +147,6 @@ func (c storeCommand) arguments() (text string) {
 	return text
 }
 
-// parse parses the arguments, and the flags, which may stand before, between and after the
-// arguments.
 func (c storeCommand) parse(args []string, env func(string) string, stderr io.Writer) (*storeOptions, error) {
 	var o storeOptions
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
@@ -201,7 +196,6 @@ func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) erro
 	return c.run(ctx, s, o, w)
 }
 
-// storeOptions are the values of the flags and arguments of shardctl store.
 type storeOptions struct {
 	connection
 	store                 string
@@ -219,7 +213,7 @@ type storeOptions struct {
 	follower              string
 }
 
-// membersOf returns a cluster's members, or an empty view if no process of the cluster answers.
+// membersOf returns a cluster's members, or an empty view if no process answers.
 func membersOf(ctx context.Context, o *storeOptions, cluster string) (admin.View, error) {
 	v, err := askMembers(ctx, o, cluster)
 	switch {
@@ -244,7 +238,7 @@ func askMembers(ctx context.Context, o *storeOptions, cluster string) (v admin.V
 	return v, err
 }
 
-// refuseHosted fails if a member of the type's cluster hosts it.
+// refuseHosted fails if a member hosts the type.
 func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
 	v, err := membersOf(ctx, o, t.Cluster)
 	if err != nil {
@@ -268,9 +262,8 @@ func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durableho
 	return nil
 }
 
-// notOpened returns the error for a store that could not be opened. If the server has no streams of
-// the name in -store, the error lists the stores that the user may see, because a wrong -store is
-// more likely than a lost store.
+// notOpened lists the visible stores if -store has no streams: a wrong -store is likelier than a
+// lost store.
 func notOpened(ctx context.Context, o *storeOptions, err error) error {
 	if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 		return err
@@ -288,8 +281,6 @@ func notOpened(ctx context.Context, o *storeOptions, err error) error {
 		o.store, o.url, strings.Join(names, ", "))
 }
 
-// storesAt returns the names of the stores at the server, and reports whether the store named by
-// -store has streams.
 func storesAt(ctx context.Context, o *storeOptions) (names []string, there bool, err error) {
 	js, err := dialJetStream(ctx, &o.connection)
 	if err != nil {

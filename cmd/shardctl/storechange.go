@@ -65,9 +65,8 @@ func storeRepair(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// checkRepair returns the shard of an entity that is to be replaced by e, or dropped. It writes
-// nothing, and fails if the entity cannot be replaced or dropped. A repair begins by deleting a
-// damaged record, so this must be checked first.
+// checkRepair returns the shard of an entity to be replaced by e, or dropped. It is called before
+// any write, because a repair begins by deleting the damaged record.
 func checkRepair(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions, e storeops.Entity, found sought) (int, error) {
 	first, end := storeops.ShardsOf(t)
 	switch there := found.shard.Type != ""; {
@@ -89,8 +88,7 @@ func checkRepair(ctx context.Context, s *natsstore.Store, t durablehost.Type, o 
 	return found.shard.Number, storeops.CheckRepair(ctx, s, found.shard, o.id)
 }
 
-// repairShard replaces all data of a shard by the shard's image in an export, or by the readable
-// parts of the data.
+// repairShard replaces a shard by its image in an export, or by its readable parts.
 func repairShard(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions, w io.Writer) error {
 	if first, end := storeops.ShardsOf(t); o.shard < first || o.shard >= end {
 		return fmt.Errorf("%s has no shard %d: want %d to %d", o.kind, o.shard, first, end-1)
@@ -118,7 +116,7 @@ func repairShard(ctx context.Context, s *natsstore.Store, t durablehost.Type, o 
 	return printLost(ctx, s, shard, w)
 }
 
-// dropDamage returns the image of a shard without its damaged parts, and prints the damaged parts.
+// dropDamage returns a shard's image without damaged parts, which it prints.
 func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io.Writer) (storeops.Image, error) {
 	snap, image, err := storeops.ReadAll(ctx, s, shard)
 	switch {
@@ -137,7 +135,6 @@ func dropDamage(ctx context.Context, s *natsstore.Store, shard store.Shard, w io
 	return image, nil
 }
 
-// imageIn returns the image of a shard in the export at path.
 func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops.Image, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -171,9 +168,8 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 	return image, err
 }
 
-// printLost prints the named followers that have read beyond the end of a shard's journal, or have
-// read other events than the journal has. It does not change their positions: only a follower's
-// owner can rebuild data that was derived from lost events.
+// printLost prints named followers that have read beyond the journal's end, or other events. It
+// leaves their positions: only their owners can rebuild what they derived.
 func printLost(ctx context.Context, s store.Backend, shard store.Shard, w io.Writer) error {
 	lost, err := durablehost.LostFollowers(ctx, s, shard)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
@@ -220,7 +216,7 @@ func storeDelete(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// storeClear deletes the runtime's records of a cluster that do not belong to durable entities.
+// storeClear deletes a cluster's records that do not belong to durable entities.
 func storeClear(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
 	cluster := o.kind // the argument
 	v, err := membersOf(ctx, o, cluster)

@@ -20,11 +20,10 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// exportFormat is the format of exported files. Import reads this format and all earlier ones.
+// exportFormat is the format of exports. Import also reads all earlier ones.
 const exportFormat = 3
 
-// A line is one line of an export: a type, a part of the image of one of the type's shards, an
-// entity of the type, or the closing line.
+// A line of an export is a type, a part of a shard's image, an entity, or the closing line.
 type line struct {
 	Format  int    `json:"format,omitempty"` // of a type's line
 	Type    string `json:"type,omitempty"`   // not of the closing line
@@ -52,14 +51,13 @@ type line struct {
 	End *counts `json:"end,omitempty"` // of the closing line: the lines before it
 }
 
-// events returns the error for an entity's line that cannot be imported without its shard's image.
 func (l line) events() error {
 	return fmt.Errorf("%s/%s: %d events follow its state, and only the image of the shard restores events (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
 }
 
-// An image is a part of a shard's data in the store's own form: entities, ids of commands, waiting
-// tells and the journal. The lines of the shard's entities follow the image. An image cannot be
-// written to a shard that was used; import -states then writes the entities of these lines.
+// An image is a part of a shard in the store's form: entities, ids of commands, waiting tells and
+// the journal. The shard's entities follow it, because -states writes them instead into shards that
+// were used.
 type image struct {
 	Head    []byte        `json:"head"`
 	Records []imageRecord `json:"records,omitempty"`
@@ -71,10 +69,10 @@ type imageRecord struct {
 	Value []byte `json:"value"`
 }
 
-// imageBytes bounds the records in one image line, in bytes.
+// imageBytes bounds the records of an image line.
 const imageBytes = 1 << 20
 
-// imageLines writes the lines of a shard's image, and returns the number of lines.
+// imageLines writes a shard's image, and returns the number of lines.
 func imageLines(to *json.Encoder, kind string, shard int, whole storeops.Image) (n int, err error) {
 	for records := whole.Records; whole.Head != nil; {
 		part, bytes := image{Head: whole.Head}, 0
@@ -92,7 +90,6 @@ func imageLines(to *json.Encoder, kind string, shard int, whole storeops.Image) 
 	return n, nil
 }
 
-// expiry returns the line's Expires in the form of the store.
 func (l line) expiry() int64 {
 	if l.Expires.IsZero() {
 		return 0
@@ -100,7 +97,6 @@ func (l line) expiry() int64 {
 	return l.Expires.UnixMilli()
 }
 
-// expiresAt returns the time of an expiry from the store; zero means never.
 func expiresAt(expires int64) time.Time {
 	if expires == 0 {
 		return time.Time{}
@@ -108,14 +104,12 @@ func expiresAt(expires int64) time.Time {
 	return time.UnixMilli(expires).UTC()
 }
 
-// lineOf returns the line of an entity. A string that is not UTF-8 is written in base64, because
-// JSON cannot hold it.
+// lineOf writes an id that is not UTF-8 in base64, for JSON.
 func lineOf(kind string, shard int, k durable.StoredEntity) line {
 	id, binary := textOf(k.ID)
 	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, Since: k.Since, StateVersion: k.Form, Expires: expiresAt(k.Expires)}
 }
 
-// readLines reads an export and calls do for each line.
 func readLines(r io.Reader, do func(line) error) error {
 	lines := json.NewDecoder(r)
 	lines.DisallowUnknownFields()
@@ -140,7 +134,6 @@ func readLines(r io.Reader, do func(line) error) error {
 	}
 }
 
-// findEntity finds the line of one entity.
 func findEntity(r io.Reader, kind, id string) (e storeops.Entity, err error) {
 	found := false
 	err = readLines(r, func(l line) error {
@@ -158,8 +151,7 @@ func findEntity(r io.Reader, kind, id string) (e storeops.Entity, err error) {
 	return e, err
 }
 
-// A counts has the number of lines of each sort in an export. The closing line repeats these
-// numbers.
+// counts are the numbers of lines of each sort, repeated by the closing line.
 type counts struct {
 	Types    int `json:"types"`
 	Images   int `json:"images"` // parts of images
@@ -173,9 +165,9 @@ func (c counts) String() string {
 // errCut means that a file is not complete.
 var errCut = errors.New("the file is not complete: its closing line is missing (was the export interrupted, or is the file cut off? export again)")
 
-// checkLines reads one export, or several in one file, and fails unless each is complete: it ends
-// with a closing line that has the right numbers of lines, and each image has all its parts. Each
-// shard may have only one image. Files of format 1, which have no images, have no closing line.
+// checkLines fails unless each export in the file is complete: it has a closing line with the right
+// numbers, and all parts of images. A shard has one image at most. Files of format 1 have neither
+// images nor closing lines.
 func checkLines(r io.Reader) error {
 	c := lineCheck{images: make(map[string]bool)}
 	err := readLines(r, c.line)
@@ -192,7 +184,6 @@ func checkLines(r io.Reader) error {
 	return nil
 }
 
-// A lineCheck is the state of checkLines.
 type lineCheck struct {
 	have   counts          // since the last closing line
 	closed bool            // the last line was a closing one
@@ -256,7 +247,6 @@ func storeExport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// An exporter writes an export.
 type exporter struct {
 	store      *natsstore.Store
 	options    *storeOptions
@@ -279,7 +269,6 @@ func (e *exporter) export(ctx context.Context, types []natsstore.Type, w io.Writ
 	return errors.Join(e.lines.Encode(line{End: &e.counts}), buffered.Flush())
 }
 
-// kind writes the lines of one type.
 func (e *exporter) kind(ctx context.Context, name string) error {
 	t, err := storeops.TypeOf(ctx, e.store, name)
 	if err != nil {
@@ -299,8 +288,6 @@ func (e *exporter) kind(ctx context.Context, name string) error {
 	return eachAll(ctx, e.store, name, t, e.shard)
 }
 
-// shard writes the lines of a shard: its image, unless only one entity is exported, and its
-// entities.
 func (e *exporter) shard(shard store.Shard, snap durable.Snapshot, whole storeops.Image) error {
 	id := e.options.id
 	if id == "" {
@@ -352,7 +339,6 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// An importer writes the records of an exported file.
 type importer struct {
 	store      *natsstore.Store
 	options    *storeOptions
@@ -422,7 +408,6 @@ func (i *importer) restore(ctx context.Context, l line) error {
 	return err
 }
 
-// begin begins the import of a type.
 func (i *importer) begin(ctx context.Context, l line) error {
 	if err := i.close(ctx, true); err != nil {
 		return err
@@ -451,9 +436,8 @@ func (i *importer) begin(ctx context.Context, l line) error {
 	return nil
 }
 
-// close ends the import of a type. Named followers get their positions only if the whole type was
-// imported, and all shards as images: otherwise the journal does not have the events that they have
-// read.
+// close ends the import of a type. Followers get their positions only after an import of the whole
+// type as images; otherwise the journal lacks events that they have read.
 func (i *importer) close(ctx context.Context, whole bool) error {
 	if i.writer == nil {
 		return nil
@@ -474,9 +458,8 @@ func (i *importer) close(ctx context.Context, whole bool) error {
 	return err
 }
 
-// replaceFile lets write write a new file, which replaces the file at path when it is complete.
-// Until then, and if write fails, the file at path is unchanged. If path is not a regular file,
-// such as a pipe, write writes to it directly.
+// replaceFile replaces the file at path when write succeeds. It writes directly to what is not a
+// regular file, such as a pipe.
 func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

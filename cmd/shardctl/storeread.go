@@ -19,7 +19,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// each reads all shards of a type, and calls do with the content of each shard.
+// each calls do for each shard of a type.
 func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(shard store.Shard, snap durable.Snapshot) error) error {
 	first, end := storeops.ShardsOf(t)
 	for n := first; n < end; n++ {
@@ -35,7 +35,7 @@ func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Ty
 	return nil
 }
 
-// eachAll does what each does, and also passes the image of each shard to do.
+// eachAll also passes each shard's image.
 func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(store.Shard, durable.Snapshot, storeops.Image) error) error {
 	first, end := storeops.ShardsOf(t)
 	for n := first; n < end; n++ {
@@ -51,7 +51,7 @@ func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost
 	return nil
 }
 
-// typesOf returns the types to which a command applies: the type named in o, or else all.
+// typesOf returns the type named in o, or all.
 func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsstore.Type, error) {
 	types, err := s.Types(ctx)
 	if err != nil || o.kind == "" {
@@ -68,7 +68,6 @@ func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsst
 	return types[i : i+1], nil
 }
 
-// A storedType is a type in the output of list.
 type storedType struct {
 	Type     string `json:"type"`
 	Cluster  string `json:"cluster"`
@@ -115,7 +114,6 @@ func storeList(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	return table.Flush()
 }
 
-// A storedEntity is an entity in the output of list.
 type storedEntity struct {
 	ID      string    `json:"id"` // in base64 if Binary
 	Binary  bool      `json:"binary,omitempty"`
@@ -129,8 +127,7 @@ func bySize(a, b storedEntity) int {
 	return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID))
 }
 
-// listEntities prints the o.most largest entities of a type. It keeps at most 2*o.most entities in
-// memory.
+// listEntities prints the o.most largest entities. It keeps at most 2*o.most in memory.
 func listEntities(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
 	t, err := storeops.TypeOf(ctx, s, o.kind)
 	if err != nil {
@@ -177,8 +174,7 @@ func listEntities(ctx context.Context, s *natsstore.Store, o *storeOptions, w io
 	return err
 }
 
-// textual returns an id as list prints it: quoted if the id is empty, or if quoting changes any of
-// its characters.
+// textual quotes an empty id, and one with special characters.
 func textual(id string) string {
 	if quoted := strconv.Quote(id); len(quoted) != len(id)+2 || id == "" {
 		return quoted
@@ -221,7 +217,6 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	return err
 }
 
-// A sought is the result of a search for an entity.
 type sought struct {
 	shard   store.Shard // without a type if the entity is nowhere
 	kept    durable.StoredEntity
@@ -229,7 +224,6 @@ type sought struct {
 	bytes   []byte
 }
 
-// find searches all shards of a type for one entity.
 func find(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions) (found sought, err error) {
 	err = each(ctx, s, o.kind, t, func(shard store.Shard, snap durable.Snapshot) error {
 		for _, p := range snap.Problems {
@@ -247,11 +241,9 @@ func find(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeO
 	return found, err
 }
 
-// metaType is the metadata key under which package natsstore writes a type's name in the type's
-// streams.
+// metaType is natsstore's metadata key for a type's name.
 const metaType = "shardgen.type"
 
-// A storeProblem is a problem in the output of verify.
 type storeProblem struct {
 	Shard string `json:"shard,omitempty"` // "": it is of a stream
 	Place string `json:"place"`
@@ -302,8 +294,7 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// emptied returns the types' streams that had messages and have none now. No program of shardgen
-// empties a stream.
+// emptied returns streams that had messages and have none. No program of shardgen empties one.
 func emptied(ctx context.Context, o *storeOptions) ([]storeProblem, error) {
 	js, err := dialJetStream(ctx, &o.connection)
 	if err != nil {
@@ -326,7 +317,6 @@ func emptied(ctx context.Context, o *storeOptions) ([]storeProblem, error) {
 	return problems, nil
 }
 
-// storeTable prints the membership table of a cluster.
 func storeTable(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
 	cluster := o.kind // the argument
 	table, err := s.Members(cluster).Read(ctx, 0)

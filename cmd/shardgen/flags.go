@@ -17,7 +17,6 @@ func newFlags(name, usage string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
-// done prints err, if any, and returns the exit code.
 func done(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
@@ -26,8 +25,7 @@ func done(err error, stderr io.Writer) int {
 	return exitWrong
 }
 
-// parse parses flags. If done is true, the flags were wrong or -h was given, and the command must
-// exit with code.
+// parse reports done if the command must exit with code.
 func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

@@ -40,17 +40,15 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/load"
 )
 
-// Exit codes.
 const (
 	exitOK    = 0
 	exitWrong = 1 // the source, a stale file, or the file system
 	exitUsage = 2
 )
 
-// watchEvery is the interval at which -watch looks for changed files.
 const watchEvery = 300 * time.Millisecond
 
-// interruptGrace is how long an interrupted run may take to end by itself before the process exits.
+// interruptGrace is how long an interrupted run may take to end by itself.
 const interruptGrace = time.Second
 
 func main() {

@@ -9,14 +9,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen"
 )
 
-// A reporter prints the results of runs. Without -v it prints nothing for a run without mistakes,
-// as go generate does.
+// A reporter prints results. Without -v, a run without mistakes prints nothing, as go generate
+// does.
 type reporter struct {
 	stdout, stderr io.Writer
 	json, verbose  bool
 }
 
-// A finding is a mistake in the source, as printed by -json: one JSON object on each line.
+// A finding is a mistake in the source, one JSON object a line.
 type finding struct {
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`   // from 1
@@ -27,7 +27,6 @@ type finding struct {
 	Mend     string `json:"mend,omitempty"`
 }
 
-// run prints the result of a run, and returns the exit code.
 func (r *reporter) run(o *gen.Outcome, err error, took time.Duration) int {
 	if err != nil {
 		r.failed(err)
@@ -64,7 +63,6 @@ func (r *reporter) failed(err error) {
 	fmt.Fprintln(r.stderr, "shardgen:", err)
 }
 
-// details prints the packages, the files and the duration of a run.
 func (r *reporter) details(o *gen.Outcome, took time.Duration) {
 	for _, path := range o.Packages {
 		fmt.Fprintln(r.stderr, "package", path)

@@ -19,7 +19,6 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// A demo is one run of the program.
 type demo struct {
 	transfers, accounts, kills int
 	verbose                    bool
@@ -39,7 +38,6 @@ const (
 	opening = 100_00 // cents
 )
 
-// A result counts the differences between the accounts and the entries that were made in them.
 type result struct{ transfers, lost, doubled, sum int64 }
 
 // String returns the last line that a run prints.
@@ -111,7 +109,6 @@ func (d *demo) run(ctx context.Context) (r result, err error) {
 	return d.check(ctx)
 }
 
-// transfer moves money between random accounts until the wanted number of transfers is made.
 func (d *demo) transfer(ctx context.Context, caller int, killed <-chan struct{}) error {
 	for n := 0; ; n++ {
 		select {
@@ -137,8 +134,8 @@ func (d *demo) transfer(ctx context.Context, caller int, killed <-chan struct{})
 	}
 }
 
-// enter makes one entry in an account, exactly once. It repeats a call under the same idempotency
-// key until the account itself has answered.
+// enter makes one entry exactly once: it repeats the call under one idempotency key until the
+// account has answered.
 func (d *demo) enter(ctx context.Context, account int, amount int64, key string) (err error) {
 	a := d.client.Ref(accountID(account), shard.CommandID(key))
 	for ctx.Err() == nil {
@@ -163,7 +160,6 @@ func (d *demo) enter(ctx context.Context, account int, amount int64, key string)
 
 func accountID(i int) string { return fmt.Sprintf("account-%d", i) }
 
-// check compares each account's balance and number of entries with the expected ones.
 func (d *demo) check(ctx context.Context) (result, error) {
 	r := result{transfers: d.made.Load(), sum: -opening * int64(d.accounts)}
 	for i := range d.accounts {
@@ -181,13 +177,11 @@ func (d *demo) check(ctx context.Context) (result, error) {
 	return r, nil
 }
 
-// A process is a worker that runs as a separate process.
 type process struct {
 	name string
 	cmd  *exec.Cmd
 }
 
-// start starts a worker and waits until it is ready.
 func (d *demo) start(name string) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -215,7 +209,6 @@ func (d *demo) start(name string) (*process, error) {
 	return p, nil
 }
 
-// kill ends the worker by SIGKILL, so the worker can save nothing more.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()

@@ -78,7 +78,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return nil
 }
 
-// worker hosts accounts until its standard input is closed.
 func worker(ctx context.Context, url, name string, stdin io.Reader, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -103,7 +102,6 @@ func worker(ctx context.Context, url, name string, stdin io.Reader, stdout, stde
 	}
 }
 
-// newNode returns a node that hosts accounts and stores them in JetStream.
 func newNode(ctx context.Context, url, name string, log *slog.Logger) (*shard.Node, *natsstore.Store, error) {
 	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "bank"})
 	if err != nil {

@@ -13,10 +13,9 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// callTimeout bounds one call from outside the cluster, including the time to find the cluster.
+// callTimeout bounds a call, including the time to find the cluster.
 const callTimeout = 5 * time.Second
 
-// runCall makes one typed call from a process that is not a member.
 func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := newFlags("call", stderr)
 	var to connection
@@ -54,7 +53,6 @@ func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// parseCall returns the function that makes the call "add N" or "get".
 func parseCall(args []string) (func(context.Context, counter.CounterAPI) (int64, error), error) {
 	switch {
 	case args[0] == "get" && len(args) == 1:

@@ -5,13 +5,11 @@ import (
 	"slices"
 )
 
-// check compares the callers' answers with the final totals. answers has each caller's answers in
-// order. It returns one line for each wrong counter. A total below zero means that the total is
-// unknown; such a counter is not checked.
+// check compares answers, which are in each caller's order, with the final totals. It returns a
+// line for each wrong counter. A total below zero is unknown and not checked.
 //
-// Each call added one to a counter. So all callers' answers of the counter must be 1 to n without a
-// gap (a lost call) and without a repetition (a lost state). The answers of one caller must rise,
-// and the total must be n.
+// Each call added one. So a counter's answers must be 1 to n without a gap (a lost call) or
+// repetition (a lost state), one caller's must rise, and the total must be n.
 func check(answers [][]answer, totals []int64) (wrong []string) {
 	all := make([][]int64, len(totals))
 	why := make(map[int]string)

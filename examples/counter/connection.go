@@ -6,10 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A connection has the URL of the NATS server, and the files by which this process authenticates.
 type connection struct{ url, nkey, ca, cert, key string }
 
-// flags defines the command-line flags that set a connection.
 func (c *connection) flags(f *flag.FlagSet) {
 	f.StringVar(&c.url, "nats", defaultURL, "`URL` of the NATS server")
 	f.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an NKey user")
@@ -18,7 +16,6 @@ func (c *connection) flags(f *flag.FlagSet) {
 	f.StringVar(&c.key, "key", "", "`file` of the private key of -cert")
 }
 
-// options returns the options for nats.go.
 func (c *connection) options() (o []nats.Option, err error) {
 	if c.nkey != "" {
 		sign, err := nats.NkeyOptionFromSeed(c.nkey)

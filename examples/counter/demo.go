@@ -16,11 +16,9 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// demoTimeout bounds a whole run of the demonstration, which takes about ten seconds.
+// demoTimeout bounds a run, which takes about ten seconds.
 const demoTimeout = 2 * time.Minute
 
-// demo is a run of the demonstration: a cluster of processes that is called while its members
-// change.
 type demo struct {
 	url, cluster          string
 	membership            string
@@ -36,7 +34,6 @@ type demo struct {
 	workers               []*process
 }
 
-// runDemo runs the demonstration and prints its one line of results.
 func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	d := &demo{progress: newProgress(stderr), changed: make(chan struct{})}
 	flags := newFlags("counter", stderr)
@@ -96,8 +93,7 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// run makes the calls while the members change, and checks the counters. wrong has a line for each
-// wrong counter.
+// run makes the calls while members change. wrong has a line for each wrong counter.
 func (d *demo) run(ctx context.Context) (wrong []string, err error) {
 	ctx, d.giveUp = context.WithCancelCause(ctx)
 	defer d.giveUp(nil)
@@ -138,7 +134,6 @@ func (d *demo) run(ctx context.Context) (wrong []string, err error) {
 	return wrong, d.stopWorkers(ctx)
 }
 
-// startWorkers starts several workers at once and waits until all are ready.
 func (d *demo) startWorkers(ctx context.Context, names ...string) error {
 	var started []*process
 	for _, name := range names {
@@ -160,7 +155,6 @@ func (d *demo) startWorkers(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// changeMembers lets one worker join, kills another and lets a third leave, while calls are made.
 func (d *demo) changeMembers(ctx context.Context) error {
 	if err := d.until(ctx, func() bool { return d.load.pace.taken() >= d.joinAt }); err != nil {
 		return err
@@ -196,7 +190,6 @@ func (d *demo) changeMembers(ctx context.Context) error {
 	return nil
 }
 
-// until waits until a condition holds, checking it repeatedly.
 func (d *demo) until(ctx context.Context, holds func() bool) error {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
@@ -210,10 +203,8 @@ func (d *demo) until(ctx context.Context, holds func() bool) error {
 	return nil
 }
 
-// moved returns how many shards have moved, as the client saw it.
 func (d *demo) moved() uint64 { return d.conn.Counters()["shards moved"] }
 
-// show prints the progress until ctx ends.
 func (d *demo) show(ctx context.Context) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -230,7 +221,6 @@ func (d *demo) show(ctx context.Context) {
 	}
 }
 
-// stopWorkers tells all workers to leave and waits for them.
 func (d *demo) stopWorkers(ctx context.Context) error {
 	d.mu.Lock()
 	workers := d.workers
@@ -248,7 +238,6 @@ func (d *demo) stopWorkers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// killAll kills the workers that still run.
 func (d *demo) killAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -257,7 +246,6 @@ func (d *demo) killAll() {
 	}
 }
 
-// A lineWriter calls a function with each line that is written to it.
 type lineWriter func(string)
 
 // Write takes one line with its line break.

@@ -10,10 +10,8 @@ import (
 	"github.com/shardgen/shardgen/examples/counter/counter"
 )
 
-// callers is how many goroutines make calls at the same time.
 const callers = 16
 
-// load makes calls from several goroutines and keeps all answers.
 type load struct {
 	client   *counter.CounterClient
 	counters int
@@ -25,7 +23,6 @@ type load struct {
 	answers [callers][]answer
 }
 
-// An answer is the total that one call of a counter returned.
 type answer struct {
 	counter int
 	total   int64
@@ -33,7 +30,6 @@ type answer struct {
 
 func counterName(i int) string { return fmt.Sprintf("counter-%d", i) }
 
-// run makes all calls. It returns early if ctx ends.
 func (l *load) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range callers {
@@ -42,8 +38,7 @@ func (l *load) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// call makes the calls of one caller. Each call adds one, so all answers of a counter are the
-// numbers from 1 to the number of its calls.
+// call adds one at a time, so a counter's answers are the numbers from 1 to its calls.
 func (l *load) call(ctx context.Context) (answers []answer) {
 	for l.pace.take(ctx) {
 		i := rand.IntN(l.counters)
@@ -69,8 +64,7 @@ func (l *load) fail(what string, err error) {
 	}
 }
 
-// totals asks every counter for its total. If a counter does not answer, its total is -1 and the
-// call counts as failed.
+// totals asks every counter. One that does not answer has -1, and counts as failed.
 func (l *load) totals(ctx context.Context) []int64 {
 	totals := make([]int64, l.counters)
 	var next atomic.Int64

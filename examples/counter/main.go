@@ -35,7 +35,6 @@ import (
 	"syscall"
 )
 
-// Exit codes.
 const (
 	exitOK    = 0
 	exitWrong = 1
@@ -59,7 +58,6 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run runs the program and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	command := "demo"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -88,24 +86,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitWrong
 }
 
-// A usageError says what is wrong in the command line.
 type usageError string
 
 // Error returns the text.
 func (e usageError) Error() string { return string(e) }
 
-// The ways in which workers agree on who is a member.
+// The ways in which workers agree on the members.
 const (
 	byGossip = "gossip"
 	byTable  = "table" // in JetStream, beside the counters
 )
 
-// membershipFlag defines -membership.
 func membershipFlag(flags *flag.FlagSet) *string {
 	return flags.String("membership", byGossip, "how the workers agree on who is a member: gossip or table")
 }
 
-// checkMembership returns an error for an unknown value of -membership.
 func checkMembership(by string) error {
 	if by != byGossip && by != byTable {
 		return usageError(fmt.Sprintf("-membership %s: want gossip or table", by))
@@ -113,7 +108,6 @@ func checkMembership(by string) error {
 	return nil
 }
 
-// newFlags returns a flag set whose parse errors have one line.
 func newFlags(command string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // parse reports errors itself
@@ -126,8 +120,6 @@ func newFlags(command string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
-// parse parses the command line. After the flags it must have at least least and at most most
-// arguments.
 func parse(flags *flag.FlagSet, args []string, least, most int) error {
 	usage := flags.Usage
 	flags.Usage = func() {}
@@ -146,5 +138,5 @@ func parse(flags *flag.FlagSet, args []string, least, most int) error {
 	return nil
 }
 
-// oneLine returns the text of err on one line, because joined errors have several.
+// oneLine joins the lines of joined errors.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pace spreads calls evenly at a rate. It holds some calls back until the members have changed, so
-// that they change under load.
+// pace spreads calls evenly, and holds some back until the members have changed, so that they
+// change under load.
 type pace struct {
 	interval time.Duration
 	changed  <-chan struct{} // closed when the members have changed
@@ -18,8 +18,6 @@ type pace struct {
 	next time.Time
 }
 
-// take waits until the caller may make its next call. It returns false if no call is left or ctx
-// has ended.
 func (p *pace) take(ctx context.Context) bool {
 	at, last, ok := p.reserve(time.Now())
 	if !ok {
@@ -42,8 +40,7 @@ func (p *pace) take(ctx context.Context) bool {
 	}
 }
 
-// reserve takes one call. It returns when the call is due, and whether it is the last one; ok is
-// false if no call is left.
+// reserve returns when the call is due and whether it is the last; ok is false if none is left.
 func (p *pace) reserve(now time.Time) (at time.Time, last, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +63,6 @@ func (p *pace) reserve(now time.Time) (at time.Time, last, ok bool) {
 	return at, left == 1, true
 }
 
-// taken returns how many calls have been taken.
 func (p *pace) taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

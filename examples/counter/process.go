@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// A process is a worker that runs as a separate process. Its standard input is a pipe from this
-// process, so the worker ends when this process ends, for whatever reason.
+// A process is a worker process. Its standard input is a pipe, so it ends when this process ends
+// for any reason.
 type process struct {
 	name string
 	cmd  *exec.Cmd
@@ -26,8 +26,8 @@ type process struct {
 	last     string // why it ended, in its own words
 }
 
-// startProcess starts a worker and does not wait until it is ready. report gets each line that the
-// worker prints, and lost the error if the worker ends unasked.
+// startProcess does not wait until the worker is ready. report gets its lines, and lost the error
+// if it ends unasked.
 func startProcess(name, url, cluster, membership string, report func(string), lost func(error)) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -53,7 +53,7 @@ func startProcess(name, url, cluster, membership string, report func(string), lo
 	return p, nil
 }
 
-// wait reads the worker's output until the worker ends. kill waits until wait has returned.
+// wait reads output until the worker ends. kill waits for it.
 func (p *process) wait(stdout, stderr io.Reader, report func(string), lost func(error)) {
 	var readers sync.WaitGroup
 	readers.Go(func() {
@@ -95,7 +95,6 @@ func lines(r io.Reader) func(func(string) bool) {
 	}
 }
 
-// ready waits until the worker is ready.
 func (p *process) ready(ctx context.Context) error {
 	select {
 	case <-p.up:
@@ -107,7 +106,6 @@ func (p *process) ready(ctx context.Context) error {
 	}
 }
 
-// leave tells the worker to leave and waits until it has ended.
 func (p *process) leave(ctx context.Context) error {
 	p.mu.Lock()
 	p.expected = true
@@ -126,7 +124,7 @@ func (p *process) leave(ctx context.Context) error {
 	return nil
 }
 
-// ended returns the error for a worker that ended unasked.
+// ended is the error of a worker that ended unasked.
 func (p *process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +137,6 @@ func (p *process) ended() error {
 	return fmt.Errorf("worker %s left the cluster without being asked", p.name)
 }
 
-// kill ends the worker if it still runs.
 func (p *process) kill() {
 	p.mu.Lock()
 	p.expected = true

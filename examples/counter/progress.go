@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// progress prints how far the run is: on a terminal as one line that changes, with events above it;
-// elsewhere as a line from time to time. It is safe for concurrent use.
+// progress prints one changing line on a terminal, with events above, elsewhere a line from time to
+// time. It is safe for concurrent use.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -28,7 +28,7 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
-// event prints a line that is not overwritten.
+// event prints a line that stays.
 func (p *progress) event(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,7 +36,7 @@ func (p *progress) event(text string) {
 	fmt.Fprintln(p.out, text)
 }
 
-// status prints how far the run is, in place of the former status.
+// status replaces the former status.
 func (p *progress) status(now time.Time, done, total int64, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,6 @@ func (p *progress) status(now time.Time, done, total int64, text string) {
 	p.shown = true
 }
 
-// clear removes the status line.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +72,6 @@ func (p *progress) clearLocked() {
 	}
 }
 
-// throughput measures the rate of calls between two calls of look.
 type throughput struct {
 	at   time.Time
 	done int64

@@ -19,10 +19,9 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// leaveTimeout bounds how long a leaving worker hands off its counters.
+// leaveTimeout bounds how long a leaving worker hands off.
 const leaveTimeout = 30 * time.Second
 
-// runWorker hosts counters until ctx ends, and then leaves gracefully.
 func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := newFlags("worker", stderr)
 	var to connection
@@ -125,7 +124,6 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	return nil
 }
 
-// serveProbes answers health probes of the node until stop is called.
 func serveProbes(addr string, node *shard.Node, stdout io.Writer) (stop func(), err error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {

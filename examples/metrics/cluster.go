@@ -13,7 +13,6 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// cluster has the nodes and the client that run in this process.
 type cluster struct {
 	telemetry *shardotel.Telemetry
 	conn      *shard.Conn
@@ -27,8 +26,8 @@ func (c *cluster) close() {
 	}
 }
 
-// start starts the client, or the node that -name names. Without -nats it starts a server and three
-// nodes before the client.
+// start starts the client or, with -name, a node. Without -nats it first starts a server and three
+// nodes.
 func (c *cluster) start(ctx context.Context, o options) error {
 	url, nodes := o.nats, []string{"n1", "n2", "n3"}
 	switch {

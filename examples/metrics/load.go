@@ -11,7 +11,6 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A tally is what the client has counted itself, to compare with Prometheus.
 type tally struct {
 	mu      sync.Mutex
 	Calls   int                `json:"calls"`
@@ -19,13 +18,12 @@ type tally struct {
 	Methods map[string]*method `json:"methods"`
 }
 
-// method has the counts of one method.
 type method struct {
 	Outcomes map[string]int `json:"outcomes"` // by shard.Outcome; "refused" is an error of the entity
 	Seconds  []float64      `json:"seconds"`  // how long each call took
 }
 
-// count counts a call of the method name that took the time took and ended with err.
+// count counts a call with its duration and error.
 func (t *tally) count(name string, took time.Duration, err error) {
 	var refused *shard.EntityError // the entity's own error, even if its cause is a failed call of the entity
 	own := errors.As(err, &refused) && !refused.Panic
@@ -48,8 +46,8 @@ func (t *tally) count(name string, took time.Duration, err error) {
 	}
 }
 
-// bid makes calls at the rate, without waiting for earlier answers: deposits, questions for the
-// highest bid, and bids of more than the user has. It returns when all calls have ended.
+// bid makes calls at the rate without waiting for answers: deposits, questions for the highest bid,
+// and bids beyond the user's money. It returns when all have ended.
 func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.UserClient, o options) *tally {
 	t := &tally{Methods: map[string]*method{}}
 	ctx, cancel := context.WithTimeout(ctx, o.lasts)
@@ -68,7 +66,6 @@ func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.Us
 	}
 }
 
-// one makes call number i, whose method depends on i.
 func one(ctx context.Context, t *tally, auctions *auction.AuctionClient, users *auction.UserClient, o options, i int) {
 	var within []shard.CallOption
 	if o.timeout > 0 {

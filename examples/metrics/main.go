@@ -65,7 +65,6 @@ func main() {
 	}
 }
 
-// options are the command's flags.
 type options struct {
 	listen string
 	rate   int

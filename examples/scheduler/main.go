@@ -109,8 +109,7 @@ type watcher struct {
 	pause     time.Duration // the longest that an answer took
 }
 
-// until waits until the scheduler has handed out that many jobs. It asks at least once, to learn on
-// which node the scheduler lives.
+// until waits for that many jobs. It asks at least once, to learn the scheduler's node.
 func (w *watcher) until(ctx context.Context, jobs int64) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -131,8 +130,7 @@ func (w *watcher) until(ctx context.Context, jobs int64) error {
 	}
 }
 
-// judge asks every worker which jobs it did. It returns how many of the first jobs were done twice,
-// and how many were not done.
+// judge asks the workers how many of the first jobs were done twice, or not.
 func judge(ctx context.Context, client *work.WorkerClient, workers, jobs int64) (twice, missing int, err error) {
 	times := map[int64]int{}
 	for i := range workers {

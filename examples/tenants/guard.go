@@ -9,7 +9,6 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// tenantHeader is the header that names the tenant of a call.
 const tenantHeader = "tenant"
 
 // ErrForeign is the error of a call to another tenant's folder.

@@ -82,7 +82,6 @@ func Unadopted(ctx context.Context, dir, tags string, all bool) ([]load.Diagnost
 	return list, nil
 }
 
-// contracts are the contracts of several folders, by slash-separated path.
 type contracts map[string]*contract.Contract
 
 func (c contracts) folders() []string {
@@ -108,7 +107,6 @@ func contractsOf(against, dir string, all bool) (contracts, error) {
 	return contracts{".": c}, err
 }
 
-// contractsBelow reads all contracts below a folder.
 func contractsBelow(root string) (contracts, error) {
 	found := contracts{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -133,13 +131,11 @@ func contractsBelow(root string) (contracts, error) {
 	return found, err
 }
 
-// skipFolder reports whether the go command ignores a folder.
 func skipFolder(name string) bool {
 	return name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 }
 
-// contractsAt reads the contracts of dir, and if all is true also those below dir, as they are in a
-// git revision.
+// contractsAt reads the contracts in dir, or with all also those below it, from a git revision.
 func contractsAt(revision, dir string, all bool) (contracts, error) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)

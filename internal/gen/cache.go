@@ -19,8 +19,7 @@ import (
 // the same model by the same build of the tool. It holds one line for each folder that
 // was generated on this machine, in the user's cache folder. Losing it costs only time.
 
-// toolIdentity identifies this build of the tool by its path, size and time of change; "" if they
-// cannot be read.
+// toolIdentity is the path, size and modification time of the tool's binary, or "".
 var toolIdentity = sync.OnceValue(func() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -46,8 +45,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// isCurrent reports whether the cache says that content was made from this model by this build of
-// the tool.
+// isCurrent reports whether the cache has content as this build's output for the model.
 func isCurrent(pkg *model.Package, content []byte) bool {
 	path := cachePath(pkg)
 	if content == nil || path == "" {
@@ -61,8 +59,7 @@ func isCurrent(pkg *model.Package, content []byte) bool {
 	return output == sum(content) && key == modelKey(pkg)
 }
 
-// remember records in the cache that content was made from a model. It ignores failures: without
-// the record the next run only takes longer.
+// remember caches that content is up to date. It ignores failures: the next run only takes longer.
 func remember(pkg *model.Package, content []byte) {
 	path := cachePath(pkg)
 	if path == "" {
@@ -77,7 +74,6 @@ func remember(pkg *model.Package, content []byte) {
 	}
 }
 
-// modelKey returns a hash of the tool's build and of the whole model.
 func modelKey(pkg *model.Package) string {
 	h := hasher{Hash: sha256.New(), seen: make(map[uintptr]int)}
 	h.text(toolIdentity())
@@ -85,7 +81,7 @@ func modelKey(pkg *model.Package) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// A hasher hashes plain data, in which pointers may form cycles.
+// A hasher hashes plain data with cyclic pointers.
 type hasher struct {
 	hash.Hash
 	seen map[uintptr]int // pointers in the order in which they were met

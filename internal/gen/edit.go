@@ -19,7 +19,6 @@ func Contract(path string) (*contract.Contract, error) {
 	return parseContract(path, content)
 }
 
-// parseContract does what [contract.Parse] does, but returns the first problem as an error.
 func parseContract(path string, content []byte) (*contract.Contract, error) {
 	c, problems := contract.Parse(content)
 	if len(problems) > 0 {

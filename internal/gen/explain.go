@@ -17,8 +17,6 @@ type Explanation struct {
 //go:embed explain.txt
 var explanations string
 
-// readExplanations parses explain.txt. Each explanation begins with a line that has the code and a
-// title; its text follows.
 var readExplanations = sync.OnceValue(func() []Explanation {
 	var list []Explanation
 	for line := range strings.Lines(explanations) {

@@ -45,7 +45,6 @@ type Outcome struct {
 	dir string // Options.Dir; "" with Options.Absolute
 }
 
-// A change is the new content of one file, or its removal.
 type change struct {
 	path    string
 	content []byte // nil: remove it
@@ -96,8 +95,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
-// errNothing returns the error that no entity was found. If build constraints leave one out, the
-// error names it.
+// errNothing names an entity that build constraints excluded, if any.
 func errNothing(o Options, dir string, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {
@@ -115,8 +113,7 @@ func patterns(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// relative returns path relative to dir if path is below dir, otherwise path. An empty dir leaves
-// path as it is.
+// relative returns path unchanged if it is not below dir.
 func relative(dir, path string) string {
 	if dir == "" {
 		return path
@@ -127,8 +124,7 @@ func relative(dir, path string) string {
 	return path
 }
 
-// plan finds the files that must change. It adds diagnostics to the outcome, and counts the
-// packages that need no change.
+// plan finds the files to change. It adds diagnostics and the number of unchanged packages to out.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	holes := make(map[string]bool) // folders of packages with mistakes, whose models may have holes
 	for _, d := range loaded.Diagnostics {
@@ -181,8 +177,8 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	return append(changes, bare...), err
 }
 
-// planBare returns the removals of generated files from folders without an entity. It skips folders
-// in holes, because a mistake there may hide an entity.
+// planBare removes generated files from folders without entities. It skips holes, where a mistake
+// may hide an entity.
 func planBare(dirs []string, holes map[string]bool, out *Outcome) ([]change, error) {
 	var changes []change
 	for _, dir := range dirs {
@@ -202,14 +198,13 @@ func planBare(dirs []string, holes map[string]bool, out *Outcome) ([]change, err
 	return changes, nil
 }
 
-// A printing is the generated file of one package.
 type printing struct {
 	content []byte
 	err     error
 }
 
-// printAll prints the generated files of all packages, GOMAXPROCS at a time: formatting takes most
-// of a run. old has the existing files; a file that would not change is not printed.
+// printAll prints GOMAXPROCS files at a time, because formatting takes most of a run. It skips
+// files that would not change.
 func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*model.Package]*printing {
 	printed := make(map[*model.Package]*printing, len(packages))
 	for _, pkg := range packages {
@@ -234,8 +229,7 @@ func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*mod
 	return printed
 }
 
-// existing reads the existing output at path, or returns nil. It reports a file there that was not
-// generated as a mistake.
+// existing reads the output at path, or returns nil. It reports a file that was not generated.
 func existing(path string, out *Outcome) ([]byte, error) {
 	old, err := os.ReadFile(path)
 	old = contract.UnixLines(old)
@@ -255,7 +249,7 @@ func existing(path string, out *Outcome) ([]byte, error) {
 	return old, nil
 }
 
-// apply writes or removes the file. A reader sees the whole old content or the whole new content.
+// apply replaces or removes the file atomically.
 func (c change) apply() error {
 	if c.content == nil {
 		if err := os.Remove(c.path); err != nil {

@@ -41,7 +41,6 @@ func Init(working, dir string) (string, error) {
 	return relative(working, file), nil
 }
 
-// inModule reports whether a folder or a folder above it has a go.mod.
 func inModule(dir string) bool {
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); !errors.Is(err, fs.ErrNotExist) {

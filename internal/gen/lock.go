@@ -16,9 +16,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// adopt gives the model the numbers of the contract file in the package's folder, and returns the
-// new content of that file. pkg is nil if the folder has no entity. Problems become diagnostics of
-// the outcome; then nothing may be written.
+// adopt gives the model the numbers of the contract in dir, and returns its new content. pkg is nil
+// in a folder without entity. After problems, which become diagnostics, nothing may be written.
 func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	path := filepath.Join(dir, contract.FileName)
 	content, err := os.ReadFile(path)
@@ -62,12 +61,10 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	return nil, nil
 }
 
-// contractCommand is the beginning of the commands in remedies.
 const contractCommand = "run shardgen contract "
 
-// addProblems adds the problems of the contract at path to the diagnostics. In a remedy, the
-// contract's folder is relative to o.dir; if o.dir is empty, the folder is that of path, so that
-// the command works anywhere in the module.
+// addProblems adds the contract's problems to the diagnostics. Folders in remedies are relative to
+// o.dir, if set.
 func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	command := "run go tool shardgen contract "
 	if dir := relative(o.dir, filepath.Dir(path)); dir != "." {
@@ -84,8 +81,7 @@ func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	}
 }
 
-// orderByNumber sorts the fields of structs and states by number, the order in which protobuf
-// writes them.
+// orderByNumber sorts fields as protobuf writes them.
 func orderByNumber(pkg *model.Package) {
 	byNumber := func(a, b model.Field) int { return cmp.Compare(a.Number, b.Number) }
 	for _, p := range slices.Concat([]*model.Package{pkg}, pkg.Clients) {

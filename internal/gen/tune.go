@@ -5,9 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent lets the heap grow to five times the memory in use, up to memoryLimit. With Go's
-// default the collector takes a third of the time of a large first run, because most allocations of
-// a run live until its end.
+// gcPercent lets the heap grow to five times its live size, up to memoryLimit. By default the
+// collector takes a third of a large first run, because most allocations live until its end.
 const (
 	gcPercent   = 400
 	memoryLimit = 1 << 30

@@ -6,7 +6,6 @@ import (
 	"sync"
 )
 
-// devel is the version of a generator that was not built from a released module.
 const devel = "(devel)"
 
 // Version returns the version of this generator, which generated files name.

@@ -53,7 +53,6 @@ func Watch(ctx context.Context, o Options, interval time.Duration, report func(o
 	}
 }
 
-// moduleRoot returns the folder of the go.mod that applies in dir, or dir if there is none.
 func moduleRoot(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
@@ -65,16 +64,16 @@ func moduleRoot(dir string) string {
 	}
 }
 
-// A stamp changes when its file changes.
+// A stamp changes with its file.
 type stamp struct {
 	size int64
 	time int64
 }
 
-// stamps holds the stamps of the module's files on which a run depends, by path.
+// stamps are the stamps of files that a run depends on, by path.
 type stamps map[string]stamp
 
-// own updates the stamps of files written by a run, so that they do not cause another run.
+// own updates the stamps of files written by a run, so that they cause no other run.
 func (s stamps) own(dir string, written []string) {
 	for _, name := range written {
 		path := name
@@ -92,7 +91,6 @@ func (s stamps) add(path string, info fs.FileInfo) {
 	s[path] = stamp{info.Size(), info.ModTime().UnixNano()}
 }
 
-// notWatched are folders that the go command ignores.
 var notWatched = []string{"vendor", "testdata", "node_modules"}
 
 func snapshot(root string) stamps {

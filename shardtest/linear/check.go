@@ -66,14 +66,12 @@ type Model[I, O, S any] struct {
 	Same func(got, want O) bool
 }
 
-// answer is the result of a call for its caller.
 type answer[O any] struct {
 	out    O
 	failed bool // the entity returned an error
 	none   bool // the call may not have run
 }
 
-// porcupine converts the model to porcupine's form.
 func (m Model[I, O, S]) porcupine() porcupine.Model {
 	same := m.Same
 	if same == nil {
@@ -94,7 +92,7 @@ func (m Model[I, O, S]) porcupine() porcupine.Model {
 	return p
 }
 
-// partition groups the calls by entity, in the order in which the entities were first called.
+// partition groups calls by entity, in the order of their first calls.
 func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupine.Operation) {
 	at := map[string]int{}
 	for _, op := range all {
@@ -109,9 +107,8 @@ func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupin
 	return parts
 }
 
-// operations converts the calls to porcupine's form. It leaves out calls that certainly did not
-// run. A call that may have run gets an end after all other calls, because it may take effect at
-// any time after it was made. An effect after all other calls is visible to none of them.
+// operations leaves out calls that did not run. One that may have run ends after all others,
+// because it may take effect at any time.
 func operations[I, O any](history []shardtest.Operation[I, O]) (all []porcupine.Operation) {
 	for i, op := range history {
 		p := porcupine.Operation{ClientId: i, Input: op.In, Call: op.Begin, Return: op.End}

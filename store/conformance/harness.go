@@ -109,7 +109,7 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// wantError checks that err has the cause want and is a [*store.Error].
+// wantError also checks for a [*store.Error].
 func wantError(t *testing.T, what string, err, want error) {
 	t.Helper()
 	var typed *store.Error
@@ -132,12 +132,10 @@ func (h Harness) claim(holder string) store.Claim {
 	return store.Claim{Name: leaseName, Holder: holder, TTL: h.TTL}
 }
 
-// patience bounds a candidate's wait for a lease that has ended. It is twice the time that the
-// candidate has to wait, because an implementation may begin to watch the lease only at the first
-// request.
+// patience bounds a candidate's wait for an ended lease. It is twice the necessary time, because
+// the store may watch the lease only from the first request.
 func (h Harness) patience() time.Duration { return 2*(h.TTL+store.Margin(h.TTL)) + h.TTL }
 
-// takes repeats the claim until it is granted, and returns how long that took.
 func (h Harness) takes(t *testing.T, c Client, holder string) (store.Held, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -164,10 +162,10 @@ func (h Harness) wantHeld(t *testing.T, c Client, holder, by string) {
 	}
 }
 
-// heldFor is how long the caller of a held-up request waits for the answer.
+// heldFor is how long callers wait for a held-up request.
 const heldFor = 200 * time.Millisecond
 
-// held runs f while the requests of c are held up. f must get an uncertain outcome.
+// held runs f, whose outcome must be uncertain, while requests of c are held up.
 func held(t *testing.T, hold func(), what string, f func(context.Context) error) {
 	t.Helper()
 	hold()

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// setHead replaces the head, and tries again while the store is busy.
 func setHead(t *testing.T, c Client, sh store.Shard, h store.Head) store.Head {
 	t.Helper()
 	for {
@@ -83,8 +82,7 @@ func testHeadLate(t *testing.T, h Harness) {
 	wantHead(t, home, shard, mine)
 }
 
-// testHeadContended lets many clients replace the head at once: each new head must follow the one
-// before.
+// testHeadContended lets many clients replace the head: each new head must follow the one before.
 func testHeadContended(t *testing.T, h Harness) {
 	const claimers, each = 4, 5
 	var mu sync.Mutex

@@ -102,8 +102,7 @@ func testLeaseLost(t *testing.T, h Harness) {
 	wantError(t, "a renews its first holding", err, store.ErrLost)
 }
 
-// testLeaseOfTheSameHolder lets a client that did not get the answer to its claim claim the lease
-// again.
+// testLeaseOfTheSameHolder lets a client that missed the answer claim again.
 func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	a := h.Client(t)
 	first := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
@@ -115,8 +114,7 @@ func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	must[store.Held](t)(a.Renew(t.Context(), second))
 }
 
-// testLeaseSucceeded checks that a client that knows the token of a held lease may take the lease
-// over, but only once.
+// testLeaseSucceeded lets a client that knows the token take over a held lease, once.
 func testLeaseSucceeded(t *testing.T, h Harness) {
 	a, b, c := h.Client(t), h.Client(t), h.Client(t)
 	over := func(holder string, token uint64) store.Claim {
@@ -175,7 +173,7 @@ func testLeaseBadClaims(t *testing.T, h Harness) {
 	}
 }
 
-// testLeaseContended lets many clients claim a lease at once: one client gets it.
+// testLeaseContended grants one of many claims.
 func testLeaseContended(t *testing.T, h Harness) {
 	const candidates = 8
 	var wg sync.WaitGroup

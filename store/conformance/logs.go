@@ -16,7 +16,6 @@ import (
 
 var shard = store.Shard{Type: "Account", Number: 3}
 
-// appendTo appends text and returns its position.
 func appendTo(t *testing.T, c Client, sh store.Shard, expect store.Position, text string) store.Position {
 	t.Helper()
 	for {
@@ -28,7 +27,6 @@ func appendTo(t *testing.T, c Client, sh store.Shard, expect store.Position, tex
 	}
 }
 
-// fill appends the texts 0, 1, 2 … to an empty log and returns their positions.
 func fill(t *testing.T, c Client, sh store.Shard, count int) []store.Position {
 	t.Helper()
 	var at []store.Position
@@ -40,7 +38,6 @@ func fill(t *testing.T, c Client, sh store.Shard, count int) []store.Position {
 	return at
 }
 
-// wantLog reads a part of the log, and compares the appends with want.
 func wantLog(t *testing.T, c Client, sh store.Shard, from, to store.Position, want ...string) {
 	t.Helper()
 	got, err := c.Shards().Read(t.Context(), sh, from, to)
@@ -105,8 +102,7 @@ func testLogConflict(t *testing.T, h Harness) {
 	wantLog(t, a, shard, store.Start, at[2], "0", "1", "2")
 }
 
-// testLogClaimed checks that a claim, an append that expects no position, makes later appends of
-// the writer before it fail.
+// testLogClaimed checks that an append at no position makes the former writer's appends fail.
 func testLogClaimed(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	at := fill(t, zombie, shard, 2)
@@ -204,8 +200,7 @@ func testLogsOfOthersTrimmed(t *testing.T, h Harness) {
 	wantLog(t, b, late, lateAt[0], lateAt[1], "0", "1")
 }
 
-// testLogTrimmedDuringReads reads a log while it is trimmed: each read must return all appends or
-// an error.
+// testLogTrimmedDuringReads trims during reads, which must return everything or an error.
 func testLogTrimmedDuringReads(t *testing.T, h Harness) {
 	a, b := h.Client(t), h.Client(t)
 	const appends, every = 120, 10
@@ -260,8 +255,7 @@ func atoi(b []byte) int {
 	return n
 }
 
-// testLogContended lets many writers append to one log: each append must follow one that its writer
-// has read.
+// testLogContended checks that each append follows one read by its writer.
 func testLogContended(t *testing.T, h Harness) {
 	const writers, each = 4, 8
 	var mu sync.Mutex
@@ -294,8 +288,7 @@ func testLogContended(t *testing.T, h Harness) {
 	}
 }
 
-// testAppendUncertain cancels appends at random moments and repeats them: each must be in the log
-// exactly once, and each append that returned nil must be there.
+// testAppendUncertain cancels and repeats appends: each must be in the log exactly once.
 func testAppendUncertain(t *testing.T, h Harness) {
 	a, judge := h.Client(t), h.Client(t)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -335,8 +328,8 @@ func testAppendUncertain(t *testing.T, h Harness) {
 	}
 }
 
-// testAppendLate lets appends arrive after a claim. An append that expects a position must be
-// refused; one that expects none must be added behind the claim.
+// testAppendLate lets appends arrive after a claim. Those that expect a position must be refused;
+// others come behind the claim.
 func testAppendLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("the store's requests cannot be held up")

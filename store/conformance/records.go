@@ -148,8 +148,7 @@ func testBadKeys(t *testing.T, h Harness) {
 	}
 }
 
-// testContextEnded uses a context that has ended before anything was sent: the outcome must be
-// certain.
+// testContextEnded sends nothing, so the outcome must be certain.
 func testContextEnded(t *testing.T, h Harness) {
 	a := h.Client(t)
 	revision := must[store.Revision](t)(a.Put(t.Context(), "k", []byte("v"), store.None))
@@ -169,7 +168,6 @@ func testContextEnded(t *testing.T, h Harness) {
 	}
 }
 
-// testConcurrentCounter increments one number from many clients: no increment may be lost.
 func testConcurrentCounter(t *testing.T, h Harness) {
 	const clients, each = 4, 10
 	var wg sync.WaitGroup

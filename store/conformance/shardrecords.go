@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// put applies changes, in pairs of id and value, and tries again while the store is busy.
 func put(t *testing.T, c Client, sh store.Shard, head store.Revision, pairs ...string) store.Revision {
 	t.Helper()
 	var changes []store.Change
@@ -39,8 +38,7 @@ func wantPut(t *testing.T, c Client, sh store.Shard, head store.Revision, want e
 	}
 }
 
-// wantRecords compares the records under ids with values, where "" means no record, and returns the
-// head.
+// wantRecords compares records with values and returns the head. "" means no record.
 func wantRecords(t *testing.T, c Client, sh store.Shard, atLeast store.Revision, pairs ...string) store.Head {
 	t.Helper()
 	var ids []string
@@ -81,8 +79,7 @@ func testRecordsOfShards(t *testing.T, h Harness) {
 	}
 }
 
-// testRecordsAbsent checks that Get reports a missing record only together with the head of that
-// moment.
+// testRecordsAbsent checks that Get reports a missing record with the head of the same moment.
 func testRecordsAbsent(t *testing.T, h Harness) {
 	a := h.Client(t)
 	if head := wantRecords(t, a, shard, store.None, "x", "", "y", ""); head.Revision != store.None {
@@ -114,8 +111,7 @@ func testRecordsUnderOldHead(t *testing.T, h Harness) {
 	wantRecords(t, zombie, shard, r, "id", "second")
 }
 
-// testRecordsLate lets a write that expects an old revision of the head arrive late: it must change
-// nothing.
+// testRecordsLate checks that a late write with an old head changes nothing.
 func testRecordsLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("the store's requests cannot be held up")
@@ -134,8 +130,7 @@ func testRecordsLate(t *testing.T, h Harness) {
 	wantRecords(t, home, shard, second.Revision, "x", "old", "y", "old")
 }
 
-// testRecordsUnderChangingHead replaces the head while another client writes records: the records
-// that exist when the head has been replaced must stay.
+// testRecordsUnderChangingHead replaces the head during writes. The records then there must stay.
 func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})
@@ -184,7 +179,6 @@ func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	}
 }
 
-// listed reads all pages of List and returns the ids.
 func listed(t *testing.T, c Client, sh store.Shard) []string {
 	t.Helper()
 	var ids []string
@@ -222,8 +216,7 @@ func testRecordsListed(t *testing.T, h Harness) {
 	}
 }
 
-// testRecordsStale checks that reads may be stale, but not staler than the revision that they
-// request.
+// testRecordsStale checks that reads are no staler than the revision requested.
 func testRecordsStale(t *testing.T, h Harness) {
 	if h.Stale == nil {
 		t.Skip("the store's replicas cannot be held back")
@@ -251,8 +244,7 @@ func testRecordsStale(t *testing.T, h Harness) {
 	wantRecords(t, reader, shard, next.Revision, "x", "new", "y", "")
 }
 
-// testRecordsFresh checks that a Get that requests a revision known to a client sees all writes up
-// to this revision, at every server.
+// testRecordsFresh checks that a Get at a known revision sees all writes up to it, at every server.
 func testRecordsFresh(t *testing.T, h Harness) {
 	home, reader := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})

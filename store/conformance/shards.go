@@ -13,8 +13,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// testShardsApart checks that writes to one shard do not change other shards, of the same type or
-// of another.
 func testShardsApart(t *testing.T, h Harness) {
 	a := h.Client(t)
 	shards := []store.Shard{
@@ -132,8 +130,7 @@ func testShardMisused(t *testing.T, h Harness) {
 	wantError(t, "put under None", err, store.ErrBadKey)
 }
 
-// testShardContextEnded uses a context that has ended before anything was sent: the outcome must be
-// certain.
+// testShardContextEnded sends nothing, so the outcome must be certain.
 func testShardContextEnded(t *testing.T, h Harness) {
 	c := h.Client(t)
 	head := setHead(t, c, shard, store.Head{Value: []byte("old")})
@@ -167,7 +164,6 @@ func testShardContextEnded(t *testing.T, h Harness) {
 	appendTo(t, c, shard, last, "next")
 }
 
-// testShardOwnership checks that the bytes of arguments and results belong to the caller.
 func testShardOwnership(t *testing.T, h Harness) {
 	c := h.Client(t)
 	a := c.Shards()
@@ -198,8 +194,6 @@ func testShardOwnership(t *testing.T, h Harness) {
 	}
 }
 
-// testShardsRestarted checks that acknowledged writes and heads survive a restart of the store's
-// processes.
 func testShardsRestarted(t *testing.T, h Harness) {
 	if h.Restart == nil {
 		t.Skip("the store cannot be restarted")

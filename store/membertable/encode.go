@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// encoded is the JSON form of a row, which people can read in a key-value store.
+// encoded is a row in JSON, for people.
 type encoded struct {
 	Name        string      `json:"name"`
 	Incarnation hexadecimal `json:"incarnation"`
@@ -28,8 +28,7 @@ type vote struct {
 	At          time.Time   `json:"at,omitzero"`
 }
 
-// hexadecimal is a number encoded as text, because many JSON readers would lose the lowest digits
-// of a number.
+// hexadecimal is text, because many JSON readers lose a number's lowest digits.
 type hexadecimal uint64
 
 func (h hexadecimal) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(h)), nil }
@@ -40,8 +39,7 @@ func (h *hexadecimal) UnmarshalText(text []byte) error {
 	return err
 }
 
-// check returns an error wrapping store.ErrBadKey for names, texts and times that some tables
-// could not keep.
+// check refuses with store.ErrBadKey what some tables could not keep.
 func check(row Row) error {
 	if err := CheckName(row.Name); err != nil {
 		return err

@@ -41,7 +41,6 @@ func (c *Client) Cut(cut bool) {
 	c.cut = cut
 }
 
-// faults returns the client's fault for op, and the server's.
 func (c *Client) faults(op Op) [2]Fault {
 	var met [2]Fault
 	c.mu.Lock()
@@ -60,14 +59,12 @@ func (c *Client) faults(op Op) [2]Fault {
 	return met
 }
 
-// do is carry for operations whose effect does not depend on their fault.
 func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 	return c.carry(ctx, op, func(Fault) error { return apply() })
 }
 
-// carry runs apply on the server, under the server's lock, with the faults of op: the client's and
-// the server's, combined into one, which apply gets. If ctx ends on the way to the server or back,
-// the outcome of a write is uncertain.
+// carry runs apply under the server's lock, with the combined fault of client and server. If ctx
+// ends on the way, a write is uncertain.
 func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -93,9 +90,8 @@ func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) erro
 	return err
 }
 
-// meets combines the client's fault for op and the server's into one. Their delays are added. If
-// both lose a part of the operation, the client's loss counts, unless the server's is
-// LoseConnection. If the server is stopped, the loss is LoseConnection.
+// meets combines the faults of client and server. Delays are added. The client's loss counts,
+// unless the server's is LoseConnection, as of a stopped server.
 func (c *Client) meets(op Op) Fault {
 	met := c.faults(op)
 	one := met[0]
@@ -113,7 +109,7 @@ func (c *Client) meets(op Op) Fault {
 	return one
 }
 
-// wait waits like the function wait, but with the clock of a simulation it returns at once.
+// wait returns at once in a simulation.
 func (c *Client) wait(ctx context.Context, d time.Duration) bool {
 	if c.server.clock != nil {
 		return true
@@ -121,7 +117,6 @@ func (c *Client) wait(ctx context.Context, d time.Duration) bool {
 	return wait(ctx, d)
 }
 
-// wait waits for d, or until ctx ends. It reports whether d has passed.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -228,7 +223,6 @@ func (c *Client) List(ctx context.Context, prefix string) ([]store.Record, error
 	return found, nil
 }
 
-// fail returns err as a [*store.Error], or nil if err is nil.
 func fail(op, key string, err error) error {
 	if err == nil {
 		return nil

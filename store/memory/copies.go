@@ -7,24 +7,21 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A write changes one copy of the shards. It must change every copy in the same way.
+// A write must change every copy of the shards in the same way.
 type write func(*shards)
 
-// shards is one copy of all shards.
 type shards struct {
 	revision store.Revision // of the last write of a head or record
 	position store.Position // of the last append
 	all      map[store.Shard]*shard
 }
 
-// shard is one copy of one shard: its head, log and records.
 type shard struct {
 	head    store.Head
 	log     []store.Append
 	records map[string]store.Record
 }
 
-// of returns the copy of a shard; the first call for a shard makes it.
 func (c *shards) of(s store.Shard) *shard {
 	found := c.all[s]
 	if found == nil {
@@ -43,7 +40,6 @@ func (c *shards) clone() *shards {
 	return &clone
 }
 
-// last returns the position of the log's last append.
 func (s *shard) last() store.Position {
 	if len(s.log) == 0 {
 		return store.Start
@@ -51,8 +47,7 @@ func (s *shard) last() store.Position {
 	return s.log[len(s.log)-1].Position
 }
 
-// between returns the appends at the positions from from to to, both included. It returns nil if
-// the log lacks one of these two appends.
+// between returns the appends from from to to, or nil if one of these two is missing.
 func (s *shard) between(from, to store.Position) []store.Append {
 	first, ok := s.index(from)
 	if from == store.Start {
@@ -77,13 +72,13 @@ func (s *shard) index(p store.Position) (int, bool) {
 	})
 }
 
-// trim removes the appends before position below, but keeps the last append.
+// trim keeps the last append.
 func (s *shard) trim(below store.Position) {
 	at, _ := s.index(below)
 	s.log = slices.Clone(s.log[max(min(at, len(s.log)-1), 0):])
 }
 
-// copies are the copies of the shards that a server with a disk and a second replica has.
+// copies are a server's shards in memory, on disk and at a second replica.
 type copies struct {
 	leader, follower, disk *shards
 	unsynced               []write // those that the disk lacks, oldest first
@@ -96,7 +91,6 @@ func newCopies() *copies {
 	return &copies{leader: empty, follower: empty.clone(), disk: empty.clone()}
 }
 
-// write applies w, accepted by the leader, to every copy that is not held back.
 func (c *copies) write(w write) {
 	w(c.leader)
 	c.unsynced = append(c.unsynced, w)
@@ -120,7 +114,6 @@ func (c *copies) replicate() {
 	}
 }
 
-// restart restores the shards from the disk, which may lack the last writes.
 func (c *copies) restart(lost int) {
 	for _, w := range c.unsynced[:len(c.unsynced)-min(max(lost, 0), len(c.unsynced))] {
 		w(c.disk)

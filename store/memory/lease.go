@@ -7,8 +7,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// lease is the server's record of a lease. The record stays when nobody holds the lease, because it
-// contains the token.
+// lease is the server's record, kept without a holder for its token.
 type lease struct {
 	holder string // empty: nobody
 	token  uint64
@@ -88,16 +87,15 @@ func (c *Client) Release(ctx context.Context, h store.Held) error {
 	}))
 }
 
-// prolong extends the lease and never shortens it: a late request, or one with another TTL, must
-// not end a lease earlier than was promised.
+// prolong never shortens the lease: a late request, or one with another TTL, must not break a
+// promise.
 func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	if ends := now.Add(ttl + store.Margin(ttl)); ends.After(l.ends) {
 		l.ends = ends
 	}
 }
 
-// heldSince returns the lease as its holder has it. The lease's time counts from sent, before the
-// request was sent.
+// heldSince returns the lease as its holder has it, from when the request was sent.
 func heldSince(sent time.Time, claim store.Claim, token uint64) store.Held {
 	return store.Held{Claim: claim, Token: token, Until: sent.Add(claim.TTL - store.Margin(claim.TTL))}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// members is the membership table of one cluster.
 type members struct {
 	version membertable.Version
 	deleted membertable.Version // of the last Delete
@@ -27,7 +26,7 @@ type memberTable struct {
 	cluster string
 }
 
-// do carries out an operation on the table, under the server's lock.
+// do runs an operation under the server's lock.
 func (t memberTable) do(ctx context.Context, op string, apply func(*members, Fault) error) error {
 	err := membertable.CheckName(t.cluster)
 	if err == nil {
@@ -116,7 +115,6 @@ func (m *members) find(id membertable.ID) (int, bool) {
 	return slices.BinarySearchFunc(m.rows, id, func(r membertable.Row, id membertable.ID) int { return r.ID.Compare(id) })
 }
 
-// own replaces the rows by a copy that no reader shares.
 func (m *members) own() {
 	if m.shared {
 		m.rows, m.shared = slices.Clone(m.rows), false
@@ -136,8 +134,7 @@ func (m *members) write(row membertable.Row) {
 	m.rows = slices.Insert(m.rows, i, row)
 }
 
-// read returns the table, or only the rows written after version since. All readers of one state
-// share its rows.
+// read returns the table, or the rows after version since. Readers of one state share its rows.
 func (m *members) read(since membertable.Version, stale bool) membertable.Snapshot {
 	if stale {
 		return m.stale

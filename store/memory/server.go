@@ -98,13 +98,12 @@ func (s *Server) Fault(decide func(Op) Fault) {
 	s.fault = decide
 }
 
-// A lateWrite is a write that arrives after its caller has given up.
 type lateWrite struct {
 	due   time.Time
 	apply func() error
 }
 
-// deliver applies the delayed writes that are due; s.mu is held.
+// deliver applies late writes that are due; s.mu is held.
 func (s *Server) deliver() {
 	now := s.now()
 	for len(s.late) > 0 && !s.late[0].due.After(now) {
@@ -124,8 +123,8 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 	s.late = slices.Insert(s.late, at, w)
 }
 
-// serve runs an operation at the server with the fault met, and reports whether the caller gets its
-// answer. lost is the error that the caller gets if the request or the answer is lost.
+// serve runs an operation with the fault met, and reports whether the caller gets an answer; if
+// not, it gets lost.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// The names of operations, as in store.Error.
 const (
 	opAppend      = "append"
 	opRead        = "read"
@@ -220,7 +219,6 @@ func (s *Shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 	return answer(found, err)
 }
 
-// write runs a write at the server's leader.
 func (s *Shards) write(ctx context.Context, op string, sh store.Shard, apply func(Fault) error) error {
 	if err := sh.Check(); err != nil {
 		return fail(op, sh.String(), err)
@@ -233,8 +231,7 @@ func (s *Shards) write(ctx context.Context, op string, sh store.Shard, apply fun
 	}))
 }
 
-// read runs a read at a replica. look reports whether that replica is new enough. If not, read asks
-// the leader.
+// read asks a replica, or the leader if look refuses the replica as too old.
 func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(*shards) bool) error {
 	if err := sh.Check(); err != nil {
 		return fail(op, sh.String(), err)
@@ -248,7 +245,6 @@ func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(
 	}))
 }
 
-// answer replaces the value of a failed operation by the zero value.
 func answer[T any](v T, err error) (T, error) {
 	if err != nil {
 		return *new(T), err

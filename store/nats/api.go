@@ -12,11 +12,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// An api sends requests to JetStream's API.
 type api struct{ *conn }
 
-// inquire is call, but repeats the request while servers elect leaders and do not answer. It is
-// only for requests that change nothing.
+// inquire is call that waits for leaders. The request must change nothing.
 func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	return c.again(ctx, func(ctx context.Context) (bool, error) {
 		err := c.call(ctx, subject, in, v)
@@ -26,8 +24,6 @@ func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	})
 }
 
-// call sends a request to JetStream's API and decodes the answer into v. If the answer is an error,
-// call returns it as an *apiError.
 func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	var data []byte
 	if in != nil {
@@ -52,8 +48,7 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	return json.Unmarshal(got[0].Data, v)
 }
 
-// why returns the error for a request about a stream if nobody listens on the request's subject.
-// Such a request had no effect.
+// why explains that nobody listens for a stream. The request had no effect.
 func (c *api) why(ctx context.Context, stream string) error {
 	var info streamInfo
 	err := c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
@@ -67,13 +62,12 @@ func (c *api) why(ctx context.Context, stream string) error {
 	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
 }
 
-// firstAttempt bounds the first attempt of a read, because the replica that was asked may have
-// stopped. After each attempt that was not answered in time, the next one may take twice as long.
+// firstAttempt bounds the first attempt, because the replica asked may have stopped. Each
+// unanswered attempt doubles the bound.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f, with pauses, until f is done, because another attempt may reach a replica that
-// answers and does not lag. When ctx ends or the time for one call is over, it returns f's last
-// error.
+// again calls f, with pauses, until done: another replica may answer and not lag. After ctx or the
+// timeout it returns f's last error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -98,7 +92,6 @@ func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err
 	}
 }
 
-// pause waits for d. It reports false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

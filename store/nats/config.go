@@ -39,7 +39,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Defaults of Config.
 const (
 	defaultName       = "shardgen"
 	defaultPartitions = 4

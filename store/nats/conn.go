@@ -20,7 +20,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A conn sends requests and passes each its answers.
 type conn struct {
 	nc      *nats.Conn
 	name    string // of the store
@@ -36,7 +35,6 @@ type conn struct {
 	round   int         // of the sweeps
 }
 
-// A request is a sent request that waits for its answer, of one message or several.
 type request struct {
 	subject string
 	many    bool // the last message has a status
@@ -47,7 +45,6 @@ type request struct {
 	round   int            // of the conn's sweeps, when it was sent; with then only
 }
 
-// end ends a request that was removed from the waiting ones.
 func (r *request) end() {
 	if r.then != nil {
 		r.then(r)
@@ -56,24 +53,22 @@ func (r *request) end() {
 	close(r.done)
 }
 
-// errLost means that the connection was lost after the request was sent.
+// errLost means that the connection was lost after sending.
 var errLost = errors.New("connection to the NATS server lost before the answer (the client reconnects)")
 
-// errAway means that the request was not sent, because there is no connection.
 var errAway = errors.New("not connected to a NATS server (the client reconnects; is a server running?)")
 
-// Options of the connection that differ from the defaults of nats.go.
+// Options that differ from nats.go's defaults.
 const (
 	reconnectWait = 100 * time.Millisecond
 	pingInterval  = time.Second
 	maxPingsOut   = 3
 )
 
-// openPatience bounds the wait for a server. It equals the default of Config.Membership.JoinTimeout of package
-// shard.
+// openPatience is the default of shard's Membership.JoinTimeout.
 const openPatience = 30 * time.Second
 
-// dial opens the connection. If no server answers yet, it waits for one.
+// dial waits for a server.
 func dial(ctx context.Context, url string, cfg Config) (*conn, error) {
 	if err := checkURL(url); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -99,15 +94,14 @@ func dial(ctx context.Context, url string, cfg Config) (*conn, error) {
 	}
 }
 
-// absent reports whether a failed attempt to connect may succeed later, because no server
-// answered.
+// absent reports whether no server answered, so that a later attempt may succeed.
 func absent(err error) bool {
 	var broken net.Error
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
 		errors.Is(err, io.EOF) || errors.As(err, &broken)
 }
 
-// checkURL refuses URLs whose scheme no NATS server has.
+// checkURL refuses schemes that no NATS server has.
 func checkURL(servers string) error {
 	for _, server := range strings.Split(servers, ",") {
 		scheme, _, found := strings.Cut(strings.TrimSpace(server), "://")
@@ -118,7 +112,6 @@ func checkURL(servers string) error {
 	return nil
 }
 
-// redacted returns the list of URLs without passwords.
 func redacted(servers string) string {
 	all := strings.Split(servers, ",")
 	for i, server := range all {
@@ -131,7 +124,7 @@ func redacted(servers string) string {
 	return strings.Join(all, ",")
 }
 
-// apiPrefix returns the prefix of the subjects of JetStream's API in a domain.
+// apiPrefix returns how subjects of JetStream's API begin in a domain.
 func apiPrefix(domain string) string {
 	if domain == "" {
 		return "$JS.API."
@@ -139,7 +132,6 @@ func apiPrefix(domain string) string {
 	return "$JS." + domain + ".API."
 }
 
-// connect opens the connection.
 func connect(url string, cfg Config) (*conn, error) {
 	c := &conn{name: cfg.Name, js: apiPrefix(cfg.Domain), timeout: cfg.Timeout, waiting: make(map[uint64]*request)}
 	options := append([]nats.Option{
@@ -177,11 +169,9 @@ func (c *conn) close() {
 	c.fail(nats.ErrConnectionClosed, func(*request) bool { return true })
 }
 
-// disconnected ends all waiting requests, because the connection was lost.
 func (c *conn) disconnected() { c.fail(errLost, func(*request) bool { return true }) }
 
-// reconnected is a nats.Option. It counts an outage when the connection is back, and then calls the
-// user's handler.
+// reconnected is a nats.Option that counts outages, then calls the user's handler.
 func (c *conn) reconnected(o *nats.Options) error {
 	then := o.ReconnectedCB
 	o.ReconnectedCB = func(nc *nats.Conn) {
@@ -193,7 +183,6 @@ func (c *conn) reconnected(o *nats.Options) error {
 	return nil
 }
 
-// receive passes a message to the request that it answers.
 func (c *conn) receive(m *nats.Msg) {
 	token, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, c.inbox), 36, 64)
 	if err != nil {
@@ -216,7 +205,7 @@ func (c *conn) receive(m *nats.Msg) {
 	}
 }
 
-// fail ends the requests for which the function which returns true. Their error is err.
+// fail ends, with err, the requests selected by which.
 func (c *conn) fail(err error, which func(*request) bool) {
 	var ended []*request
 	c.mu.Lock()
@@ -233,14 +222,12 @@ func (c *conn) fail(err error, which func(*request) bool) {
 	}
 }
 
-// sweepParts is how often sweep runs within the timeout of a request that was sent by begin.
+// sweepParts is how often sweep runs within a timeout.
 const sweepParts = 5
 
-// errUnanswered means that no answer came within the timeout.
 var errUnanswered = errors.New("no answer within the timeout")
 
-// begin publishes m. It calls then when the request has ended: at the latest after the timeout and
-// a fifth of the timeout.
+// begin publishes m and calls then at the end: at the latest after the timeout and a fifth of it.
 func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	r := &request{subject: m.Subject, then: then}
 	c.mu.Lock()
@@ -266,7 +253,6 @@ func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	return err
 }
 
-// sweep ends the requests sent by begin that have waited longer than the timeout.
 func (c *conn) sweep() {
 	c.mu.Lock()
 	c.round++
@@ -281,8 +267,7 @@ func (c *conn) sweep() {
 	c.fail(errUnanswered, func(r *request) bool { return r.then != nil && round-r.round > sweepParts })
 }
 
-// denied ends the requests that the server has refused for lack of a right. Without it they would
-// wait, because the server never answers them.
+// denied ends requests that the server refused for lack of a right: it never answers these.
 func (c *conn) denied(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
@@ -293,12 +278,10 @@ func (c *conn) denied(err error) {
 	})
 }
 
-// grant returns the remedy for a missing right, as text.
 func grant(name string) string {
 	return fmt.Sprintf(" (grant it: shardctl permissions ROLE -store %s prints the rights of a user; ROLE is worker for a member, client for a follower of events, store for shardctl store)", name)
 }
 
-// expect registers a request, so that its answer is found, and returns it with its token.
 func (c *conn) expect(subject string, many bool) (r *request, token uint64) {
 	r = &request{subject: subject, many: many, done: make(chan struct{})}
 	c.mu.Lock()
@@ -316,8 +299,7 @@ func (c *conn) forget(token uint64) {
 	delete(c.waiting, token)
 }
 
-// send publishes m with a reply subject. It returns the request, for await, and the request's
-// token.
+// send publishes m with a reply subject, for await.
 func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -331,7 +313,6 @@ func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint
 	return r, token, nil
 }
 
-// unsent returns the error for a message that was not sent.
 func unsent(err error) error {
 	if errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, errAway)
@@ -339,8 +320,8 @@ func unsent(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// await waits for the answer to a request. Its error wraps lost, or ErrUnavailable if the request
-// certainly had no effect. token is the request's token.
+// await waits for the answer. Its error wraps lost, or ErrUnavailable if there was certainly no
+// effect.
 func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) ([]*nats.Msg, error) {
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
@@ -356,7 +337,6 @@ func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) 
 	return c.outcome(r, lost)
 }
 
-// outcome returns the answer, or the error, of a request that has ended.
 func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 	switch {
 	case errors.Is(r.err, errUnanswered):
@@ -373,8 +353,7 @@ func (c *conn) unanswered(lost error) error {
 	return fmt.Errorf("%w: no answer from JetStream within %v (nats-server is overloaded or its disk is full: see its log; if the disk is full, make room and restart it)", lost, c.timeout)
 }
 
-// ask sends a request and waits for its answer, of one message or of many. If nobody listens on the
-// subject (status 503), the error is errNobody.
+// ask sends and awaits. It returns errNobody for status 503.
 func (c *conn) ask(ctx context.Context, m *nats.Msg, many bool, lost error) ([]*nats.Msg, error) {
 	r, token, err := c.send(ctx, m, many)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Codes of JetStream's errors, from nats-server's jetstream_errors_generated.go.
+// Codes from nats-server's jetstream_errors_generated.go.
 const (
 	codeAccountResources  = 10002
 	codeNoPeers           = 10005
@@ -35,7 +35,6 @@ const (
 	codeTooManyBatchesOld = 10211
 )
 
-// An apiError is JetStream's error answer to a request.
 type apiError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
@@ -46,12 +45,10 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode)
 }
 
-// mended returns an error that wraps cause and e, and adds the remedy mend.
 func mended(cause error, e *apiError, mend string) error {
 	return fmt.Errorf("%w: %w (%s)", cause, e, mend)
 }
 
-// cause converts a stream's refusal of a write to an error of package store.
 func (e *apiError) cause(stream string) error {
 	switch e.ErrCode {
 	case codeWrongLast:
@@ -85,7 +82,7 @@ func (e *apiError) cause(stream string) error {
 	return mended(store.ErrUncertain, e, "see the log of nats-server; if the disk is full, make room and restart it")
 }
 
-// unapplied is cause, for a request that has changed nothing if it was refused.
+// unapplied is cause for requests without effect when refused.
 func (e *apiError) unapplied(stream string) error {
 	if err := e.cause(stream); errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -93,12 +90,11 @@ func (e *apiError) unapplied(stream string) error {
 	return mended(store.ErrUnavailable, e, "see the log of nats-server")
 }
 
-// missing returns the error for a stream that does not exist and must not be created.
+// missing is the error for a stream that must not be created.
 func missing(stream string) error {
 	return fmt.Errorf("stream %s is not there: it was deleted, or never created (restore it from a backup; to begin again without its data, delete all streams of the type)", stream)
 }
 
-// fail returns err as a [*store.Error], or nil if err is nil.
 func fail(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -106,8 +102,7 @@ func fail(op, key string, err error) error {
 	return &store.Error{Op: op, Key: key, Err: err}
 }
 
-// unavailable converts the error of a request that has certainly changed nothing to an error of
-// package store.
+// unavailable converts the error of a request without effect.
 func unavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -115,7 +110,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// repeatableError converts the error of a read, or of another request that may be repeated.
+// repeatableError converts the error of a request that may be repeated.
 func repeatableError(err error, stream string) error {
 	var refused *apiError
 	if errors.As(err, &refused) {
@@ -124,10 +119,10 @@ func repeatableError(err error, stream string) error {
 	return unavailable(err)
 }
 
-// A finalError is an error that repeating the request does not change.
+// A finalError stays the same when the request is repeated.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// errNoLeader means that a stream exists, but has no leader to take messages.
+// errNoLeader means that no server takes the stream's messages.
 var errNoLeader = errors.New("the stream has no leader now (during an election: try again; see nats stream cluster)")

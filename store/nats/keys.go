@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// keys implements [store.Store], for small records.
 type keys struct {
 	*writer
 	name, stream string
@@ -54,8 +53,7 @@ func (k *keys) Put(ctx context.Context, key string, value []byte, expect store.R
 	return store.Revision(seq), nil
 }
 
-// putOverDeleted writes a new record under a key at which the stream may have the mark of a deleted
-// record.
+// putOverDeleted writes a new record, perhaps over the mark of a deleted one.
 func (k *keys) putOverDeleted(ctx context.Context, key string, value []byte) (uint64, error) {
 	subject := keySubject(k.name, key)
 	m, err := k.leaderHas(ctx, k.stream, getRequest{LastFor: subject})
@@ -107,8 +105,8 @@ func (k *keys) List(ctx context.Context, prefix string) ([]store.Record, error) 
 	return found, nil
 }
 
-// list returns the records whose subjects match filter, in no order. It fails if the first replica
-// that answers does not have sequence upTo.
+// list returns matching records in no order. It fails if the first replica that answers lacks
+// sequence upTo.
 func (k *keys) list(ctx context.Context, filter string, upTo uint64) ([]store.Record, error) {
 	// Of one subject the answer says how far the replica is; the next replica to be
 	// asked is as a rule the same one.

@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// leases implements [store.Lease]. A lease is a message that changes by compare-and-set and is
-// never deleted, because it contains the token. The server's clock is not used. Instead, a
-// candidate waits until the message has had the same revision for TTL plus Margin.
+// leases implements [store.Lease]. A lease is a message changed by compare-and-set, and never
+// deleted because of its token. Instead of using the server's clock, a candidate waits until the
+// revision stayed the same for TTL plus Margin.
 type leases struct {
 	*writer
 	name, stream string
@@ -24,23 +24,22 @@ type leases struct {
 
 var _ store.Lease = (*leases)(nil)
 
-// A sighting is a revision of a lease, with the time at which this process first saw it.
+// A sighting is when this process first saw a revision.
 type sighting struct {
 	revision uint64
 	since    time.Time
 }
 
-// A holding is the content of a lease's message: who holds the lease, and on what terms.
 type holding struct {
 	Holder string        `json:"holder"` // empty: nobody
 	Token  uint64        `json:"token"`
 	TTL    time.Duration `json:"ttl"`
 }
 
-// errMoved means that the lease changed between the read and the write.
+// errMoved means that the lease changed between read and write.
 var errMoved = errors.New("the lease changed between the read and the write")
 
-// rounds bounds how often one call reads the lease again after other processes wrote it.
+// rounds bounds how often one call reads again after others wrote.
 const rounds = 5
 
 // Acquire implements [store.Lease].
@@ -64,7 +63,6 @@ func (l *leases) Acquire(ctx context.Context, c store.Claim) (store.Held, error)
 	return store.Held{}, fail(op, c.Name, &store.HeldError{RetryAfter: c.TTL + store.Margin(c.TTL)})
 }
 
-// take tries once to take the lease.
 func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	now, revision, err := l.read(ctx, c.Name)
 	if err != nil {
@@ -86,9 +84,8 @@ func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	return l.write(ctx, c, next, revision)
 }
 
-// left returns the longest time that the holder's lease can still last. It counts from the time at
-// which this process first saw the last renewal, which is later than the time at which the holder
-// sent it.
+// left bounds how long the lease can last. It counts from the first sight of the last renewal,
+// which was sent earlier.
 func (l *leases) left(name string, h holding, revision uint64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,8 +153,7 @@ func (l *leases) Release(ctx context.Context, h store.Held) error {
 	return fail(op, h.Name, fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 }
 
-// read reads the lease from the stream's leader. If the read is stale, the write that follows
-// fails.
+// read asks the leader. After a stale read the write fails.
 func (l *leases) read(ctx context.Context, name string) (holding, uint64, error) {
 	m, err := l.leaderHas(ctx, l.stream, getRequest{LastFor: leaseSubject(l.name, name)})
 	if err != nil || m == nil {
@@ -170,8 +166,7 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	return h, m.seq, nil
 }
 
-// write replaces the lease's message if the message still has that revision. The granted time
-// counts from before the request was sent.
+// write replaces the message at that revision. The lease counts from before sending.
 func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
 	data, err := json.Marshal(h)
 	if err != nil {

@@ -17,22 +17,20 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// headerStreamLast makes a write depend on the last sequence of the whole stream.
+// headerStreamLast expects the last sequence of the whole stream.
 const headerStreamLast = "Nats-Expected-Last-Sequence"
 
-// aliveFor is how long the server keeps an I-am-alive, as the text of a header. The I-am-alives are
-// for people; rows of dead members are deleted after seven days.
+// aliveFor is how long I-am-alives, which are for people, stay. Rows of dead members stay seven
+// days.
 const aliveFor = "192h"
 
-// buckets is the number of parts in which a table is read if it has more rows than fit into one
-// answer.
+// buckets is in how many parts a large table is read.
 const buckets = 64
 
-// members is the membership table of a cluster: a stream with one message for each row, whose last
-// sequence is the table's version. So a single message changes both the row and the version. A
-// deletion is a batch whose last message is the mark. A reader whose version is below the mark's
-// sequence may have missed the deletion of a row, so it must read the whole table. I-am-alives are
-// small records outside this stream, because they change no version.
+// members is a stream with a message for each row. Its last sequence is the table's version, so one
+// message changes both. A deletion is a batch that ends with the mark: readers of an earlier
+// version must read the whole table, or may miss the deletion. I-am-alives are outside, because
+// they change no version.
 type members struct {
 	*streams
 	keys            *keys
@@ -52,22 +50,18 @@ func (s *Store) Members(cluster string) membertable.Table {
 	}
 }
 
-// mark returns the subject of the mark, the last message of each deletion.
 func (m *members) mark() string { return m.subject + "mark" }
 
-// row returns the subject of a row's message.
 func (m *members) row(id membertable.ID) string {
 	return fmt.Sprintf("%s%d.%s.%016x", m.subject, id.Incarnation%buckets, id.Name, id.Incarnation)
 }
 
-// alive returns the key of a row's I-am-alive.
 func (m *members) alive(id membertable.ID) string {
 	return fmt.Sprintf("%s%s/%016x", m.alives(), id.Name, id.Incarnation)
 }
 
 func (m *members) alives() string { return m.cluster + "/members/" }
 
-// open finds the table's stream, or creates it.
 func (m *members) open(ctx context.Context) error {
 	if m.ready.Load() {
 		return nil
@@ -109,8 +103,7 @@ func (m *members) open(ctx context.Context) error {
 	return err
 }
 
-// errMoving means that the answers of several replicas could not be combined into one state of the
-// table.
+// errMoving means that replicas' answers made no single state.
 var errMoving = errors.New("replicas lag, or the table changes too fast to be read (try again)")
 
 // Read implements [membertable.Table]. Config.Timeout bounds each of its requests.
@@ -151,7 +144,6 @@ func (m *members) snapshot(ctx context.Context, since membertable.Version) (memb
 	return s, m.addAlives(ctx, s.Rows)
 }
 
-// ask reads a page, and tries again after an error.
 func (m *members) ask(ctx context.Context, stream string, r getRequest) (p page, err error) {
 	err = m.again(ctx, func(ctx context.Context) (bool, error) {
 		p, err = m.page(ctx, stream, r)
@@ -160,15 +152,14 @@ func (m *members) ask(ctx context.Context, stream string, r getRequest) (p page,
 	return p, err
 }
 
-// A part has the last messages of some subjects of a stream, as they were when the stream's last
-// sequence was upTo.
+// A part has the last messages of some subjects at sequence upTo.
 type part struct {
 	last map[string]stored // by subject
 	upTo uint64
 }
 
-// changes reads the messages after sequence since from one state of one replica. It reports false
-// if they do not fit into one answer.
+// changes reads what follows since from one replica's state. It reports false if that exceeds one
+// answer.
 func (m *members) changes(ctx context.Context, since uint64) (part, bool, error) {
 	p, err := m.ask(ctx, m.stream, getRequest{Seq: since + 1, Batch: pageMessages, MaxBytes: pageBytes})
 	if err != nil {
@@ -182,7 +173,6 @@ func (m *members) changes(ctx context.Context, since uint64) (part, bool, error)
 	return changed, !p.more, nil
 }
 
-// add adds messages to the part. Of two messages of one subject, the newer one is kept.
 func (p *part) add(all []stored) {
 	for _, message := range all {
 		if p.last[message.subject].seq < message.seq {
@@ -191,7 +181,6 @@ func (p *part) add(all []stored) {
 	}
 }
 
-// whole reads the last messages of all subjects as they were at one moment.
 func (m *members) whole(ctx context.Context) (part, error) {
 	filters := []string{m.subject + ">"}
 	if !m.large.Load() {
@@ -208,10 +197,9 @@ func (m *members) whole(ctx context.Context) (part, error) {
 	return m.parts(ctx, filters)
 }
 
-// parts reads the last messages of subjects page by page. Pages may come from replicas in different
-// states. So at the end it reads, from a state that is at least as new as all pages, the changes
-// since the oldest page. The last message of each subject in that state is then either among these
-// changes or was on a page, because no page is from a newer state.
+// parts reads pages from replicas in different states. Finally it reads the changes since the
+// oldest page from a state at least as new as all pages. A subject's last message is then among
+// these or on a page, because no page is newer.
 func (m *members) parts(ctx context.Context, filters []string) (part, error) {
 	all := part{last: make(map[string]stored)}
 	oldest := uint64(math.MaxUint64)
@@ -270,7 +258,7 @@ func (m *members) decoded(p part, since membertable.Version) (membertable.Snapsh
 	return s, nil
 }
 
-// addAlives adds the I-am-alives to the rows, as new as the replicas that answer have them.
+// addAlives adds I-am-alives, as new as the replicas have them.
 func (m *members) addAlives(ctx context.Context, rows []membertable.Row) error {
 	at := make(map[string]time.Time)
 	filter := keySubject(m.cfg.Name, m.alives()) + ">"
@@ -339,11 +327,10 @@ func (m *members) Alive(ctx context.Context, id membertable.ID, at time.Time) er
 	return membertable.Fail(membertable.OpAlive, m.cluster, err)
 }
 
-// membersStream returns the name of the stream of a cluster's membership table. Names of types'
-// streams differ from it because they end with a number.
+// membersStream names a membership stream. Types' streams differ: they end with a number.
 func membersStream(name, cluster string) string { return name + "_" + cluster + "_members" }
 
-// membersSubject returns the prefix of the subjects of a cluster's membership table.
+// membersSubject begins a membership table's subjects.
 func membersSubject(name, cluster string) string {
 	return strings.Join([]string{name, "m", cluster, ""}, ".")
 }

@@ -11,24 +11,22 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxTypeToken bounds a type's name in names of streams, in bytes, because the server makes folders
-// of these names. A longer name is replaced by its hash.
+// maxTypeToken bounds a type's name in streams' names, in bytes: the server makes folders of them.
+// Longer names are hashed.
 const maxTypeToken = 160
 
-// long is the prefix of a token in base64. No escaped token begins with it.
+// long begins a token in base64. Escaped tokens never do.
 const long = "=="
 
-// plainName reports whether a byte is written unescaped in names of streams.
 func plainName(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// plainID reports whether a byte of a record's id is written unescaped in a subject.
 func plainID(c byte) bool {
 	return c > ' ' && c <= '~' && !strings.ContainsRune(`.*>="\`, rune(c))
 }
 
-// escape makes a token of s: each byte that is not plain becomes = and two hexadecimal digits.
+// escape writes bytes that are not plain as = and two hexadecimal digits.
 func escape(s string, plain func(byte) bool) string {
 	odd := 0
 	for i := range len(s) {
@@ -51,13 +49,11 @@ func escape(s string, plain func(byte) bool) string {
 	return string(b)
 }
 
-// longEscaped is the length, in bytes, up to which a token stays escaped even if base64 would be
-// shorter.
+// longEscaped is up to how many bytes a token stays escaped.
 const longEscaped = 32
 
-// idToken returns the token of a record's id. It is escaped, and so readable, unless it is long and
-// base64 is shorter. The longest id makes a token of 1,389 bytes; the server accepts 4,096 bytes
-// for a whole protocol line.
+// idToken escapes an id, or uses base64 if it is long and that is shorter. The longest takes 1,389
+// bytes, and the server accepts lines of 4,096.
 func idToken(id string) string {
 	token := escape(id, plainID)
 	if len(token) > longEscaped && len(token) > len(long)+base64.RawURLEncoding.EncodedLen(len(id)) {
@@ -66,7 +62,7 @@ func idToken(id string) string {
 	return token
 }
 
-// idOf returns the id from which idToken made the token.
+// idOf reverses idToken.
 func idOf(token string) (string, error) {
 	if text, ok := strings.CutPrefix(token, long); ok {
 		id, err := base64.RawURLEncoding.DecodeString(text)
@@ -91,7 +87,7 @@ func idOf(token string) (string, error) {
 	}
 }
 
-// typeToken returns the token that stands for a type's name in the names of streams.
+// typeToken stands for a type's name in streams' names.
 func typeToken(name string) string {
 	token := escape(name, plainName)
 	if len(token) > maxTypeToken {
@@ -101,7 +97,6 @@ func typeToken(name string) string {
 	return token
 }
 
-// A place names the streams and subjects of a shard.
 type place struct {
 	logs, records string // the streams
 	log, head     string // subjects
@@ -109,7 +104,7 @@ type place struct {
 	heads         string // subjects of all heads in the stream
 }
 
-// placeOf returns the place of a shard of a type with the given number of pairs of streams.
+// placeOf returns the place of a shard, given its type's number of pairs of streams.
 func placeOf(name string, s store.Shard, partitions int) place {
 	token := typeToken(s.Type)
 	p := s.Number % partitions
@@ -125,7 +120,7 @@ func placeOf(name string, s store.Shard, partitions int) place {
 	}
 }
 
-// headOf returns the subject of the head of another shard, which must be in the same stream.
+// headOf returns another shard's head in the same stream.
 func (p place) headOf(number int) string {
 	return strings.TrimSuffix(p.heads, "*") + strconv.Itoa(number)
 }
@@ -143,7 +138,6 @@ func streamSubjects(name, token, part string, partition int) string {
 	return fmt.Sprintf("%s.t.%s.%s.%d.>", name, token, part, partition)
 }
 
-// keysStream returns the name of the stream of small records and leases.
 func keysStream(name string) string { return name + "_keys" }
 
 func keySubject(name, key string) string {

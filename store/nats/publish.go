@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Headers of published messages.
 const (
 	headerLast        = "Nats-Expected-Last-Subject-Sequence"
 	headerLastSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -26,11 +25,9 @@ const (
 	headerDeleted     = "Shardgen-Deleted" // of the mark of a deleted record
 )
 
-// deletedFor is how long the server keeps the empty message of a deleted record. Nothing depends on
-// the message's presence.
+// deletedFor is how long the server keeps a deleted record's empty message. Nothing depends on it.
 const deletedFor = "600s"
 
-// message returns a message to publish; headers are pairs of name and value.
 func message(subject string, data []byte, headers ...string) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if len(headers) > 0 {
@@ -44,14 +41,11 @@ func message(subject string, data []byte, headers ...string) *nats.Msg {
 
 func number[N ~uint64](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// headerRoom is a number of bytes that no message's headers exceed: they have two subjects, and
-// less than half a kilobyte besides.
+// headerRoom exceeds all headers: two subjects and half a kilobyte.
 const headerRoom = 4 << 10
 
-// A writer publishes messages to streams and waits for their acknowledgements.
 type writer struct{ *reader }
 
-// checkPayload returns a *store.TooLargeError for data that the server would refuse.
 func (c *writer) checkPayload(data []byte) error {
 	limit := int(c.nc.MaxPayload()) - headerRoom
 	if len(data) <= limit {
@@ -63,11 +57,9 @@ func (c *writer) checkPayload(data []byte) error {
 	}
 }
 
-// leaderless bounds how long a write waits for a stream's leader. A short time is enough, because a
-// moment after a stream's creation all servers know its leader.
+// leaderless bounds the wait for a stream's leader, known to all servers a moment after creation.
 const leaderless = 2 * time.Second
 
-// publish writes one message and returns its sequence.
 func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
 	if err := c.checkPayload(m.Data); err != nil {
 		return 0, err
@@ -85,13 +77,11 @@ func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint6
 	}
 }
 
-// publishIdle is publish for small records. It tries again while the stream is busy, because users
-// of small records do not handle store.ErrBusy.
+// publishIdle waits while the stream is busy: users of small records do not handle store.ErrBusy.
 func (c *writer) publishIdle(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
 	return c.idle(ctx, func() (uint64, error) { return c.publish(ctx, stream, m) })
 }
 
-// idle calls f until the stream is not busy.
 func (c *writer) idle(ctx context.Context, f func() (uint64, error)) (uint64, error) {
 	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -102,12 +92,10 @@ func (c *writer) idle(ctx context.Context, f func() (uint64, error)) (uint64, er
 	}
 }
 
-// publishBatchIdle is publishIdle for a batch, which f makes for each try.
 func (c *writer) publishBatchIdle(ctx context.Context, stream string, f func() []*nats.Msg) (uint64, error) {
 	return c.idle(ctx, func() (uint64, error) { return c.publishBatch(ctx, stream, f()) })
 }
 
-// acknowledged waits for the answer to a published message.
 func (c *writer) acknowledged(ctx context.Context, stream string, r *request, token uint64) (uint64, error) {
 	got, err := c.await(ctx, r, token, store.ErrUncertain)
 	if err != nil {
@@ -116,9 +104,8 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	return c.written(ctx, stream, got)
 }
 
-// begin publishes one message, and reports whether it was sent. If so, it calls then once: with the
-// message's sequence or, if no plain acknowledgement came, with a function rest that finds out the
-// outcome.
+// begin reports whether the message was sent. It then calls then once, with the sequence or,
+// without a plain acknowledgement, with rest to find the outcome.
 func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
 	err := c.conn.begin(m, func(r *request) {
 		if r.err == nil {
@@ -142,7 +129,6 @@ func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest fu
 	return err == nil
 }
 
-// written returns the sequence in the acknowledgement of a published message.
 func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (uint64, error) {
 	if nobody(got[0]) {
 		return 0, c.why(ctx, stream)
@@ -167,8 +153,7 @@ func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (u
 	return ack.Seq, nil
 }
 
-// plainAck parses the acknowledgement that almost all writes get. ok is false for every other
-// answer. An answer with an error is recognised because its error comes before the stream's name.
+// plainAck parses the usual acknowledgement. Others, such as errors, begin differently.
 func plainAck(data []byte, stream string) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	if !ok || len(rest) <= len(stream) || string(rest[:len(stream)]) != stream {
@@ -183,13 +168,13 @@ func plainAck(data []byte, stream string) (seq uint64, ok bool) {
 	return seq, err == nil && seq != 0
 }
 
-// Bounds of one part of a Put's messages; all messages of a part are under way at the same time.
+// Bounds of the messages of a Put that are under way together.
 const (
 	partMessages = 500 // an atomic batch may have 1,000
 	partBytes    = 4 << 20
 )
 
-// split splits messages into parts, which are published one after another.
+// split makes parts to be published one after another.
 func split(all []*nats.Msg) (parts [][]*nats.Msg) {
 	first, bytes := 0, 0
 	for i, m := range all {
@@ -206,8 +191,7 @@ func split(all []*nats.Msg) (parts [][]*nats.Msg) {
 	return parts
 }
 
-// publishEach writes messages, all under way at the same time, and returns the highest sequence. Of
-// several errors it returns the one that graver prefers.
+// publishEach writes messages concurrently, and returns the highest sequence or the gravest error.
 func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg) (last uint64, err error) {
 	type sent struct {
 		r     *request
@@ -230,7 +214,7 @@ func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg
 	return last, failed
 }
 
-// graver returns the graver of two errors: the one that is more important for the caller.
+// graver returns the error that matters more to the caller.
 func graver(a, b error) error {
 	for _, cause := range []error{store.ErrConflict, store.ErrUncertain} {
 		if errors.Is(a, cause) {
@@ -246,9 +230,8 @@ func graver(a, b error) error {
 	return b
 }
 
-// publishBatch writes messages as one atomic batch and returns the last sequence. Streams with
-// several replicas refuse single messages that expect the same head while another such message is
-// under way; they do not refuse the messages of one batch.
+// publishBatch writes one atomic batch. Replicated streams refuse concurrent single messages with
+// the same expected head, but not those of a batch.
 func (c *writer) publishBatch(ctx context.Context, stream string, all []*nats.Msg) (uint64, error) {
 	if len(all) == 1 {
 		return c.publish(ctx, stream, all[0])

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// getRequest is the request of JetStream's direct get. Message get uses some of its fields.
+// getRequest is a direct get. Message get uses some fields.
 type getRequest struct {
 	Seq       uint64   `json:"seq,omitempty"`
 	LastFor   string   `json:"last_by_subj,omitempty"`
@@ -29,7 +29,6 @@ const (
 	pageMessages = 1000
 )
 
-// A stored is a message as JetStream has stored it, with its sequence.
 type stored struct {
 	subject string
 	seq     uint64
@@ -37,30 +36,26 @@ type stored struct {
 	data    []byte
 }
 
-// head returns the message as a shard's head.
 func (m *stored) head() store.Head {
 	since, _ := strconv.ParseUint(m.header.Get(headerSince), 10, 64)
 	return store.Head{Revision: store.Revision(m.seq), Since: store.Position(since), Value: m.data}
 }
 
-// deleted reports whether the message marks a deleted record.
 func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
 
-// A page has the messages with which one replica has answered a direct get.
+// A page is one replica's answer to a direct get.
 type page struct {
 	messages []stored
 	more     bool   // there are others
 	upTo     uint64 // the replica's last sequence; 0 means it did not say
 }
 
-// A reader reads messages and properties of streams.
 type reader struct{ *api }
 
-// errTooMany means that more subjects match than fit into one answer.
+// errTooMany means that the subjects exceed one answer.
 var errTooMany = errors.New("more results than fit into one answer")
 
-// page reads messages by a direct get. One replica answers from its own copy, which no write
-// changes during the read.
+// page reads from one replica's copy, unchanged during the read.
 func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
 	got, err := c.ask(ctx, &nats.Msg{Subject: c.js + "DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
@@ -73,7 +68,7 @@ func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, e
 	return readPage(stream, got)
 }
 
-// readPage reads the messages of an answer. The last message says how the answer ended.
+// readPage reads an answer. Its last message says how it ended.
 func readPage(stream string, got []*nats.Msg) (page, error) {
 	end := got[len(got)-1]
 	switch status := end.Header.Get("Status"); status {
@@ -95,7 +90,7 @@ func readPage(stream string, got []*nats.Msg) (page, error) {
 	return p, nil
 }
 
-// leaderHas asks the stream's leader for one message, and returns nil if there is none.
+// leaderHas returns nil if there is no such message.
 func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*stored, error) {
 	var answer struct {
 		Message struct {
@@ -124,7 +119,6 @@ func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*s
 	return m, nil
 }
 
-// streamInfo has the properties of a stream that this package needs.
 type streamInfo struct {
 	Config jetstream.StreamConfig `json:"config"`
 	State  struct {
@@ -134,8 +128,7 @@ type streamInfo struct {
 	} `json:"state"`
 }
 
-// info reads the properties of a stream; found is false if there is none. info waits while the
-// servers elect a leader for JetStream.
+// info waits during an election of JetStream's leader. found may be false.
 func (c *reader) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
 	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
 	var refused *apiError
@@ -148,7 +141,6 @@ func (c *reader) info(ctx context.Context, stream string) (info streamInfo, foun
 	return info, true, checkStream(info.Config)
 }
 
-// A logReader reads a range of a log, page by page.
 type logReader struct {
 	*reader
 	place    place
@@ -157,9 +149,8 @@ type logReader struct {
 	missed   int // how often the leader did not know the last position
 }
 
-// read reads up to the last position of the range. Each page comes from one replica, which no write
-// or purge changes during the read. A further page begins at the last append of the page before, to
-// prove that nothing was trimmed in between.
+// read reads the range. Each page is one replica's state; the next begins at the last append of the
+// page before, to prove that nothing was trimmed between.
 func (r *logReader) read(ctx context.Context) error {
 	if r.to == store.Start || r.to == store.Any || r.from > r.to {
 		return r.gone()
@@ -200,8 +191,8 @@ func (r *logReader) next(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// absent finds out why a replica lacks a position: the replica lags, or there is no such append. A
-// leader that was just elected may also lack it for a moment.
+// absent finds out whether a replica lags or there is no such append. A new leader may also lack it
+// briefly.
 func (r *logReader) absent(ctx context.Context, position store.Position) (done bool, err error) {
 	m, err := r.leaderHas(ctx, r.place.logs, getRequest{Seq: uint64(position)})
 	if err != nil {

@@ -12,17 +12,16 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// headerStream names the stream that is expected to store the message.
+// headerStream names the stream expected to store the message.
 const headerStream = "Nats-Expected-Stream"
 
-// wordProbe is the last word of the names and subjects with which rights are only checked.
+// wordProbe ends names and subjects that only check rights.
 const wordProbe = "probe"
 
-// rightsPatience bounds the wait for answers. A refusal comes at once, but JetStream without a
-// leader may never answer.
+// rightsPatience bounds the wait. Refusals come at once, but JetStream without a leader may never
+// answer.
 const rightsPatience = 2 * time.Second
 
-// A rightsCheck checks a member's rights to its store.
 type rightsCheck struct{ *streams }
 
 // run implements shards.CheckRights.
@@ -39,7 +38,7 @@ func (c rightsCheck) run(ctx context.Context, types []string) error {
 	return err
 }
 
-// probes returns messages that need a member's rights and have no effect.
+// probes need a member's rights and have no effect.
 func probes(js, name string, types []string) []*nats.Msg {
 	nowhere := name + "_" + wordProbe // streams of the store have other names
 	var all []*nats.Msg
@@ -53,14 +52,12 @@ func probes(js, name string, types []string) []*nats.Msg {
 		message(js+"STREAM.PURGE."+nowhere, nil))
 }
 
-// probeCreate returns a request to create a stream without a configuration, which the server
-// refuses.
+// probeCreate is refused for its missing configuration.
 func probeCreate(js, name string) *nats.Msg {
 	return message(js+"STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
 }
 
-// try sends messages. If the user may not send one of them, it returns the first such message and
-// the reason.
+// try returns the first message that the user may not send, and why.
 func (c rightsCheck) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why error) {
 	ctx, cancel := context.WithTimeout(ctx, min(rightsPatience, c.timeout))
 	defer cancel()
@@ -87,7 +84,6 @@ func (c rightsCheck) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg
 	return failed, why
 }
 
-// isDenied reports whether a request has ended with err because the server refused its subject.
 func isDenied(r *request, err error) bool {
 	if err == nil {
 		return false
@@ -100,7 +96,6 @@ func isDenied(r *request, err error) bool {
 	}
 }
 
-// created reports whether all these types have streams.
 func (c rightsCheck) created(ctx context.Context, types []string) bool {
 	for _, kind := range types {
 		_, there, err := c.info(ctx, streamName(c.cfg.Name, typeToken(kind), partLog, 0))

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// The names of operations, as in store.Error.
 const (
 	opAppend      = "append"
 	opRead        = "read"
@@ -22,7 +21,6 @@ const (
 	opListRecords = "list records"
 )
 
-// shards implements [store.Shards], which keeps the state of entities.
 type shards struct {
 	*streams
 	trims trims

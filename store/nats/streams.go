@@ -16,7 +16,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Keys and values of a stream's metadata.
 const (
 	metaFormat     = "shardgen.format"
 	metaType       = "shardgen.type"
@@ -24,15 +23,14 @@ const (
 	format         = 1
 )
 
-// layout has the number of partitions into which a type is divided, and whether its streams have
-// replicas.
+// layout has a type's number of partitions, and whether it is replicated.
 type layout struct {
 	partitions int
 	replicated bool // a write goes by way of several servers
 }
 
-// checkStream refuses a stream that belongs to another store or has a newer format. It also refuses
-// a stream with settings that lose state or forbid direct reads.
+// checkStream refuses another store's streams, newer formats, and settings that lose state or
+// forbid direct reads.
 func checkStream(c jetstream.StreamConfig) error {
 	written, _ := strconv.Atoi(c.Metadata[metaFormat])
 	problem := ""
@@ -59,7 +57,6 @@ func checkStream(c jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: stream %s: %s", store.ErrUnavailable, c.Name, problem)
 }
 
-// streams finds and creates the streams of types, and the stream of small records and leases.
 type streams struct {
 	*writer
 	cfg Config
@@ -70,7 +67,6 @@ type streams struct {
 	creating sync.Mutex        // held while streams are looked for and created
 }
 
-// stream returns the settings that all streams have.
 func (s *streams) stream(name, subject string, meta map[string]string) jetstream.StreamConfig {
 	all := map[string]string{metaFormat: strconv.Itoa(format)}
 	maps.Copy(all, meta)
@@ -85,15 +81,15 @@ func (s *streams) stream(name, subject string, meta map[string]string) jetstream
 	}
 }
 
-// recordStream returns the settings of a stream that keeps the last message of each subject.
+// recordStream keeps the last message of each subject.
 func (s *streams) recordStream(name, subject string, meta map[string]string) jetstream.StreamConfig {
 	c := s.stream(name, subject, meta)
 	c.MaxMsgsPerSubject, c.AllowMsgTTL, c.AllowAtomicPublish = 1, true, true
 	return c
 }
 
-// create creates a stream unless another process has created it. It tries again while the servers
-// are unavailable.
+// create also accepts a stream that another process created. It waits while servers are
+// unavailable.
 func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var info streamInfo
@@ -112,8 +108,7 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	}
 }
 
-// found returns the layout of a type. The layout is in the metadata of the stream of the type that
-// is created last.
+// found reads the layout from the metadata of the type's stream that is created last.
 func found(info streamInfo) (layout, error) {
 	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	if err != nil || partitions < 1 || partitions > maxPartitions {
@@ -123,15 +118,14 @@ func found(info streamInfo) (layout, error) {
 	return layout{partitions, info.Config.Replicas > 1}, nil
 }
 
-// placed is a shard's place with the layout of its type. It does not change.
+// placed is a shard's place and layout, which do not change.
 type placed struct {
 	place  place
 	layout layout
 }
 
-// layoutOf finds the streams of a type, or creates them. The stream of the first partition's log is
-// created last, and says how many partitions there are. So if that stream exists, every other
-// stream of the type that is missing was deleted.
+// layoutOf finds or creates a type's streams. The first partition's log comes last, and has the
+// number of partitions. If it exists, a missing stream was deleted.
 func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	s.mu.Lock()
 	known, ok := s.layouts[name]
@@ -174,8 +168,7 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	return l, nil
 }
 
-// createType creates the streams of a type that has no streams. It also creates missing streams if
-// all existing ones are empty.
+// createType creates a type's streams, also missing ones if all others are empty.
 func (s *streams) createType(ctx context.Context, name, token string) error {
 	last := streamName(s.cfg.Name, token, partLog, 0)
 	if s.cfg.NoCreate {
@@ -213,7 +206,6 @@ func (s *streams) createType(ctx context.Context, name, token string) error {
 	return nil
 }
 
-// place returns the place of a shard and the layout of its type.
 func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, error) {
 	if known, ok := s.places.Load(sh); ok {
 		p := known.(*placed)
@@ -231,13 +223,11 @@ func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, err
 	return p.place, l, nil
 }
 
-// mayAnswerLater reports whether a request was not answered because servers are starting: they have
-// no leader yet, or the connection was lost.
+// mayAnswerLater reports whether servers are starting: no leader yet, or the connection was lost.
 func mayAnswerLater(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLost) || errors.Is(err, errAway)
 }
 
-// openKeys finds or creates the stream of small records and leases.
 func (s *streams) openKeys(ctx context.Context) error {
 	stream := keysStream(s.cfg.Name)
 	_, there, err := s.info(ctx, stream)
@@ -259,7 +249,6 @@ func (s *streams) openKeys(ctx context.Context) error {
 	return err
 }
 
-// listed is a page of JetStream's list of streams.
 type listed struct {
 	Total   int          `json:"total"`
 	Streams []streamInfo `json:"streams"`
@@ -303,7 +292,7 @@ func (s *streams) types(ctx context.Context) ([]Type, error) {
 	return types, nil
 }
 
-// forget makes the next use of a type look for its streams again.
+// forget makes the next use of a type look for its streams.
 func (s *streams) forget(name string) {
 	s.mu.Lock()
 	delete(s.layouts, name)

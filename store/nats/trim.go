@@ -10,30 +10,26 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// trimPause is the shortest time between two trims of a stream by this process. Without a pause
-// trims would be frequent, because every shard of the stream moves its Since often. Each trim makes
-// the server read the heads and change the stream's first block.
+// trimPause is the least time between trims of a stream. Every shard moves its Since often, and
+// each trim makes the server read heads and change the first block.
 const trimPause = time.Second
 
-// trims holds the state of trimming for all streams of logs. The zero value is ready, and it is
-// safe for concurrent use.
+// trims has the state of trimming. The zero value is ready, and it is safe for concurrent use.
 type trims struct {
 	mu   sync.Mutex
 	next map[string]*trim // by the stream
 }
 
-// checkPause is the shortest time between two checks of a stream's settings by this process.
+// checkPause is the least time between checks of a stream's settings.
 const checkPause = time.Minute
 
-// A trim is the trimming state of one stream.
 type trim struct {
 	waits   bool // somebody waits for its time
 	at      time.Time
 	checked time.Time // when the settings were looked at last
 }
 
-// checks reports whether the caller, who has called wait for the stream, must check the stream's
-// settings now.
+// checks reports whether the caller, who has waited, must check the settings.
 func (t *trims) checks(stream string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,9 +41,8 @@ func (t *trims) checks(stream string) bool {
 	return due
 }
 
-// wait returns when the stream may be trimmed. It reports false if another caller already waits,
-// because that caller will read the heads of all shards. If that caller reads from a lagging
-// replica and so leaves too many appends, a later trim removes them.
+// wait returns when the stream may be trimmed, or false if another caller waits: that one reads all
+// shards' heads. What it leaves after a lagging read, a later trim removes.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]
@@ -117,8 +112,7 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	return fail(opTrim, sh.String(), err)
 }
 
-// lowest returns the lowest Since of the heads under subjects. One of these heads is h, or has
-// replaced h.
+// lowest returns the lowest Since of the heads. One of them is h or has replaced it.
 func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ...string) (below store.Position, err error) {
 	err = s.again(ctx, func(ctx context.Context) (bool, error) {
 		p, err := s.page(ctx, at.records, getRequest{MultiLast: subjects})
@@ -139,11 +133,10 @@ func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ..
 	return below, err
 }
 
-// headsAtOnce is the number of heads that one request asks for; the server answers with at most
-// 1,024.
+// headsAtOnce is how many heads one request asks for; the server's limit is 1,024.
 const headsAtOnce = 500
 
-// lowestOfMany is lowest for a stream with more heads than the server returns in one answer.
+// lowestOfMany is lowest for more heads than fit into one answer.
 func (s *shards) lowestOfMany(ctx context.Context, at place, h store.Head) (store.Position, error) {
 	for first := 0; first < store.MaxShards; first += headsAtOnce {
 		subjects := []string{at.head} // it is there, so that the answer says how far the replica is

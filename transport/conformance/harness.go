@@ -14,8 +14,7 @@ import (
 const (
 	cluster = "conformance"
 	lanes   = 2
-	// patience is how long a test waits for a message that must come; a healthy transport
-	// needs milliseconds.
+	// patience is the wait for a message that must come; a healthy transport needs milliseconds.
 	patience = 20 * time.Second
 )
 
@@ -78,8 +77,6 @@ var channels = []transport.Channel{transport.Control, 0, 1}
 
 var incarnations atomic.Uint64
 
-// A process is a member or a client, with its link under test and the states that the link has
-// reported.
 type process struct {
 	transport.Link
 	t      *testing.T
@@ -159,8 +156,7 @@ type received struct {
 	err error
 }
 
-// receive waits for the next message in a new goroutine, so that in every test several goroutines
-// take turns at receiving.
+// receive uses a new goroutine each time, so that goroutines take turns.
 func (m *process) receive(ch transport.Channel) (transport.Message, error) {
 	m.t.Helper()
 	got := make(chan received, 1)
@@ -215,7 +211,6 @@ func (m *process) wantNothing(ch transport.Channel) {
 	}
 }
 
-// wantState waits until the link has reported the channel as connected, or as not connected.
 func (m *process) wantState(ch transport.Channel, connected bool) transport.State {
 	m.t.Helper()
 	timeout := time.After(patience)

@@ -21,8 +21,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked returns the stacks of goroutines that are still left after patience. It waits because
-// nats.go does not wait for its own goroutines to end.
+// leaked returns goroutines left after patience: nats.go does not wait for its own.
 func leaked(patience time.Duration) []string {
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()

@@ -199,7 +199,6 @@ func drain(t *testing.T, m *process) {
 	}
 }
 
-// testDrainDisconnected checks that a drained lane stays drained after a reconnect.
 func testDrainDisconnected(t *testing.T, h Harness) {
 	a, b := openMember(t, h, "a"), openMember(t, h, "b")
 	a.send(0, b, 0, "before")

@@ -65,8 +65,7 @@ func testConcurrentSends(t *testing.T, h Harness) {
 	b.wantNothing(0)
 }
 
-// testReceiverHandover lets goroutines take turns at receiving: no message may be lost or reordered
-// between them.
+// testReceiverHandover checks that no message is lost or reordered between receivers.
 func testReceiverHandover(t *testing.T, h Harness) {
 	a, b := openMember(t, h, "a"), openMember(t, h, "b")
 	const n = 300
@@ -146,8 +145,7 @@ func testPayloadOwnership(t *testing.T, h Harness) {
 	b.want(transport.Control, transport.Broadcast, "other")
 }
 
-// testEmptyPayload checks that an empty payload is received as a message, and not taken for the
-// broker's Unreachable.
+// testEmptyPayload checks that an empty payload is not taken for Unreachable.
 func testEmptyPayload(t *testing.T, h Harness) {
 	a, c := openMember(t, h, "a"), openClient(t, h, "c")
 	for _, ch := range channels {
@@ -289,8 +287,7 @@ func testUnreachableGone(t *testing.T, h Harness) {
 	}
 }
 
-// testSenders checks that a message's sender is the one that the broker's subject names, and not
-// one named in the payload.
+// testSenders checks that the subject, not the payload, names the sender.
 func testSenders(t *testing.T, h Harness) {
 	a, b, c := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "c")
 	a.serve(true)

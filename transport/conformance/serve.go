@@ -84,7 +84,7 @@ func testServeKeepsWhatWasRouted(t *testing.T, h Harness) {
 	outside.wantAnycastRefused(n)
 }
 
-// testServeReconnected checks that a link that serves goes on serving after a reconnect.
+// testServeReconnected checks that serving survives a reconnect.
 func testServeReconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	a.serve(true)
@@ -102,7 +102,6 @@ func testServeReconnected(t *testing.T, h Harness) {
 	b.wantNothing(transport.Control)
 }
 
-// restart stops the broker and starts it again, and waits until all control channels are connected.
 func restart(h Harness, all ...*process) {
 	h.StopBroker()
 	for _, m := range all {
@@ -114,8 +113,7 @@ func restart(h Harness, all ...*process) {
 	}
 }
 
-// testServeDisconnected calls Serve without a connection: it must decide whether the next
-// connection serves.
+// testServeDisconnected checks that Serve without a connection decides for the next.
 func testServeDisconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	all := []*process{a, b, outside}
@@ -163,8 +161,8 @@ func testServeEnded(t *testing.T, h Harness) {
 	wantError(t, "serve no more", a.Serve(t.Context(), false), transport.ErrClosed)
 }
 
-// testServeConcurrently calls Serve concurrently: the calls must run one after another, even while
-// the broker restarts and the link closes.
+// testServeConcurrently checks that concurrent calls run one after another, even during restarts
+// and a close.
 func testServeConcurrently(t *testing.T, h Harness) {
 	a, outside := openMember(t, h, "a"), openClient(t, h, "outside")
 	var wg sync.WaitGroup

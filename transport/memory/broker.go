@@ -140,11 +140,9 @@ func (b *Broker) Lost() uint64 {
 	return b.lost
 }
 
-// server returns the identity of the running instance.
 func (b *Broker) server() string { return fmt.Sprintf("%s-%d", b.options.Name, b.instance) }
 
-// updateAndUnlock adapts the state of every channel to the broker's state, releases b.mu, and
-// reports the changes to the links.
+// updateAndUnlock updates all channels, releases b.mu, and reports the changes.
 func (b *Broker) updateAndUnlock() {
 	var changed []*channel
 	for _, l := range b.links {
@@ -156,7 +154,6 @@ func (b *Broker) updateAndUnlock() {
 	}
 }
 
-// updateLocked updates the channels of l and returns those whose state changed.
 func (b *Broker) updateLocked(l *link) []*channel {
 	want := transport.State{Connected: b.running && !b.away[l.self.Name]}
 	if want.Connected {
@@ -173,8 +170,7 @@ func (b *Broker) updateLocked(l *link) []*channel {
 	return changed
 }
 
-// A delivery is a message on its way. If it reaches no listener, the channel that sent it gets an
-// Unreachable.
+// A delivery is a message on its way. Without a listener, its channel gets an Unreachable.
 type delivery struct {
 	from    *channel
 	to      *link          // chosen by Broadcast or Anycast, else nil
@@ -191,16 +187,13 @@ func (e *delivery) target() string {
 	return e.peer.Name
 }
 
-// paths returns the Paths that match the delivery, the most specific first.
 func (e *delivery) paths() [4]Path {
 	from, to := e.from.link.self.Name, e.target()
 	return [...]Path{{from, to}, {from, Any}, {Any, to}, {Any, Any}}
 }
 
-// route returns the route of e. Messages of one route keep their order.
 func (e *delivery) route() route { return route{e.from, e.target()} }
 
-// sendLocked routes e, unless a fault loses or holds it.
 func (b *Broker) sendLocked(e delivery) {
 	if b.faultsTakeLocked(e) {
 		return
@@ -232,7 +225,6 @@ func (b *Broker) deliverLocked(e delivery) {
 	}
 }
 
-// refuseLocked tells the sender, by an Unreachable, that nobody listens.
 func (b *Broker) refuseLocked(c *channel, from transport.Address, token uint64) {
 	if c.subscribed() {
 		c.push(transport.Message{Kind: transport.Unreachable, From: from, Token: token, Server: b.server()})
@@ -256,7 +248,6 @@ func (b *Broker) anycastLocked(from *channel, token uint64, payload []byte) {
 	b.sendLocked(delivery{from: from, to: to, kind: transport.Anycast, token: token, payload: bytes.Clone(payload)})
 }
 
-// chooseLocked returns one of the links that serve Anycast, or nil if none does.
 func (b *Broker) chooseLocked() *link {
 	var able []*link
 	for _, l := range b.links {
@@ -280,7 +271,7 @@ const Any = "*"
 // Unreachable, because the broker itself sends it.
 type Path struct{ From, To string }
 
-// A fault has the faults that a test has set on one path. The zero value does nothing to messages.
+// A fault has one path's faults. The zero value does nothing.
 type fault struct {
 	cut  bool
 	next int
@@ -325,7 +316,6 @@ func (b *Broker) Delay(p Path, least, most time.Duration) {
 	b.fault(p, func(f *fault) { f.least, f.most = max(least, 0), max(least, most, 0) })
 }
 
-// delayLocked draws the time for which e is delayed.
 func (b *Broker) delayLocked(e delivery) time.Duration {
 	if len(b.faults) == 0 {
 		return 0
@@ -338,7 +328,6 @@ func (b *Broker) delayLocked(e delivery) time.Duration {
 	return 0
 }
 
-// deliverLate delivers the delayed messages that are due.
 func (b *Broker) deliverLate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -382,8 +371,7 @@ func (b *Broker) releaseLocked(f *fault) int {
 	return len(held)
 }
 
-// faultsTakeLocked reports whether a fault takes e. It checks the most specific path first, so a
-// Drop is always counted at the same path.
+// faultsTakeLocked checks the most specific path first, so a Drop counts at one path.
 func (b *Broker) faultsTakeLocked(e delivery) bool {
 	if len(b.faults) == 0 {
 		return false

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A channel is one queue of one link. The broker's mutex guards it.
+// A channel is one queue of a link, guarded by the broker's mutex.
 type channel struct {
 	link    *link
 	id      transport.Channel
@@ -21,7 +21,6 @@ type channel struct {
 	telling sync.Mutex // held while OnState runs; taken before the broker's
 }
 
-// subscribed reports whether messages can reach the channel.
 func (c *channel) subscribed() bool {
 	return !c.link.closed && !c.drained && c.state.Connected
 }
@@ -59,8 +58,7 @@ func (c *channel) pop() (m transport.Message, ok bool, err error) {
 	return m, false, nil
 }
 
-// tell calls OnState, in order, for every state that was not reported yet. If another goroutine
-// already runs tell, that goroutine also reports the new states.
+// tell calls OnState for unreported states, in order. Another running tell reports them too.
 func (c *channel) tell() {
 	b := c.link.broker
 	b.mu.Lock()
@@ -74,7 +72,6 @@ func (c *channel) tell() {
 	}
 }
 
-// tellNext calls OnState for one state. It reports false if there was none to report.
 func (c *channel) tellNext() bool {
 	b := c.link.broker
 	c.telling.Lock()
@@ -98,7 +95,6 @@ func (c *channel) tellNext() bool {
 	return true
 }
 
-// awaitTeller waits until no call of OnState is under way.
 func (c *channel) awaitTeller() {
 	c.telling.Lock()
 	defer c.telling.Unlock()

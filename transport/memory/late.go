@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A route is the channel and the receiver of a message. Messages of one route keep their order.
+// A route keeps messages in order.
 type route struct {
 	from *channel
 	to   string
 }
 
-// late has the delayed messages. The broker's mutex guards it.
+// late has delayed messages, guarded by the broker's mutex.
 type late struct {
 	messages []lateMessage // in the order in which they are due
 	last     map[route]time.Time
@@ -23,14 +23,12 @@ type lateMessage struct {
 	due time.Time
 }
 
-// holds reports whether earlier messages on e's route are still delayed.
 func (l *late) holds(e delivery) bool {
 	_, ok := l.last[e.route()]
 	return ok
 }
 
-// add delays e by d, or longer if earlier messages on its route are delayed longer. begin is called
-// when messages are due, and must call deliver.
+// add delays e by d, or as long as earlier messages of its route. begin must call deliver.
 func (l *late) add(e delivery, d time.Duration, begin func()) {
 	due, r := time.Now().Add(d), e.route()
 	if last := l.last[r]; due.Before(last) {
@@ -55,13 +53,11 @@ func (l *late) add(e delivery, d time.Duration, begin func()) {
 	}
 }
 
-// drop loses all delayed messages.
 func (l *late) drop() {
 	l.messages = nil
 	clear(l.last)
 }
 
-// deliver calls hand with each message that is due.
 func (l *late) deliver(now time.Time, hand func(delivery)) {
 	n := 0
 	for ; n < len(l.messages) && !l.messages[n].due.After(now); n++ {

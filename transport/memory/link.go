@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// openTimeout bounds how long Open waits while the broker is stopped.
+// openTimeout bounds Open's wait for a stopped broker.
 const openTimeout = 5 * time.Second
 
 // A Transport opens links to its broker.
@@ -77,7 +77,7 @@ func (b *Broker) lockRunning(ctx context.Context) error {
 	}
 }
 
-// A link is one process's connections to the broker. The broker's mutex guards it.
+// A link is one process's connections, guarded by the broker's mutex.
 type link struct {
 	broker   *Broker
 	self     transport.Address
@@ -96,8 +96,7 @@ var (
 
 func (l *link) peer() transport.Peer { return transport.Peer{Address: l.self, Client: l.client} }
 
-// sender returns the sender's address for receivers. For a member it is zero, because over NATS,
-// too, receivers cannot identify a member.
+// sender is zero for a member: over NATS, too, receivers cannot identify it.
 func (l *link) sender() transport.Address {
 	if l.client {
 		return l.self
@@ -115,7 +114,7 @@ func (l *link) channel(ch transport.Channel) (*channel, error) {
 // Confidential returns nil, because messages do not leave the process.
 func (l *link) Confidential() error { return nil }
 
-// listening returns the channel if messages can reach it, or nil. l may be nil.
+// listening returns the channel if messages can reach it. l may be nil.
 func (l *link) listening(ch transport.Channel) *channel {
 	if l == nil {
 		return nil
@@ -126,7 +125,6 @@ func (l *link) listening(ch transport.Channel) *channel {
 	return nil
 }
 
-// readyLocked returns the reason why payload cannot be sent on c now, or nil.
 func (l *link) readyLocked(c *channel, payload []byte) error {
 	switch {
 	case l.closed:

@@ -20,18 +20,16 @@ import (
 )
 
 const (
-	// queueLength bounds the received messages that wait for Receive. Beyond it
-	// nats.go drops; the windows of the sessions above keep far below it.
+	// queueLength bounds the messages that wait for Receive. nats.go drops further ones; sessions'
+	// windows are far smaller.
 	queueLength = 64 << 10
-	// maxPast bounds the ended connections whose messages in the queue are still
-	// told apart.
+	// maxPast bounds the ended connections whose queued messages are told apart.
 	maxPast = 2
-	// maxKnown bounds the servers that are tried beside the configured ones.
+	// maxKnown bounds the servers tried beside the configured ones.
 	maxKnown = 32
 )
 
-// A channel is one ordered stream of messages: its present connection, and a queue that outlives
-// connections.
+// A channel is an ordered stream of messages. Its queue outlives connections.
 type channel struct {
 	id       transport.Channel
 	options  nats.Options // shared by all connections; never changed
@@ -65,7 +63,7 @@ type channel struct {
 	known    []string      // servers that the cluster told of
 }
 
-// interest has the part of a channel's subscriptions that can change. It outlives connections.
+// interest is the variable part of a channel's subscriptions. It outlives connections.
 type interest struct {
 	drained bool // there are no subscriptions
 	serves  bool // there are also those for Anycast
@@ -82,8 +80,8 @@ func (c *channel) isClosed() bool {
 	}
 }
 
-// adopt makes s the channel's connection. It refuses s if the channel has been closed, or if the
-// channel's interest changed while s subscribed.
+// adopt makes s the connection. It refuses s if the channel was closed or its interest changed
+// while s subscribed.
 func (c *channel) adopt(s *connection, subscribed interest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +92,7 @@ func (c *channel) adopt(s *connection, subscribed interest) bool {
 	return true
 }
 
-// retire keeps of an ended connection the connection itself, its count of dropped messages, and the
-// servers that the NATS cluster announced on it.
+// retire remembers an ended connection, its dropped messages, and the servers announced on it.
 func (c *channel) retire(s *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,8 +112,7 @@ func (c *channel) retire(s *connection) {
 	}
 }
 
-// withUser adds the user of the configured servers to the URL of a server that the NATS cluster has
-// announced, because announced URLs name no user.
+// withUser adds the configured user, because announced URLs name none.
 func (c *channel) withUser(server string) string {
 	u, err := url.Parse(server)
 	if err != nil || u.User != nil || len(c.options.Servers) == 0 {
@@ -140,8 +136,8 @@ func (c *channel) tell(s transport.State) {
 	}
 }
 
-// tellDenied makes Receive return a server's refusal. If the queue is full, tellDenied drops the
-// refusal, because the refused message will be sent again and refused again.
+// tellDenied makes Receive return a refusal. A full queue drops it: the message will be sent and
+// refused again.
 func (c *channel) tellDenied(to transport.Address, err error) {
 	m := &nats.Msg{Data: []byte(deny(err, c.role).Error())} // without a Sub, which all others have
 	if !to.IsZero() {
@@ -164,7 +160,6 @@ func (c *channel) state() transport.State {
 	return s.state()
 }
 
-// serverOf returns the broker instance that sent m, or "" if it is unknown.
 func (c *channel) serverOf(m *nats.Msg) string {
 	if s := c.connection.Load(); s.replies == m.Sub {
 		return s.server
@@ -179,7 +174,6 @@ func (c *channel) serverOf(m *nats.Msg) string {
 	return ""
 }
 
-// asyncError handles the errors that nats.go and the server report.
 func (c *channel) asyncError(s *connection, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:
@@ -221,8 +215,7 @@ func (c *channel) countDropped() uint64 {
 	return n
 }
 
-// powerOfTwo reports whether to log the nth occurrence of a frequent event: the first, second,
-// fourth, eighth and so on.
+// powerOfTwo decides which occurrences of a frequent event to log.
 func powerOfTwo(n uint64) bool { return bits.OnesCount64(n) == 1 }
 
 func (c *channel) publish(subject, reply string, payload []byte) error {
@@ -246,7 +239,6 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
 }
 
-// broken converts the error of a failed round trip to an error of package transport.
 func (c *channel) broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -298,14 +290,12 @@ func (c *channel) close(timeout time.Duration) {
 	s.end()
 }
 
-// A server reports that nobody listens on a subject by a message whose header statusHeader has the
-// value noResponders.
+// A server reports that nobody listens by the value noResponders of the header statusHeader.
 const (
 	statusHeader = "Status"
 	noResponders = "503"
 )
 
-// pull returns the next message, if there is one.
 func (c *channel) pull() (*nats.Msg, bool) {
 	if c.fair.n > 0 {
 		return gather(nil, c), true
@@ -343,8 +333,8 @@ func (c *channel) next() (*nats.Msg, error) {
 	}
 }
 
-// parse finds the kind and the sender of m by the words of its subject behind "sh.<cluster>.".
-// These words are enough, because all messages come through the link's own subscriptions.
+// parse reads kind and sender from the subject behind "sh.<cluster>.". That suffices, because all
+// messages come through the link's own subscriptions.
 func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	if m.Sub == nil { // of tellDenied
 		from, _ := address(m.Subject)
@@ -372,7 +362,6 @@ func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	return transport.Message{}, false
 }
 
-// kindTo returns the kind of a message from the receiver in its subject.
 func kindTo(receiver string) transport.Kind {
 	switch receiver {
 	case wordAll:
@@ -406,9 +395,8 @@ func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool)
 	return msg, ok
 }
 
-// wish records whether later connections subscribe to Anycast, and returns the present connection,
-// whose subscriptions the caller must change. From then on adopt refuses a connection with the
-// former subscriptions.
+// wish records whether connections subscribe to Anycast. The caller must change the returned
+// present connection; adopt refuses former subscriptions from then on.
 func (c *channel) wish(serves bool) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -419,8 +407,7 @@ func (c *channel) wish(serves bool) (*connection, error) {
 	return c.connection.Load(), nil
 }
 
-// connect makes one attempt to connect: it dials and subscribes, and returns when the server has
-// confirmed the subscriptions.
+// connect makes one attempt, until the server has confirmed the subscriptions.
 func (c *channel) connect(ctx context.Context, in interest) (*connection, error) {
 	s, err := c.dial(ctx)
 	if err != nil {
@@ -432,7 +419,6 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 	return s, nil
 }
 
-// dial makes one attempt to connect, without subscribing.
 func (c *channel) dial(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
 	defer cancel()
@@ -474,8 +460,7 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 	return s, nil
 }
 
-// confirm subscribes, and returns when the server has confirmed the subscriptions. If it fails, the
-// connection has ended.
+// confirm awaits the server's confirmation. If it fails, the connection has ended.
 func (c *channel) confirm(ctx context.Context, s *connection, in interest) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -533,7 +518,6 @@ func (c *channel) subscribe(ctx context.Context, s *connection, in interest) (er
 	return nil
 }
 
-// listen adds a subscription whose messages go to the channel.
 func (c *channel) listen(s *connection, subject, queue string) (*nats.Subscription, error) {
 	sub, err := s.nc.ChanQueueSubscribe(subject, queue, c.messages)
 	if err != nil {

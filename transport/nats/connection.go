@@ -14,14 +14,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// confirmTimeout bounds the round trip that confirms a connection's subscriptions.
+// confirmTimeout bounds the round trip that confirms subscriptions.
 const confirmTimeout = 5 * time.Second
 
-// dialExtra bounds the steps after the dial: TLS and the first protocol messages.
+// dialExtra bounds TLS and the first protocol messages.
 const dialExtra = 5 * time.Second
 
-// A connection is one NATS connection of a channel. It has its own nats.Conn, so a publish after
-// the connection has ended fails and cannot go out on the next connection.
+// A connection has its own nats.Conn, so that a publish after its end fails instead of using the
+// next connection.
 type connection struct {
 	nc      *nats.Conn
 	wire    *wire
@@ -43,12 +43,11 @@ type connection struct {
 	forgotten uint64               // of them, by subscriptions that were ended
 }
 
-// state returns the channel's state while s is the channel's connection.
 func (s *connection) state() transport.State {
 	return transport.State{Connected: true, Server: s.server, Alone: s.alone}
 }
 
-// forget drops a subscription that is about to end, but keeps its count of dropped messages.
+// forget drops an ending subscription, but keeps its count of dropped messages.
 func (s *connection) forget(sub *nats.Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,13 +57,12 @@ func (s *connection) forget(sub *nats.Subscription) {
 	s.subs = slices.DeleteFunc(s.subs, func(o *nats.Subscription) bool { return o == sub })
 }
 
-// end closes the connection and waits until it passes no more messages to the channel.
 func (s *connection) end() {
 	s.nc.Close()
 	<-s.over
 }
 
-// confidential returns nil if the connection has TLS, or does not leave this host.
+// confidential accepts TLS, and connections within this host.
 func (s *connection) confidential() error {
 	_, err := s.nc.TLSConnectionState()
 	if err == nil || errors.Is(err, nats.ErrDisconnected) {
@@ -82,7 +80,6 @@ func (s *connection) confidential() error {
 	return fmt.Errorf("the connection to %s %s has no TLS", to.Network(), to)
 }
 
-// isOver reports whether the connection has ended.
 func (s *connection) isOver() bool {
 	select {
 	case <-s.over:
@@ -92,8 +89,7 @@ func (s *connection) isOver() bool {
 	}
 }
 
-// drain asks the server to end the subscriptions. If a flush afterwards succeeds, all messages
-// routed to these subscriptions are in the queue.
+// drain ends the subscriptions. After a later flush, all messages routed to them are queued.
 func (s *connection) drain() {
 	s.mu.Lock()
 	subs := slices.Clone(s.subs)
@@ -103,9 +99,8 @@ func (s *connection) drain() {
 	}
 }
 
-// countDropped returns how many messages the connection has dropped because the queue was full.
-// nats.go loses this number when the connection ends, so countDropped then returns the last number
-// that it saw.
+// countDropped counts messages dropped for a full queue. nats.go loses the number when the
+// connection ends, so the last one seen counts.
 func (s *connection) countDropped() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +114,7 @@ func (s *connection) countDropped() uint64 {
 	return s.dropped
 }
 
-// flush waits for a round trip to the server. It fails when the connection ends.
+// flush waits for a round trip. It fails when the connection ends.
 func (s *connection) flush(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		// nats.go insists on a deadline. A dead server ends the connection, and the
@@ -131,9 +126,8 @@ func (s *connection) flush(ctx context.Context) error {
 	return s.nc.FlushWithContext(ctx)
 }
 
-// settle waits until the server's subscriptions are as requested. It returns nil if the server has
-// answered a flush. It also returns nil if the connection has ended, because the next connection
-// makes the subscriptions again. Otherwise it returns the error of ctx.
+// settle waits until the server has the requested subscriptions. It also returns nil if the
+// connection has ended, because the next one makes them again.
 func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {
 		return nil
@@ -147,8 +141,7 @@ func (s *connection) settle(ctx context.Context) error {
 	}
 }
 
-// endServing ends the subscriptions for Anycast, but keeps the messages that the server has already
-// routed to them.
+// endServing keeps messages already routed for Anycast.
 func (s *connection) endServing() {
 	for _, sub := range s.serving {
 		s.forget(sub)

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A dialer makes the wires of one attempt to connect, and cuts them when the attempt's context
-// ends. nats.go itself ignores a context.
+// A dialer makes the wires of an attempt, and cuts them when its context ends, which nats.go
+// ignores.
 type dialer struct {
 	ctx  context.Context // of the attempt; the dialer lives no longer
 	opts *nats.Options   // the user's dialers
@@ -27,7 +27,6 @@ type dialer struct {
 	err  error // of the last dial: nats.go reports a refused one as "no servers"
 }
 
-// use sets the options o so that nats.go dials through d.
 func (d *dialer) use(o *nats.Options) {
 	copied := *o
 	d.opts = &copied
@@ -76,14 +75,14 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 	return d.last, nil
 }
 
-// wire returns the last wire that was dialled. It is the wire of the connection.
+// wire returns the last wire dialled, which is the connection's.
 func (d *dialer) wire() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
-// release ends the attempt to connect. From then on the end of its context cuts no wire.
+// release ends the attempt: its context no longer cuts wires.
 func (d *dialer) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +98,6 @@ func (d *dialer) lastErr() error {
 	return d.err
 }
 
-// Defaults of a connection. Other options have the defaults of nats.go.
 const (
 	defaultConnectTimeout  = 5 * time.Second
 	defaultReconnectWait   = 100 * time.Millisecond
@@ -145,7 +143,6 @@ var errNoURL = errors.New("the URL of the NATS servers is empty (want for exampl
 
 var schemes = []string{"nats", "tls", "ws", "wss"}
 
-// parseURLs splits and checks a comma-separated list of server URLs.
 func parseURLs(list string) ([]string, error) {
 	var urls []string
 	for raw := range strings.SplitSeq(list, ",") {
@@ -194,7 +191,6 @@ func parseURL(raw string) (string, error) {
 	return raw, nil
 }
 
-// redact removes user, password and token from each URL in the list.
 func redact(list string) string {
 	parts := strings.Split(list, ",")
 	for i, p := range parts {

@@ -15,7 +15,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A denial is a server's refusal to let this process's user publish or subscribe to a subject.
 type denial struct {
 	cause error
 	role  string // arguments of shardctl permissions
@@ -29,13 +28,11 @@ func (e *denial) Error() string {
 // Unwrap returns the server's error.
 func (e *denial) Unwrap() error { return e.cause }
 
-// isDenial reports whether err is a denial, which names the missing right.
 func isDenial(err error) bool {
 	var d *denial
 	return errors.As(err, &d)
 }
 
-// deny wraps an error of the server in a denial if the server refused a subject.
 func deny(err error, role string) error {
 	if !errors.Is(err, nats.ErrPermissionViolation) || isDenial(err) {
 		return err
@@ -43,10 +40,10 @@ func deny(err error, role string) error {
 	return &denial{err, role}
 }
 
-// workerRole returns the arguments of "shardctl permissions" for a member.
+// workerRole is a member's arguments of "shardctl permissions".
 func workerRole(cluster string) string { return "worker -cluster " + cluster }
 
-// roleOf returns the arguments of "shardctl permissions" for a process.
+// roleOf is a process's arguments of "shardctl permissions".
 func roleOf(cluster string, self transport.Address) string {
 	user := " -cluster " + cluster + " -name " + self.Name
 	switch identity.Of(self.Incarnation) {
@@ -60,7 +57,7 @@ func roleOf(cluster string, self transport.Address) string {
 	return workerRole(cluster)
 }
 
-// deniedSubject returns the subject in a server's refusal, and whether it refused a publish.
+// deniedSubject returns a refusal's subject, and whether it was a publish.
 func deniedSubject(err error) (subject string, publish bool) {
 	text := err.Error()
 	_, quoted, ok := strings.Cut(text, `"`)
@@ -71,7 +68,6 @@ func deniedSubject(err error) (subject string, publish bool) {
 	return subject, strings.Contains(strings.ToLower(text), "publish")
 }
 
-// refusedToPublish reports whether the server refused a publish, not a subscription.
 func refusedToPublish(err error) bool {
 	_, publish := deniedSubject(err)
 	return publish && errors.Is(err, nats.ErrPermissionViolation)
@@ -83,8 +79,7 @@ var refusals = []error{
 	nats.ErrUserInfoAlreadySet, nats.ErrTokenAlreadySet,
 }
 
-// remedy returns the remedy for a failed attempt to connect, and whether the same attempt can never
-// succeed.
+// remedy returns the remedy for a failed attempt, and whether it can never succeed.
 func remedy(err error) (hint string, permanent bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	var (

@@ -7,17 +7,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of one line: the number of its messages, and their bytes.
 const (
 	maxLineLength = queueLength / 4
 	maxLineBytes  = 16 << 20
 )
 
-// A fairQueue holds received messages until they are read. It has one line for each name of a
-// client or operator, and one for members and the broker together. The lines take turns, so a name
-// that floods the channel delays each other name by one message, and loses only messages of its
-// own. Messages of one sender stay in order. Only the receiving goroutine uses it, except for
-// dropped.
+// A fairQueue has a line for each client's or operator's name, and one for members and the broker.
+// Lines take turns, so a flooding name delays others by one message and loses only its own. A
+// sender's messages stay in order. Only the receiving goroutine uses it, except for dropped.
 type fairQueue struct {
 	lines   map[string]*line // those with messages
 	turns   []*line          // the same: turns[next] is served next
@@ -27,7 +24,6 @@ type fairQueue struct {
 	dropped atomic.Uint64
 }
 
-// A line has the waiting messages of one name, in order.
 type line struct {
 	name     string
 	messages []*nats.Msg // messages[head:] wait
@@ -35,8 +31,7 @@ type line struct {
 	bytes    int
 }
 
-// add appends a message to the line of a name; "" is the line of members and the broker. It reports
-// false if the message was dropped.
+// add reports false for a dropped message. "" is members and the broker.
 func (q *fairQueue) add(name string, m *nats.Msg) bool {
 	l := q.lines[name]
 	if l == nil {
@@ -71,8 +66,7 @@ func (q *fairQueue) open(name string) *line {
 	return l
 }
 
-// take removes the first message of the line whose turn it is. At least one line must have a
-// message.
+// take removes the next message. There must be one.
 func (q *fairQueue) take() *nats.Msg {
 	if q.next >= len(q.turns) {
 		q.next = 0
@@ -99,8 +93,7 @@ func (q *fairQueue) take() *nats.Msg {
 	return m
 }
 
-// nameOf returns the class and name of the client or operator that sent a message, as in the
-// message's subject, or "" for members and the broker.
+// nameOf returns class and name of the sending client or operator, or "".
 func nameOf(m *nats.Msg, c *channel) string {
 	i := len(c.subjects.prefix)
 	if m.Sub == nil || len(m.Subject) < i+2 || m.Subject[i+1] != '.' {
@@ -115,11 +108,10 @@ func nameOf(m *nats.Msg, c *channel) string {
 	return ""
 }
 
-// maxGathered bounds the messages in all lines. Further messages wait in the channel.
+// maxGathered bounds the messages in all lines. Others wait in the channel.
 const maxGathered = 2 * queueLength
 
-// gather puts m and all messages behind it into their lines, and returns the next message in turn,
-// or nil if there is none.
+// gather lines up m and all behind it, and returns the next in turn, or nil.
 func gather(m *nats.Msg, c *channel) *nats.Msg {
 	if m != nil {
 		lineUp(m, c)
@@ -139,7 +131,6 @@ func gather(m *nats.Msg, c *channel) *nats.Msg {
 	return c.fair.take()
 }
 
-// lineUp puts a message into the line of its sender's name.
 func lineUp(m *nats.Msg, c *channel) {
 	name := nameOf(m, c)
 	if c.fair.add(name, m) {

@@ -3,18 +3,16 @@ package natstransport
 import "time"
 
 const (
-	// holdFor is how long a held wire stays open at most while there is no next
-	// connection.
+	// holdFor is how long a held wire waits for a next connection.
 	holdFor = 30 * time.Second
-	// spreadFor is how long it stays open when the next connection is at another
-	// server: the old one has to learn of the new subscriptions first, by a
-	// connection between servers that may be slow too.
+	// spreadFor is how long it stays after a connection to another server: the old one must first
+	// learn of the new subscriptions.
 	spreadFor = 10 * time.Second
-	// maxHeld is the largest number of wires that a channel holds; the oldest are closed.
+	// maxHeld bounds a channel's held wires; the oldest are closed.
 	maxHeld = 2
 )
 
-// A heldWire is a held wire. Its timer closes it, unless drop does so earlier.
+// A heldWire is closed by its timer, unless drop is earlier.
 type heldWire struct {
 	*wire
 	server string
@@ -27,12 +25,11 @@ func (h *heldWire) drop() {
 	h.wire.drop()
 }
 
-// A holder holds the wires of a channel's ended connections. It needs no lock, because only
-// upkeep.run uses it; timers only close wires.
+// A holder holds wires of ended connections. It needs no lock: only upkeep.run uses it, and timers
+// only close wires.
 type holder struct{ wires []*heldWire }
 
-// hold keeps the connection's wire open. Afterwards the caller ends the connection, which does not
-// close the wire.
+// hold keeps the wire open when the caller ends the connection.
 func (h *holder) hold(s *connection) {
 	s.wire.hold()
 	if len(h.wires) == maxHeld {
@@ -42,9 +39,8 @@ func (h *holder) hold(s *connection) {
 	h.wires = append(h.wires, &heldWire{wire: s.wire, server: s.server, timer: time.AfterFunc(holdFor, s.wire.drop)})
 }
 
-// adopted closes the held wires to the server of the new connection, because this server has
-// confirmed the new subscriptions. Wires to other servers stay open for spreadFor, in which these
-// servers learn of the new subscriptions.
+// adopted closes held wires to the new connection's server, which has confirmed the subscriptions.
+// Others stay for spreadFor, to learn of them.
 func (h *holder) adopted(next *connection) {
 	kept := h.wires[:0]
 	for _, w := range h.wires {
@@ -63,7 +59,6 @@ func (h *holder) adopted(next *connection) {
 	h.wires = kept
 }
 
-// close closes all held wires.
 func (h *holder) close() {
 	for _, w := range h.wires {
 		w.drop()

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A link is one process's connections: that of control first, then those of the lanes.
 type link struct {
 	channels     []*channel
 	outage       *outage

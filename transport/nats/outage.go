@@ -8,12 +8,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tellAfter is how long channels may be without connections before that is logged. A restart of a
-// server takes less time, and is logged in one line when it is over.
+// tellAfter is how long channels may be down before that is logged. A restart is shorter, and
+// logged in one line.
 const tellAfter = time.Second
 
-// An outage collects the reports of a link's channels about their connections, so that the end of a
-// server is logged once and not for each channel. It is safe for concurrent use.
+// An outage combines the reports of a link's channels, so that a server's end is logged once. It is
+// safe for concurrent use.
 type outage struct {
 	log *slog.Logger
 
@@ -29,7 +29,6 @@ type outage struct {
 	closed   bool
 }
 
-// lost records the end of a channel's connection.
 func (o *outage) lost(ch transport.Channel, server string, cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +41,6 @@ func (o *outage) lost(ch transport.Channel, server string, cause error) {
 	o.down[ch] = true
 }
 
-// tell logs that the outage lasts.
 func (o *outage) tell() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,8 +52,7 @@ func (o *outage) tell() {
 		"after", time.Since(o.since).Round(time.Millisecond), "reach", o.reach)
 }
 
-// failed records why an attempt to connect failed. While an outage lasts, each new reason is
-// logged.
+// failed logs each new reason while an outage lasts.
 func (o *outage) failed(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +66,6 @@ func (o *outage) failed(err error) {
 	}
 }
 
-// restored records a channel's new connection.
 func (o *outage) restored(ch transport.Channel, server string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,7 +82,6 @@ func (o *outage) restored(ch transport.Channel, server string) {
 		"after", time.Since(o.since).Round(time.Millisecond))
 }
 
-// close stops the logging of outages.
 func (o *outage) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 
 var _ transport.Requester = (*Transport)(nil)
 
-// Headers of a request and of its answer.
 const (
 	headerContentType = "Content-Type"
 	headerTimeout     = "Shard-Timeout"
@@ -21,13 +20,12 @@ const (
 	brokerHeaders     = "Nats-"
 )
 
-// anyCaller is the identity of all callers in clusters without permissions.
+// anyCaller stands for all callers without permissions.
 const anyCaller = "any"
 
-// requestPrefix returns the prefix of the subjects of requests. The caller's identity follows it.
+// requestPrefix begins requests' subjects, before the caller's identity.
 func requestPrefix(cluster string) string { return "sh." + cluster + ".g." }
 
-// inboxOf returns the prefix of a caller's reply subjects.
 func inboxOf(caller string) string {
 	if caller == anyCaller {
 		return nats.InboxPrefix
@@ -35,15 +33,13 @@ func inboxOf(caller string) string {
 	return nats.InboxPrefix + caller + "."
 }
 
-// mayAnswer reports whether a host may publish to the reply subject of a caller's request.
-// Otherwise a caller could make the host, which has more rights, publish to JetStream's API or to
-// another caller's inbox.
+// mayAnswer checks a reply subject. Otherwise a caller could make the host, with more rights,
+// publish to JetStream's API or another inbox.
 func mayAnswer(caller, reply string) bool {
 	inbox := inboxOf(caller)
 	return len(reply) > len(inbox) && strings.HasPrefix(reply, inbox) && !strings.ContainsAny(reply, "*> \t\r\n")
 }
 
-// requests passes requests to their handlers.
 type requests struct {
 	options transport.RequestOptions
 	faults  *faults
@@ -55,8 +51,8 @@ type requests struct {
 	wg      sync.WaitGroup
 }
 
-// beginLocked takes a place for a caller's request, and reports false if there is none. One caller
-// gets at most half of all places, so that others are served while this caller floods the gateway.
+// beginLocked takes a place, or reports false. One caller gets at most half, so that a flood leaves
+// places to others.
 func (s *requests) beginLocked(caller string) bool {
 	limit := max(s.options.Limit, 1)
 	if s.running >= limit || s.callers[caller] >= (limit+1)/2 {
@@ -70,7 +66,6 @@ func (s *requests) beginLocked(caller string) bool {
 	return true
 }
 
-// end releases the place of a caller's request.
 func (s *requests) end(caller string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +118,7 @@ func (s *requests) take(m *nats.Msg) {
 	})
 }
 
-// otherHeaders returns the headers meant for the method: it leaves out those of the request format
-// and of the broker.
+// otherHeaders leaves out the headers of requests and of the broker.
 func otherHeaders(all nats.Header) map[string][]string {
 	if len(all) == 0 {
 		return nil
@@ -145,8 +139,7 @@ func (s *requests) close() {
 	s.wg.Wait()
 }
 
-// faults logs failed requests. Because there may be very many, it logs further failures of one
-// caller ever more rarely.
+// faults logs failed requests, those of one caller ever more rarely.
 type faults struct {
 	log *slog.Logger
 
@@ -154,7 +147,7 @@ type faults struct {
 	of map[string]uint64 // how many, by caller; "" means of no caller, and of callers beyond maxFaulty
 }
 
-// maxFaulty bounds the callers whose failures are counted separately.
+// maxFaulty bounds the callers counted separately.
 const maxFaulty = 256
 
 func (f *faults) warn(text string, args ...any) { f.warnOf("", text, args...) }

@@ -69,8 +69,7 @@ func (c *channel) beginServing(ctx context.Context, s *connection) error {
 	return nil
 }
 
-// renounce makes the link stop serving, because the server has refused the subject and would
-// otherwise refuse each later connection.
+// renounce stops serving after a refusal, which would meet each later connection.
 func (c *channel) renounce(s *connection, cause error) error {
 	_, _ = c.wish(false) // a closed channel has no connections to come
 	s.endServing()

@@ -17,7 +17,7 @@ const (
 	gatewayQueue = "gw"  // a request of any client of the broker
 )
 
-// Words of subjects that follow the cluster.
+// Words that follow the cluster.
 const (
 	wordMember   = "m"
 	wordClient   = "c"
@@ -25,7 +25,7 @@ const (
 	wordReply    = "r"
 )
 
-// Words of subjects that stand for the receiver, and for an operator's rights.
+// Words for the receiver, and for an operator's rights.
 const (
 	wordAll     = "all"
 	wordAny     = "any"
@@ -41,16 +41,15 @@ const (
 	wordAnycast     = "a" // a.<token>
 )
 
-// wordProbe is the last word of subjects to which nobody subscribes.
+// wordProbe ends subjects without subscribers.
 const wordProbe = "probe"
 
-// maxReplyBytes is more than the length of the longest reply subject in bytes: two names and a
-// cluster of 64 bytes each, two incarnations, and a token of 16 digits.
+// maxReplyBytes exceeds two names and a cluster of 64 bytes each, two incarnations, and a token of
+// 16 digits.
 const maxReplyBytes = 320
 
-// subjects are the subjects of one channel of one link, which are built only once. Each begins with
-// "sh." and the cluster. Then come the sender's class and name, which the broker's permissions
-// check; subjects between members name only the receiver.
+// subjects are a channel's subjects, built once. After "sh." and the cluster come the sender's
+// class and name, which permissions check; between members they name only the receiver.
 type subjects struct {
 	prefix    string // "sh.<cluster>."
 	channel   string // "<lane>" or "ctl"
@@ -87,7 +86,6 @@ func newSubjects(cluster string, self transport.Address, ch transport.Channel) s
 	return s
 }
 
-// memberListens sets the subscriptions of a member.
 func (s *subjects) memberListens(self string) {
 	members, clients, operators := s.prefix+wordMember+".", s.prefix+wordClient+".*.*.", s.prefix+wordOperator+".*.*.*."
 	s.listen = []string{members + self + "." + s.channel, clients + self + "." + s.channel}
@@ -97,8 +95,7 @@ func (s *subjects) memberListens(self string) {
 	}
 }
 
-// answers returns the prefix of the subjects on which a process gets answers and the broker's
-// reports.
+// answers begins the subjects of answers and the broker's reports.
 func (s *subjects) answers(to transport.Peer) string {
 	class := wordMember
 	if to.Client {
@@ -121,9 +118,8 @@ func node(a transport.Address) string {
 	return fmt.Sprintf("%s.%016x", a.Name, a.Incarnation)
 }
 
-// probes returns one subject for each right to publish that the process needs. An opening link
-// publishes an empty message to each, so a missing right already fails Open, not the first call: a
-// server does not answer a publish that it refuses.
+// probes returns a subject for each right to publish. An opening link publishes to each, so a
+// missing right fails Open instead of the first call: a server does not answer a refused publish.
 func (s *subjects) probes(self transport.Address) []string {
 	all := []string{s.say + wordProbe}
 	if s.class == identity.Member {
@@ -134,8 +130,7 @@ func (s *subjects) probes(self transport.Address) []string {
 	return all
 }
 
-// addressee returns the process to which the subject of a refused publish belongs. It returns zero
-// if the subject belongs to no process.
+// addressee returns the process that a refused subject belongs to, or zero.
 func (s *subjects) addressee(subject string) (a transport.Address) {
 	rest, ok := strings.CutPrefix(subject, s.say)
 	if !ok {
@@ -146,7 +141,7 @@ func (s *subjects) addressee(subject string) (a transport.Address) {
 	return a
 }
 
-// address parses "<name>.<incarnation>" at the beginning of a text.
+// address parses a leading "<name>.<incarnation>".
 func address(text string) (a transport.Address, ok bool) {
 	name, rest, _ := strings.Cut(text, ".")
 	digits, _, _ := strings.Cut(rest, ".")
@@ -157,7 +152,6 @@ func address(text string) (a transport.Address, ok bool) {
 	return transport.Address{Name: name, Incarnation: incarnation}, true
 }
 
-// A route has the subjects by which one peer is reached on one channel.
 type route struct {
 	subject string // to publish to
 	reply   string // of the 503, without the token
@@ -179,8 +173,7 @@ func (s *subjects) route(to transport.Peer) (route, error) {
 	return r, nil
 }
 
-// sender parses the sender of a message from its subject behind the cluster:
-// "c.<name>.<incarnation>." or "o.<name>.<get|do>.<incarnation>.".
+// sender parses "c.<name>.<incarnation>." or "o.<name>.<get|do>.<incarnation>.".
 func sender(subject string) (from transport.Address, rest string, ok bool) {
 	class, rest, _ := strings.Cut(subject, ".")
 	name, rest, _ := strings.Cut(rest, ".")
@@ -213,16 +206,12 @@ func sender(subject string) (from transport.Address, rest string, ok bool) {
 	return transport.Address{Name: name, Incarnation: incarnation}, rest, true
 }
 
-// senders remembers the sender of the last message from a client or an operator, so that successive
-// messages from one sender are parsed once. Only the receiving goroutine uses it. The zero value
-// remembers no sender.
+// senders remembers the last sender, to parse it once. Only the receiving goroutine uses it.
 type senders struct {
 	last string // the beginning of the subject, up to the dot behind the incarnation; "" means none
 	from transport.Address
 }
 
-// sender returns the result of the function sender for the subject. If the subject has the same
-// sender as the last one, it uses the remembered result.
 func (s *senders) sender(subject string) (from transport.Address, rest string, ok bool) {
 	if s.last != "" {
 		if rest, ok := strings.CutPrefix(subject, s.last); ok { // its dot stands behind all that names the sender
@@ -235,13 +224,12 @@ func (s *senders) sender(subject string) (from transport.Address, rest string, o
 	return from, rest, ok
 }
 
-// replySubject appends the token to the prefix of a reply subject. It allocates once.
+// replySubject allocates once.
 func replySubject(prefix string, token uint64) string {
 	var b [maxReplyBytes]byte
 	return string(strconv.AppendUint(append(b[:0], prefix...), token, 16))
 }
 
-// parseUnreachable parses the part of a reply subject after wordUnreachable and its dot.
 func parseUnreachable(s string) (from transport.Address, token uint64, ok bool) {
 	name, rest, ok := strings.Cut(s, ".")
 	if !ok {
@@ -264,11 +252,11 @@ func parseToken(s string) (token uint64, ok bool) {
 	return token, err == nil
 }
 
-// maxRoutes bounds the cached routes of a channel, of about 350 bytes each. It is needed because
-// clients come and go, and a hostile client can use any number of incarnations.
+// maxRoutes bounds a channel's cached routes, of about 350 bytes each: clients come and go, and a
+// hostile one can use any number of incarnations.
 const maxRoutes = 1024
 
-// routesFor is how long routes are cached. After it, routes to clients that have gone are dropped.
+// routesFor is how long routes are cached, also those of gone clients.
 const routesFor = time.Minute
 
 // routes caches the subjects of peers. It is safe for concurrent use.
@@ -280,7 +268,7 @@ type routes struct {
 	began  time.Time // when byPeer was last empty
 }
 
-// expire drops all routes once in every routesFor. Routes in use are made again.
+// expire drops all routes once in routesFor. Those in use are made again.
 func (r *routes) expire(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -290,7 +278,6 @@ func (r *routes) expire(now time.Time) {
 	r.byPeer, r.began = map[transport.Peer]route{}, now
 }
 
-// route returns the subjects of a peer.
 func (r *routes) route(to transport.Peer) (route, error) {
 	r.mu.RLock()
 	found, ok := r.byPeer[to]

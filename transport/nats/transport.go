@@ -46,7 +46,6 @@ func (t *Transport) Open(ctx context.Context, o transport.Options) (transport.Li
 	return nil, fmt.Errorf("open link: %s: %w", t.where(), err)
 }
 
-// where returns the servers' URLs, for errors.
 func (t *Transport) where() string {
 	if t.url == "" {
 		return "server in this process"
@@ -124,10 +123,9 @@ func newLink(o transport.Options, no nats.Options) *link {
 	return l
 }
 
-// closeTimeout bounds how long Close waits until the server has read all sent messages.
+// closeTimeout bounds how long Close waits for the server to read sent messages.
 const closeTimeout = time.Second
 
-// natsOptions returns the options that all connections of the link have.
 func (t *Transport) natsOptions() (nats.Options, error) {
 	o := nats.GetDefaultOptions()
 	o.ReconnectWait = defaultReconnectWait

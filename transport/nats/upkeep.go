@@ -12,20 +12,18 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An upkeep keeps a channel connected: it makes the channel's connections, watches the present one,
-// and replaces that connection when it has ended or is stale.
+// An upkeep makes and watches a channel's connections, and replaces ended or stale ones.
 type upkeep struct {
 	*channel
 	held holder // sockets of stale connections
 }
 
-// run replaces connections as they end, until ctx ends. Once Open has called OnState for the first
-// time, only run calls it. run stores a new connection only after it has reported the end of the
-// old one.
+// run replaces connections until ctx ends. After Open's first call of OnState, only run calls it,
+// and it reports the end of a connection before it stores the next.
 //
-// run also ends a connection to a silent server, but holds the connection's socket until the next
-// connection listens. Lost packets may silence a server for seconds; if the socket were closed, the
-// server would report that nobody listens here, and the node would count as gone.
+// A silent server's connection is ended too, but its socket stays open until the next one listens.
+// Lost packets may silence a server for seconds; after a close it would report that nobody listens,
+// and the node would count as gone.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
 	for {
@@ -59,9 +57,8 @@ func (u *upkeep) run(ctx context.Context) {
 	}
 }
 
-// watch returns when s has ended, when ctx ends, or when s is stale. s is stale if its server has
-// not answered for MaxPingsOut intervals, or if another connection could be made before the server
-// answered. spare is that other connection, which has no subscriptions yet.
+// watch returns when s has ended or is stale, or ctx ends. s is stale after MaxPingsOut intervals
+// of silence, or if another connection, spare, was made meanwhile. spare has no subscriptions yet.
 func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	if u.options.PingInterval <= 0 {
 		select {
@@ -87,11 +84,10 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// ping waits for the server's answer. If the answer is a PingInterval late, ping makes another
-// connection. s is stale once the other connection stands, or after MaxPingsOut intervals without
-// an answer. On a lane the answer may wait behind other messages, so a lane that receives anything
-// gets all MaxPingsOut intervals. The intervals are counted by ticks and not by the clock, so that
-// a process that was stopped for long reads its messages before it judges the connection.
+// ping waits for the server's answer, and makes another connection after one PingInterval. s is
+// stale once that stands, or after MaxPingsOut intervals. A lane that receives anything always gets
+// all of these, because the answer may wait behind other messages. Intervals are ticks, so that a
+// process stopped for long reads its messages before it judges.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -133,8 +129,7 @@ func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// taken returns a connection from spares if one is ready, and nil if not. A spare connection may
-// become ready just when its caller stops waiting for it.
+// taken returns a ready spare, or nil. One may become ready just as its caller stops waiting.
 func taken(spares <-chan *connection) *connection {
 	select {
 	case spare := <-spares:
@@ -145,15 +140,15 @@ func taken(spares <-chan *connection) *connection {
 }
 
 const (
-	// atOnce is how many attempts at another control connection run side by side,
-	// for where packets are lost each of them may stand still too.
+	// atOnce is how many attempts at a control connection run side by side: with packets lost, each
+	// may stand still.
 	atOnce = 3
 	// dialApart is how much later each of them begins.
 	dialApart = 300 * time.Millisecond
 )
 
-// dialAny dials until a connection stands; for Control several goroutines dial, some time apart. It
-// returns nil when ctx ends.
+// dialAny dials until a connection stands, for Control from several goroutines. It returns nil when
+// ctx ends.
 func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	n := 1
 	if u.isControl() {
@@ -181,8 +176,7 @@ func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	return first
 }
 
-// dialAgain waits for after, and then dials until a connection stands. It returns nil when ctx
-// ends.
+// dialAgain waits for after, then dials until a connection stands. It returns nil when ctx ends.
 func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection {
 	select {
 	case <-time.After(after):
@@ -200,9 +194,8 @@ func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection
 	}
 }
 
-// reopen connects until it succeeds; nil means that the channel was closed. If there is a spare
-// connection, the first attempt uses it. The first attempt is made at once, unless patient is set,
-// which means that the server ended the last connection within a second.
+// reopen connects until it succeeds; nil means that the channel was closed. The first attempt uses
+// spare, if any. With patient, because the last connection ended within a second, it waits first.
 func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *connection {
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !u.pause(ctx) {
@@ -237,8 +230,7 @@ func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *c
 	}
 }
 
-// open makes the first connection. It tries again until ctx ends, unless an attempt fails in a way
-// that cannot succeed later.
+// open makes the first connection. It retries until ctx ends or a retry cannot succeed.
 func (u *upkeep) open(ctx context.Context) error {
 	var last error
 	for {
@@ -259,7 +251,6 @@ func (u *upkeep) open(ctx context.Context) error {
 	}
 }
 
-// pause waits between two attempts. It reports false if ctx ended.
 func (u *upkeep) pause(ctx context.Context) bool {
 	wait := u.options.ReconnectWait
 	if j := u.options.ReconnectJitter; j > 0 {

@@ -6,28 +6,24 @@ import (
 	"time"
 )
 
-// A wire is the byte stream below one nats.Conn. After a failed write nats.go drops its buffer and
-// may still go on (if nothing was written, or from its ping timer), which would lose messages in
-// the middle of a connection. A wire breaks at its first failed write instead.
+// A wire is the byte stream below one nats.Conn. It breaks at its first failed write: nats.go would
+// drop its buffer and might go on, which loses messages in the middle of a connection.
 //
-// A wire can be held beyond the end of its nats.Conn: for nats.go it is closed, but the socket
-// stays open and is neither read nor written. The server then still counts the connection's
-// subscriptions, so it does not tell other members that nobody listens. When the process ends, the
-// operating system closes the socket.
+// A held wire is closed for nats.go, but its socket stays open, neither read nor written. So the
+// server keeps the subscriptions, and does not tell members that nobody listens.
 type wire struct {
 	net.Conn
 	held  atomic.Bool
 	reads atomic.Uint64 // that returned; a ping compares the number
 }
 
-// hold detaches the wire from nats.go but keeps the socket open. Later writes of nats.go, such as
-// the alert that TLS writes before it closes, are discarded.
+// hold detaches the socket from nats.go. Later writes, such as TLS's closing alert, are discarded.
 func (w *wire) hold() {
 	w.held.Store(true)
 	_ = w.Conn.SetDeadline(time.Unix(1, 0)) // ends a Read and a Write that wait
 }
 
-// drop closes the socket, even if the wire is held.
+// drop also closes the socket of a held wire.
 func (w *wire) drop() { _ = w.Conn.Close() }
 
 func (w *wire) Read(b []byte) (int, error) {

@@ -14,8 +14,6 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// byHand returns the contestants written by hand, nats.Request and batches, each called by n
-// callers with payload.
 func byHand(l *limit.Hand, n int, payload []byte) []contestant {
 	return []contestant{
 		{"nats.Request", func(d time.Duration) (measure, error) {
@@ -30,7 +28,6 @@ func byHand(l *limit.Hand, n int, payload []byte) []contestant {
 	}
 }
 
-// tellsByHand sends messages one way, in batches.
 func tellsByHand(l *limit.Hand) func(time.Duration) (measure, error) {
 	payload := make([]byte, 64)
 	return func(d time.Duration) (measure, error) {
@@ -42,15 +39,14 @@ func tellsByHand(l *limit.Hand) func(time.Duration) (measure, error) {
 	}
 }
 
-// lonePublishes returns the contestant in which one caller makes acknowledged JetStream publishes.
 func lonePublishes(p *limit.Publishes) contestant {
 	return contestant{"publish", func(d time.Duration) (measure, error) {
 		return load.Run(1, d, func(w, i int) error { return p.Publish(load.Pick(w, i, entities)) })
 	}}
 }
 
-// manyPublishes returns the contestant in which n callers make acknowledged JetStream publishes.
-// Each caller has its own entities, so that no caller waits for another.
+// manyPublishes makes acknowledged JetStream publishes. Callers have their own entities, so that
+// none waits for another.
 func manyPublishes(p *limit.Publishes, n int) contestant {
 	return contestant{"publishes", func(d time.Duration) (measure, error) {
 		m, err := load.Load{Warm: warmCalls}.Run(n, d, func(w, i int) error { return p.Publish(w + n*load.Pick(w, i, entities/n)) })
@@ -59,12 +55,10 @@ func manyPublishes(p *limit.Publishes, n int) contestant {
 	}}
 }
 
-// bareShards is the number of shards of a durable type.
 const bareShards = 64
 
-// bareLogs are the logs of all shards of a type, without entities. Many callers append to them.
-// Each log has one append under way, and its next append carries all commits that arrived
-// meanwhile. Durable calls cannot be faster than such appends.
+// bareLogs are a type's logs without entities. Each has one append under way, and the next carries
+// all commits that arrived meanwhile. Durable calls cannot be faster.
 type bareLogs struct {
 	backend *natsstore.Store
 	appends atomic.Int64
@@ -83,7 +77,6 @@ type bareLog struct {
 	last    store.Position
 }
 
-// appendBeginner is the part of the store that sends an append without waiting.
 type appendBeginner interface {
 	BeginAppend(s store.Shard, expect store.Position, data []byte, done func(store.Position, func(context.Context) (store.Position, error))) bool
 }
@@ -106,7 +99,6 @@ func newBareLogs(ctx context.Context, url string, replicas int) (*bareLogs, erro
 	return b, nil
 }
 
-// commit adds a commit to the log's next append, and waits until that append is acknowledged.
 func (l *bareLog) commit(done chan error) error {
 	l.mu.Lock()
 	l.waiting = append(l.waiting, done)
@@ -134,7 +126,6 @@ func (l *bareLog) send() {
 	}
 }
 
-// sent handles the outcome of the append under way, and sends the next one.
 func (l *bareLog) sent(p store.Position, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +142,7 @@ func (l *bareLog) sent(p store.Position, err error) {
 	}
 }
 
-// fail returns err to the callers whose commits are in the append under way or wait for the next.
-// l.mu must be held.
+// fail returns err to the callers of the present and the next append. l.mu must be held.
 func (l *bareLog) fail(err error) {
 	l.busy = false
 	for _, done := range append(l.under, l.waiting...) {
@@ -161,7 +151,6 @@ func (l *bareLog) fail(err error) {
 	l.waiting = nil
 }
 
-// appenders returns the contestant in which n callers commit to random logs.
 func (b *bareLogs) appenders(n int) contestant {
 	done := make([]chan error, n)
 	for i := range done {

@@ -12,8 +12,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// clustered measures calls by id to the entities of three members: from one of the members, and
-// from a client.
+// clustered measures calls by id to three members, from one of them and from a client.
 func clustered(ctx context.Context, s settings, url string) error {
 	for i := range 2 {
 		c, _, err := spawn(url, "host", "trio", "host"+strconv.Itoa(i))
@@ -66,8 +65,8 @@ func clustered(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// forming measures how long a cluster of three needs from its third Start, and how long a fresh
-// process needs for its first call.
+// forming measures how long a cluster of three takes from its third Start, and a fresh process to
+// its first call.
 func forming(ctx context.Context, s settings, url string) error {
 	round := 0
 	var firsts []measure

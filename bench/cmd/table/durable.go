@@ -23,15 +23,13 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// manyCallers is the number of callers in the group of rows for thousands of callers.
 const manyCallers = 4096
 
-// warmCalls is the number of calls that each of many callers makes before the measurement begins.
+// warmCalls is how many calls each of many callers makes before the measurement.
 const warmCalls = 3
 
-// durable compares calls to durable entities with publishes by hand and with appends to bare logs,
-// on one server and on three. The p50 of a lone volatile call is subtracted from that of a lone
-// durable call.
+// durable compares durable calls with publishes by hand and appends to bare logs, on one server and
+// on three. A lone volatile call's p50 is subtracted from a lone durable one's.
 func durable(ctx context.Context, s settings, _ string) error {
 	for _, replicas := range []int{1, 3} {
 		// -match may name one number of replicas.
@@ -118,19 +116,17 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 	return durableHomes(ctx, s, url, replicas, refs, raw)
 }
 
-// perAppend is the row that shows how many commits one append to a log carries.
 var perAppend = row{title: "its commits in one append", unit: "", figure: calls}
 
-// withCPU adds the rows with the processor time that a call or publish takes, in the process and in
-// the servers.
+// withCPU adds rows with the processor time of a call or publish, in the process and in the
+// servers.
 func withCPU(rows ...row) []row {
 	return append(rows,
 		row{title: "its processor time, in the process", unit: "ns", figure: cpu, less: true},
 		row{title: "its processor time, in the servers", unit: "ns", figure: servers, less: true})
 }
 
-// durableHomes measures calls to durable entities after two more processes have taken their share
-// of the shards.
+// durableHomes measures calls after two more processes took their share.
 func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []vault.VaultRef, raw *limit.Publishes) error {
 	for i := range 2 {
 		c, _, err := spawn(url, fmt.Sprint("vaults-r", replicas), "vaults", "host"+strconv.Itoa(i))
@@ -144,7 +140,7 @@ func durableHomes(ctx context.Context, s settings, url string, replicas int, ref
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// appended adds the number of commits in each of the node's appends to the measure of c.
+// appended adds the commits in each append to the measure of c.
 func appended(node *shard.Node, c contestant) contestant {
 	return contestant{c.name, func(d time.Duration) (measure, error) {
 		var appends, commits atomic.Int64
@@ -158,8 +154,7 @@ func appended(node *shard.Node, c contestant) contestant {
 	}}
 }
 
-// adders returns the contestant in which n callers, each with its own context, call random durable
-// entities.
+// adders lets n callers, each with its own context, call random durable entities.
 func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 	return contestant{"shardgen", func(d time.Duration) (measure, error) {
 		own := make([]context.Context, n)
@@ -175,7 +170,6 @@ func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 	}}
 }
 
-// vaultNode starts a node that hosts vaults and accounts.
 func vaultNode(ctx context.Context, url, cluster, name string, replicas int, options ...shard.HostOption) (node *shard.Node, stop func(), err error) {
 	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: cluster, Replicas: replicas})
 	if err != nil {
@@ -203,13 +197,12 @@ func vaultNode(ctx context.Context, url, cluster, name string, replicas int, opt
 	}, nil
 }
 
-// vaults returns references to durable entities, each of which was called once.
+// vaults calls each of the entities once.
 func vaults(ctx context.Context, c shard.Caller) ([]vault.VaultRef, error) {
 	refs := vaultRefs(c, entities)
 	return refs, addToAll(ctx, refs)
 }
 
-// addToAll calls each entity once, from many goroutines.
 func addToAll(ctx context.Context, refs []vault.VaultRef) (err error) {
 	errs := make(chan error, callers)
 	for w := range callers {
@@ -239,7 +232,6 @@ func vaultRefs(c shard.Caller, n int) []vault.VaultRef {
 // vaultShards is the number of shards of type Vault.
 const vaultShards = 64
 
-// inShard returns n ids of entities of the shard with the given number.
 func inShard(number uint32, n int) (ids []string) {
 	for i := 0; len(ids) < n; i++ {
 		id := "in-" + strconv.Itoa(i)

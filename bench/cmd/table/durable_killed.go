@@ -16,9 +16,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// durableKilled measures what durableMany measures, after SIGKILL of node and server instead of a
-// restart in order. Each shard's log then has the maximum of commits before a checkpoint. The
-// callers are in another process.
+// durableKilled is durableMany after SIGKILL of node and server. Each log has the most commits
+// possible before a checkpoint, and the callers are in another process.
 func durableKilled(ctx context.Context, s settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {
@@ -80,7 +79,6 @@ func durableKilled(ctx context.Context, s settings, _ string) error {
 	return err
 }
 
-// fillAll makes fullTail commits to each shard.
 func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, vaultShards)
@@ -99,8 +97,7 @@ func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
 	return err
 }
 
-// tails returns the size and the number of the appends that are in the shards' logs and not yet in
-// records.
+// tails returns size and number of appends that are in logs and not yet in records.
 func tails(ctx context.Context, url string) (bytes, appends int, err error) {
 	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "vaults", NoCreate: true})
 	if err != nil {

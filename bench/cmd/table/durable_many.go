@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// durableMany shows what many durable entities cost at the server, and how soon they answer after a
-// restart of node and server.
+// durableMany shows what many durable entities cost the server, and how soon they answer after a
+// restart.
 func durableMany(ctx context.Context, s settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {
@@ -81,7 +81,6 @@ func durableMany(ctx context.Context, s settings, _ string) error {
 	}
 }
 
-// size is the sum of the files below a folder, in bytes.
 func size(folder string) (sum int64, err error) {
 	err = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -15,15 +15,13 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// Sizes of the section durableMoves.
 const (
 	restingEntities = 100_000
 	fullTail        = 3900 // commits of a shard, just fewer than begin a checkpoint
 )
 
-// durableMoves shows how long a shard does not answer while it changes its home, in two cases: the
-// home of a shard with many entities at rest leaves, and a process is killed. The logs of the
-// killed process have as many commits as they can have before a checkpoint.
+// durableMoves shows how long a shard is silent when the home of many resting entities leaves, and
+// when a process with full logs is killed.
 func durableMoves(ctx context.Context, _ settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {
@@ -38,7 +36,6 @@ func durableMoves(ctx context.Context, _ settings, _ string) error {
 	return errors.Join(durableMove(ctx, server.URL()), durableDeath(ctx, server.URL()))
 }
 
-// durableMove moves all shards of a process. One of these shards has many entities at rest.
 func durableMove(ctx context.Context, url string) error {
 	first, _, err := spawn(url, "vaults-resting", "moves", "n1")
 	if err != nil {
@@ -81,7 +78,6 @@ func durableMove(ctx context.Context, url string) error {
 	return nil
 }
 
-// durableDeath kills a process with fullTail commits in the log of each of its shards.
 func durableDeath(ctx context.Context, url string) error {
 	var hosts []*process.Child
 	for i := range 2 {
@@ -128,7 +124,7 @@ func durableDeath(ctx context.Context, url string) error {
 	return nil
 }
 
-// fill makes fullTail commits to one shard, by calls to refs. All refs must be in this shard.
+// fill makes fullTail commits to one shard, which all refs are in.
 func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, len(refs))
@@ -149,8 +145,8 @@ func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
 	return err
 }
 
-// watchShards calls one entity of each shard again and again for d. It returns, for each shard, the
-// longest time between two answers. One second after it began, it calls fault.
+// watchShards calls one entity of each shard for d, and returns the longest time between two
+// answers. It calls fault after a second.
 func watchShards(ctx context.Context, client *vault.VaultClient, d time.Duration, fault func() error) []time.Duration {
 	gaps := make([]time.Duration, vaultShards)
 	begin := time.Now()

@@ -15,11 +15,10 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 )
 
-// measure is the result of one run of a contestant.
 type measure = load.Measure
 
-// A group is a set of contestants run in turn, so that all figures of a round are taken under the
-// same load of the machine. The first contestant is shardgen.
+// A group runs its contestants in turn, so that a round's figures share the machine's load. The
+// first is shardgen.
 type group struct {
 	contestants []contestant
 	rows        []row
@@ -30,7 +29,6 @@ type contestant struct {
 	run  func(time.Duration) (measure, error)
 }
 
-// A row shows one figure of a group's contestants.
 type row struct {
 	title  string
 	unit   string
@@ -50,7 +48,6 @@ func p99(m measure) float64       { return float64(m.P99.Nanoseconds()) / 1e3 }
 func value(m measure) float64     { return m.Value }
 func calls(m measure) float64     { return m.PerAppend }
 
-// print runs the group and writes its rows to w.
 func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 	samples := make([][]measure, len(g.contestants))
 	for range rounds {
@@ -97,10 +94,9 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 	return nil
 }
 
-// room returns the row that shows the processor time that the process may spend on a call of the
-// first contestant if this contestant is to make wanted calls for each call of the second. It
-// assumes that no processor is idle: throughput is then one over a call's processor time in process
-// and servers together.
+// room returns the row with the processor time that a call may take to make wanted calls for each
+// one of the second contestant. It assumes no idle processor: throughput is one over the processor
+// time in process and servers.
 func (g group) room(samples [][]measure, wanted float64) string {
 	time := func(i int, f func(measure) float64) float64 { return median(figures(samples[i], f)) }
 	both := func(i int) float64 { return time(i, cpu) + time(i, servers) }
@@ -118,8 +114,6 @@ func (g group) room(samples [][]measure, wanted float64) string {
 	return line + fmt.Sprintf(" | %.0f×: ≤ %.0f ns in the process |", wanted, left)
 }
 
-// profiled returns a copy of g whose contestants write processor profiles to folder, or g if folder
-// is "".
 func (g group) profiled(folder string) group {
 	if folder == "" {
 		return g
@@ -160,7 +154,7 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// show formats the median of v and, with more than one round, half of its spread in percent.
+// show formats the median of v and, after several rounds, half its spread in percent.
 func show(v []float64, unit string) string {
 	m := median(v)
 	text := ""

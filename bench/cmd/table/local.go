@@ -15,21 +15,19 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// entities is the number of entities that a row calls, unless its title has another number.
 const entities = 10_000
 
 const callers = 256
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
-// plain is the code without shardgen with which an entity is compared: a struct in a map, with a
-// mutex.
+// plain is an entity by hand: a struct in a map, with a mutex.
 type plain struct {
 	mu      sync.Mutex
 	balance int64
 }
 
-// local compares calls in one process with calls to structs in a map, with mutexes.
+// local compares calls in one process with structs in a map, with mutexes.
 func local(ctx context.Context, s settings, url string) error {
 	node, err := process.Member(ctx, process.Config(url, "local", "node"))
 	if err != nil {
@@ -106,8 +104,8 @@ func local(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// tellAll tells from one goroutine per processor. Each goroutine makes an ask once every askEvery
-// tells, which bounds the tells under way. The measured time ends when all tells have run.
+// tellAll tells from a goroutine per processor. An ask once every askEvery tells bounds those under
+// way. The time ends when all tells have run.
 func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.AccountRef, tells []fixture.AccountTell) (measure, error) {
 	begin := time.Now()
 	m, err := load.Bulk(runtime.GOMAXPROCS(0), d, func(w, i int) error {
@@ -137,7 +135,6 @@ func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.
 	return m, nil
 }
 
-// channelTells measures sends over a channel to one goroutine.
 func channelTells(d time.Duration) (measure, error) {
 	mailbox := make(chan int64, 1024)
 	var owner sync.WaitGroup
@@ -155,7 +152,6 @@ func channelTells(d time.Duration) (measure, error) {
 	})
 }
 
-// references returns one reference to each of n entities, after a call to each.
 func references(c shard.Caller, n int) ([]fixture.AccountRef, error) {
 	client := fixture.NewAccountClient(c)
 	refs := make([]fixture.AccountRef, n)
@@ -165,7 +161,6 @@ func references(c shard.Caller, n int) ([]fixture.AccountRef, error) {
 	return refs, callEach(refs, nil)
 }
 
-// callEach calls each entity once, from many goroutines.
 func callEach[E echoer](refs []E, payload []byte) error {
 	next := make(chan int, len(refs))
 	for i := range refs {
@@ -193,13 +188,12 @@ func callEach[E echoer](refs []E, payload []byte) error {
 	return first
 }
 
-// echoer is an entity of any kind that answers with its argument.
 type echoer interface {
 	Echo(ctx context.Context, payload []byte) ([]byte, error)
 }
 
-// echo calls random entities from n callers. The calls' context never ends, because the calls to
-// the compared code have none. Config.CallTimeout still bounds each call.
+// echo calls random entities from n callers. Their context never ends, as the compared code has
+// none. Config.CallTimeout still bounds each call.
 func echo[E echoer](refs []E, n int, payload []byte) func(time.Duration) (measure, error) {
 	return func(d time.Duration) (measure, error) {
 		return load.Run(n, d, func(w, i int) error {

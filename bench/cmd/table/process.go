@@ -13,12 +13,10 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// spawn starts this program as a child in another role, and returns the line that it printed.
 func spawn(url, role, cluster, name string) (c *process.Child, line string, err error) {
 	return process.Spawn(context.Background(), "-role", role, "-url", url, "-cluster", cluster, "-name", name)
 }
 
-// serve runs a child process in its role until its input ends.
 func serve(ctx context.Context, role, url, cluster, name string) error {
 	switch role {
 	case "host":

@@ -17,11 +17,9 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// payloads are the sizes of arguments in remote rows, in bytes. Answers are as large.
+// payloads are the sizes of arguments and answers in bytes.
 var payloads = []int{64, 1024}
 
-// remote compares calls from one process to another with nats.Request and with batches written by
-// hand.
 func remote(ctx context.Context, s settings, url string) error {
 	for _, role := range []string{"answer", "host"} {
 		c, _, err := spawn(url, role, "pair", role)
@@ -92,8 +90,7 @@ func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.Ac
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// heartbeats measures how long a message takes that a member sends to itself over the control
-// channel, idle and under load.
+// heartbeats measures a member's message to itself over the control channel, idle and under load.
 func heartbeats(ctx context.Context, s settings, url string, refs []fixture.AccountRef) error {
 	self := transport.Address{Name: "probe", Incarnation: 1}
 	link, err := natstransport.New(url).Open(ctx, transport.Options{Cluster: "probe", Self: self, Lanes: 1})
@@ -130,8 +127,6 @@ func heartbeats(ctx context.Context, s settings, url string, refs []fixture.Acco
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// entityRows show how throughput changes with the number of entities, and the rate of first calls
-// to fresh entities.
 func entityRows(ctx context.Context, s settings, c shard.Caller, few []fixture.AccountRef) error {
 	payload := make([]byte, 64)
 	for _, n := range []int{100_000, s.entities} {

@@ -16,12 +16,10 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// resting lets a million entities fall idle at once, while calls to other entities go on: entities
-// of a type with a stop hook, and of a type without. It measures the time until all idle entities
-// are passivated, and compares the other calls with calls before the passivation. The garbage
-// collector runs just before the passivation, because on two processors a cycle over a million
-// entities takes 0.2 s and delays calls by 25 ms. Such a delay alone would determine the p99 of the
-// two seconds of passivation.
+// resting passivates a million idle entities at once, with and without a stop hook, and compares
+// other calls meanwhile with those before. The garbage collector runs just before: on two
+// processors a cycle takes 0.2 s and delays calls by 25 ms, which alone would decide the p99 of two
+// seconds.
 func resting(ctx context.Context, s settings, url string) error {
 	const idle = 30 * time.Second
 	for _, hooked := range []bool{false, true} {
@@ -49,7 +47,6 @@ func resting(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// rest measures what resting measures, for one type: the type with a stop hook if hooked.
 func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, hooked bool, idle time.Duration) error {
 	accounts, desks := fixture.NewAccountClient(node), fixture.NewDeskClient(node)
 	touch := func(i int) (err error) {
@@ -114,7 +111,6 @@ func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, h
 	return nil
 }
 
-// memory measures the memory that an idle entity takes, without its struct and id.
 func memory(ctx context.Context, s settings, url string) error {
 	run := func(time.Duration) (measure, error) {
 		node, err := process.Member(ctx, process.Config(url, "memory"+strconv.Itoa(os.Getpid()), "node"))
@@ -148,14 +144,13 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// paced makes calls at a fixed rate, whether or not earlier calls have been answered.
+// paced makes calls at a fixed rate, whether or not earlier ones are answered.
 type paced struct {
 	mu   sync.Mutex
 	took []sample
 	err  error
 }
 
-// sample is one call: when it was due, and how long after that time it was answered.
 type sample struct {
 	due  time.Time
 	took time.Duration
@@ -163,7 +158,6 @@ type sample struct {
 
 func newPaced() *paced { return &paced{} }
 
-// run makes 1,000 calls a second to a set of entities, which therefore do not become idle.
 func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
 	const hot = 1000
 	var calls sync.WaitGroup
@@ -185,7 +179,6 @@ func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
 	}
 }
 
-// between returns the measure of the calls that were due between from and to.
 func (p *paced) between(from, to time.Time) (m measure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,13 +11,11 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// jetStreamServers are the servers that form one store.
 type jetStreamServers struct {
 	url     string
 	servers []*natsproc.Server
 }
 
-// storeServers starts n servers with JetStream, which keep their files below folder.
 func storeServers(folder string, n int) (*jetStreamServers, error) {
 	if n == 1 {
 		server, err := natsproc.Run("-js", "-sd", folder)
@@ -43,7 +41,6 @@ func (s *jetStreamServers) stop() {
 	}
 }
 
-// counted adds the servers' processor time for each call to the measure of c.
 func (s *jetStreamServers) counted(c contestant) contestant {
 	return contestant{c.name, func(d time.Duration) (measure, error) {
 		before, err := s.cpuTime()
@@ -62,7 +59,6 @@ func (s *jetStreamServers) counted(c contestant) contestant {
 	}}
 }
 
-// cpuTime returns the processor time that all servers together have used.
 func (s *jetStreamServers) cpuTime() (sum time.Duration, err error) {
 	for _, server := range s.servers {
 		used, err := processTime(server.Pid())
@@ -74,7 +70,6 @@ func (s *jetStreamServers) cpuTime() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// processTime returns the processor time that a process has used.
 func processTime(pid int) (sum time.Duration, err error) {
 	const tick = 10 * time.Millisecond // of /proc, on every Linux
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -93,7 +88,6 @@ func processTime(pid int) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// resident returns the resident memory of a process, in bytes.
 func resident(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

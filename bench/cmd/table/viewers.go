@@ -20,15 +20,14 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// Number of viewers and length of a round. The round is long against the 10 ms in which Linux
-// counts processor time.
+// Number of viewers and length of a round, long against the 10 ms of Linux's processor time.
 const (
 	tenViewers  = 10
 	viewedRound = 15 * time.Second
 )
 
-// viewed measures a member of a cluster of three and the process that serves the dashboard, with
-// ten viewers and with none, in turn. During both, entities get 200 calls a second.
+// viewed measures a member and the dashboard's process with ten viewers and with none, in turn, at
+// 200 calls a second.
 func viewed(ctx context.Context, s settings, url string) error {
 	var hosts []*process.Child
 	for i := range 3 {
@@ -96,7 +95,6 @@ func viewed(ctx context.Context, s settings, url string) error {
 
 func cpuMicros(m measure) float64 { return float64(m.CPU.Microseconds()) }
 
-// memoryOf returns the memory of each of the processes, in bytes.
 func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	for _, p := range processes {
 		n, err := resident(p.Pid())
@@ -108,8 +106,8 @@ func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	return all, nil
 }
 
-// viewRound lets the given number of viewers poll the page, served by server, for a round.
-// Measure.CPU is the processor time of host in a second, and Measure.Servers that of server.
+// viewRound lets viewers poll the page for a round. Measure.CPU and Measure.Servers are the
+// processor time a second of host and server.
 func viewRound(ctx context.Context, page string, viewers int, host, server *process.Child) (m measure, err error) {
 	looking, stop := context.WithTimeout(ctx, viewedRound)
 	defer stop()
@@ -148,8 +146,6 @@ func viewRound(ctx context.Context, page string, viewers int, host, server *proc
 	return m, err
 }
 
-// look polls as a page of the dashboard does: the cluster each second, and the map of a type's
-// shards every third second.
 func look(ctx context.Context, page string) error {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -184,7 +180,6 @@ func look(ctx context.Context, page string) error {
 	}
 }
 
-// servePage serves the dashboard and prints its URL.
 func servePage(ctx context.Context, url, cluster string) (stop func(), err error) {
 	client, err := admin.Dial(ctx, admin.Options{Cluster: cluster, Transport: natstransport.New(url)})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// schema creates the tables on PostgreSQL and on SQLite. The table follower has one row: the
-// position after the last entry that the table balance contains.
+// schema works on PostgreSQL and SQLite. The table follower has one row: the position after the
+// last entry in balance.
 const schema = `
 CREATE TABLE IF NOT EXISTS balance (
 	account TEXT PRIMARY KEY,
@@ -44,7 +44,7 @@ func Run(ctx context.Context, db *sql.DB, accounts *account.AccountClient) error
 	return err
 }
 
-// stored returns the position in the database; it is empty before the first entry.
+// stored returns the position, empty before the first entry.
 func stored(ctx context.Context, db *sql.DB) (at shard.Position, err error) {
 	err = db.QueryRowContext(ctx, `SELECT position FROM follower WHERE name = 'balance'`).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -53,7 +53,6 @@ func stored(ctx context.Context, db *sql.DB) (at shard.Position, err error) {
 	return at, err
 }
 
-// apply changes the balance and the position in one transaction.
 func apply(ctx context.Context, db *sql.DB, e shard.Event[account.Entry]) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

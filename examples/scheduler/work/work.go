@@ -32,8 +32,6 @@ func (s *Scheduler) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, s.loop)
 }
 
-// loop hands out jobs. It runs beside the methods, so it calls the scheduler through a client, as
-// other callers do.
 func (s *Scheduler) loop(ctx context.Context) error {
 	ticker := time.NewTicker(s.Every)
 	defer ticker.Stop()

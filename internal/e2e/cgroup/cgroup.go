@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// roots are the folders in which control groups of the cpu controller can be made, in the order in
-// which they are tried.
+// roots are where control groups of the cpu controller may be, in the order tried.
 var roots = []root{
 	{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", ""},
 	{"/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us", ""},
@@ -32,11 +31,9 @@ type root struct {
 	control string // the file in dir that turns the controller on for groups; "" means none
 }
 
-// prefix begins the names of all groups of this package.
 const prefix = "shardgen-e2e-"
 
-// period is the accounting period of a limit: in each period the processes of a group may run for
-// percent of it.
+// period is the accounting period: in each, a group may run for percent of it.
 const period = 100 * time.Millisecond
 
 // A Group is a control group whose processes share a limit. Its methods must not be called
@@ -86,7 +83,6 @@ func New() (*Group, error) {
 	return nil, fmt.Errorf(why+"the cpu controller of control groups is missing (%w)", failed)
 }
 
-// sweep removes groups whose makers have ended, unless they still have processes.
 func (r root) sweep() {
 	left, _ := filepath.Glob(filepath.Join(r.dir, prefix+"*"))
 	for _, dir := range left {
@@ -140,7 +136,6 @@ func (g *Group) write(file, text string) error {
 	return nil
 }
 
-// closeTimeout bounds how long Close waits for killed processes to leave the group.
 const closeTimeout = 5 * time.Second
 
 // Close moves the group's processes to the controller's root, which has no limit, and removes the

@@ -72,7 +72,6 @@ type Options struct {
 	TableApart bool
 }
 
-// jetStream reports whether the servers keep streams.
 func (o Options) jetStream() bool { return o.Durable || o.Table == node.JetStream && !o.TableApart }
 
 // A Cluster is a set of node processes. All methods are safe for concurrent use.
@@ -200,8 +199,7 @@ func (c *Cluster) Servers() []*natsproc.Server { return c.servers }
 
 func (c *Cluster) URL() string { return c.options.URL }
 
-// urlFor returns the URLs of the servers for the node or caller with that name, its own server's
-// URL first.
+// urlFor returns the servers' URLs for a node or caller, its own server first.
 func (c *Cluster) urlFor(name string) string {
 	if c.options.Near == nil || len(c.servers) < 2 {
 		return c.options.URL
@@ -289,10 +287,9 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	return n, nil
 }
 
-// directPort is the port on which nodes with hosts of their own listen for direct lanes.
 const directPort = "7000"
 
-// listenLocked sets in o the address at which a node listens for direct lanes. c.mu must be held.
+// listenLocked sets the address for direct lanes. c.mu must be held.
 func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 	switch {
 	case host != nil:
@@ -317,7 +314,7 @@ func (c *Cluster) listenLocked(o *node.Options, host *netns.Host) error {
 	return nil
 }
 
-// proxiedLocked returns the table's URL for a node, which leads through its proxy. c.mu must be held.
+// proxiedLocked returns the table's URL through the node's proxy. c.mu must be held.
 func (c *Cluster) proxiedLocked(name string) (string, error) {
 	u, err := url.Parse(c.tableURL)
 	if err != nil {
@@ -424,7 +421,6 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	return conn, nil
 }
 
-// countWithin bounds how long a node may take to report how many frames it has sent.
 const countWithin = 5 * time.Second
 
 // Frames returns how many data frames nodes and callers have sent so far. It leaves out nodes that
@@ -510,8 +506,7 @@ type Node struct {
 // Log returns the path of the node's log.
 func (n *Node) Log() string { return n.log }
 
-// frames asks the node how many data frames it has sent. question must be a number that was not
-// used before.
+// frames asks the node how many data frames it has sent. question must be a new number.
 func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
 	if _, err := io.WriteString(n, node.CountFrames(question)); err != nil {
 		return Frames{}, fmt.Errorf("count the frames of %s: %w", n.Name(), err)

@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// makeTLS writes the files of a certificate authority and of a server certificate for these
-// addresses to dir. The certificates are valid from yesterday to tomorrow.
+// makeTLS writes a certificate authority and a server certificate, valid from yesterday to
+// tomorrow, to dir.
 func makeTLS(dir string, addresses []net.IP) (natsproc.TLS, error) {
 	files := natsproc.TLS{
 		CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server.key"),

@@ -8,9 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
-// natsOutage is the fault in which the only NATS server is down for a long time. Meanwhile no call
-// runs, because no node knows whether other nodes have taken over its shards. No node is removed,
-// and when the server is back all calls succeed again.
+// natsOutage stops the only NATS server for long. No call runs, because no node knows whether
+// others took over its shards. No node is removed, and calls succeed when the server is back.
 var natsOutage = Fault{
 	Name:    "nats-outage",
 	About:   "the NATS server is stopped, and started again after 30s",
@@ -42,8 +41,7 @@ var natsOutage = Fault{
 	},
 }
 
-// natsRestart is the fault in which one of several NATS servers is down for a moment. Its clients
-// connect to the other servers.
+// natsRestart stops one of several servers briefly. Its clients connect to the others.
 var natsRestart = Fault{
 	Name:    "nats-restart",
 	About:   "one of three NATS servers is killed, and started again after 2s",
@@ -75,18 +73,15 @@ var natsRestart = Fault{
 	},
 }
 
-// rateWindow is the time over which callRate measures.
 const rateWindow = time.Second
 
-// callRate measures how many calls of l succeed in a second, from now on.
 func callRate(ctx context.Context, l *load.Load) (float64, error) {
 	begin, well := time.Now(), l.Made()-l.Failed()
 	err := sleep(ctx, rateWindow)
 	return float64(l.Made()-l.Failed()-well) / time.Since(begin).Seconds(), err
 }
 
-// leastRate is the share of the rate before the fault that counts as recovered, because rates of
-// two windows differ a little.
+// leastRate is the share of the former rate that counts as recovered: windows differ a little.
 const leastRate = 0.9
 
 // An outage measures how calls recover from a fault of the broker.
@@ -95,9 +90,8 @@ type outage struct {
 	before float64 // calls a second before it
 }
 
-// recover waits until calls have their rate from before the fault, and judges how long this took.
-// It wants two windows in a row at this rate, because the first window also counts calls that had
-// waited.
+// recover waits for the former rate of calls. It wants two windows in a row, because the first also
+// counts calls that had waited.
 func (o outage) recover(ctx context.Context) error {
 	for windows := 0; ; {
 		after, err := callRate(ctx, o.Load)
@@ -119,8 +113,6 @@ func (o outage) recover(ctx context.Context) error {
 	}
 }
 
-// durableServer is the fault in which the only NATS server, which has the store of the durable
-// entities, is killed. Calls wait until the server is back.
 var durableServer = Fault{
 	Name:    "durable-server",
 	About:   "the only NATS server, which keeps the durable entities, is killed, with SIGKILL, and started again after 1s",
@@ -144,10 +136,9 @@ var durableServer = Fault{
 	},
 }
 
-// serverCrashUnsynced is the fault in which the machine of the only NATS server crashes, and loses
-// writes that were not yet on its disk. The nodes survive, and write the lost changes again that
-// they have in memory. If no node has all lost changes of a shard, the shard is not opened, and
-// calls to it fail with an error that says so.
+// serverCrashUnsynced loses the server's writes that were not on its disk. Surviving nodes write
+// their lost changes again. A shard with changes that no node has is not opened, and calls to it
+// fail.
 var serverCrashUnsynced = Fault{
 	Name:    "server-crash-unsynced",
 	About:   "the only NATS server is killed, with SIGKILL, and started again with its store as it was 5s earlier",
@@ -171,8 +162,8 @@ var serverCrashUnsynced = Fault{
 	},
 }
 
-// brokerStallKill is the fault in which a node is killed while the broker stands still. When the
-// broker goes on, the other nodes must find the node gone by what they knew of it before.
+// brokerStallKill kills a node while the broker stands still. Afterwards others must find it gone
+// by what they knew before.
 var brokerStallKill = Fault{
 	Name:    "broker-stall-kill",
 	About:   "a node with durable entities is killed, with SIGKILL, while the only NATS server stands still for 3s, by SIGSTOP",
@@ -204,8 +195,6 @@ var brokerStallKill = Fault{
 	},
 }
 
-// durableServerR3 is the fault in which the three servers with the store of the durable entities
-// are killed in turn, one at a time.
 var durableServerR3 = Fault{
 	Name:     "durable-server-r3",
 	About:    "one of three NATS servers, which keep the durable entities, is killed, with SIGKILL, and started again after 2s",

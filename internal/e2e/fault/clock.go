@@ -15,10 +15,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 )
 
-// clock is the fault in which the wall clocks of two nodes are set wrong while they run: one an
-// hour forwards and one an hour backwards, then the other way round, then right. One of the two is
-// the oldest node, which coordinates. No node is removed, and no call fails. Package wallclock says
-// how clocks are set.
+// clock sets the clocks of two nodes, among them the coordinator, wrong while they run. No node is
+// removed, and no call fails.
 var clock = Fault{
 	Name:    "clock",
 	About:   "for 1m the oldest node's wall clock is 1h ahead and the youngest's 1h behind, for 1m the other way round, then both are right",
@@ -50,13 +48,12 @@ var clock = Fault{
 
 const wrongBy = time.Hour
 
-// buildWithClock builds cmd/fault, the nodes' program, with a clock that can be shifted.
 func buildWithClock(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "node-with-a-clock")
 	return path, wallclock.Build(ctx, "github.com/shardgen/shardgen/internal/e2e/cmd/fault", path)
 }
 
-// shift sets a node's wall clock wrong by d, and checks that the clock is wrong by d.
+// shift sets a node's wall clock wrong by d, and checks it.
 func shift(ctx context.Context, n *cluster.Node, d time.Duration) error {
 	before := len(n.Said())
 	if _, err := io.WriteString(n, node.ShiftClock(d)); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/process"
 )
 
-// A clusterView shows on which members the nodes of a run agree, and where the entities are.
+// A clusterView shows on which members nodes agree, and where entities are.
 type clusterView struct {
 	*report
 	cluster  *cluster.Cluster
@@ -36,8 +36,7 @@ func (v *clusterView) settled() bool {
 // spread: half of the mean, because shards have different numbers of entities.
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
-// agreement returns the view on which the given number of running processes agree, and the time
-// since which they do.
+// agreement returns the view of that many running processes if they agree, and since when.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {
@@ -67,8 +66,7 @@ func lastAgreed(n *cluster.Node) (e process.Event, ok bool) {
 	return e, false
 }
 
-// oneView waits until all nodes of the run are members and agree on one view. It is a miss if this
-// takes longer than limit, counted from the time from.
+// oneView waits until all nodes agree on one view. More than limit after from is a miss.
 func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Duration) error {
 	err := until(ctx, "all have one view", func() bool {
 		_, _, ok := v.agreement(len(v.nodes))
@@ -86,12 +84,10 @@ func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Du
 	return nil
 }
 
-// leastStill is how long no entity must have moved to count as spread, in addition to the time in
-// which each entity is called once.
+// leastStill is how long, beyond calling each entity once, no entity may have moved.
 const leastStill = 2 * time.Second
 
-// spread waits until each node of the run has its Share of the entities and no entity moves, so
-// that the node of each entity is known.
+// spread waits until each node has its share and no entity moves, so that homes are known.
 func (v *clusterView) spread(ctx context.Context) error {
 	var seen map[string]string
 	var since time.Time

@@ -86,7 +86,6 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return do(ctx, f, o, stdout, stderr)
 }
 
-// parse parses flags before and after NAME, the only argument.
 func parse(flags *flag.FlagSet, args []string) (name string, err error) {
 	if err := flags.Parse(args); err != nil || flags.NArg() == 0 {
 		return "", err
@@ -102,8 +101,7 @@ func parse(flags *flag.FlagSet, args []string) (name string, err error) {
 	return name, err
 }
 
-// do runs the fault, prints its row, and returns the exit code. If the fault fails it keeps the
-// nodes' logs.
+// do keeps the nodes' logs if the fault fails.
 func do(ctx context.Context, f Fault, o Options, stdout, stderr io.Writer) int {
 	program, err := os.Executable()
 	if err != nil {
@@ -130,7 +128,7 @@ func do(ctx context.Context, f Fault, o Options, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// rows runs the fault and prints its figures. misses counts the figures that are over their limits.
+// rows runs the fault and prints its figures. misses counts those over their limits.
 func rows(ctx context.Context, f Fault, o Options, stdout io.Writer) (misses int, err error) {
 	all, err := Do(ctx, f, o)
 	for _, outcome := range all {

@@ -7,11 +7,10 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 )
 
-// directLimits are the limits of faults of direct lanes: calls go on over the broker at once.
+// directLimits let calls go on over the broker at once.
 var directLimits = Limits{Pause: 2 * time.Second, Recovery: unjudged}
 
-// directCut is the fault in which the direct lanes of all nodes are reset under load, some of them
-// in the middle of a frame.
+// directCut resets all direct lanes under load, some in the middle of a frame.
 var directCut = Fault{
 	Name:   "direct-cut",
 	About:  "all direct lanes are reset, some in the middle of a frame, when they are back, 5 times",
@@ -43,8 +42,6 @@ var directCut = Fault{
 	},
 }
 
-// directBlackHole is the fault in which the direct lanes of all nodes deliver no bytes, while both
-// ends see an open connection.
 var directBlackHole = Fault{
 	Name:    "direct-blackhole",
 	About:   "all direct lanes bring nothing for 10s, without an error at either end, twice",
@@ -76,7 +73,6 @@ var directBlackHole = Fault{
 	},
 }
 
-// directFlap is the fault in which direct lanes break and come back again and again.
 var directFlap = Fault{
 	Name:   "direct-flap",
 	About:  "for 20s each direct lane is closed 50ms after it carries anything",
@@ -104,7 +100,6 @@ var directFlap = Fault{
 	},
 }
 
-// awaitDirect waits until a direct lane of each node carries frames.
 func awaitDirect(ctx context.Context, r *Run) error {
 	for _, p := range r.Cluster.Proxies() {
 		if err := awaitBytes(ctx, r, p); err != nil {

@@ -28,7 +28,6 @@ type SurvivalStrike struct {
 	After  []time.Duration // the time from the strike until each entity answered again, or with Strike.Slowest its slowest answer; sorted
 }
 
-// p99 is the time within which 99 of 100 entities answered again.
 func (s SurvivalStrike) p99() time.Duration {
 	if len(s.After) == 0 {
 		return 0
@@ -79,8 +78,8 @@ func (s Survival) Print(w io.Writer) error {
 	return err
 }
 
-// survived injects fault f into a cluster f.Times times, while its durable entities are called all
-// the time. Nodes that have ended are replaced before the next strike.
+// survived injects f f.Times times while durable entities are called. Ended nodes are replaced
+// between strikes.
 func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	s := Survival{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limits: f.Limits}
 	d := &DurableRun{crew: crew{Cluster: c}, Length: o.Length}
@@ -132,7 +131,6 @@ type DurableRun struct {
 	Length time.Duration // of one strike
 }
 
-// replace starts a new node for each node that has ended.
 func (d *DurableRun) replace(ctx context.Context) error {
 	for i, n := range d.Nodes {
 		if !n.Ended() {

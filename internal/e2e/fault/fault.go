@@ -80,7 +80,6 @@ type Fault struct {
 	Within time.Duration
 }
 
-// faults are all faults, in the order in which they are listed.
 var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap, tableOutage, tableHalf, tableSplit, changeOver}
 
 func All() []Fault { return append([]Fault(nil), faults...) }
@@ -133,8 +132,6 @@ func (s Subject) String() string {
 	return fmt.Sprintf("Subject(%d)", int(s))
 }
 
-// A report collects the lines that a run prints below its figures: notes, and figures that missed
-// their limits.
 type report struct {
 	notes  []string
 	misses []string
@@ -179,7 +176,7 @@ func (r Row) Print(w io.Writer) error {
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
-// unjudged as a limit means that the figure is only printed.
+// unjudged means that the figure is only printed.
 const unjudged = -1
 
 // Limits are the highest figures that a fault may have. A figure whose limit is unjudged has none.
@@ -197,8 +194,8 @@ type Limits struct {
 	Neighbours float64
 }
 
-// misses describes each figure of the row over its limit, except Refusal and Neighbours, which
-// their faults judge.
+// misses describes figures over their limits, except Refusal and Neighbours, which their faults
+// judge.
 func (l Limits) misses(r Row) (misses []string) {
 	count := func(what string, got, most int) {
 		if most != unjudged && got > most {

@@ -19,9 +19,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// fullRestart is the fault in which all nodes end together and are started again, while a client
-// stays connected. Successive restarts end the nodes by SIGKILL, by leaving in order, and half of
-// them each way.
+// fullRestart ends all nodes and starts them again, while a client stays. Restarts kill, leave in
+// order, and do half of each in turn.
 var fullRestart = Fault{
 	Name:    "full-restart",
 	About:   "all nodes are ended together and started again; a client from outside stays",
@@ -80,7 +79,6 @@ func (r Restarts) Print(w io.Writer) error {
 	return err
 }
 
-// restarted ends all nodes and starts them again, f.Times times, while a client stays connected.
 func restarted(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	r := Restarts{Fault: f.Name, Nodes: o.Nodes, Limit: f.Limits.Recovery}
 	var names []string
@@ -113,7 +111,6 @@ func restarted(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Out
 	return r, err
 }
 
-// restartAll ends all nodes and starts them again once, while calls go on.
 func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*cluster.Node, strike int) (r Restart, started []*cluster.Node, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*effectTimeout, errNoEffect)
 	defer cancel()
@@ -167,8 +164,8 @@ func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*clu
 	return r, started, nil
 }
 
-// endAll ends all nodes concurrently: by SIGKILL, in order, or half of them each way, depending on
-// strike. how says which.
+// endAll ends all nodes concurrently. how, chosen by strike, is SIGKILL, leaving in order, or half
+// of each.
 func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string, err error) {
 	how = []string{"killed", "in order", "mixed"}[strike%3]
 	errs := make([]error, len(nodes))
@@ -193,8 +190,7 @@ func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string,
 	return how, errors.Join(errs...)
 }
 
-// firstUp waits until one of the nodes has reported that it is up, and returns the time of this
-// report.
+// firstUp waits for the first node to report that it is up.
 func firstUp(ctx context.Context, nodes []*cluster.Node) (time.Time, error) {
 	type said struct {
 		at  time.Time
@@ -213,7 +209,6 @@ func firstUp(ctx context.Context, nodes []*cluster.Node) (time.Time, error) {
 	return first.at, first.err
 }
 
-// askAnew starts a client, and returns the time of its first answer.
 func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, error) {
 	conn, err := c.Dial(ctx, name)
 	if err != nil {
@@ -224,8 +219,6 @@ func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, e
 	return time.Now(), err
 }
 
-// durableRestart is the fault in which all nodes are killed at the same moment and replaced, while
-// durable entities are called.
 var durableRestart = Fault{
 	Name:    "durable-restart",
 	About:   "the processes of all nodes with durable entities are killed together, with SIGKILL, and others are started",
@@ -259,11 +252,10 @@ var durableRestart = Fault{
 	},
 }
 
-// staying is the number of entities that the staying client calls, in addition to a singleton.
+// staying is the number of entities that the staying client calls, besides a singleton.
 const staying = 16
 
-// A stayer is the client that stays during restarts. It keeps its references to entities and to a
-// singleton.
+// A stayer is a client that keeps its references during restarts.
 type stayer struct {
 	calls           []func(context.Context) error
 	failed, unknown atomic.Int64
@@ -291,7 +283,6 @@ func newStayer(c shard.Caller) *stayer {
 	return s
 }
 
-// call makes a call and counts a failure.
 func (s *stayer) call(ctx context.Context, call func(context.Context) error) error {
 	err := call(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -308,7 +299,6 @@ func (s *stayer) call(ctx context.Context, call func(context.Context) error) err
 	return err
 }
 
-// load makes all calls again and again until stop is called.
 func (s *stayer) load(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var callers sync.WaitGroup
@@ -331,8 +321,7 @@ func (s *stayer) load(ctx context.Context) (stop func()) {
 	}
 }
 
-// answers repeats each call until it is answered, and returns the times of these answers in
-// ascending order.
+// answers repeats each call until it is answered. The times are ascending.
 func (s *stayer) answers(ctx context.Context) ([]time.Time, error) {
 	at, errs := make([]time.Time, len(s.calls)), make([]error, len(s.calls))
 	var callers sync.WaitGroup

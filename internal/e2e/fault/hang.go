@@ -10,10 +10,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// hang is the fault in which a process stands still for a long time, as if stuck in the kernel, and
-// then goes on. Its connections stay open, so the broker cannot report it gone. The other nodes
-// remove it and take over its entities; calls that certainly did not start there wait until then.
-// When the process goes on, it runs no turn and ends.
+// hang lets a process stand still for long, as if stuck in the kernel. Its connections stay open,
+// so the broker cannot report it gone. Others remove it and take over its entities; calls that did
+// not start there wait. When it goes on, it runs no turn and ends.
 //
 // A process that stands still for less than hangRemoves is not removed.
 var hang = Fault{
@@ -66,16 +65,14 @@ var hang = Fault{
 }
 
 const (
-	// hangRemoves is the length of the fault from which on the process must have been replaced.
+	// hangRemoves is the length from which on the process must be replaced.
 	hangRemoves = 10 * time.Second
 	// hangRecovers is the time within which all calls must succeed again.
 	hangRecovers = 8 * time.Second
-	// zombieEnds bounds how long a replaced process may live after it goes on.
+	// zombieEnds bounds how long a replaced process lives after it goes on.
 	zombieEnds = time.Second
 )
 
-// replaced checks that the other nodes removed the victim while it stood still, that its entities
-// live elsewhere, and that after SIGCONT it ran no turn and ended.
 func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 	for _, n := range r.Nodes {
 		for _, e := range n.Said() {
@@ -115,8 +112,8 @@ func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 	return awaitMoved(ctx, r)
 }
 
-// pause is the fault in which a process stands still for a moment, like a virtual machine during
-// migration. Calls to the process wait, and it is not removed.
+// pause lets a process stand still briefly, like a migrating virtual machine. Calls wait, and it is
+// not removed.
 var pause = Fault{
 	Name:   "pause",
 	About:  "the process of a node stands still for 2s, by SIGSTOP, and goes on",
@@ -137,8 +134,7 @@ var pause = Fault{
 	},
 }
 
-// durablePause is the fault in which a process with durable entities stands still until other nodes
-// have taken over its shards. Its late writes are refused.
+// durablePause lasts until others have taken over the shards. Late writes are refused.
 var durablePause = Fault{
 	Name:    "durable-pause",
 	About:   "the process of a node with durable entities stands still for 30s, by SIGSTOP, and goes on",
@@ -159,9 +155,8 @@ var durablePause = Fault{
 	},
 }
 
-// longPause is the fault in which a process stands still until it is removed, like a suspended
-// virtual machine, and then goes on. Because other nodes then have its entities, it must run no
-// more turns, and must end.
+// longPause lets a process stand still until it is removed, like a suspended virtual machine.
+// Afterwards it must run no turns, and end.
 var longPause = Fault{
 	Name:         "long-pause",
 	About:        "the process of a node stands still for 60s, by SIGSTOP, and goes on when it was removed",
@@ -196,17 +191,15 @@ var longPause = Fault{
 	},
 }
 
-// exitLimit bounds how long a removed process may live after it goes on.
+// exitLimit bounds how long a removed process lives after it goes on.
 const exitLimit = time.Second
 
-// A sleeper is a process that has gone on after it stood still until it was removed.
 type sleeper struct {
 	*Run
 	victim
 	woken time.Time
 }
 
-// judge waits until the removed process has ended, and starts it again.
 func (s sleeper) judge(ctx context.Context) error {
 	if err := s.Until(ctx, s.node.Name()+" has ended", s.node.Ended); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// join is the fault in which a new node joins and gets its share of the shards. No call fails.
+// join lets a node join and get its share. No call fails.
 var join = Fault{
 	Name:   "join",
 	About:  "a node joins and takes its share of the shards",
@@ -49,7 +49,7 @@ var join = Fault{
 	},
 }
 
-// observe joins the cluster as a member without entities, which can ask for the cluster's state.
+// observe joins as a member without entities, to ask for the cluster's state.
 func observe(ctx context.Context, r *Run) (*shard.Node, error) {
 	o := shard.New(shard.Config{
 		Cluster: r.Cluster.Name(), Name: "observer", Transport: natstransport.New(r.Cluster.URL()),
@@ -61,7 +61,6 @@ func observe(ctx context.Context, r *Run) (*shard.Node, error) {
 	return o, nil
 }
 
-// A spread counts shards by the node that runs them and by type.
 type spread struct {
 	nodes map[string]map[string]int
 	kinds map[string]bool
@@ -86,7 +85,7 @@ func spreadOf(stats shard.Shards) spread {
 	return s
 }
 
-// even reports whether no shard moves and that many nodes share the shards of each type evenly.
+// even reports whether no shard moves and nodes share each type evenly.
 func (s spread) even(nodes int) bool {
 	if len(s.nodes) != nodes || s.busy > 0 {
 		return false
@@ -103,7 +102,6 @@ func (s spread) even(nodes int) bool {
 	return true
 }
 
-// total returns the number of a node's shards; "" means all nodes.
 func (s spread) total(node string) (n int) {
 	for name, kinds := range s.nodes {
 		for _, shards := range kinds {
@@ -115,8 +113,6 @@ func (s spread) total(node string) (n int) {
 	return n
 }
 
-// twoStores is the fault in which a node with another store tries to join. It is refused, and calls
-// go on.
 var twoStores = Fault{
 	Name:    "two-stores",
 	About:   "a node whose store has another name joins, and must be refused",

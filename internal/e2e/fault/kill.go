@@ -9,9 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// kill is the fault in which a process is killed, and the state of its volatile entities with it.
-// Its entities are activated at other nodes, without state; calls that had run do not run again,
-// and entities of other nodes are not disturbed.
+// kill ends a process and the state of its volatile entities. They restart elsewhere without state;
+// finished calls do not run again, and other entities are not disturbed.
 var kill = Fault{
 	Name:   "kill",
 	About:  "the process of a node is killed, with SIGKILL",
@@ -41,8 +40,7 @@ var kill = Fault{
 	},
 }
 
-// durableKill is the fault in which a node with durable entities is killed. No acknowledged change
-// is lost, no call is applied twice, and no call fails.
+// durableKill loses no acknowledged change, applies no call twice and fails no call.
 var durableKill = Fault{
 	Name:    "durable-kill",
 	About:   "the process of a node with durable entities is killed, with SIGKILL",
@@ -54,9 +52,8 @@ var durableKill = Fault{
 	Hit:     killNode,
 }
 
-// inPairs returns the server to which a node connects, so that two nodes share each server. When
-// one of them is killed, the server reports it to the other at once. A node that was alone at its
-// server only falls silent, and is downed after Membership.AgreedAfter.
+// inPairs lets two nodes share a server, which reports a killed one to the other at once. A node
+// alone at its server is downed only after Membership.AgreedAfter.
 func inPairs(name string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
 	if err != nil {
@@ -65,15 +62,12 @@ func inPairs(name string) int {
 	return (n - 1) % 5 % 2 // killNode goes round, and the sixth node takes the place of the first
 }
 
-// killNode kills one node; successive strikes take different nodes, including the oldest, which
-// coordinates.
 func killNode(_ context.Context, d *DurableRun) (Strike, error) {
 	victim := d.Nodes[d.Before%len(d.Nodes)]
 	b := Strike{Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}}
 	return b, victim.Kill()
 }
 
-// durableKillR3 is durableKill with a store that three servers replicate.
 var durableKillR3 = Fault{
 	Name:     "durable-kill-r3",
 	About:    "as durable-kill, with entities kept on three NATS servers",

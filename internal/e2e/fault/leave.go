@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// leave is the fault in which a node hands off its shards on SIGTERM. No call fails or waits longer
-// than the limit. By default the node is the oldest, which also hands off the coordinator.
+// leave hands off a node's shards on SIGTERM. No call fails or waits beyond the limit. The node is
+// the oldest, so the coordinator moves too.
 var leave = Fault{
 	Name:   "leave",
 	About:  "a node leaves in order, on SIGTERM",
@@ -24,8 +24,6 @@ var leave = Fault{
 	},
 }
 
-// leaveMany is the fault in which five of eight nodes leave, the oldest first, while a singleton is
-// called, too. No state is lost and no call fails.
 var leaveMany = Fault{
 	Name:      "leave-many",
 	About:     "five of eight nodes, the oldest among them, leave in order within a second",
@@ -71,8 +69,7 @@ var leaveMany = Fault{
 	},
 }
 
-// leaveApart lets nodes leave, each the time apart after the previous one, and waits until all have
-// ended.
+// leaveApart lets nodes leave, apart one after another, and waits until they have ended.
 func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.Duration) error {
 	for _, n := range nodes {
 		if err := n.Signal(syscall.SIGTERM); err != nil {
@@ -90,8 +87,7 @@ func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.D
 	return nil
 }
 
-// rolling is a rolling restart: one after another, each node leaves and is started again under its
-// name. All nodes do so five times, and no call fails.
+// rolling restarts one node after another, under its name. No call fails.
 var rolling = Fault{
 	Name:   "rolling-restart",
 	About:  "every node is restarted, one after another, five times over",
@@ -114,7 +110,7 @@ var rolling = Fault{
 	},
 }
 
-// restart lets a node leave, starts it again and waits until it has its share of the entities.
+// restart also waits until the node has its share of the entities.
 func restart(ctx context.Context, r *Run, n *cluster.Node) (*cluster.Node, error) {
 	if err := r.Cluster.Leave(ctx, n); err != nil {
 		return nil, err

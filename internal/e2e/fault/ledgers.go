@@ -13,13 +13,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A ledgerAPI is what a Ledger and a Till have in common.
 type ledgerAPI interface {
 	Add(ctx context.Context, n int64) (total int64, node string, err error)
 }
 
-// ledgers calls durable entities all the time, each entity by one goroutine. Every second entity is
-// a till, whose calls also have effects elsewhere.
+// ledgers calls durable entities all the time, each from one goroutine. Every second is a till,
+// whose calls also have effects elsewhere.
 type ledgers struct {
 	tick time.Duration // between two calls of an entity
 	refs []ledgerAPI
@@ -33,7 +32,6 @@ type ledgers struct {
 	errors                       []string
 }
 
-// A ledger is the caller's knowledge of one durable entity, to be compared with its answers.
 type ledger struct {
 	node     string        // where it lived at the last answer
 	answered time.Time     // when that was
@@ -44,15 +42,14 @@ type ledger struct {
 	closed   bool          // its shard, or that of its effects, says that the store has lost acknowledged changes
 }
 
-// ledgerPatience is the timeout of one call.
 const ledgerPatience = 20 * time.Second
 
-// isTill reports whether entity i is a till; other entities are ledgers.
+// isTill reports whether entity i is a till, not a ledger.
 func isTill(i int) bool { return i%2 == 1 }
 
 func ledgerName(i int) string { return fmt.Sprint("ledger-", i) }
 
-// newLedgers starts to call entities, rate times a second in all.
+// newLedgers makes rate calls a second in all.
 func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &ledgers{tick: time.Second * time.Duration(entities) / time.Duration(rate), stop: stop, all: make([]ledger, entities)}
@@ -82,13 +79,13 @@ func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
 	return l
 }
 
-// end stops making calls, and waits for the calls under way. It may be called twice.
+// end waits for calls under way. It may be called twice.
 func (l *ledgers) end() {
 	l.stop()
 	l.wg.Wait()
 }
 
-// note compares the answer of entity i with what its caller knows.
+// note compares an answer of entity i with what its caller knows.
 func (l *ledgers) note(i int, made time.Time, total int64, node string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,14 +112,12 @@ func (l *ledgers) note(i int, made time.Time, total int64, node string, err erro
 	e.sum, e.unsure, e.node, e.made, e.answered = total, 0, node, made, time.Now()
 }
 
-// saysLost reports whether err means that a shard is not opened because the store has lost
-// acknowledged changes.
 func saysLost(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "the store has lost") || err != nil && strings.Contains(err.Error(), "the store was put back to an earlier state")
 }
 
-// close counts an entity as closed: its shard is not opened, because the store has lost changes. A
-// closed entity is not judged.
+// close marks an entity that is not judged: its shard is not opened, because the store lost
+// changes.
 func (l *ledgers) close(e *ledger) {
 	if !e.closed {
 		e.closed = true
@@ -136,8 +131,7 @@ func (l *ledgers) answeredSince(t time.Time) bool {
 	return !slices.ContainsFunc(l.all, func(e ledger) bool { return !e.closed && e.answered.Before(t) })
 }
 
-// strike makes the fault happen once and waits until all entities that the strike concerns answer
-// again.
+// strike injects the fault once and waits until its entities answer again.
 func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r SurvivalStrike, err error) {
 	l.mu.Lock()
 	for i := range l.all {
@@ -193,8 +187,8 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 	return r, errors.Join(err, endErr)
 }
 
-// answersAgain reports whether entity e has answered since the strike. hit says that its latest
-// answer came from a struck node; ended is when the strike ended, if it has.
+// answersAgain reports whether e has answered since the strike. hit means that its last answer came
+// from a struck node; ended is zero until the strike ends.
 func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	if hit && !b.Stays {
 		return false
@@ -209,11 +203,11 @@ func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	return true
 }
 
-// effectPatience bounds how long after the last call observers may take to see all effects.
+// effectPatience bounds how long observers may take to see all effects.
 const effectPatience = time.Minute
 
-// awaitTells waits until a tell of each till has arrived. Then the shards of the stocks are open, too:
-// a server that loses the opening of a shard loses what the shard cannot write again.
+// awaitTells waits for a tell from each till. By then the stocks' shards are open: a server that
+// loses a shard's opening loses what cannot be written again.
 func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
 	stocks := workload.NewStockClient(caller)
 	for i := range l.all {
@@ -232,8 +226,7 @@ func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
 	return nil
 }
 
-// settleTills sells one more piece at each till, because its answer tells the till's total for
-// certain.
+// settleTills makes one more sale at each till, whose answer has the certain total.
 func (l *ledgers) settleTills(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range l.all {
@@ -250,8 +243,6 @@ func (l *ledgers) settleTills(ctx context.Context) {
 	wg.Wait()
 }
 
-// seenBy waits until an observer has seen all sales, at most effectPatience, and compares what it
-// saw with the sales.
 func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx context.Context, id string) (tally, error)) (e Effects, err error) {
 	e.Observer = observer
 	limit := time.Now().Add(effectPatience)
@@ -288,8 +279,8 @@ func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx conte
 	return e, nil
 }
 
-// judgeEffects compares the sales seen by stocks and followers with the sales acknowledged by
-// tills. Only settleTills may still make calls.
+// judgeEffects compares sales seen by stocks and followers with acknowledged ones. Only settleTills
+// may still make calls.
 func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *follower) (all []Effects, err error) {
 	l.settleTills(ctx)
 	fresh := follow(caller)
@@ -322,10 +313,8 @@ type Effects struct {
 	Seen, Lost, Doubled int
 }
 
-// A tally counts what one observer saw of one till. The till numbers its sales from 1.
 type tally struct{ last, again, missed int64 }
 
-// see counts the sale with the number total.
 func (t *tally) see(total int64) {
 	if total <= t.last {
 		t.again++
@@ -335,18 +324,16 @@ func (t *tally) see(total int64) {
 	t.last = total
 }
 
-// judge compares the tally of a till with total, the sales that the till has acknowledged. Up to
-// unsure further sales may have happened.
 func (e *Effects) judge(t tally, total, unsure int64) {
 	e.Seen += int(t.last)
 	e.Lost += int(t.missed + max(total-t.last, 0))
 	e.Doubled += int(t.again + max(t.last-total-unsure, 0))
 }
 
-// resumeAfter is how long a follower reads before it resumes at its position, as after a restart.
+// resumeAfter is how long a follower reads before it resumes, as after a restart.
 const resumeAfter = 3 * time.Second
 
-// A follower reads the events of all tills and keeps a tally of each.
+// A follower reads the events of all tills and tallies them.
 type follower struct {
 	tills *workload.TillClient
 	stop  context.CancelFunc
@@ -358,7 +345,6 @@ type follower struct {
 	err     error // the last
 }
 
-// follow starts a follower that reads from the first event on.
 func follow(caller shard.Caller) *follower {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &follower{tills: workload.NewTillClient(caller), stop: stop, tallies: map[string]*tally{}}
@@ -376,7 +362,6 @@ func follow(caller shard.Caller) *follower {
 	return f
 }
 
-// read reads events for resumeAfter.
 func (f *follower) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, resumeAfter)
 	defer cancel()
@@ -402,7 +387,6 @@ func (f *follower) see(e shard.Event[workload.Sale]) {
 	f.from = e.Position
 }
 
-// of returns the tally of a till.
 func (f *follower) of(till string) tally {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -412,7 +396,7 @@ func (f *follower) of(till string) tally {
 	return tally{}
 }
 
-// end stops reading. It may be called twice.
+// end may be called twice.
 func (f *follower) end() {
 	f.stop()
 	f.wg.Wait()

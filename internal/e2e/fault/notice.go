@@ -34,7 +34,6 @@ type Sight struct {
 	After time.Duration
 }
 
-// last returns how long after the fault the last of the other nodes saw it.
 func (s NoticedStrike) last() time.Duration { return s.Seen[len(s.Seen)-1].After }
 
 // Missed describes each strike that was noticed too late.
@@ -67,8 +66,8 @@ func (n Noticing) Print(w io.Writer) error {
 	return err
 }
 
-// noticed strikes one node after another in a cluster that nobody calls, and measures when all
-// other nodes have noticed. Each victim is replaced before the next strike.
+// noticed strikes nodes of an idle cluster, and measures when all others have noticed. Victims are
+// replaced between strikes.
 func noticed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	result, all := Noticing{Fault: f.Name, Nodes: o.Nodes, Limit: f.Notice}, &crew{Cluster: c}
 	o.Say("%d nodes that nobody calls, %d times", o.Nodes, o.Times)

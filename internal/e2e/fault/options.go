@@ -101,8 +101,7 @@ func (o Options) Validate(f Fault) error {
 	return nil
 }
 
-// injectBound returns the longest time that the fault may take under load until it has its full
-// effect.
+// injectBound returns how long the fault may take to have its full effect.
 func (o Options) injectBound(f Fault) time.Duration {
 	times := cmp.Or(f.Lengths, 1)
 	if f.Rounds > 0 {
@@ -111,7 +110,6 @@ func (o Options) injectBound(f Fault) time.Duration {
 	return cmp.Or(f.Within, effectTimeout) + time.Duration(times)*o.Length
 }
 
-// startBound bounds how long building, starting the processes and finding every entity may take.
 const startBound = 2 * time.Minute
 
 // Bound returns how long a valid run of the fault takes at most: the start, the fault under load,
@@ -123,6 +121,6 @@ func (o Options) Bound(f Fault) time.Duration {
 	return startBound + o.injectBound(f) + calls + o.Tail + time.Duration(o.Times)*strike
 }
 
-// effectTimeout bounds how long a fault takes to have its full effect, unless Fault.Within is set.
-// Entities that do not answer by then are judged as silent.
+// effectTimeout bounds how long a fault takes to have its full effect, by default. Entities without
+// an answer by then are silent.
 const effectTimeout = 30 * time.Second

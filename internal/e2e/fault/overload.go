@@ -18,9 +18,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// overload is the fault in which entities (clerks) get calls at ten times their capacity, in
-// addition to the usual load. Calls beyond the capacity are refused at once, and all other calls
-// are served as before.
+// overload calls clerks at ten times their capacity, besides the usual load. Excess calls are
+// refused at once, and others are served as before.
 var overload = Fault{
 	Name:   "overload",
 	About:  "for a minute ten times as many calls as the entities of one type can serve",
@@ -47,7 +46,7 @@ var overload = Fault{
 	},
 }
 
-// Load of the clerks, and limits of the figures under overload.
+// Load of the clerks, and limits under overload.
 const (
 	clerks     = 4
 	served     = 10 * time.Millisecond // each call
@@ -58,7 +57,6 @@ const (
 	memoryLimit  = 64 << 20 // growth of a node
 )
 
-// A crowd calls clerks and counts the outcomes.
 type crowd struct {
 	clerks *workload.ClerkClient
 	wg     sync.WaitGroup
@@ -96,8 +94,8 @@ func (c *crowd) call(ctx context.Context, i int) {
 	}
 }
 
-// closed keeps every clerk busy for the duration long, with a next call only after an answer, and
-// returns how many calls a second all clerks served.
+// closed keeps every clerk busy, with a next call only after an answer, and returns the calls
+// served a second.
 func (c *crowd) closed(ctx context.Context, long time.Duration) float64 {
 	begin := time.Now()
 	for i := range 2 * clerks {
@@ -128,7 +126,6 @@ func (c *crowd) open(ctx context.Context, rate float64, long time.Duration) {
 	c.good.Store(served)
 }
 
-// memory returns the resident memory of each node, in bytes.
 func memory(nodes []*cluster.Node) []int {
 	var all []int
 	for _, n := range nodes {
@@ -143,8 +140,6 @@ func memory(nodes []*cluster.Node) []int {
 	return all
 }
 
-// judge compares the crowd's figures with their limits. peak is the rate served before, and before
-// the memory of each node then.
 func (c *crowd) judge(r *Run, peak float64, before []int) {
 	goodput := float64(c.good.Load()) / c.took.Seconds()
 	var p99 time.Duration

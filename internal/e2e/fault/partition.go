@@ -10,11 +10,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 )
 
-// partition is the fault in which two data centers cannot reach each other. Each side has its own
-// NATS servers, so its nodes can still talk to each other; nodes that merely lost their servers
-// could not. One of the two callers is on the smaller side. Nodes of the smaller side that end are
-// started again while the side is still cut off. Config.Membership.MinMembers keeps them from
-// forming a second cluster.
+// partition separates two data centers, each with its own NATS servers, so nodes of a side still
+// talk to each other. Nodes of the smaller side that end are restarted while it is cut off;
+// Membership.MinMembers keeps them from forming a second cluster.
 var partition = Fault{
 	Name:         "partition",
 	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",
@@ -55,15 +53,15 @@ var partition = Fault{
 }
 
 const (
-	// certainlyRemoved is how long nodes must be cut off to count as certainly removed, with
-	// default settings.
+	// certainlyRemoved is how long nodes must be cut off to be certainly removed, by default
+	// settings.
 	certainlyRemoved = 30 * time.Second
 	viewLimit        = 15 * time.Second // after the heal
 	stopLimit        = 6 * time.Second  // QuorumTimeout, and one for the load of the machine
 )
 
-// sideOf returns the number of the server to which a node or caller connects. Server 0 is on the
-// smaller side, with n1, n2 and the second caller. n3 is alone at server 1.
+// sideOf returns the server of a node or caller. Server 0 is on the smaller side, with n1, n2 and
+// the second caller; n3 is alone at server 1.
 func sideOf(name string) int {
 	switch name {
 	case "n1", "n2", callerName(1):
@@ -80,8 +78,7 @@ type split struct {
 	restarter *restarter // of the nodes of the smaller side
 }
 
-// begin drops all packets between the side of these nodes and the other side. The first server and
-// the second caller are on the side of these nodes.
+// begin cuts off the side of these nodes, the first server and the second caller.
 func (p *split) begin(nodes []*cluster.Node) error {
 	names := []string{"s1", callerName(1)}
 	for _, n := range nodes {
@@ -97,8 +94,7 @@ func (p *split) begin(nodes []*cluster.Node) error {
 	return p.Cluster.Network().Drop(netns.Rule{From: side, To: others}, netns.Rule{From: others, To: side})
 }
 
-// reunite heals the partition, and waits until all nodes have one view and their share of the
-// entities.
+// reunite heals the partition, and waits for one view and even shares.
 func (p *split) reunite(ctx context.Context) error {
 	for _, v := range p.minority {
 		p.noteRemoval("", v, p.Length)
@@ -126,8 +122,8 @@ func (p *split) reunite(ctx context.Context) error {
 	return p.spread(ctx)
 }
 
-// judgeNoSecondCluster looks for turns at processes that were started on the smaller side during
-// the partition.
+// judgeNoSecondCluster looks for turns at processes started on the smaller side during the
+// partition.
 func (p *split) judgeNoSecondCluster() error {
 	for _, n := range p.Cluster.Nodes() {
 		if !p.struck[n.Name()] || slices.ContainsFunc(p.minority, func(v victim) bool { return v.node == n }) {
@@ -144,13 +140,11 @@ func (p *split) judgeNoSecondCluster() error {
 	return nil
 }
 
-// cuts drops packets between the hosts of a run.
 type cuts struct {
 	*report
 	cluster *cluster.Cluster
 }
 
-// hosts returns the hosts of these servers, nodes and callers.
 func (c *cuts) hosts(names ...string) (hosts []*netns.Host, err error) {
 	for _, name := range names {
 		h, err := c.cluster.Host(name)
@@ -162,7 +156,6 @@ func (c *cuts) hosts(names ...string) (hosts []*netns.Host, err error) {
 	return hosts, nil
 }
 
-// everywhere returns all hosts of the run except these.
 func (c *cuts) everywhere(except ...*netns.Host) (hosts []*netns.Host) {
 	for _, h := range c.cluster.Network().Hosts() {
 		if !slices.Contains(except, h) {
@@ -172,7 +165,6 @@ func (c *cuts) everywhere(except ...*netns.Host) (hosts []*netns.Host) {
 	return hosts
 }
 
-// heal ends all cuts, and notes how many packets were dropped.
 func (c *cuts) heal() error {
 	network := c.cluster.Network()
 	dropped, err := network.Dropped()
@@ -183,9 +175,8 @@ func (c *cuts) heal() error {
 	return network.Drop()
 }
 
-// oneWay is the fault in which a node's packets are lost in one direction, as with a broken cable
-// or a firewall: either the node receives nothing although its messages arrive, or the other way
-// round. The node is removed; the nodes that it accuses are not.
+// oneWay loses a node's packets in one direction, as a broken cable or firewall does. The node is
+// removed; the nodes that it accuses are not.
 var oneWay = Fault{
 	Name:         "one-way",
 	About:        "for 60s nothing arrives at one node, and what it sends does; then, for 60s, the other way round",
@@ -233,9 +224,8 @@ var oneWay = Fault{
 	},
 }
 
-// flipFlop is the fault in which packets to one node are lost for a while, then delivered for a
-// while, again and again. Each time the node is removed, its process is started again. Other nodes
-// are not disturbed.
+// flipFlop loses packets to one node from time to time. Whenever it is removed, it is restarted.
+// Others are not disturbed.
 var flipFlop = Fault{
 	Name:         "flip-flop",
 	About:        "for 20s nothing arrives at one node, for 20s everything does, and so on, ten times over",
@@ -281,14 +271,13 @@ var flipFlop = Fault{
 	},
 }
 
-// cutLimits are the limits of faults that cut a node off for a while: nothing acknowledged by other
-// nodes is lost, and all calls succeed within Recovery after the heal.
+// cutLimits allow no loss of what other nodes acknowledged, and calls succeed within Recovery after
+// the heal.
 var cutLimits = Limits{
 	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
 	Pause: unjudged, Recovery: 30 * time.Second,
 }
 
-// A direction says which packets of a victim are dropped.
 type direction bool
 
 const (
@@ -303,7 +292,6 @@ func (d direction) String() string {
 	return "arrives"
 }
 
-// cut drops the packets of a node in this direction.
 func (d direction) cut(r *Run, n *cluster.Node) (victim, error) {
 	own, err := r.hosts(n.Name())
 	if err != nil {
@@ -318,10 +306,9 @@ func (d direction) cut(r *Run, n *cluster.Node) (victim, error) {
 	return struck[0], r.Cluster.Network().Drop(rule)
 }
 
-// loss is the fault in which packets are lost at random, as with a bad cable or a full switch. TCP
-// resends them, so messages are not lost but late. With 80% lost in both directions a connection
-// carries almost no data: a node with such a loss may be removed once. With 30% lost between all
-// hosts no node may be removed.
+// loss drops random packets. TCP resends them, so messages are late. With 80% lost both ways,
+// connections carry almost nothing: that node may be removed once. With 30% between all hosts no
+// node may.
 var loss = Fault{
 	Name:         "loss",
 	About:        "for 2m a node loses 80% of its packets, both ways; then, for 2m, every host loses 30% (the paper's time is -length 10m)",
@@ -417,7 +404,6 @@ func (r *Run) lossEverywhere(ctx context.Context) error {
 	return r.oneView(ctx, r.began, lossViewWithin)
 }
 
-// ended counts the nodes whose processes have ended.
 func (r *Run) ended() (n int) {
 	for _, node := range r.Cluster.Nodes() {
 		if node.Ended() {

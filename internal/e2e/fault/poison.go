@@ -17,13 +17,11 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// poison is the fault in which some entities panic at every call, and a method of one entity never
-// returns and occupies a core. All these entities are called again and again. Calls to the entities
-// that panic wait for their supervisor, the mailbox of the looping entity is full, and other
-// entities on the node are served as before.
+// poison lets some entities panic at every call, and one loop and occupy a core. Calls to the
+// panicking ones wait for their supervisor, the looping one's mailbox is full, and others on the
+// node are served as before.
 //
-// Before the fault, a process outside the cluster computes for the same time, which shows how much
-// of a delay comes from the machine's few cores.
+// A foreign process computes before the fault, to show how much delay comes from having few cores.
 var poison = Fault{
 	Name:    "poison",
 	About:   "for 30s ten entities panic at every call, and one loops for ever; for 30s before, a foreign process loops",
@@ -64,8 +62,8 @@ var poison = Fault{
 	},
 }
 
-// besideForeign runs a process outside the cluster that computes for the length of the fault, at
-// the priority of the nodes.
+// besideForeign computes in a process outside the cluster, at the nodes' priority, for the length
+// of the fault.
 func besideForeign(ctx context.Context, r *Run) (err error) {
 	foreign, err := process.Start("the foreign process", os.Stderr, r.options.Cluster.Program, node.SpinArgs()...)
 	if err != nil {
@@ -79,15 +77,13 @@ func besideForeign(ctx context.Context, r *Run) (err error) {
 }
 
 const (
-	looping   = "looping"
-	panicking = 10              // entities
-	poisonTo  = 5 * time.Second // the deadline of each call
-	// poisonEvery is the time between two calls of a poisoned entity.
+	looping     = "looping"
+	panicking   = 10              // entities
+	poisonTo    = 5 * time.Second // the deadline of each call
 	poisonEvery = 100 * time.Millisecond
 	quietTime   = 10 * time.Second
 )
 
-// A poisoner calls poisoned entities and counts their answers.
 type poisoner struct {
 	entities *workload.PoisonClient
 
@@ -98,7 +94,6 @@ type poisoner struct {
 	bad error // an answer that is none of those
 }
 
-// run calls all poisoned entities for a while.
 func (p *poisoner) run(ctx context.Context, long time.Duration) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -167,7 +162,6 @@ func (p *poisoner) judge(r *Run) {
 	}
 }
 
-// neighbours measures calls to the entities that are not poisoned.
 type neighbours struct {
 	seen    map[string]string // the node of each
 	home    string            // of the looping entity
@@ -175,9 +169,8 @@ type neighbours struct {
 	foreign time.Time         // when the foreign process began to compute
 }
 
-// judge compares how long calls to entities that are not poisoned took before, beside the foreign
-// process, and beside the poison. It does so for the node of the looping entity and for all other
-// nodes. A call counts at the node of the called entity, even if a relay at another node makes it.
+// judge compares latencies at entities that are not poisoned before, beside the foreign process and
+// beside the poison. Calls count at the entity's node, even if a relay elsewhere makes them.
 func (n neighbours) judge(r *Run) {
 	now := time.Now()
 	s := slowdown{processors: runtime.GOMAXPROCS(0), needed: processorsFor(len(r.Nodes), len(r.Cluster.Servers()))}
@@ -201,12 +194,11 @@ func (n neighbours) judge(r *Run) {
 	}
 }
 
-// processorsFor returns how many processors a machine needs so that a loop does not make any
-// process wait: one for each node and server, one for the caller, and one for the loop.
+// processorsFor returns how many processors keep a loop from making others wait: one for each node
+// and server, the caller and the loop.
 func processorsFor(nodes, servers int) int { return nodes + servers + 2 }
 
-// A slowdown has the p99 of the entities at some nodes: before, beside a foreign loop, and beside
-// the poison.
+// A slowdown has the p99 before, beside a foreign loop, and beside the poison.
 type slowdown struct {
 	where              string
 	processors, needed int
@@ -215,12 +207,11 @@ type slowdown struct {
 	poisoned           time.Duration
 }
 
-// crowded reports whether the loop takes a processor that other processes need. If so, a loop in a
-// foreign process slows them down, too.
+// crowded reports whether the loop takes a processor that others need.
 func (s slowdown) crowded() bool { return s.processors < s.needed }
 
-// judge notes the three p99. It is a miss if the p99 beside the poison is more than limit times the
-// p99 before or, if crowded, the p99 beside the foreign process. 0 means no limit.
+// judge reports a miss if p99 beside the poison exceeds limit times the former p99 or, if crowded,
+// the p99 beside the foreign process. 0 means no limit.
 func (s slowdown) judge(r *report, limit float64) {
 	foreign, poisoned, added := ratio(s.foreign, s.quiet), ratio(s.poisoned, s.quiet), ratio(s.poisoned, s.foreign)
 	r.Note("p99 of the other entities %s: %v before, %v beside a foreign process that loops (%.2f times), %v beside the poison (%.2f times; %.2f times that beside the foreign process)",

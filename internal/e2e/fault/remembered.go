@@ -14,8 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 )
 
-// remembered is the fault in which a node is killed, and its remembered entities are activated
-// elsewhere although nobody calls them.
+// remembered kills a node, whose remembered entities are activated elsewhere without a call.
 var remembered = Fault{
 	Name:    "remember",
 	About:   "the process of a node with remembered entities that nobody calls is killed, with SIGKILL",
@@ -82,11 +81,9 @@ func (a Again) Print(w io.Writer) error {
 	return err
 }
 
-// pulseID is the prefix of the entities' ids.
 const pulseID = "pulse-"
 
-// activated strikes one node after another in a cluster whose entities nobody calls. Each victim is
-// replaced before the next strike.
+// activated strikes nodes of an idle cluster. Victims are replaced between strikes.
 func activated(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	a, all := Again{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limit: f.Limits.Recovery}, &crew{Cluster: c}
 	if err := all.grow(ctx, o.Nodes); err != nil {
@@ -116,7 +113,6 @@ func activated(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Out
 	return a, err
 }
 
-// enliven calls every entity once. Nobody calls the entities afterwards.
 func enliven(ctx context.Context, c *cluster.Cluster, entities int) error {
 	conn, err := c.Dial(ctx, "client")
 	if err != nil {
@@ -132,7 +128,6 @@ func enliven(ctx context.Context, c *cluster.Cluster, entities int) error {
 	return nil
 }
 
-// quiet waits until no entity has been activated for a second.
 func quiet(ctx context.Context, c *cluster.Cluster) error {
 	var last []witness.Record
 	since := time.Now()
@@ -150,8 +145,8 @@ func quiet(ctx context.Context, c *cluster.Cluster) error {
 	return errors.Join(err, failed)
 }
 
-// homes returns the node of each entity's last activation, and how often each entity was activated
-// otherwise than by a move of its shard.
+// homes returns the node of each entity's last activation, and how often each was activated other
+// than by a move of its shard.
 func homes(records []witness.Record) (at map[string]string, began map[string]int) {
 	at, began = map[string]string{}, map[string]int{}
 	for _, r := range records {
@@ -165,8 +160,8 @@ func homes(records []witness.Record) (at map[string]string, began map[string]int
 	return at, began
 }
 
-// strikeRemembered makes the fault happen once. It waits until all entities of the victim are
-// activated again, at most effectTimeout.
+// strikeRemembered strikes once, and waits at most effectTimeout until the victim's entities are
+// active again.
 func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *cluster.Node) (r AgainStrike, err error) {
 	before, err := c.Witnessed()
 	if err != nil {
@@ -212,7 +207,7 @@ func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *
 	return r, nil
 }
 
-// compare sets After, when each entity of the victim was activated again, and Doubled.
+// compare sets After and Doubled.
 func (r *AgainStrike) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
 	_, began := homes(after)
 	seen := map[string]bool{}

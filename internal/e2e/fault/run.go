@@ -14,8 +14,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// connections is the number of clients calling from outside the cluster: two, so each entity has
-// several senders whose order it must keep.
+// connections gives each entity several senders, whose order it must keep.
 const connections = 2
 
 var errNoEffect = errors.New("the fault has not taken full effect in time")
@@ -103,10 +102,8 @@ func Do(ctx context.Context, f Fault, o Options) (all []Outcome, err error) {
 	return []Outcome{first, second}, err
 }
 
-// A part runs a fault on a cluster, whose nodes it starts. o is valid and has its defaults.
 type part func(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error)
 
-// onCluster runs a part on a new cluster, which it closes.
 func onCluster(ctx context.Context, f Fault, o Options, do part) (out Outcome, err error) {
 	c, err := cluster.New(o.Cluster)
 	if err != nil {
@@ -116,14 +113,13 @@ func onCluster(ctx context.Context, f Fault, o Options, do part) (out Outcome, e
 	return do(ctx, c, f, o)
 }
 
-// A crew has the nodes of a run, which are named n1, n2 and so on.
+// A crew has the nodes of a run, named n1, n2 and so on.
 type crew struct {
 	Cluster *cluster.Cluster
 	Nodes   []*cluster.Node
 	started int
 }
 
-// grow starts n more nodes, one after another, and waits until they are up.
 func (c *crew) grow(ctx context.Context, n int) error {
 	for range n {
 		c.started++
@@ -136,7 +132,6 @@ func (c *crew) grow(ctx context.Context, n int) error {
 	return nil
 }
 
-// underLoad runs a fault on a cluster whose entities are called all the time.
 func underLoad(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	r := newRun(c, f, o)
 	if err := r.start(ctx, f); err != nil {
@@ -162,8 +157,7 @@ func underLoad(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Out
 	return r.judge(ctx, f, callers[0])
 }
 
-// start starts the nodes and picks the victim. n1 starts before the others, so that it is the
-// oldest, unless f.MinMembers is set.
+// start starts the nodes and picks the victim. n1 is the oldest, unless f.MinMembers is set.
 func (r *Run) start(ctx context.Context, f Fault) error {
 	r.options.Say("starting %d nodes at %s", r.options.Nodes, r.Cluster.URL())
 	names := make([]string, r.options.Nodes)
@@ -194,8 +188,8 @@ func (r *Run) start(ctx context.Context, f Fault) error {
 	return nil
 }
 
-// underLoad waits until every entity has answered, injects the fault, and lets calls go on until
-// Options.Calls are made and Options.Tail is over.
+// underLoad injects the fault after every entity has answered. Calls go on until Options.Calls are
+// made and Options.Tail is over.
 func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	if err := r.Until(ctx, "every entity has answered, and each node has its share", r.settled); err != nil {
 		return fmt.Errorf("%w (%s)", err, load.Describe(r.Load.LastSeen()))
@@ -288,8 +282,7 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Outcome, erro
 	return row, nil
 }
 
-// noteDead notes, separately, the pauses of entities whose process was killed and of all other
-// entities.
+// noteDead notes the pauses of killed entities and of others separately.
 func (r *Run) noteDead(row *Row) {
 	dead := r.Load.Timing(r.began, func(e string) bool { return load.Concerns(r.died, e) })
 	others := r.Load.Timing(r.began, func(e string) bool { return !load.Concerns(r.died, e) })
@@ -308,8 +301,7 @@ type Lanes struct {
 	Nodes, Callers cluster.Frames
 }
 
-// countLanes counts the frames of a run so far, without those of nodes that have ended. It returns
-// nil if direct lanes are off.
+// countLanes counts frames so far, without ended nodes. It is nil without direct lanes.
 func countLanes(ctx context.Context, c *cluster.Cluster, o Options) (*Lanes, error) {
 	if !o.Cluster.Direct {
 		return nil, nil
@@ -332,15 +324,13 @@ func ofAll(f cluster.Frames) string {
 	return fmt.Sprintf("%d of %d (%d%%)", f.Direct, f.All, f.Direct*100/max(f.All, 1))
 }
 
-// print writes a line about the frames, unless l is nil.
 func (l *Lanes) print(w io.Writer) {
 	if l != nil {
 		fmt.Fprintln(w, l)
 	}
 }
 
-// missed returns a miss if direct lanes were on and nodes or callers sent no frame over them,
-// because such a run tests no direct lane.
+// missed returns a miss if nothing was sent over direct lanes: such a run tests none.
 func (l *Lanes) missed() (misses []string) {
 	if l != nil && (l.Nodes.Direct == 0 || l.Callers.Direct == 0) {
 		misses = append(misses, fmt.Sprintf("%v, want some of both", l))

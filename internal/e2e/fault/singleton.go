@@ -15,8 +15,6 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// singletonLeave is the fault in which the oldest node leaves in order and hands off the singleton
-// with its state. No call fails.
 var singletonLeave = Fault{
 	Name:    "singleton-leave",
 	About:   "the node of a singleton leaves in order, on SIGTERM",
@@ -28,8 +26,7 @@ var singletonLeave = Fault{
 	},
 }
 
-// singletonKill is the fault in which the oldest node is killed. Calls under way at that node fail;
-// later calls reach the next instance.
+// singletonKill fails calls under way; later ones reach the next instance.
 var singletonKill = Fault{
 	Name:    "singleton-kill",
 	About:   "the process of a singleton's node is killed, with SIGKILL",
@@ -42,8 +39,8 @@ var singletonKill = Fault{
 	},
 }
 
-// durableSingletonKill is singletonKill with a singleton that has its state in the store. Callers
-// resend calls until they are answered, so no call fails and each is applied once.
+// durableSingletonKill keeps the state in the store. Callers resend, so no call fails and each is
+// applied once.
 var durableSingletonKill = Fault{
 	Name:    "durable-singleton-kill",
 	About:   "the process of a durable singleton's node is killed, with SIGKILL",
@@ -99,7 +96,6 @@ func (h Handing) Missed() (misses []string) {
 	return append(append(misses, h.Lanes.missed()...), h.twoAtOnce()...)
 }
 
-// twoAtOnce describes each pair of instances that lived at the same time.
 func (h Handing) twoAtOnce() (misses []string) {
 	for i := 1; i < len(h.Lives); i++ {
 		if a, b := h.Lives[i-1], h.Lives[i]; b.From.Before(a.To) {
@@ -130,8 +126,6 @@ func (h Handing) Print(w io.Writer) error {
 	return err
 }
 
-// handed strikes the node of a singleton again and again, while callers outside the cluster call
-// the singleton. After each strike a new node joins.
 func handed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	h, all := Handing{Fault: f.Name, Nodes: o.Nodes, Limits: f.Limits}, &crew{Cluster: c} // oldest first
 	if err := all.grow(ctx, o.Nodes); err != nil {
@@ -173,8 +167,8 @@ func handed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcom
 	return h, nil
 }
 
-// strikeSingleton makes the fault happen once. It waits until the fault has ended and every caller
-// has an answer from next, the second oldest node.
+// strikeSingleton strikes once, and waits until every caller has an answer from next, the second
+// oldest node.
 func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, callers []*beats) (r HandedStrike, err error) {
 	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
 	defer cancel()
@@ -206,7 +200,7 @@ func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, c
 	return r, nil
 }
 
-// beats are the calls of one caller to the singleton, one after another.
+// beats are one caller's successive calls of the singleton.
 type beats struct {
 	sender string
 	call   func(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error)
@@ -221,14 +215,12 @@ type beats struct {
 	errs   []string
 }
 
-// beatEvery is the time between two calls of one caller.
 const beatEvery = time.Millisecond
 
-// callersOfSingleton is the number of callers of the singleton.
 const callersOfSingleton = 4
 
-// startBeats starts callers of the singleton, on two connections from outside the cluster. stop
-// waits until all callers have ended, and may be called twice.
+// startBeats starts callers on two connections from outside. stop waits for them, and may be called
+// twice.
 func startBeats(ctx context.Context, c *cluster.Cluster, durable bool) (all []*beats, stop func(), err error) {
 	run, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -299,8 +291,8 @@ func (b *beats) home() string {
 	return b.node
 }
 
-// answeredBy returns a function that reports whether the last answer of each caller came from one
-// of the nodes.
+// answeredBy returns a function that reports whether each caller's last answer came from one of the
+// nodes.
 func answeredBy(callers []*beats, nodes ...*cluster.Node) func() bool {
 	return func() bool {
 		return !slices.ContainsFunc(callers, func(b *beats) bool {
@@ -318,14 +310,12 @@ func (b *beats) String() string {
 		b.sender, b.node, time.Since(b.since).Round(time.Millisecond), b.failed, strings.Join(b.errs, "; "))
 }
 
-// begin resets the caller's figures for a new strike.
 func (b *beats) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
 }
 
-// add adds the figures of caller b to the figures of strike r.
 func (b *beats) add(r *HandedStrike) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

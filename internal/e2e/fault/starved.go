@@ -8,9 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cgroup"
 )
 
-// starved is the fault in which a node gets a twentieth of a core, as beside a greedy neighbour on
-// one machine. The node answers late, if at all, and may be removed. It removes no other node,
-// although all others seem late to it.
+// starved gives a node a twentieth of a core. It may be removed, but removes no other node,
+// although all seem late to it.
 var starved = Fault{
 	Name:         "starved",
 	About:        "for 5m a node gets 5% of a core, by a control group",
@@ -57,14 +56,12 @@ var starved = Fault{
 
 const starvedTo = 5 // percent of a core
 
-// A starvation is a victim that gets little processor time.
 type starvation struct {
 	*Run
 	victim
 }
 
-// noteOthers notes whether the victim was removed, and how quickly its entities and all other
-// entities answered meanwhile.
+// noteOthers notes whether the victim was removed, and latencies meanwhile.
 func (s starvation) noteOthers() {
 	now := time.Now()
 	p50, p99 := s.Load.Latency(s.since, now, func(entity string) bool { return !s.living[entity] })
@@ -78,8 +75,7 @@ func (s starvation) noteOthers() {
 	}
 }
 
-// end waits until all nodes have one view and their share of the entities. If the victim was
-// removed, its process must end and is replaced.
+// end waits for one view and even shares. A removed victim must end and is replaced.
 func (s starvation) end(ctx context.Context) error {
 	s.Begin() // figures count from here
 	k := keepUp(s.Cluster, s.node)

@@ -15,14 +15,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A victim is a process that is struck at the time since.
 type victim struct {
 	node   *cluster.Node
 	since  time.Time
 	living map[string]bool // its entities then
 }
 
-// strikes records which nodes a run has struck, and whether these were removed or ended.
 type strikes struct {
 	*report
 	cluster *cluster.Cluster
@@ -43,8 +41,7 @@ func (s *strikes) Strike(nodes ...*cluster.Node) (struck []victim) {
 	return struck
 }
 
-// mourn records the entities of removed victims as lost. For a process that was struck several
-// times, these are its entities at the last strike.
+// mourn counts entities of removed victims, as of their last strike, as lost.
 func (s *strikes) mourn() {
 	last := make(map[*cluster.Node]victim)
 	for _, v := range s.all {
@@ -57,8 +54,7 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns the time, after the given one, at which the first node that was not struck saw
-// that the process of this name is not a member; zero if no node saw it.
+// removal returns when a node not struck first saw the process gone after the given time, or zero.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {
@@ -73,8 +69,8 @@ func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	return at
 }
 
-// changes counts the members that came up or were downed after the given time, as seen by nodes not
-// struck. A change that several nodes saw counts once.
+// changes counts members that came up or were downed after the given time, each once, as seen by
+// nodes not struck.
 func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range s.cluster.Nodes() {
@@ -92,10 +88,8 @@ func (s *strikes) changes(after time.Time) (n int) {
 	return len(seen)
 }
 
-// judgeHomes looks for turns that ran at a victim after another process had begun to run the same
-// entity: two homes of one entity. It also notes how long victims went on to run turns, and when
-// their entities ran elsewhere. It must not be called for victims that got shards back after they
-// were struck.
+// judgeHomes looks for entities with two homes: turns at a victim after another process ran the
+// entity. Do not call it for victims that got shards back.
 func (s *strikes) judgeHomes(victims ...victim) error {
 	first := make(map[string]int64) // when an entity first ran at a process that is no victim
 	since := victims[0].since
@@ -161,7 +155,7 @@ func names(victims []victim) string {
 	return strings.Join(all, " and ")
 }
 
-// removed describes each node that was removed by others or has ended, although it was not struck.
+// removed describes nodes that were removed or ended without being struck.
 func (s *strikes) removed() (misses []string) {
 	for _, n := range s.cluster.Nodes() {
 		for _, e := range n.Said() {
@@ -176,7 +170,6 @@ func (s *strikes) removed() (misses []string) {
 	return misses
 }
 
-// givenUp reports whether e says that a node saw another one downed or removed.
 func givenUp(e process.Event) bool {
 	return e.Event == node.Saw && (e.Kind == shard.EventDowned.String() || e.Kind == shard.EventRemoved.String())
 }
@@ -188,8 +181,7 @@ func (s *strikes) Died(entities map[string]bool) {
 	}
 }
 
-// noteRemoval notes when a victim was removed. A victim that was cut off for at least
-// certainlyRemoved and not removed is a miss.
+// noteRemoval notes a victim's removal. Being cut off for certainlyRemoved without it is a miss.
 func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	switch at := s.removal(v.node.Name(), v.since); {
 	case !at.IsZero():
@@ -201,7 +193,7 @@ func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	}
 }
 
-// judgeStrikes calls judgeHomes for each strike after which the victim ended.
+// judgeStrikes judges the homes after each strike that ended its victim.
 func (s *strikes) judgeStrikes(k *restarter) error {
 	removed := 0
 	for i, v := range s.all {
@@ -218,7 +210,7 @@ func (s *strikes) judgeStrikes(k *restarter) error {
 	return nil
 }
 
-// judgeStopped reports turns that victims ran more than stopLimit after they were cut off.
+// judgeStopped reports turns of victims later than stopLimit after the cut.
 func (s *strikes) judgeStopped(victims []victim, length time.Duration) error {
 	if length < certainlyRemoved {
 		return nil // too short to tell
@@ -241,13 +233,12 @@ func (s *strikes) judgeStopped(victims []victim, length time.Duration) error {
 	return nil
 }
 
-// awaitMoved waits until every entity of the victim has answered elsewhere.
+// awaitMoved waits until the victim's entities answer elsewhere.
 func awaitMoved(ctx context.Context, r *Run) error {
 	name := r.Victim.Name()
 	return r.Until(ctx, "its entities answer elsewhere", func() bool { return r.Load.LastSeen()[name] == 0 })
 }
 
-// A restarter starts nodes that have ended again under their names, like an orchestrator.
 type restarter struct {
 	cluster  *cluster.Cluster
 	restarts map[string]int
@@ -259,8 +250,6 @@ type restarter struct {
 	err error
 }
 
-// keepUp starts each of these nodes again when it ends, until end of the returned restarter is
-// called.
 func keepUp(c *cluster.Cluster, nodes ...*cluster.Node) *restarter {
 	k := &restarter{cluster: c, stop: make(chan struct{}), restarts: make(map[string]int), now: make(map[string]*cluster.Node)}
 	for _, n := range nodes {
@@ -270,7 +259,7 @@ func keepUp(c *cluster.Cluster, nodes ...*cluster.Node) *restarter {
 	return k
 }
 
-// restartAfter is the time between the end of a process and its restart.
+// restartAfter is the pause before a restart.
 const restartAfter = 500 * time.Millisecond
 
 func (k *restarter) watch(n *cluster.Node) {
@@ -302,8 +291,7 @@ func (k *restarter) watch(n *cluster.Node) {
 	}
 }
 
-// end stops restarting nodes, and returns an error if a node could not be started. It may be called
-// twice.
+// end stops restarting. It may be called twice.
 func (k *restarter) end() error {
 	k.mu.Lock()
 	select {
@@ -316,14 +304,12 @@ func (k *restarter) end() error {
 	return k.err
 }
 
-// node returns the latest process with that name.
 func (k *restarter) node(name string) *cluster.Node {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.now[name]
 }
 
-// total returns how many processes were started again so far.
 func (k *restarter) total() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

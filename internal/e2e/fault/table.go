@@ -14,9 +14,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/process"
 )
 
-// tableOutage is the fault in which no node reaches the membership table: at first requests get no
-// answer, then connections are refused. No node is removed, and all nodes serve calls. A node that
-// is started meanwhile is up only when the table is back.
+// tableOutage keeps all nodes from the membership table: first without answers, then by refusing
+// connections. No node is removed, and calls are served. A node started meanwhile is up when the
+// table is back.
 var tableOutage = Fault{
 	Name:   "table-outage",
 	About:  "no node reaches the membership table for 30s",
@@ -49,9 +49,8 @@ var tableOutage = Fault{
 	},
 }
 
-// tableHalf is the fault in which more than half of the nodes die at once. The remaining nodes go
-// on, because the table decides who is dead. With gossip they would stop, because they are no
-// majority.
+// tableHalf kills more than half of the nodes. The others go on, because the table decides who is
+// dead; with gossip they would stop for want of a majority.
 var tableHalf = Fault{
 	Name:  "table-half",
 	About: "three of five nodes, the oldest among them, are killed at once, with SIGKILL",
@@ -90,8 +89,8 @@ var tableHalf = Fault{
 	},
 }
 
-// tableSplit is the fault in which some nodes reach the membership table and others do not. No node
-// is removed for that. Then a node that reaches the table is killed, and is replaced as usual.
+// tableSplit keeps some nodes from the table. None is removed for that. Then a node that reaches
+// the table is killed, and replaced as usual.
 var tableSplit = Fault{
 	Name:   "table-split",
 	About:  "two of five nodes do not reach the membership table for 30s; then one of the others is killed",
@@ -130,9 +129,8 @@ var tableSplit = Fault{
 	},
 }
 
-// changeOver is the fault in which a cluster changes from gossip to a membership table, or back. At
-// first the members refuse a node with the other kind of membership, with an error that names both
-// kinds. Then all nodes leave, and new nodes with the other kind are started.
+// changeOver changes from gossip to a membership table, or back. Members refuse a node of the other
+// kind with an error that names both. Then all leave, and nodes of the other kind start.
 var changeOver = Fault{
 	Name:    "change-over",
 	About:   "a node that agrees by a table joins a cluster that agrees by gossip, or the reverse, and is refused; then all leave, and such nodes are started",
@@ -181,16 +179,14 @@ var changeOver = Fault{
 	},
 }
 
-// withhold sets whether the table's answers to these nodes are held back: if on, their requests get
-// no answer.
+// withhold sets whether the table's answers to these nodes are held back.
 func (r *Run) withhold(nodes []*cluster.Node, on bool) {
 	for _, n := range nodes {
 		r.Cluster.TableProxy(n.Name()).Hold(on)
 	}
 }
 
-// refuse sets whether these nodes can connect to the table: if on, their connections are reset and
-// new connections refused.
+// refuse sets whether these nodes' connections to the table are reset and refused.
 func (r *Run) refuse(nodes []*cluster.Node, on bool) {
 	for _, n := range nodes {
 		p := r.Cluster.TableProxy(n.Name())

@@ -38,13 +38,11 @@ type Attacker struct {
 	kept    []captured // messages that were sent, to be sent again
 }
 
-// A home is the home of a shard, as a member reports it.
 type home struct {
 	member transport.Address
 	epoch  uint64
 }
 
-// A captured message was sent before, and is kept to be sent again.
 type captured struct {
 	subject string
 	data    []byte
@@ -56,7 +54,7 @@ type link struct {
 	member transport.Address
 }
 
-// invented is the number of invented processes that keep sessions with members.
+// invented is the number of invented processes with sessions.
 const invented = 64
 
 // NewAttacker connects as the client with that name. members are all members of the cluster.
@@ -96,8 +94,7 @@ func (a *Attacker) Close() {
 // denied.
 func (a *Attacker) Sent() (sent int, denied int64) { return a.sent, a.denied.Load() }
 
-// hear reads a member's frame, as a client does, for the number of the session, the next sequence,
-// and homes of shards.
+// hear reads from a member's frame the session, the next sequence and homes of shards.
 func (a *Attacker) hear(m *nats.Msg) {
 	words := strings.Split(m.Subject, ".")
 	if len(words) < 8 || words[7] != "f" || words[6] == "ctl" {
@@ -133,15 +130,13 @@ func (a *Attacker) hear(m *nats.Msg) {
 	}
 }
 
-// next returns the sequence number for the next envelope from the invented process self to member
-// m.
+// next returns the sequence number of self's next envelope to m.
 func (a *Attacker) next(self transport.Peer, m transport.Address) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.seq[link{self.Incarnation, m}] + 1
 }
 
-// homeOf returns the home of a shard; ok is false if no member has reported it.
 func (a *Attacker) homeOf(shard uint32) (h home, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,8 +149,7 @@ func (a *Attacker) Self(i uint64) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: a.name, Incarnation: identity.Mark(identity.Client, i)}, Client: true}
 }
 
-// to returns a subject on which the attacker may publish. channel is ctl, any or the number of a
-// lane.
+// to returns a subject that the attacker may publish on. channel is ctl, any or a lane's number.
 func (a *Attacker) to(self transport.Peer, m transport.Address, channel string) string {
 	own := fmt.Sprintf("sh.%s.c.%s.%016x.", a.cluster, a.name, self.Incarnation)
 	if channel == "any" {
@@ -246,12 +240,11 @@ func (a *Attacker) SendFrame(i uint64, m transport.Address, envelopes ...*wire.E
 	return a.publish(a.to(self, m, "0"), a.Frame(self, m, envelopes...))
 }
 
-// batch is the number of messages after which a flood waits for the server. Otherwise the server
-// might cut the connection.
+// batch is after how many messages a flood waits for the server, which might otherwise cut the
+// connection.
 const batch = 256
 
-// interval is the time between two batches of a flood with a rate. It spreads the flood over each
-// second.
+// interval is the time between batches. It spreads a flood over each second.
 const interval = 5 * time.Millisecond
 
 // Flood sends n messages, of each kind in turn, at most rate a second. Rate 0 means as fast as the

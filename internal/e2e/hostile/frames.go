@@ -15,14 +15,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A framer makes messages that need the right numbers: of sessions, sequences and epochs.
+// A framer makes messages with the right sessions, sequences and epochs.
 type framer struct{ liar }
 
-// seldom reports whether the i-th message is to be large. Only one in 200 rounds has large
-// messages; with more of them, bytes instead of messages would limit the flood.
+// seldom makes one in 200 rounds large. With more, bytes instead of messages would limit the flood.
 func (a framer) seldom(i uint64) bool { return i/a.kinds%200 == 0 }
 
-// replay sends an earlier message again.
 func (a framer) replay(uint64) error {
 	if len(a.kept) == 0 {
 		return nil
@@ -31,13 +29,12 @@ func (a framer) replay(uint64) error {
 	return a.publish(old.subject, old.data)
 }
 
-// frame sends a frame with header h and the right sender, self.
 func (a framer) frame(self transport.Peer, m transport.Address, h wire.FrameHeader, body []byte) error {
 	h.From = self
 	return a.publish(a.to(self, m, "0"), append(wire.AppendFrameHeader(nil, &h), body...))
 }
 
-// otherVersion sends a frame of a later version, whose sender has a long name.
+// otherVersion sends a frame of a later version, with a long sender's name.
 func (a framer) otherVersion(i uint64) error {
 	self, m, size := a.Self(i%invented), a.anyMember(), 200
 	if a.seldom(i) {
@@ -49,8 +46,7 @@ func (a framer) otherVersion(i uint64) error {
 	return a.publish(a.to(self, m, "0"), wire.AppendFrameHeader(nil, &h))
 }
 
-// goodbye sends a message that ends a session, in the name of an invented process, of a member or
-// of another client.
+// goodbye ends a session in the name of an invented process, a member or another client.
 func (a framer) goodbye(i uint64) error {
 	self, m := a.Self(1<<34+i%invented), a.anyMember()
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Hello: 1, Flags: wire.FlagBye, Session: a.random.Uint64N(9)}
@@ -63,7 +59,7 @@ func (a framer) goodbye(i uint64) error {
 	return a.publish(a.to(self, m, "0"), wire.AppendFrameHeader(nil, &h))
 }
 
-// extremes sends a frame in which some numbers are the lowest or highest of their ranges.
+// extremes sends a frame with some numbers at the ends of their ranges.
 func (a framer) extremes(i uint64) error {
 	self, m := a.Self(i%invented), a.anyMember()
 	one := func(right uint64) uint64 {
@@ -77,8 +73,6 @@ func (a framer) extremes(i uint64) error {
 	return a.frame(self, m, h, wire.AppendEnvelope(nil, a.envelope(i)))
 }
 
-// chained sends a call that claims to come from an entity's turn: its chain has many entries, or
-// one with a long id.
 func (a framer) chained(i uint64) error {
 	e, deep := a.ask(i, "Add", []byte{8, 1}), 1+a.random.IntN(50)
 	if a.seldom(i) {
@@ -93,7 +87,6 @@ func (a framer) chained(i uint64) error {
 	return a.SendFrame(i, a.anyMember(), e)
 }
 
-// ask returns the envelope of a call, with the epoch of its shard if that is known.
 func (a framer) ask(i uint64, method string, args []byte) *wire.Envelope {
 	id := fmt.Sprint("evil-", i%100)
 	e := &wire.Envelope{
@@ -106,14 +99,13 @@ func (a framer) ask(i uint64, method string, args []byte) *wire.Envelope {
 	return e
 }
 
-// future sends a call with an epoch that has not begun.
 func (a framer) future(i uint64) error {
 	e := a.ask(i, "Add", []byte{8, 1})
 	e.Epoch = [...]uint64{e.Epoch + 1, e.Epoch + 1<<32, math.MaxInt64, math.MaxUint64}[a.random.IntN(4)]
 	return a.SendFrame(i, a.anyMember(), e)
 }
 
-// empties sends a frame with as many empty envelopes as fit.
+// empties sends as many empty envelopes as fit.
 func (a framer) empties(i uint64) error {
 	self, m, n := a.Self(i%invented), a.anyMember(), 1000
 	if a.seldom(i) {
@@ -125,7 +117,7 @@ func (a framer) empties(i uint64) error {
 	return a.frame(self, m, h, bytes.Repeat(one, n))
 }
 
-// unacknowledged sends a call that runs, and never acknowledges its answer of 4 kB.
+// unacknowledged sends a call, and never acknowledges its answer of 4 kB.
 func (a framer) unacknowledged(i uint64) error {
 	e := a.ask(i, "Echo", append([]byte{10, 0x80, 0x20}, make([]byte, 4096)...))
 	m := a.anyMember()
@@ -135,7 +127,7 @@ func (a framer) unacknowledged(i uint64) error {
 	return a.SendFrame(i, m, e)
 }
 
-// table returns a forged shard map or a forged status of one.
+// table returns a forged shard map or status.
 func (a framer) table() []byte {
 	term := placement.Term{Number: 1 << 30, Incarnation: a.members[0].Incarnation}
 	if a.random.IntN(2) == 0 {
@@ -144,7 +136,7 @@ func (a framer) table() []byte {
 	return must(coordinator.Encode(coordinator.Table{Diff: placement.Diff{To: placement.Version{Term: term, Seq: 1 << 30}, Full: true}, Parts: 1}))
 }
 
-// request sends a request to a gateway: a short call, a long one, or one with deeply nested JSON.
+// request sends a gateway a short call, a long one, or deeply nested JSON.
 func (a framer) request(i uint64) error {
 	if a.gateway == nil {
 		return nil

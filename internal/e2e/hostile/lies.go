@@ -17,13 +17,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A lie sends the i-th message of a flood.
 type lie func(i uint64) error
 
-// A liar makes the messages that an Attacker sends in a flood.
+// A liar makes the messages of a flood.
 type liar struct{ *Attacker }
 
-// all returns all kinds of messages. A flood sends each kind equally often.
+// all returns all kinds of messages, which are sent equally often.
 func (a liar) all() []lie {
 	packed := a.bomb()
 	bomb := func(i uint64) []byte { // seldom, or the flood would be one of bytes
@@ -91,7 +90,7 @@ func (a liar) randomBytes(i uint64) error {
 	return a.publish(a.to(a.Self(i%invented), a.anyMember(), [...]string{"ctl", "0", "any"}[i/5%3]), a.junk(300))
 }
 
-// mutated sends a valid frame with some bytes changed.
+// mutated changes some bytes of a valid frame.
 func (a liar) mutated(i uint64) error {
 	self, m := a.Self(i%invented), a.anyMember()
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: a.next(self, m), Count: 2, Session: a.session(self, m), Ack: 1, Handled: 1}
@@ -111,13 +110,10 @@ func (a liar) mutated(i uint64) error {
 	return a.publish(a.to(self, m, "0"), b)
 }
 
-// inSession sends an envelope in a valid frame, which a member reads.
 func (a liar) inSession(i uint64) error {
 	return a.SendFrame(i, a.anyMember(), a.envelope(i))
 }
 
-// envelope returns an envelope; successive i of one kind of lie go through all types. Calls that
-// may run are for entities called by nobody else.
 func (a liar) envelope(i uint64) *wire.Envelope {
 	const types = 12
 	member, round := transport.Peer{Address: a.anyMember()}, i/a.kinds
@@ -144,14 +140,12 @@ func (a liar) envelope(i uint64) *wire.Envelope {
 	return e
 }
 
-// inventedFrame asks for a session of a process that does not exist.
 func (a liar) inventedFrame(i uint64) error {
 	self := a.Self(1<<32 + i)
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Window: 1 << 20, Hello: 1}
 	return a.publish(a.to(self, a.members[0], "0"), wire.AppendFrameHeader(nil, &h))
 }
 
-// inventedHello asks the gateway to serve a process that does not exist.
 func (a liar) inventedHello(i uint64) error {
 	self := a.Self(1<<33 + i)
 	return a.publish(a.to(self, a.members[0], "ctl"), wire.SealControl(a.cluster, self, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, hello(fmt.Sprint("M", i))))
@@ -161,7 +155,7 @@ func hello(asks ...string) []byte {
 	return must(proto.Marshal(&wire.Gateway{Hello: &wire.GatewayHello{Lanes: 1, Frame: wire.FrameVersion, Asks: asks}}))
 }
 
-// forgedFrame sends a frame in the name of a member, of another client or of an operator.
+// forgedFrame poses as a member, another client or an operator.
 func (a liar) forgedFrame(i uint64) error {
 	self, m := a.Self(i%invented), a.anyMember()
 	from := [...]transport.Peer{
@@ -173,7 +167,6 @@ func (a liar) forgedFrame(i uint64) error {
 	return a.publish(a.to(self, m, "0"), wire.AppendEnvelope(wire.AppendFrameHeader(nil, &h), a.envelope(i)))
 }
 
-// forbiddenSubject publishes on a subject that the server denies.
 func (a liar) forbiddenSubject(i uint64) error {
 	m := a.anyMember()
 	at := fmt.Sprintf("%s.%016x", m.Name, m.Incarnation)
@@ -200,7 +193,7 @@ func (a liar) move(i uint64) []byte {
 	}))
 }
 
-// bomb returns a membership state of 8 million empty members, compressed to 16 kB.
+// bomb returns a state of 8 million empty members, compressed to 16 kB.
 func (a liar) bomb() []byte {
 	const member = 3<<3 | 2 // of wire.MembershipGossip
 	var packed bytes.Buffer

@@ -28,7 +28,6 @@ import (
 // Command is the first argument of a program that runs as a member.
 const Command = "member"
 
-// clusterName is the name of the cluster of a Siege.
 const clusterName = "siege"
 
 // RunMember runs a member until stdin closes. args are the URL and the name. For each line that it
@@ -86,7 +85,6 @@ type State struct {
 	Error      string // why it has ended
 }
 
-// A process is a child process that runs a member.
 type process struct {
 	name    string
 	cmd     *exec.Cmd
@@ -116,7 +114,6 @@ func startProcess(url, name string, log io.Writer) (*process, error) {
 	return p, nil
 }
 
-// state asks the process for its state. An error means that the process has ended.
 func (p *process) state() (s State, err error) {
 	if _, err = io.WriteString(p.stdin, "\n"); err == nil {
 		err = p.reports.Decode(&s)

@@ -36,7 +36,7 @@ const (
 	maxGrown  = 1.2 // the bytes that a member's heap has in use after the attack, to those before
 )
 
-// calls records the calls of the other client in one part of a siege.
+// calls records the other client's calls in one part of a siege.
 type calls struct {
 	mu    sync.Mutex
 	took  []time.Duration
@@ -52,7 +52,6 @@ func (c *calls) add(d time.Duration, wrong string) {
 	}
 }
 
-// take returns the figures of the calls since the last take.
 func (c *calls) take() (n int, p50, p99 time.Duration, wrong []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +127,6 @@ func (s Siege) Run(ctx context.Context, out io.Writer) (held bool, err error) {
 	return r.held, nil
 }
 
-// awaitMembers waits until the view has that many members, and returns their addresses.
 func awaitMembers(ctx context.Context, reader *admin.Client, n int) (all []transport.Address, err error) {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
@@ -159,7 +157,6 @@ type run struct {
 	held     bool
 }
 
-// judge prints a figure. ok says whether the figure is within its limit.
 func (r *run) judge(ok bool, format string, args ...any) {
 	verdict := "ok  "
 	if !ok {
@@ -210,7 +207,7 @@ func (r *run) run(ctx context.Context) error {
 	return nil
 }
 
-// call makes one call after another, and checks that each was applied once.
+// call makes calls in turn, and checks that each was applied once.
 func (r *run) call(ctx context.Context, account fixture.AccountRef) {
 	want, unsure := int64(1), false
 	for {
@@ -247,7 +244,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// states returns the states of all members, or an error if one has ended.
 func (r *run) states() (all []State, err error) {
 	for _, m := range r.members {
 		s, err := m.state()
@@ -259,9 +255,8 @@ func (r *run) states() (all []State, err error) {
 	return all, nil
 }
 
-// recover waits, at most for Recovery, until the heap of every member is within maxGrown of its
-// size in begin, and judges it. It also prints the resident set, which it does not judge because
-// Go's runtime keeps free memory there.
+// recover waits at most Recovery until each heap is within maxGrown of its begin, and judges it.
+// The resident set is only printed: Go's runtime keeps free memory there.
 func (r *run) recover(ctx context.Context, begin []State) error {
 	at := time.Now()
 	for {

@@ -39,7 +39,7 @@ type Load struct {
 // EntityID returns the id of the i-th entity.
 func EntityID(i int) string { return fmt.Sprintf("tally-%d", i) }
 
-// relayPrefix followed by an entity's id is the id of the entity's relay.
+// relayPrefix begins the id of an entity's relay.
 const relayPrefix = "relay-of-"
 
 // Start begins to call. There is one sender for each caller, and one more that calls through
@@ -70,8 +70,8 @@ func (l *Load) add(sender string, entity int, w path, p *pauses) {
 	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityID(entity), path: w, pauses: p})
 }
 
-// start spreads the first calls of the pairs over one tick. One half of the pairs begins with the
-// second tick of a round, which keeps the rate constant.
+// start spreads the pairs' first calls over one tick. Half of them begin with a round's second
+// tick, which keeps the rate constant.
 func (l *Load) start() {
 	pairs, tick := time.Duration(len(l.pairs)), l.Tick()
 	begin := time.Now()

@@ -8,14 +8,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A round of a sender's calls to an entity takes two ticks. The first tick has one ask; the second
-// has two tells and an ask, one right after another, whose order must be kept.
+// A round takes two ticks: one ask, then two tells and an ask in a row, whose order must be kept.
 const (
 	callsPerRound = 4
 	ticksPerRound = 2
 )
 
-// A pair makes one sender's calls to one entity.
 type pair struct {
 	load   *Load
 	sender string
@@ -27,16 +25,14 @@ type pair struct {
 	failing bool // a call of the last burst failed
 }
 
-// patience bounds how long a sender whose last call failed goes on after Stop, to find out when its
-// entity answers again.
+// patience bounds how long a sender goes on after Stop to see its entity answer again.
 const patience = 15 * time.Second
 
-// retryAfter is the time after which a sender repeats a failed call. It is shorter than a tick,
-// because the end of a pause would otherwise be measured at the sender's next tick.
+// retryAfter is the pause before repeating a failed call. It is shorter than a tick, to measure the
+// end of a pause exactly.
 const retryAfter = 50 * time.Millisecond
 
-// run makes the calls of one tick after another until Stop, beginning at next with tick first of a
-// round.
+// run makes calls from next on, beginning with tick first of a round, until Stop.
 func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
@@ -67,7 +63,6 @@ func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	}
 }
 
-// untilAnswered repeats calls while the last one has failed, at most for patience.
 func (p *pair) untilAnswered() {
 	again := time.NewTicker(retryAfter)
 	defer again.Stop()
@@ -76,7 +71,7 @@ func (p *pair) untilAnswered() {
 	}
 }
 
-// burst makes that many calls one right after another: tells, and an ask as the last.
+// burst makes calls in a row: tells, and an ask as the last.
 func (p *pair) burst(calls int) {
 	first := uint64(len(p.fates)) + 1
 	begin := time.Now()
@@ -95,7 +90,7 @@ func (p *pair) burst(calls int) {
 	}
 }
 
-// A path is a way for a sender's calls to an entity: directly, or through a relay.
+// A path carries calls to an entity, directly or through a relay.
 type path interface {
 	// burst makes tells and last an ask, numbered from first.
 	// It returns the fate of each, where the entity (or its relay) lives, and an
@@ -103,7 +98,6 @@ type path interface {
 	burst(ctx context.Context, sender string, first uint64, calls int) (fates []Fate, node string, err error)
 }
 
-// straight calls the entity from this process.
 type straight struct {
 	ask  workload.TallyRef
 	tell workload.TallyTell
@@ -125,7 +119,6 @@ func (w straight) burst(ctx context.Context, sender string, first uint64, calls 
 	return append(fates, fateOf(Answered, asked)), receipt.Node, err
 }
 
-// relayed calls the entity through a relay.
 type relayed struct {
 	relay  workload.RelayRef
 	entity string
@@ -139,8 +132,7 @@ func (w relayed) burst(ctx context.Context, sender string, first uint64, calls i
 	return append(fates, fateOf(Answered, err)), receipt.Node, err
 }
 
-// fateOf returns good if err is nil, Refused if err says that the call did not run, and otherwise
-// Uncertain.
+// fateOf returns good, Refused if err says that the call did not run, or Uncertain.
 func fateOf(good Fate, err error) Fate {
 	switch {
 	case err == nil:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pauses records the periods in which callers of one entity waited. It is safe for concurrent use.
+// pauses records when callers of one entity waited. It is safe for concurrent use.
 type pauses struct {
 	entity string
 
@@ -16,15 +16,13 @@ type pauses struct {
 	failures []time.Time // ends of bursts in which a call failed
 }
 
-// A pause is a period in which callers waited for an entity: from the beginning of the first
-// waiting burst of calls to the end of the next answered burst. A burst answered at once is a short
-// pause.
+// A pause lasts from the begin of the first waiting burst to the end of the next answered one. A
+// burst answered at once is a short pause.
 type pause struct{ begin, end time.Time }
 
 func newPauses(entity string) *pauses { return &pauses{entity: entity} }
 
-// ended records the end of a burst of calls at an entity that lives on node. err is nil unless a
-// call failed.
+// ended records the end of a burst. err means that a call failed.
 func (p *pauses) ended(begin, end time.Time, node string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,8 +47,7 @@ func (p *pauses) lastSeen() string {
 	return p.node
 }
 
-// longest returns the longest pause that ended after the given time. A pause that has not ended
-// counts as if it ended now.
+// longest returns the longest pause that ended after the given time or has not ended by now.
 func (p *pauses) longest(after, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +63,7 @@ func (p *pauses) longest(after, now time.Time) time.Duration {
 	return longest
 }
 
-// within appends to all the lengths of the pauses that began after from and ended before to.
+// within appends the pauses that began after from and ended before to.
 func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,9 +75,8 @@ func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration
 	return all
 }
 
-// recovered returns the end of the last pause, after the given time, with a failed call or longer
-// than slow; zero if there was none. While the entity does not answer, never is true, and at is
-// when its callers began to wait.
+// recovered returns the end of the last pause after the given time with a failed call or longer
+// than slow, or zero. never means that callers still wait, since at.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

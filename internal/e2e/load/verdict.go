@@ -36,7 +36,7 @@ type Verdict struct {
 	Examples  []string
 }
 
-// maxExamples bounds how many calls a Verdict describes, and how many errors a Load keeps.
+// maxExamples bounds the calls in a Verdict and the errors that a Load keeps.
 const maxExamples = 10
 
 func (v *Verdict) note(count *int, format string, args ...any) {
@@ -51,7 +51,6 @@ type call struct {
 	seq            uint64
 }
 
-// A history has the records of the calls of one run.
 type history struct {
 	fates map[pairKey][]Fate // of sequence numbers 1, 2, …
 	ran   []witness.Record   // in order of time
@@ -63,7 +62,6 @@ type history struct {
 
 type pairKey struct{ entity, sender string }
 
-// judge compares the callers' answers with the turns that ran and with the entities' final states.
 func (h history) judge() Verdict {
 	var v Verdict
 	times := h.judgeRuns(&v)
@@ -80,7 +78,7 @@ func (h history) judge() Verdict {
 	return v
 }
 
-// judgeRuns finds calls that ran twice or out of order, and returns how often each call ran.
+// judgeRuns finds repeated and reordered calls, and counts how often each ran.
 func (h history) judgeRuns(v *Verdict) map[call]int {
 	times := make(map[call]int, len(h.ran))
 	last := make(map[pairKey]uint64)
@@ -98,7 +96,6 @@ func (h history) judgeRuns(v *Verdict) map[call]int {
 	return times
 }
 
-// judgePair finds lost calls of one sender to one entity. times says how often each call ran.
 func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 	remembers := make(map[uint64]bool)
 	for _, seq := range h.remembered[key] {
@@ -143,10 +140,8 @@ type Timing struct {
 
 func Everyone(string) bool { return true }
 
-// askers is the number of goroutines that collect the entities' reports.
 const askers = 16
 
-// remembered collects the final states of all entities, and adds errors to failed.
 func remembered(ctx context.Context, c shard.Caller, entities int, failed *errorSample) map[pairKey][]uint64 {
 	client := workload.NewTallyClient(c)
 	all := make(map[pairKey][]uint64)
@@ -173,7 +168,6 @@ func remembered(ctx context.Context, c shard.Caller, entities int, failed *error
 	return all
 }
 
-// An errorSample keeps the first errors of a run, at most maxExamples.
 type errorSample struct {
 	mu    sync.Mutex
 	texts []string

@@ -41,10 +41,10 @@ var supported = sync.OnceValue(func() error {
 	return nil
 })
 
-// A namespace is a network namespace, which an open file keeps alive.
+// A namespace is a network namespace, kept alive by an open file.
 type namespace struct{ file *os.File }
 
-// newNamespace makes a network namespace, on a thread that ends afterwards.
+// newNamespace uses a thread that ends afterwards.
 func newNamespace() (*namespace, error) {
 	var s namespace
 	err := onThread(func() (err error) {
@@ -57,7 +57,7 @@ func newNamespace() (*namespace, error) {
 	return &s, err
 }
 
-// onThread runs f on a thread that runs nothing else, neither before nor after.
+// onThread runs f on a thread of its own.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() { // the caller waits for it
@@ -76,8 +76,7 @@ func (s *namespace) do(f func() error) error {
 	})
 }
 
-// path returns a path by which other processes can open the namespace, as long as this process
-// keeps it open.
+// path is how other processes open the namespace while this process keeps it open.
 func (s *namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.file.Fd()) }
 
 func (s *namespace) close() error { return s.file.Close() }
@@ -87,7 +86,6 @@ func (s *namespace) run(stdin, program string, args ...string) error {
 	return err
 }
 
-// output runs a program in the namespace and returns its output.
 func (s *namespace) output(stdin, program string, args ...string) (text string, err error) {
 	err = s.do(func() error {
 		var stdout, stderr strings.Builder

@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// maxHosts bounds the hosts of a network, because hosts differ in the last byte of their addresses.
+// maxHosts bounds the hosts, because their addresses differ in the last byte.
 const maxHosts = 250
 
 // A Network is a bridge with hosts. All methods are safe for concurrent use.
@@ -132,7 +132,7 @@ func (n *Network) Dropped() (packets int, err error) {
 	return packets, nil
 }
 
-// ruleset formats the rules for nft. It begins with the removal of earlier rules.
+// ruleset formats rules for nft, after a removal of earlier ones.
 func ruleset(rules []Rule) (string, error) {
 	var b strings.Builder
 	b.WriteString("add table bridge fault\ndelete table bridge fault\ntable bridge fault {\n\tchain forward {\n\t\ttype filter hook forward priority 0;\n")

@@ -1,4 +1,4 @@
 package netns
 
-// sysSetns is SYS_SETNS, which package syscall lacks for this architecture.
+// sysSetns is SYS_SETNS, which package syscall lacks here.
 const sysSetns = 308

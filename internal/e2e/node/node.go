@@ -66,7 +66,6 @@ var Tables = map[string]func(ctx context.Context, url string) (membertable.Provi
 	},
 }
 
-// openTable returns the provider of a table.
 func openTable(ctx context.Context, url string) (membertable.Provider, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	if open := Tables[scheme]; open != nil {
@@ -209,9 +208,8 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	return n.Shutdown(leave)
 }
 
-// hostLeader makes n host the volatile or the durable singleton. Its instance writes a trace to a
-// new file: each line is a moment at which the instance lived, in nanoseconds of the wall clock.
-// Written lines survive SIGKILL.
+// hostLeader hosts the singleton. It writes when its instance lived, in ns of the wall clock, as
+// lines to a new file. Lines survive SIGKILL.
 func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -264,7 +262,6 @@ func Host(n *shard.Node, w *witness.Writer) error {
 	)
 }
 
-// hostDurable makes n host the durable types of the workload.
 func hostDurable(n *shard.Node) error {
 	stocks := workload.NewStockClient(n)
 	stock := func(id string) workload.StockTell { return stocks.Tell(id) }
@@ -275,7 +272,6 @@ func hostDurable(n *shard.Node) error {
 	)
 }
 
-// testify returns a function that records a call with w.
 func testify(w *witness.Writer) func(entity, sender string, seq uint64) {
 	return func(entity, sender string, seq uint64) {
 		if err := w.Write(entity, sender, seq); err != nil {

@@ -18,8 +18,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// voice writes the node's events, one line each, and answers commands on standard input. It is safe
-// for concurrent use.
+// voice writes the node's events as lines, and answers commands on standard input. It is safe for
+// concurrent use.
 type voice struct {
 	node  string
 	about atomic.Pointer[shard.Node] // nil before it has been made
@@ -34,7 +34,6 @@ func (v *voice) say(e process.Event) {
 	_ = v.to.Encode(e) // fails when nobody listens any more
 }
 
-// watch reports changes of the node's view of members until the node stops.
 func (v *voice) watch(n *shard.Node) {
 	for e := range n.Events(context.Background()) {
 		if e.Member.Name != "" {
@@ -45,7 +44,7 @@ func (v *voice) watch(n *shard.Node) {
 	}
 }
 
-// agreed describes the view v if all members agree on it; otherwise it returns "".
+// agreed describes v if all members agree on it, or returns "".
 func agreed(v shard.ClusterView) string {
 	if !v.Converged {
 		return ""
@@ -66,7 +65,6 @@ func ShiftClock(d time.Duration) string { return "clock " + d.String() + "\n" }
 // sent. The node answers with Counted and the number of the question.
 func CountFrames(question int) string { return fmt.Sprintf("frames %d\n", question) }
 
-// obey carries out the commands on stdin until stdin closes.
 func (v *voice) obey(stdin io.Reader) {
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
 		e, err := v.answer(lines.Text())

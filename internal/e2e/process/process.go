@@ -177,7 +177,7 @@ func (p *Process) AwaitEnd(ctx context.Context) error {
 	return nil
 }
 
-// ended returns nil if the process exited with 0, or an error with its exit status and last output.
+// ended describes how the process exited, or returns nil after status 0.
 func (p *Process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

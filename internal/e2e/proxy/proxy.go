@@ -144,8 +144,7 @@ func (p *Proxy) forward(from, to net.Conn) {
 	}
 }
 
-// pass forwards b, or the part of b that the bound of ResetAfter allows. It reports whether the
-// connection may go on.
+// pass forwards what ResetAfter allows of b, and reports whether the connection may go on.
 func (p *Proxy) pass(to net.Conn, b []byte) bool {
 	p.mu.Lock()
 	for p.holds && !p.closed && p.conns[to] {

@@ -64,7 +64,6 @@ func Build(ctx context.Context, importPath, out string) error {
 	return err
 }
 
-// shiftFile is the source file that is added to package time.
 const shiftFile = `package time
 
 import (
@@ -76,13 +75,13 @@ import (
 var wallShift atomic.Int64
 `
 
-// readsClock is the beginning of time.Now, after which Build inserts addsTheShift.
+// readsClock begins time.Now. Build inserts addsTheShift after it.
 const (
 	readsClock   = "\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	addsTheShift = "\tsec += wallShift.Load()\n"
 )
 
-// patched returns the changed and added files of package time, by their paths.
+// patched returns the changed and added files of package time.
 func patched(ctx context.Context) (map[string][]byte, error) {
 	const why = "a program with a clock of its own cannot be built here: "
 	root, err := goTool(ctx, "env", "GOROOT")

@@ -9,7 +9,7 @@ import (
 	_ "unsafe" // for the link to package time
 )
 
-// wallShift is the number of seconds that time.Now adds.
+// wallShift is the seconds that time.Now adds.
 //
 //go:linkname wallShift time.wallShift
 var wallShift atomic.Int64

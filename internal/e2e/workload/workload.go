@@ -76,7 +76,6 @@ type Leader struct {
 	Trace func(time.Time) error `shard:"-"` // that it lives at that moment
 }
 
-// traceEvery is the time between two lines of a leader's trace.
 const traceEvery = 2 * time.Millisecond
 
 // OnActivate starts the trace.
@@ -84,7 +83,6 @@ func (l *Leader) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, l.Trace) })
 }
 
-// live writes the trace until ctx ends.
 func live(ctx context.Context, trace func(time.Time) error) error {
 	ticker := time.NewTicker(traceEvery)
 	defer ticker.Stop()
@@ -107,7 +105,7 @@ func (l *Leader) Beat(_ context.Context, sender string, seq uint64) (node string
 	return l.Node, fresh, err
 }
 
-// note records a call of a sender in all. Its results fresh and err are those of [Leader.Beat].
+// note records a call, with the results of [Leader.Beat].
 func note(all *map[string]uint64, sender string, seq uint64) (fresh bool, err error) {
 	if *all == nil {
 		*all = make(map[string]uint64)

@@ -54,7 +54,7 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 	return next, sorted(a.problems)
 }
 
-// setRetired sets the numbers of kept's retired fields in the model that m was made from.
+// setRetired copies kept's retired numbers to the model of m.
 func setRetired(m, kept *Message) {
 	var numbers []int
 	for _, f := range kept.Fields {
@@ -67,7 +67,6 @@ func setRetired(m, kept *Message) {
 	}
 }
 
-// An adoption collects the problems of one call of [Adopt].
 type adoption struct {
 	renamings
 	problems []Problem
@@ -77,8 +76,8 @@ func (a *adoption) add(code string, line int, remedy, format string, args ...any
 	a.problems = append(a.problems, Problem{code, line, fmt.Sprintf(format, args...), remedy})
 }
 
-// gone reports an entry of the contract that the source does not have. renamed is the remedy if the
-// entry was renamed, and lost says which values are lost if the entry was removed; both may be "".
+// gone reports an entry that is missing in the source. renamed and lost, which may be "", are the
+// remedy for a renaming and the values lost by a removal.
 func (a *adoption) gone(line int, what, path, renamed, lost string) {
 	remedy := "run shardgen contract rm " + path + " if it is gone for good"
 	if lost != "" {
@@ -137,8 +136,7 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	return next
 }
 
-// leftBehind describes the data that stays in the store after kind k is removed from the source; ""
-// if the kind is not durable.
+// leftBehind describes the stored data of removed kind k, or "".
 func leftBehind(k *Kind) string {
 	if !k.Durable {
 		return ""
@@ -158,7 +156,6 @@ func form(k *Kind) string {
 	return "entity"
 }
 
-// article returns a form with its article: "an entity" or "a singleton".
 func article(form string) string {
 	if form == "entity" {
 		return "an entity"
@@ -166,7 +163,6 @@ func article(form string) string {
 	return "a " + form
 }
 
-// newMethods returns the methods of k that before does not have.
 func newMethods(before, k *Kind) (list []*Method) {
 	for _, m := range k.Methods {
 		if before.method(m.Name) == nil {
@@ -207,9 +203,8 @@ func (a *adoption) method(old *Contract, k *Kind, before, m *Method) *Method {
 	return next
 }
 
-// fields returns the contract's entries for one list of fields. A field in before keeps its number;
-// a new field gets a number that was never used. Fields that only before has are reported, unless
-// they are retired.
+// fields numbers one list of fields. Known fields keep their numbers; new ones get a number that
+// was never used.
 func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	next := make([]*Field, 0, len(now))
 	taken := make(map[*Field]bool)
@@ -265,7 +260,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	return next
 }
 
-// lostWith maps the role of a removed entry to a description of the values that are lost.
+// lostWith describes, by role, the values lost with a removed entry.
 var lostWith = map[string]string{
 	"state":    "its stored values are lost",
 	"event":    "the events that are kept cannot be read, and states that follow from them are lost",
@@ -275,8 +270,6 @@ var lostWith = map[string]string{
 	"result":   "callers of the old version get its zero value",
 }
 
-// match returns the field of before with f's name, or nil. It skips taken fields, and retired ones
-// of another type.
 func match(before []*Field, taken map[*Field]bool, f *Field) *Field {
 	for _, b := range before {
 		if !b.Retired && !taken[b] && b.Name == f.Name {
@@ -329,8 +322,6 @@ func errorForm(e *Error) string {
 	return "of type " + e.Type
 }
 
-// typeOf reports a field whose type changed from was to is, unless programs of both versions read
-// both types alike.
 func (a *adoption) typeOf(path, what string, was, is *Field) {
 	switch {
 	case narrower(is.Type, was.Type):
@@ -352,8 +343,7 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	}
 }
 
-// enums reports constants with another number than before, and new constants with the number of a
-// removed one. Both would change the meaning of numbers in messages and in kept state.
+// enums reports changes that would give another meaning to constants in messages and kept state.
 func (a *adoption) enums(old, now, next *Contract) {
 	for _, e := range now.Enums {
 		before := old.enum(e.Name)
@@ -373,8 +363,8 @@ func (a *adoption) enums(old, now, next *Contract) {
 	}
 }
 
-// formerEnum returns the enum of old that was renamed to e, or nil. Such an enum is missing in now,
-// and e has at least half of its constants.
+// formerEnum returns the enum of old that was probably renamed to e: it is missing in now and
+// shares at least half of e's constants.
 func formerEnum(old, now *Contract, e *Enum) *Enum {
 	if old.enum(e.Name) != nil {
 		return nil
@@ -420,8 +410,7 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 	return next
 }
 
-// renamedValue returns the remedy for a removed constant if a new constant has its number; "" if
-// there is none.
+// renamedValue returns the remedy if a new constant has the removed one's number, or "".
 func renamedValue(before, e *Enum, gone *Value) string {
 	for _, v := range e.Values {
 		if v.Number == gone.Number && before.value(v.Name) == nil {
@@ -431,7 +420,6 @@ func renamedValue(before, e *Enum, gone *Value) string {
 	return ""
 }
 
-// reportRenamed reports each struct that was renamed in the source.
 func (a *adoption) reportRenamed() {
 	for _, r := range a.renamed {
 		a.add(CodeGone, a.old.message(r.from).line,

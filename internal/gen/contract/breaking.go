@@ -53,7 +53,6 @@ func Breaking(old, now *Contract) []Break {
 	return b.list
 }
 
-// breaks collects the incompatibilities of two contracts.
 type breaks struct {
 	old, now *Contract
 	list     []Break
@@ -115,7 +114,6 @@ func (b *breaks) kind(old, now *Kind) {
 	}
 }
 
-// minutes writes n minutes as the option ttl= does: 30d, 12h or 5m.
 func minutes(n int) string {
 	switch {
 	case n%(24*60) == 0:
@@ -135,8 +133,6 @@ func methodByWire(k *Kind, wire string) *Method {
 	return nil
 }
 
-// structs compares the struct named was in the old contract with the struct named is in the present
-// contract, which are used in the same place.
 func (b *breaks) structs(was, is string) {
 	old, now := b.old.message(was), b.now.message(is)
 	switch {
@@ -152,8 +148,7 @@ func (b *breaks) structs(was, is string) {
 	}
 }
 
-// fields compares two lists of fields by number, because messages carry numbers. Only JSON has
-// names: a changed name is reported for it. what is the fields' role, such as "state".
+// fields compares fields by number, because messages carry numbers. Names matter only to JSON.
 func (b *breaks) fields(of, what string, old, now []*Field) {
 	for _, f := range old {
 		if f.Retired {
@@ -189,7 +184,6 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 	}
 }
 
-// newInEvents reports new fields of the struct named of, which the events of kind contain.
 func (b *breaks) newInEvents(kind, of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
@@ -200,8 +194,6 @@ func (b *breaks) newInEvents(kind, of string, old, now []*Field) {
 	}
 }
 
-// newCases reports new cases of the interface named of, and what programs of the old version do
-// with them.
 func (b *breaks) newCases(of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
@@ -214,8 +206,6 @@ func (b *breaks) newCases(of string, old, now []*Field) {
 	}
 }
 
-// goneFor describes the effect of a removed field on programs of the other version. what is the
-// field's role.
 func goneFor(what string) string {
 	if what == "event" {
 		return "the events that are kept cannot be read, and states that follow from them are lost"
@@ -226,8 +216,8 @@ func goneFor(what string) string {
 	return "programs of the old version find its zero value"
 }
 
-// sameType reports whether types was and is are compatible apart from the names of structs. It
-// schedules the comparison of structs that are used in the same place.
+// sameType reports whether two types are compatible apart from the names of structs. It schedules
+// the comparison of these structs.
 func (b *breaks) sameType(was, is string) bool {
 	return b.sameNode(loose(was), loose(is))
 }
@@ -256,7 +246,6 @@ func byNumber(fields []*Field, number int) *Field {
 	return nil
 }
 
-// enums reports constants whose number has changed, and new constants of events.
 func (b *breaks) enums(old, now *Contract) {
 	for _, e := range old.Enums {
 		n := now.enum(e.Name)

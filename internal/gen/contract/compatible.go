@@ -5,18 +5,16 @@ import (
 	"strings"
 )
 
-// compatible reports whether values of type a can be read as type b: the types differ at most in
-// the width of integers and in being optional. The reader refuses a number that does not fit.
+// compatible reports whether values of type a can be read as type b. The width of integers and
+// being optional may differ: readers refuse a number that does not fit.
 func compatible(a, b string) bool { return loose(a) == loose(b) }
 
-// integers are the integer types of each sign, from the narrowest to the widest.
 var integers = map[string][]string{
 	"int":  {"int8", "int16", "int32", "int64"},
 	"uint": {"uint8", "uint16", "uint32", "uint64"},
 }
 
-// loose returns type t without the parts that do not matter for reading it: the mark of an optional
-// type, and the width of integers.
+// loose removes what does not matter for reading t: being optional, and the width of integers.
 func loose(t string) string {
 	elem, slice := element(t)
 	for kind, widths := range integers {
@@ -30,8 +28,6 @@ func loose(t string) string {
 	return elem
 }
 
-// element returns the type of the elements of t, and whether t is a slice. A type that is no slice,
-// even an optional one, is its own element.
 func element(t string) (elem string, slice bool) {
 	if is, optional := strings.CutPrefix(t, "*"); optional && oneField(is) {
 		t = is
@@ -39,9 +35,8 @@ func element(t string) (elem string, slice bool) {
 	return strings.CutPrefix(t, "[]")
 }
 
-// optionChanged reports whether a field silently changes values because it became optional or
-// ceased to be: a zero is not written, so it would be read as nil, and a nil as zero. A struct that
-// becomes optional does not change values, because a struct is always written.
+// optionChanged reports whether becoming optional, or ceasing to be, changes values silently: a
+// zero is not written, so nil and zero are confused. Structs are always written.
 func (c *Contract) optionChanged(was, is string) bool {
 	before, wasOptional := strings.CutPrefix(was, "*")
 	after, isOptional := strings.CutPrefix(is, "*")
@@ -52,8 +47,6 @@ func (c *Contract) optionChanged(was, is string) bool {
 	return wasOptional || m == nil || m.Is != ""
 }
 
-// optionEffect describes how values change if optionChanged is true for a field whose type is now
-// is.
 func optionEffect(is string) string {
 	if strings.HasPrefix(is, "*") {
 		return "a zero that the old version wrote would be read as nil"
@@ -61,8 +54,7 @@ func optionEffect(is string) string {
 	return "a nil that the old version wrote would be read as zero"
 }
 
-// narrower reports whether two types are compatible, and type is has integers of a smaller range
-// than type than.
+// narrower reports whether two types are compatible, and is has the smaller integers.
 func narrower(is, than string) bool {
 	a, _ := element(is)
 	b, _ := element(than)
@@ -74,8 +66,7 @@ func narrower(is, than string) bool {
 	return false
 }
 
-// oneField reports whether type t is written as one field, so that making it optional does not
-// change its bytes. It is false for slices, arrays, maps and optional types.
+// oneField reports whether t is encoded as one field, so that making it optional keeps its bytes.
 func oneField(t string) bool {
 	return !strings.HasPrefix(t, "[") && !strings.HasPrefix(t, "map[") && !strings.HasPrefix(t, "*")
 }

@@ -121,7 +121,6 @@ func (c *Contract) kind(name string) *Kind {
 	return c.Kinds[i]
 }
 
-// method finds a method by its path, such as Stock.Reserve. It returns nil, nil if there is none.
 func (c *Contract) method(path string) (*Kind, *Method) {
 	for _, k := range c.Kinds {
 		for _, m := range k.Methods {
@@ -133,7 +132,6 @@ func (c *Contract) method(path string) (*Kind, *Method) {
 	return nil, nil
 }
 
-// wire returns the name that callers send for a kind's method, or "".
 func (c *Contract) wire(kind, method string) string {
 	if k := c.kind(kind); k != nil {
 		if m := k.method(method); m != nil {
@@ -151,7 +149,6 @@ func (c *Contract) message(name string) *Message {
 	return c.Messages[i]
 }
 
-// fieldsAre returns the word for m's fields in the contract: "case" or "field".
 func (m *Message) fieldsAre() string {
 	if m.Oneof {
 		return "case"
@@ -167,7 +164,6 @@ func (c *Contract) err(name string) *Error {
 	return c.Errors[i]
 }
 
-// byWire returns the error with that name on the wire, or nil.
 func (c *Contract) byWire(wire string) *Error {
 	for _, e := range c.Errors {
 		if e.Wire == wire {
@@ -193,8 +189,7 @@ func (e *Enum) value(name string) *Value {
 	return e.Values[i]
 }
 
-// retired returns the retired constant that had the number. It returns nil if there is none, or if
-// another constant has the number.
+// retired returns the retired constant with this number, or nil if another constant has it.
 func (e *Enum) retired(number string) *Value {
 	i := slices.IndexFunc(e.Values, func(v *Value) bool { return v.Retired && v.Number == number })
 	if i < 0 || slices.ContainsFunc(e.Values, func(v *Value) bool { return !v.Retired && v.Number == number }) {
@@ -203,7 +198,6 @@ func (e *Enum) retired(number string) *Value {
 	return e.Values[i]
 }
 
-// value finds a constant by its path, such as Color.Red. It returns nil, nil if there is none.
 func (c *Contract) value(path string) (*Value, *Enum) {
 	i := strings.LastIndexByte(path, '.')
 	if i < 0 {
@@ -225,8 +219,7 @@ func (k *Kind) method(name string) *Method {
 	return k.Methods[i]
 }
 
-// field finds a field by its path: the owner's name and the field's name. It prefers a field that
-// is not retired. in is the list that contains the field.
+// field finds a field by owner and name. It prefers one that is not retired.
 func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	for _, l := range c.lists() {
 		for _, f := range *l.fields {
@@ -238,14 +231,12 @@ func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	return found, in
 }
 
-// A list is one owner's numbered fields of one role, such as the arguments of a method.
 type list struct {
 	of     string // "Stock.Reserve"
 	what   string // argument, result, state, event, field, case
 	fields *[]*Field
 }
 
-// lists returns all lists of numbered fields of the contract.
 func (c *Contract) lists() []list {
 	var all []list
 	for _, k := range c.Kinds {
@@ -261,7 +252,6 @@ func (c *Contract) lists() []list {
 	return all
 }
 
-// sorted returns the problems in the order of their lines.
 func sorted(problems []Problem) []Problem {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Message, b.Message))

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// digestLen is how many bytes of the hash a digest has. They suffice to distinguish the versions of
-// one entity type; no attacker gains by a collision.
+// digestLen is the length of a digest in bytes. Collisions are no attack.
 const digestLen = 8
 
 // Digest returns a hash, in hexadecimal, of what callers and hosts of an entity type must agree on:
@@ -30,8 +29,7 @@ func Digest(c *Contract, kind string) string {
 	return hex.EncodeToString(h.Sum(nil)[:digestLen])
 }
 
-// reached returns the messages that kind k's methods, state and events, and the declared errors,
-// may hold.
+// reached returns the messages that k's methods, state, events and errors may hold.
 func reached(c *Contract, k *Kind) (found []*Message) {
 	fields := slices.Concat(k.State, k.Events)
 	for _, m := range k.Methods {
@@ -58,7 +56,6 @@ func reached(c *Contract, k *Kind) (found []*Message) {
 	return found
 }
 
-// mentions reports whether a type in the contract's notation contains the type of that name.
 func mentions(typ, name string) bool {
 	for from := 0; ; {
 		i := strings.Index(typ[from:], name)
@@ -74,7 +71,6 @@ func mentions(typ, name string) bool {
 	}
 }
 
-// partOfName reports whether c may be a byte of a type's name or import path.
 func partOfName(c byte) bool {
 	return c == '_' || c == '.' || c == '/' || c == '-' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -153,7 +153,6 @@ func Reset(c *Contract, path string, unstored bool) error {
 	return fmt.Errorf("reset %s: not in the contract", path)
 }
 
-// renameType renames a type where it is declared and where it is used.
 func renameType(c *Contract, name, to string) {
 	for _, m := range c.Messages {
 		if m.Name == name {
@@ -177,8 +176,7 @@ func renameType(c *Contract, name, to string) {
 	}
 }
 
-// isCase reports whether f is a case of an interface, and the contract has no line for the case's
-// type.
+// isCase reports whether f is a case whose type has no line in the contract.
 func isCase(c *Contract, f *Field) bool {
 	for _, m := range c.Messages {
 		if m.Oneof && slices.Contains(m.Fields, f) {

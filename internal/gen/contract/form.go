@@ -2,8 +2,8 @@ package contract
 
 import "strings"
 
-// formTag returns the tag that keeps a field's former form, or "". There is one if the type is the
-// same but changed from its text to its bytes or fields, or from its bytes to its text.
+// formTag returns the tag that keeps a field's former encoding if its type gained or lost methods
+// for its bytes or text, or "".
 func formTag(what, was, is string) string {
 	const text, binary = "text:", "binary:"
 	form := ""
@@ -24,8 +24,7 @@ func formTag(what, was, is string) string {
 	return "" // arguments and results have no tags
 }
 
-// formsDiffer reports whether two types differ only in the names of types with a text or binary
-// form, as "[]text:A" and "[]text:B" do.
+// formsDiffer reports whether two types differ only in names after text: or binary:.
 func formsDiffer(a, b string) bool {
 	x, y := parseType(a), parseType(b)
 	switch {
@@ -43,8 +42,6 @@ func formsDiffer(a, b string) bool {
 	return x.name == y.name && same(x.key, y.key) && same(x.elem, y.elem)
 }
 
-// retypeCommand returns the command to run, with a type quoted if a shell would interpret its
-// brackets.
 func retypeCommand(path, to string) string {
 	if strings.ContainsAny(to, "[]*()\"\\") {
 		to = "'" + to + "'"

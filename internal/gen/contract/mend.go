@@ -43,8 +43,8 @@ func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	return c, notes, nil
 }
 
-// mendList replaces duplicate numbers in one list, and drops duplicate names. known has the
-// released numbers by path.
+// mendList gives new numbers to duplicates and drops duplicate names. known has the released
+// numbers.
 func mendList(l list, known map[string]int) (notes []string) {
 	isKnown := func(f *Field) bool { return known[l.of+"."+f.Name] == f.Number }
 	slices.SortStableFunc(*l.fields, func(a, b *Field) int {
@@ -77,7 +77,6 @@ func mendList(l list, known map[string]int) (notes []string) {
 	return notes
 }
 
-// twice reports numbers and names that are used for two entries.
 func twice(c *Contract) []Problem {
 	var problems []Problem
 	const remedy = "run shardgen contract mend: it gives a new number to the entry that no running program knows"

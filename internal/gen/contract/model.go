@@ -26,7 +26,6 @@ func Of(pkg *model.Package) *Contract {
 	return o.contract
 }
 
-// A source turns a model into a contract.
 type source struct {
 	*namer
 	contract *Contract

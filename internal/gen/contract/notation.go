@@ -50,7 +50,6 @@ func typeNames(t string) []string {
 	return strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) })
 }
 
-// shortName returns a type's name without its package.
 func shortName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
 
 // replaceName replaces name, where type t contains it as a whole name, by to.

@@ -53,7 +53,6 @@ func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, err
 	return d.file, nil
 }
 
-// A describing makes one descriptor.
 type describing struct {
 	file  *descriptorpb.FileDescriptorProto
 	names map[string]string // of messages, by their names in the contract
@@ -98,10 +97,9 @@ func (d *describing) kind(k *Kind) {
 	d.file.Service = append(d.file.Service, service)
 }
 
-// servicesField is the number of a file's services in its descriptor.
 const servicesField = 6
 
-// about returns the comment of the kind's service; "" if the kind is not durable.
+// about returns the comment of the kind's service, or "".
 func (k *Kind) about() string {
 	if !k.Durable {
 		return ""
@@ -121,7 +119,6 @@ func (k *Kind) about() string {
 
 func (d *describing) full(name string) string { return "." + d.file.GetPackage() + "." + name }
 
-// pick returns an unused name for a message.
 func (d *describing) pick(name string) string {
 	for d.taken[name] {
 		name += "_"
@@ -130,7 +127,6 @@ func (d *describing) pick(name string) string {
 	return name
 }
 
-// nameOf returns the name of the protobuf message of a struct.
 func (d *describing) nameOf(goName string) string {
 	name, ok := d.names[goName]
 	if !ok {
@@ -140,7 +136,7 @@ func (d *describing) nameOf(goName string) string {
 	return name
 }
 
-// title makes the name of a message from a type: "example.com/other.Line" becomes OtherLine, and
+// title makes a message's name from a type: "example.com/other.Line" becomes OtherLine,
 // "Page[Line]" becomes PageLine.
 func title(t string) string {
 	var b strings.Builder
@@ -157,7 +153,6 @@ func title(t string) string {
 	return name
 }
 
-// message adds a message with the fields of a list.
 func (d *describing) message(name string, fields []*Field) {
 	m := &descriptorpb.DescriptorProto{Name: proto.String(name)}
 	taken := make(map[string]bool)
@@ -180,7 +175,7 @@ func (d *describing) message(name string, fields []*Field) {
 	d.file.MessageType = append(d.file.MessageType, m)
 }
 
-// oneof adds the message of an interface: one field for each case, of which one is set.
+// oneof adds an interface's message: one field for each case, of which one is set.
 func (d *describing) oneof(name string, cases []*Field) {
 	m := &descriptorpb.DescriptorProto{Name: proto.String(name)}
 	cases = slices.Clone(cases)
@@ -211,10 +206,8 @@ func (d *describing) oneof(name string, cases []*Field) {
 	d.file.MessageType = append(d.file.MessageType, m)
 }
 
-// oneofField is the name of the protobuf oneof in a message made by [describing.oneof].
 const oneofField = "value"
 
-// snake returns a field's name in protobuf's style: "OrderID" becomes order_id.
 func snake(name string) string {
 	var b strings.Builder
 	upper := func(i int) bool { return i >= 0 && i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }
@@ -235,8 +228,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// parse does what [parseType] does, after it has replaced the name of a type that contains itself
-// by the type's notation.
+// parse is parseType that also resolves the names of types containing themselves.
 func (d *describing) parse(t string) node {
 	if is, ok := d.circles[t]; ok {
 		t = is
@@ -244,7 +236,6 @@ func (d *describing) parse(t string) node {
 	return parseType(t)
 }
 
-// field adds a field of type t to m, as generated code encodes that type.
 func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number int, t string) {
 	f := &descriptorpb.FieldDescriptorProto{
 		Name: proto.String(name), Number: proto.Int32(int32(number)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
@@ -270,8 +261,8 @@ func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number 
 	m.Field = append(m.Field, f)
 }
 
-// element sets f's type to that of exactly one value. A type that repeats or may be absent is put
-// into a message, as field 1.
+// element sets f's type to that of one value. A type that repeats or may be absent is wrapped in a
+// message.
 func (d *describing) element(f *descriptorpb.FieldDescriptorProto, t string) {
 	n := d.parse(t)
 	if n.op == 0 {
@@ -283,8 +274,7 @@ func (d *describing) element(f *descriptorpb.FieldDescriptorProto, t string) {
 	f.TypeName = proto.String(d.full(name))
 }
 
-// wrapper returns the name of the message around a value of type t. It adds the message when first
-// called for t.
+// wrapper returns the message around values of type t, and adds it on the first call.
 func (d *describing) wrapper(t string, n node) string {
 	name, ok := d.names[t]
 	if !ok {
@@ -303,7 +293,6 @@ func (d *describing) wrapper(t string, n node) string {
 	return name
 }
 
-// named sets f's type to a type that has a name in the contract.
 func (d *describing) named(f *descriptorpb.FieldDescriptorProto, name string) {
 	if kind, ok := scalar(name); ok {
 		f.Type = kind.Enum()
@@ -328,8 +317,7 @@ func (d *describing) named(f *descriptorpb.FieldDescriptorProto, name string) {
 	f.TypeName = proto.String(d.full(d.names[name]))
 }
 
-// protobuf sets f's type to a generated protobuf message: a wrapper or a timestamp by its name, any
-// other message as bytes, which have the same encoding.
+// protobuf sets f's type to a well-known message, or to bytes, which are encoded like a message.
 func (d *describing) protobuf(f *descriptorpb.FieldDescriptorProto, goName string) {
 	const known = "google.golang.org/protobuf/types/known/"
 	short, ok := strings.CutPrefix(goName, known)
@@ -346,8 +334,7 @@ func (d *describing) protobuf(f *descriptorpb.FieldDescriptorProto, goName strin
 	f.Type = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum()
 }
 
-// mapField makes f a map. If protobuf does not allow such keys in a map, it makes f a list of
-// entries.
+// mapField makes f a map, or a list of entries for keys that protobuf does not allow.
 func (d *describing) mapField(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto, n node) {
 	f.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
 	key, isScalar := scalar(n.key)

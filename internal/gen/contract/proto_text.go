@@ -53,7 +53,6 @@ func Text(file *descriptorpb.FileDescriptorProto) (string, error) {
 	return p.b.String(), nil
 }
 
-// A printer prints a descriptor as a .proto file.
 type printer struct {
 	pkg string
 	b   strings.Builder
@@ -61,7 +60,6 @@ type printer struct {
 
 func (p *printer) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
 
-// short returns a name without the file's own package.
 func (p *printer) short(name string) string {
 	if own, ok := strings.CutPrefix(name, "."+p.pkg+"."); ok {
 		return own
@@ -103,7 +101,6 @@ func label(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto
 	return ""
 }
 
-// entryOf returns the entry message of a map field, or nil.
 func entryOf(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto) *descriptorpb.DescriptorProto {
 	for _, n := range m.GetNestedType() {
 		if n.GetOptions().GetMapEntry() && strings.HasSuffix(f.GetTypeName(), "."+m.GetName()+"."+n.GetName()) {

@@ -8,14 +8,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A reader builds a contract from the lines of its file.
 type reader struct {
 	c        *Contract
 	problems []Problem
 }
 
-// fact adds the entry of one line, which was split into words. It reports whether the line is
-// valid.
 func (r *reader) fact(line int, words []string) bool {
 	retired := false
 	if n := len(words); n > 1 && words[n-1] == retiredWord && (words[0] != "enum" || n > 4) { // a constant may have that name
@@ -80,7 +77,6 @@ func (r *reader) enumFact(line int, words []string, retired bool) bool {
 	return true
 }
 
-// isValue reports whether a word may be the value of a constant.
 func isValue(word string) bool {
 	if strings.HasPrefix(word, `"`) {
 		s, err := strconv.Unquote(word)
@@ -166,8 +162,6 @@ func methodFact(k *Kind, line int, name string, words []string, retired bool) bo
 	return len(words) == 0
 }
 
-// field adds a field that is written as a number, a name and a type. It reports whether the words
-// are valid.
 func field(fields *[]*Field, line int, words []string, retired bool) bool {
 	if len(words) != 3 {
 		return false

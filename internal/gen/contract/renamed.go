@@ -2,17 +2,14 @@ package contract
 
 import "slices"
 
-// moveCommand returns the remedy for an entry at path that was probably renamed to name.
 func moveCommand(path, name string) string {
 	return "run shardgen contract mv " + path + " " + name + " if it is called " + name + " now"
 }
 
-// named is the set of contract entries that the source may rename.
 type named interface{ *Field | *Method | *Error }
 
-// renamed returns the remedy for a removed entry that was probably renamed to one of the added
-// entries; "" if there is none. It takes the first added entry of the same form that is not in
-// taken: entries renamed at once most likely kept their order.
+// renamed returns the remedy for an entry that was probably renamed to an added one, or "". It
+// takes the first that fits: entries renamed together mostly keep their order.
 func renamed[T named](of string, gone T, added []T, taken map[T]bool, same func(gone, now T) bool) string {
 	i := slices.IndexFunc(added, func(now T) bool { return !taken[now] && same(gone, now) })
 	if i < 0 {
@@ -40,8 +37,8 @@ func nameOf[T named](x T) string {
 
 func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
 
-// sameAs returns the comparison of fields of one role, such as "case". A case is named after its
-// type, so for cases the comparison ignores the type's name.
+// sameAs returns the comparison of fields of a role. Cases are named after their types, so it
+// ignores that name.
 func sameAs(what string) func(gone, now *Field) bool {
 	if what != "case" {
 		return sameField
@@ -53,18 +50,15 @@ func sameAs(what string) func(gone, now *Field) bool {
 
 func sameError(gone, now *Error) bool { return gone.Type == now.Type }
 
-// A renaming is a struct that seems to have been renamed.
 type renaming struct{ from, to string }
 
-// renamings are the structs that seem to have been renamed between two contracts.
 type renamings struct {
 	old, now *Contract
 	renamed  []renaming
 }
 
-// caseRenamed reports whether a case is gone because its type was renamed, and records the
-// renaming. Of several new types it takes the one already recorded, otherwise the one with the most
-// fields in common.
+// caseRenamed reports, and records, that a case's type was renamed. It prefers the renaming already
+// recorded, then the type with the most common fields.
 func (a *renamings) caseRenamed(gone *Field, added []*Field) bool {
 	was := a.old.message(gone.Type)
 	if was == nil || a.now.message(gone.Type) != nil {
@@ -94,7 +88,6 @@ func (a *renamings) caseRenamed(gone *Field, added []*Field) bool {
 	return true
 }
 
-// alike returns the number of fields that two structs have in common.
 func alike(a, b *Message) (n int) {
 	for _, f := range a.Fields {
 		if slices.ContainsFunc(b.Fields, func(o *Field) bool { return o.Name == f.Name && o.Type == f.Type }) {
@@ -104,9 +97,8 @@ func alike(a, b *Message) (n int) {
 	return n
 }
 
-// onlyRenamed reports whether two types differ only by the name of a struct that was renamed in the
-// source. It records the renaming, so that the renaming is reported once, however many fields have
-// the type.
+// onlyRenamed reports whether two types differ only by a renamed struct. It records the renaming,
+// which is reported once.
 func (a *renamings) onlyRenamed(was, is string) bool {
 	for _, from := range typeNames(was) {
 		if a.old.message(from) == nil || a.now.message(from) != nil {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// storedBy returns the name of a durable type whose state or events hold the entry at path; "" if
-// there is none. Records in a store outlive programs, so such an entry may be needed although no
-// running program knows it.
+// storedBy returns the durable kind whose state or events hold the entry at path, or "". Stored
+// records may need an entry that no running program knows.
 func storedBy(c *Contract, path string) string {
 	method, m := c.method(path)
 	for _, k := range c.Kinds {
@@ -22,8 +21,6 @@ func storedBy(c *Contract, path string) string {
 	return ""
 }
 
-// recordedBy returns the name of the kind whose events hold the type or constant at path; "" if
-// there is none.
 func recordedBy(c *Contract, path string) string {
 	for _, k := range c.Kinds {
 		if !k.Retired && holds(c, k.Events, path) {
@@ -33,7 +30,6 @@ func recordedBy(c *Contract, path string) string {
 	return ""
 }
 
-// isStored reports whether path is that of a field of kind k's state or events.
 func isStored(k *Kind, path string) bool {
 	for _, list := range [][]*Field{k.State, k.Events} {
 		for _, f := range list {
@@ -45,8 +41,7 @@ func isStored(k *Kind, path string) bool {
 	return false
 }
 
-// holds reports whether values of fields may contain the type at path, or the field or constant at
-// path.
+// holds reports whether fields may contain the type, field or constant at path.
 func holds(c *Contract, fields []*Field, path string) bool {
 	seen := make(map[string]bool)
 	var visit func(fields []*Field) bool
@@ -71,8 +66,6 @@ func holds(c *Contract, fields []*Field, path string) bool {
 	return visit(fields)
 }
 
-// errStored returns the error of resetting the entry at path, which records of a durable kind may
-// hold.
 func errStored(path, kind string) error {
 	return fmt.Errorf("reset %s: %s is durable, and records and events in a store may have the number although no program knows it "+
 		"(run shardgen contract rm %s, which keeps the number; or, if no store has an entity of %s: shardctl store delete %s -force, then shardgen contract reset -unstored %s)",
@@ -92,8 +85,7 @@ func Kept(c *Contract, path string) string {
 	}
 }
 
-// reset returns the remedy, a reset of the entry at path, for the case that no program or store
-// knows its old number.
+// reset returns the remedy of a reset, for a number that no program or store knows.
 func (a *adoption) reset(path string) string {
 	if kind := storedBy(a.old, path); kind != "" {
 		return "if neither a running program nor a store knows it, run shardgen contract reset -unstored " + path
@@ -101,8 +93,8 @@ func (a *adoption) reset(path string) string {
 	return "if no running program knows it, run shardgen contract reset " + path
 }
 
-// onDisk describes the effect of a change of the entry at path on records in the store; "" if no
-// record contains the entry. gone is true if the entry was removed.
+// onDisk describes what a change does to stored records, or "". gone means that the entry was
+// removed.
 func (b *breaks) onDisk(path string, gone bool) string {
 	kind := storedBy(b.old, path)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// version is the format of the file. A file of a newer format is refused.
+// version is the file format. Newer ones are refused.
 const version = 1
 
 const (
@@ -112,7 +112,6 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	}
 }
 
-// sortLines sorts lines word by word. It compares numbers by their value.
 func sortLines(lines []string) {
 	split := make([][]string, len(lines))
 	for i, line := range lines {
@@ -124,8 +123,7 @@ func sortLines(lines []string) {
 	}
 }
 
-// compareWords compares two numbers by their value, and other words as strings. Numbers have no
-// leading zeros, so the shorter one is smaller.
+// compareWords compares numbers by value. They have no leading zeros, so a shorter one is smaller.
 func compareWords(a, b string) int {
 	if isNumber(a) && isNumber(b) {
 		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
@@ -163,8 +161,8 @@ func UnixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"
 
 const mend = "restore it from version control, or run shardgen contract mend, which keeps the lines that it can read"
 
-// read reads the lines of a contract in any order. It returns nil for the contract if the text has
-// conflict marks or another format; other problems are lines that it skipped.
+// read reads lines in any order. It returns no contract for conflict marks or another format; other
+// problems are skipped lines.
 func read(content []byte) (*Contract, []Problem) {
 	r := &reader{c: &Contract{}}
 	lines := strings.Split(string(content), "\n")

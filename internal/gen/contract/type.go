@@ -8,9 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A namer writes types in the contract's notation. Types of the package and of its clients'
-// packages are written without a path, so that the contract does not change when a type moves
-// between these packages. If several of these packages have a type of the same name, only the
+// A namer writes types in the contract's notation. Types of the package and its clients' packages
+// have no path, so moving a type between these keeps the contract. If names collide, only the
 // package's own type is written without a path.
 type namer struct {
 	own map[string]string // paths by the names of types
@@ -32,8 +31,7 @@ func newNamer(pkg *model.Package) *namer {
 	return n
 }
 
-// take records the names of types in x declared by the package at path, unless an earlier package
-// has a type of the same name.
+// take records the types in x that the package at path declares. Earlier packages win.
 func (n *namer) take(path string, x *model.Expr) {
 	if x == nil {
 		return
@@ -63,13 +61,13 @@ func (n *namer) typeName(t *model.Type) string {
 	return n.unnamed(t)
 }
 
-// isNamedCircle reports whether a type contains itself and is neither a struct nor an interface.
-// Its notation must be its name, because its elements would have no end.
+// isNamedCircle reports whether t contains itself without a struct or interface. It must be written
+// by name, because its elements have no end.
 func isNamedCircle(t *model.Type) bool {
 	return t.Recursive && t.Shape != model.Struct && t.Shape != model.Oneof && t.Expr.Op == model.Named
 }
 
-// unnamed writes a type by its form and its elements, not by its own name.
+// unnamed writes a type's form and elements instead of its name.
 func (n *namer) unnamed(t *model.Type) string {
 	switch t.Shape {
 	case model.Bool:
@@ -106,7 +104,6 @@ func (n *namer) unnamed(t *model.Type) string {
 	return n.expr(t.Expr)
 }
 
-// expr writes a Go type with full import paths, except for the package's own types.
 func (n *namer) expr(x *model.Expr) string {
 	switch x.Op {
 	case model.SliceOf:

@@ -12,7 +12,6 @@ import (
 // parameter of a method. The field names the entity to call. Generated code declares methods on the
 // struct, so passing another type does not compile.
 
-// An address is a message struct's field tagged id.
 type address struct {
 	field  *types.Var
 	used   bool       // the field names an entity
@@ -20,15 +19,14 @@ type address struct {
 	want   types.Type // of that entity's ids
 }
 
-// addresses finds the message structs among the types of a client's package.
 type addresses struct {
 	*source
 	crossing *crossing
 	byField  map[*types.Var]*address // fields tagged id of structs that are the only parameter of methods
 }
 
-// addressed adds the message structs that entity n's methods take to n.Addressed. Package from
-// declares n, and id is the type of n's ids.
+// addressed adds n's message structs to n.Addressed. from declares n, and id is the type of n's
+// ids.
 func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, id types.Type) {
 	named := m.object.Type().(*types.Named)
 	for _, method := range n.Methods {
@@ -65,8 +63,8 @@ func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, i
 	}
 }
 
-// addressField returns the field tagged id of the message struct t. It returns nil if another
-// package declares t, because generated code cannot declare methods on such a struct.
+// addressField returns the field tagged id, or nil if another package declares t: generated code
+// cannot declare methods there.
 func (s *addresses) addressField(t *model.Type, of types.Type) *types.Var {
 	if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {
 		return nil
@@ -76,8 +74,7 @@ func (s *addresses) addressField(t *model.Type, of types.Type) *types.Var {
 	return field
 }
 
-// checkMessageMethods reports the user's methods on message struct t that generated code declares,
-// too.
+// checkMessageMethods reports user methods that generated code also declares.
 func (s *addresses) checkMessageMethods(n *model.Entity, field *types.Var, t *model.Type) {
 	o := s.pkg.Types.Scope().Lookup(t.Expr.Name)
 	if o == nil {
@@ -90,8 +87,7 @@ func (s *addresses) checkMessageMethods(n *model.Entity, field *types.Var, t *mo
 	}
 }
 
-// unusedAddresses reports each struct of this package with a field tagged id that is no message of
-// any entity, so the tag has no effect.
+// unusedAddresses reports tags id on structs that are no entity's message.
 func (s *addresses) unusedAddresses() {
 	for _, t := range s.crossing.list {
 		if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {

@@ -19,8 +19,7 @@ import (
 // results and the declared errors, cannot then be declared beside the entity. The
 // directive names the package of the client, which is a unit of its own.
 
-// ownerOf returns the path of the package with the entities whose clients p holds, as p's generated
-// file says. It returns "" if p holds no clients of another package's entities.
+// ownerOf returns the package whose clients p's generated file holds, or "".
 func ownerOf(p *packages.Package) string {
 	for _, name := range p.GoFiles {
 		if filepath.Base(name) != model.OutputName {
@@ -33,16 +32,14 @@ func ownerOf(p *packages.Package) string {
 	return ""
 }
 
-// clientUnits holds, for one package of entities, the units of the separate packages that their
-// clients are generated into.
+// clientUnits holds the units of the packages that clients are generated into.
 type clientUnits struct {
 	of      *unit
 	claimed map[string]string // path of the entities' package, by path of the client's package; shared by all units
 	units   map[string]*unit  // by path
 }
 
-// unit returns the unit that entity n's client is generated into: the package named by the option
-// client=, by default the entity's own.
+// unit returns where n's client is generated: the package in client=, or the entity's own.
 func (s *clientUnits) unit(n *model.Entity, m *marked) *unit {
 	path := clientOf(m.directive)
 	if path == "" {
@@ -63,8 +60,8 @@ func (s *clientUnits) unit(n *model.Entity, m *marked) *unit {
 	return h
 }
 
-// newClientUnit makes the unit of the client's package at path. If that package cannot hold the
-// client, newClientUnit adds a diagnostic at m's directive and returns false.
+// newClientUnit makes the unit of the client's package at path, or adds a diagnostic and returns
+// false.
 func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	fail := func(remedy, format string, args ...any) (*unit, bool) {
 		s.of.add(m.directive.Slash, CodeClient, remedy, "client="+path+": "+format, args...)
@@ -105,8 +102,7 @@ func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	return h, true
 }
 
-// finishClients completes the models of the clients' packages and adds them to the model of the
-// entities' package. It is called after all entities have been read.
+// finishClients completes the models of clients' packages. All entities have been read before.
 func (s *clientUnits) finishClients() {
 	u := s.of
 	foreign := slices.DeleteFunc(slices.Clone(u.model.Errors), func(e *model.Error) bool { return !e.Foreign() })
@@ -141,8 +137,7 @@ func (s *clientUnits) finishClients() {
 	}
 }
 
-// called returns how a diagnostic about the package of about refers to the package of s: "this
-// package" if both are the same, otherwise by the import path.
+// called returns how a diagnostic in package s refers to package about.
 func called(s, about *unit) string {
 	if s == about {
 		return "this package"
@@ -150,7 +145,6 @@ func called(s, about *unit) string {
 	return s.pkg.PkgPath
 }
 
-// importsPackage reports whether p's files import the package at path.
 func importsPackage(p *packages.Package, path string) bool {
 	for _, file := range p.Syntax {
 		for _, spec := range file.Imports {

@@ -10,11 +10,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// clientOption is the directive's option that names the client's package.
 const clientOption = "client"
 
-// clientPaths returns the clients' packages that directives in these packages name, sorted. It
-// skips malformed directives and paths.
+// clientPaths returns the sorted clients' packages in directives. It skips malformed ones.
 func clientPaths(list []*packages.Package) []string {
 	var paths []string
 	for _, p := range list {
@@ -32,8 +30,6 @@ func clientPaths(list []*packages.Package) []string {
 	return slices.Compact(paths)
 }
 
-// clientPath returns the client's package that comment c names, or "" if c is not an entity's
-// directive or names no package.
 func clientPath(c *ast.Comment) string {
 	d, ok := ast.ParseDirective(c.Slash, c.Text)
 	if !ok || d.Tool != "shard" || !slices.Contains(entityDirectives, d.Name) {
@@ -42,7 +38,6 @@ func clientPath(c *ast.Comment) string {
 	return clientOf(d)
 }
 
-// clientOf returns the value of a directive's option client=, or "".
 func clientOf(d ast.Directive) string {
 	args, err := d.ParseArgs()
 	if err != nil {
@@ -56,13 +51,11 @@ func clientOf(d ast.Directive) string {
 	return ""
 }
 
-// importPath matches import paths of a module's packages. Only matching paths are passed to the go
-// command, because a pattern or a flag would mean something else to it.
+// importPath restricts what reaches the go command: patterns and flags mean something else there.
 var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*$`)
 
 func isImportPath(s string) bool { return importPath.MatchString(s) && !strings.Contains(s, "...") }
 
-// packageName guesses a package's name from its path.
 func packageName(p string) string {
 	name := path.Base(p)
 	if len(name) > 1 && name[0] == 'v' && strings.Trim(name[1:], "0123456789") == "" {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The systems and architectures selected by the end of a file's name, as in x_linux_arm64.go: those
-// that go help buildconstraint lists, and others reserved by the go command.
+// The systems and architectures in names of files, like x_linux_arm64.go: see go help
+// buildconstraint, plus those the go command reserves.
 var (
 	systems = []string{
 		"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",
@@ -21,8 +21,6 @@ var (
 	}
 )
 
-// constraintOf returns the build constraint of a file, from its name and its go:build line; "" if
-// it has none.
 func constraintOf(name string, file *ast.File) string {
 	var parts []string
 	words := strings.Split(strings.TrimSuffix(filepath.Base(name), ".go"), "_")
@@ -60,8 +58,8 @@ func when(constraint string) string {
 	return "when " + constraint
 }
 
-// constrain gives the generated file the build constraint of the entities' files, so that a build
-// includes both or neither. It reports entities whose files have different constraints.
+// constrain copies the entities' build constraint to the generated file, and reports differing
+// constraints.
 func constrain(s *directives) {
 	files := make(map[string]*ast.File)
 	for _, file := range s.pkg.Syntax {

@@ -11,8 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A crossing converts Go types to types of the model, each once. A type that has no wire form gets
-// a refusal.
+// A crossing converts each Go type once to a type of the model, or to a refusal.
 type crossing struct {
 	typeWriter
 	known typeutil.Map // types.Type to *model.Type or *refusal
@@ -34,12 +33,11 @@ func newCrossing(s *source) *crossing {
 	return c
 }
 
-// maxInstances bounds how many instances of one generic type may be nested. In type T[A any]
-// struct{ N *T[[]A] } each instance contains another instance, without end.
+// maxInstances bounds the nesting of one generic type: T[A any] struct{ N *T[[]A] } never ends.
 const maxInstances = 16
 
-// enter begins the conversion of t's parts, and leave ends it. It refuses a generic type that is
-// nested in itself maxInstances times.
+// enter begins, and leave ends, the conversion of t's parts. It refuses nesting beyond
+// maxInstances.
 func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.TypeArgs().Len() == 0 {
@@ -53,7 +51,7 @@ func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	return func() { c.within[generic]-- }, nil
 }
 
-// of returns the model of type t, or the reason why t cannot cross the wire.
+// of returns the model of t, or why t cannot cross the wire.
 func (c *crossing) of(t types.Type) (*model.Type, *refusal) {
 	switch known := c.known.At(t).(type) {
 	case *model.Type:
@@ -105,7 +103,6 @@ func zeroOf(t types.Type) model.Zero {
 	return model.ZeroNil
 }
 
-// fill sets m's shape to that of t, and converts the parts of t.
 func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	leave, r := c.enter(t)
 	if r != nil {
@@ -152,8 +149,8 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	return refuseType(c.source, t)
 }
 
-// fillKnown handles a type with a wire form of its own: time.Time, a protobuf message, or a type
-// with text or binary methods. done is false for any other type.
+// fillKnown handles types with their own wire form: time.Time, protobuf messages, and types with
+// text or binary methods.
 func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal) {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		if isMessage(p) {
@@ -180,8 +177,8 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 	return true, nil
 }
 
-// refuseHalf refuses a type that declares only one method of a pair like MarshalText and
-// UnmarshalText, because the intended form is unclear. It returns nil for any other type.
+// refuseHalf refuses a type with only one of a pair such as MarshalText and UnmarshalText: its
+// intended form is unclear.
 func (c *crossing) refuseHalf(t types.Type) *refusal {
 	has, lacks, ok := half(t)
 	if !ok {
@@ -218,8 +215,7 @@ func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 	return nil
 }
 
-// sized returns an integer type's name with the size that holds its values on every platform: int64
-// for int.
+// sized returns an integer type's name with its widest size: int64 for int.
 func sized(u *types.Basic) string {
 	name := types.Typ[u.Kind()].Name() // not the alias byte or rune
 	if name == "int" || name == "uint" {
@@ -245,8 +241,7 @@ func (c *crossing) fillMap(m *model.Type, u *types.Map) (r *refusal) {
 	return c.fillElem(m, u.Elem())
 }
 
-// badKey refuses a map's key type that holds a pointer or an interface: decoded keys would differ
-// from the sent ones.
+// badKey refuses map keys with pointers or interfaces: decoded keys would not equal the sent ones.
 func (c *crossing) badKey(t types.Type) *refusal {
 	if isNamed(t, "time", "Time") || hasBinary(t) || hasText(t) && !c.isOpen(t) {
 		return nil
@@ -272,9 +267,8 @@ func (c *crossing) badKey(t types.Type) *refusal {
 	return nil
 }
 
-// fillStruct reads the fields of struct t. A field of the user's own package crosses even if it is
-// unexported, because generated code is in the same package. All fields of another package's struct
-// must be exported, or part of its value would be lost.
+// fillStruct reads the fields of t. The own package's fields may be unexported, because generated
+// code is in that package; others must all be exported, or values would be lost.
 func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *refusal {
 	if named, ok := types.Unalias(t).(*types.Named); ok && named.Obj().Pkg() == c.pkg.Types && named.TypeArgs().Len() == 0 {
 		m.Own = ownFields(u)
@@ -337,8 +331,6 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 	return join(refused)
 }
 
-// fillOneof makes the model of an interface with the directive //shard:oneof: one case for each
-// implementation.
 func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	decl := c.oneofOf(t)
 	if decl == nil {
@@ -369,8 +361,8 @@ func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	return join(refused)
 }
 
-// travels returns the type that is encoded for a case of type t: for a pointer the type that it
-// points to, unless that is a protobuf message; otherwise t.
+// travels returns the type encoded for a case: pointers to anything but protobuf messages are
+// dereferenced.
 func travels(t types.Type) types.Type {
 	if p, ok := t.(*types.Pointer); ok && !isMessage(t) {
 		return p.Elem()
@@ -378,8 +370,7 @@ func travels(t types.Type) types.Type {
 	return t
 }
 
-// oneofOf returns the //shard:oneof directive of interface t, which any package may declare. It
-// returns nil if t has none.
+// oneofOf returns the directive of t, from any package, or nil.
 func (c *crossing) oneofOf(t types.Type) *oneof {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil {
@@ -396,7 +387,7 @@ func (c *crossing) oneofOf(t types.Type) *oneof {
 	return o
 }
 
-// at returns the position of interface t, or token.NoPos if another package declares t.
+// at returns t's position, or NoPos in another package.
 func (c *crossing) at(o *oneof, t types.Type) token.Pos {
 	if types.Unalias(t).(*types.Named).Obj().Pkg() != c.pkg.Types {
 		return token.NoPos
@@ -404,8 +395,8 @@ func (c *crossing) at(o *oneof, t types.Type) token.Pos {
 	return o.spec.Name.Pos()
 }
 
-// oneofCases returns the implementations of interface t. A mistake in an interface of this package
-// is reported once, at its declaration.
+// oneofCases returns the implementations of t. A mistake in this package is reported once, at the
+// declaration.
 func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal) {
 	pkg := types.Unalias(t).(*types.Named).Obj().Pkg()
 	f := &caseFinder{pkg: pkg, file: decl.file, short: c.short, importNamed: c.loader.importNamed}
@@ -428,9 +419,8 @@ func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal)
 	return nil, r
 }
 
-// locate sets the refusal's position to field f, unless an inner field has set the position
-// already, and adds the remedies that apply to fields. It does nothing if own is false, because f
-// is then in another package.
+// locate sets the refusal's position to f, unless an inner field has set it, and adds remedies for
+// fields. It does nothing if f is in another package (own is false).
 func (c *crossing) locate(r *refusal, f *types.Var, own bool) *refusal {
 	if own && !r.pos.IsValid() {
 		r.pos = f.Pos()
@@ -455,8 +445,7 @@ func (c *crossing) unexported(t types.Type, f *types.Var) *refusal {
 	}
 }
 
-// checkOneofs reports mistakes in this package's //shard:oneof interfaces, including interfaces
-// that no method or state uses.
+// checkOneofs checks all //shard:oneof interfaces of the package, even unused ones.
 func (c *crossing) checkOneofs() {
 	for _, name := range c.pkg.Types.Scope().Names() {
 		o, _ := c.pkg.Types.Scope().Lookup(name).(*types.TypeName)

@@ -58,7 +58,6 @@ func (d Diagnostic) String() string {
 	return s
 }
 
-// A report collects diagnostics.
 type report struct {
 	fset *token.FileSet
 	list []Diagnostic
@@ -68,7 +67,6 @@ func (r *report) add(pos token.Pos, code Code, remedy, format string, args ...an
 	r.list = append(r.list, Diagnostic{r.fset.Position(pos), code, fmt.Sprintf(format, args...), remedy})
 }
 
-// sorted returns the diagnostics in the order of their positions, each once.
 func (r *report) sorted() []Diagnostic {
 	slices.SortStableFunc(r.list, func(a, b Diagnostic) int {
 		return cmp.Or(

@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// A marked is a struct with a shard:entity or a shard:singleton directive.
 type marked struct {
 	object    *types.TypeName
 	spec      *ast.TypeSpec
@@ -18,19 +17,16 @@ type marked struct {
 
 func (m *marked) singleton() bool { return m.directive.Name == "singleton" }
 
-// A methodDirective is a shard:ignore, shard:read or shard:tell at a method.
 type methodDirective struct {
 	directive ast.Directive
 	used      bool // it stands at a method of an entity
 }
 
-// A markedError is a declaration with a shard:error directive.
 type markedError struct {
 	directive ast.Directive
 	spec      ast.Spec // *ast.TypeSpec or *ast.ValueSpec
 }
 
-// directives finds the declarations that the directives of a package mark.
 type directives struct {
 	*source
 	marked  []*marked
@@ -38,8 +34,6 @@ type directives struct {
 	errors  []markedError
 }
 
-// findDirectives finds the declarations with directives, and reports comments that are misspelt
-// directives.
 func (s *directives) findDirectives() {
 	for _, file := range s.pkg.Syntax {
 		attached := attachments(file)
@@ -52,8 +46,8 @@ func (s *directives) findDirectives() {
 	inSourceOrder(s.fset, s.marked, func(m *marked) (string, token.Pos) { return m.object.Name(), m.spec.Pos() })
 }
 
-// attachments maps each doc comment in a file to what it documents: a *ast.TypeSpec, a
-// *ast.ValueSpec, a *ast.FuncDecl, or a *ast.GenDecl with several specs.
+// attachments maps doc comments to the *ast.TypeSpec, *ast.ValueSpec, *ast.FuncDecl or *ast.GenDecl
+// that they document.
 func attachments(file *ast.File) map[*ast.Comment]ast.Node {
 	attached := make(map[*ast.Comment]ast.Node)
 	attach := func(doc *ast.CommentGroup, node ast.Node) {
@@ -89,7 +83,6 @@ func attachments(file *ast.File) map[*ast.Comment]ast.Node {
 	return attached
 }
 
-// almost matches comments that look like directives of this tool.
 var almost = regexp.MustCompile(`^(?://|/\*)\s*(?i:shard(?:gen)?)\s*:(\s*)(\w+)(.*)`)
 
 func (s *directives) readComment(c *ast.Comment, file *ast.File, attached map[*ast.Comment]ast.Node) {
@@ -113,8 +106,7 @@ func (s *directives) readComment(c *ast.Comment, file *ast.File, attached map[*a
 	}
 }
 
-// readNearMiss reports a comment that looks like a misspelt directive. It ignores a sentence that
-// begins with "shard:".
+// readNearMiss reports a misspelt directive, but no sentence that begins with "shard:".
 func (s *directives) readNearMiss(c *ast.Comment) {
 	match := almost.FindStringSubmatch(c.Text)
 	if match == nil {
@@ -129,8 +121,6 @@ func (s *directives) readNearMiss(c *ast.Comment) {
 	s.add(c.Slash, CodeNearMiss, "write //shard:"+meant, "%q: not a directive, though it looks like one", firstLine(c.Text))
 }
 
-// mark records the struct of an entity's directive. It reports a directive at anything else, and a
-// struct that cannot be an entity.
 func (s *directives) mark(d ast.Directive, spec *ast.TypeSpec) {
 	if spec == nil {
 		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",
@@ -154,7 +144,6 @@ func (s *directives) mark(d ast.Directive, spec *ast.TypeSpec) {
 	}
 }
 
-// fit reports whether a type can be an entity, and adds a diagnostic if not.
 func (s *directives) fit(m *marked) bool {
 	object, spec, name, a := m.object, m.spec, m.object.Name(), "an entity"
 	if m.singleton() {
@@ -176,7 +165,6 @@ func (s *directives) fit(m *marked) bool {
 	return false
 }
 
-// markMethod records a directive that stands at a method.
 func (s *directives) markMethod(d ast.Directive, at ast.Node) {
 	f, _ := at.(*ast.FuncDecl)
 	if d.Args != "" {
@@ -192,7 +180,6 @@ func (s *directives) markMethod(d ast.Directive, at ast.Node) {
 	}
 }
 
-// methodDirective returns the directive of an entity's method, or nil.
 func (s *directives) methodDirective(f *types.Func) *methodDirective {
 	d := s.methods[f.Pos()]
 	if d != nil {
@@ -201,7 +188,7 @@ func (s *directives) methodDirective(f *types.Func) *methodDirective {
 	return d
 }
 
-// unusedMethodDirectives reports directives at methods that do not belong to an entity.
+// unusedMethodDirectives reports directives at methods of other types.
 func (s *directives) unusedMethodDirectives() {
 	for _, d := range s.methods { //arch:order-free diagnostics are sorted
 		if !d.used {
@@ -210,7 +197,6 @@ func (s *directives) unusedMethodDirectives() {
 	}
 }
 
-// markError records a directive that stands at types or variables.
 func (s *directives) markError(d ast.Directive, at ast.Node) {
 	if d.Args != "" {
 		s.add(d.ArgsPos, CodeOption, "remove "+d.Args, "//shard:error: takes no options")
@@ -234,7 +220,6 @@ func (s *directives) markError(d ast.Directive, at ast.Node) {
 	}
 }
 
-// markOneof records a //shard:oneof directive. It reports one that stands at no type.
 func (s *directives) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
 	spec, _ := at.(*ast.TypeSpec)
 	if spec == nil {
@@ -253,7 +238,6 @@ func (s *directives) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
 	}
 }
 
-// errorsAlone reports errors declared in a package with neither entities nor clients.
 func (s *directives) errorsAlone() {
 	if len(s.errors) > 0 && s.model.Owner == "" {
 		s.add(s.errors[0].directive.Slash, CodeMisplaced, "declare it in the entity's package: var _ = thispackage.ErrName with the directive above it",
@@ -266,14 +250,14 @@ func firstLine(text string) string {
 	return line
 }
 
-// declaresForeign reports whether a //shard:error directive declares only variables of other
-// packages, as in var _ = sql.ErrNoRows.
+// declaresForeign reports whether the directive declares only other packages' variables, as in var
+// _ = sql.ErrNoRows.
 func declaresForeign(m markedError) bool {
 	v, ok := m.spec.(*ast.ValueSpec)
 	return ok && !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" })
 }
 
-// The names of all directives, without the prefix //shard:.
+// The names of directives, without //shard:.
 var (
 	entityDirectives = []string{"entity", "singleton"}
 	methodDirectives = []string{"ignore", "read", "tell"}

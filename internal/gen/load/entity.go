@@ -8,15 +8,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A fieldReader reads the fields of an entity.
 type fieldReader struct {
 	*unit
 	n *model.Entity // the entity that is read
 	h *unit         // the package that the entity's client is generated into
 }
 
-// fields reads the fields of entity m. It returns the Go type of the entity's id, string by
-// default. The client's package must be able to name that type.
+// fields reads m's fields and returns the type of its id, string by default. The client's package
+// must be able to name it.
 func (s *fieldReader) fields(m *marked) types.Type {
 	n := s.n
 	var id types.Type = types.Typ[types.String]
@@ -55,8 +54,8 @@ func (s *fieldReader) fields(m *marked) types.Type {
 	return id
 }
 
-// tag returns a field's shard tag, and for a state field the form that the tag chooses. ok is false
-// if the field has no tag. A malformed or unknown tag is reported and returned as "".
+// tag returns a field's shard tag and the form chosen by a state field. A bad tag is reported and
+// returned as "".
 func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, ok bool) {
 	tag, ok = reflect.StructTag(raw).Lookup("shard")
 	subject := s.n.Name + "." + f.Name()
@@ -80,9 +79,8 @@ func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, ok bool) 
 	return "", "", true
 }
 
-// stateOptions returns the form that the tag of a state field chooses, such as text for state,text.
-// ok is false if tag is not state with valid options. The option secret is accepted here and takes
-// effect at run time.
+// stateOptions returns the form in a state tag, such as text for state,text. It accepts secret,
+// which takes effect at run time.
 func stateOptions(tag string) (form string, ok bool) {
 	options := strings.Split(tag, ",")
 	if options[0] != "state" {
@@ -91,15 +89,13 @@ func stateOptions(tag string) (form string, ok bool) {
 	return fieldOptions(options[1:])
 }
 
-// validOptions reports whether tag has only valid options: text, binary and secret. It is for
-// fields of structs that are not entities.
 func validOptions(tag string) bool {
 	_, ok := fieldOptions(strings.Split(tag, ","))
 	return ok
 }
 
-// fieldOptions returns the form among options, or "" if they choose none. ok is false if an option
-// is unknown, is repeated, or chooses a second form.
+// fieldOptions returns the form in options, or "". It refuses unknown, repeated and contradictory
+// options.
 func fieldOptions(options []string) (form string, ok bool) {
 	secret := false
 	for _, option := range options {
@@ -115,8 +111,6 @@ func fieldOptions(options []string) (form string, ok bool) {
 	return form, true
 }
 
-// idType reads the type of f, the field tagged id. If that type cannot be an id, idType adds a
-// diagnostic and returns false.
 func (s *fieldReader) idType(f *types.Var) bool {
 	n := s.n
 	t := f.Type()
@@ -164,8 +158,8 @@ func (s *fieldReader) stateField(f *types.Var, form string) {
 	s.refuse(f, s.n.Name+"."+f.Name(), r)
 }
 
-// untaggedField reports a field whose value would be lost when its entity is passivated
-// or moves. A field needs no tag if its type holds no data, or is a known tool: see [isTool].
+// untaggedField reports a field that would be lost when its entity is passivated or moves. Types
+// without data and known tools ([isTool]) need no tag.
 func (s *fieldReader) untaggedField(f *types.Var) {
 	n := s.n
 	subject := n.Name + "." + f.Name()
@@ -191,8 +185,7 @@ func (s *fieldReader) untaggedField(f *types.Var) {
 	}
 }
 
-// looksLikeID reports whether a field has a usual name for an id, such as ID, Key or OrderID in
-// Order, and a type that can be one.
+// looksLikeID recognizes usual ids: ID, Key, or OrderID in Order.
 func looksLikeID(n *model.Entity, f *types.Var) bool {
 	name := strings.ToLower(f.Name())
 	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasText(f.Type()) {

@@ -13,9 +13,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// constants returns the constants of type t, sorted by value. It returns nil if the user's module
-// does not declare t. If t is declared in another package than from, only its exported constants
-// count. Untyped constants, such as a count of t's constants, are left out.
+// constants returns the typed constants of t, sorted by value, or nil if another module declares t.
+// Of other packages only exported ones count.
 func constants(from *packages.Package, t types.Type) []model.Constant {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || !inModule(from, named.Obj().Pkg()) {
@@ -43,8 +42,8 @@ func constants(from *packages.Package, t types.Type) []model.Constant {
 	return list
 }
 
-// constantValue returns a constant's value as the contract writes it: a number, true, false, or a
-// quoted string without spaces. It returns "" if the value is unknown.
+// constantValue returns a constant as the contract writes it, or "". Strings are quoted, without
+// spaces.
 func constantValue(v constant.Value, u *types.Basic) string {
 	switch {
 	case v.Kind() == constant.Unknown:
@@ -64,7 +63,6 @@ func constantValue(v constant.Value, u *types.Basic) string {
 	return v.ExactString()
 }
 
-// inModule reports whether a package belongs to the module of the user's package.
 func inModule(from *packages.Package, p *types.Package) bool {
 	if p == from.Types {
 		return true

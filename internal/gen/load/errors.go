@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An errorReader makes the model of the errors that a package declares.
 type errorReader struct {
 	*directives
 	crossing *crossing
@@ -23,7 +22,6 @@ func isInvalid(t types.Type) bool {
 	return ok && b.Kind() == types.Invalid
 }
 
-// declaredErrors makes the model of the declared errors.
 func (s *errorReader) declaredErrors() {
 	for _, m := range s.errors {
 		switch spec := m.spec.(type) {
@@ -38,7 +36,7 @@ func (s *errorReader) declaredErrors() {
 	slices.SortFunc(s.model.Errors, func(a, b *model.Error) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// addError adds e to the model. It reports e if the model has another error of that name.
+// addError adds e, and reports a duplicate name.
 func (s *errorReader) addError(pos token.Pos, e *model.Error) {
 	for _, other := range s.model.Errors {
 		if other.Name == e.Name {
@@ -49,8 +47,7 @@ func (s *errorReader) addError(pos token.Pos, e *model.Error) {
 	s.model.Errors = append(s.model.Errors, e)
 }
 
-// sentinel reads the i-th variable of spec, a declared error. A variable named _ declares the
-// variable of another package that is its value.
+// sentinel reads the i-th variable of spec. Named _, it declares another package's variable.
 func (s *errorReader) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	if name.Name == "_" {
 		s.foreignSentinel(name, spec, i)
@@ -67,7 +64,6 @@ func (s *errorReader) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	}
 }
 
-// isSentinel reports whether v's type implements error, and adds a diagnostic if not.
 func (s *errorReader) isSentinel(at *ast.Ident, v *types.Var) bool {
 	switch t := v.Type(); {
 	case isInvalid(t):
@@ -98,7 +94,6 @@ func (s *errorReader) foreignSentinel(at *ast.Ident, spec *ast.ValueSpec, i int)
 	s.add(at.Pos(), CodeError, "write var _ = sql.ErrNoRows for one of another package, else give it a name", "_: set to no other package's variable")
 }
 
-// errorType reads a type that is declared as an error.
 func (s *errorReader) errorType(spec *ast.TypeSpec) {
 	name, pos := spec.Name.Name, spec.Name.Pos()
 	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
@@ -136,8 +131,6 @@ func (s *errorReader) errorType(spec *ast.TypeSpec) {
 	s.addError(pos, &model.Error{Name: name, Wire: name, Type: m, Pointer: !value})
 }
 
-// addForeign adds e, an error variable of another package, to p. It does nothing if p has that
-// variable already.
 func addForeign(p *model.Package, e *model.Error) {
 	here := func(o *model.Error) bool { return o.Var != nil && o.Var.Path == e.Var.Path && o.Var.Name == e.Var.Name }
 	if slices.ContainsFunc(p.Errors, here) {

@@ -11,7 +11,6 @@ import (
 // that entity's declared errors only if the caller's client package imports the package of the other
 // client.
 
-// importsOfErrors adds the package's imports that hold clients to the model's ErrorImports.
 func importsOfErrors(s *source) {
 	for path := range clientImports(s) {
 		s.model.ErrorImports = append(s.model.ErrorImports, path)
@@ -20,7 +19,6 @@ func importsOfErrors(s *source) {
 	slices.Sort(s.model.ErrorImports)
 }
 
-// clientImports returns the package's imports that hold clients: their positions, by path.
 func clientImports(s *source) map[string]token.Pos {
 	found := make(map[string]token.Pos)
 	for _, file := range s.pkg.Syntax {
@@ -37,7 +35,6 @@ func clientImports(s *source) map[string]token.Pos {
 	return found
 }
 
-// importName returns the name of the package at path, which importer imports.
 func importName(importer *types.Package, path string) string {
 	for _, p := range importer.Imports() {
 		if p.Path() == path {
@@ -47,9 +44,8 @@ func importName(importer *types.Package, path string) string {
 	return packageName(path)
 }
 
-// passedOn reports each import of the entities' package s that declares errors and is not imported
-// by the client's package h. If a method returned an error of such an import, the caller would get
-// only its text.
+// passedOn reports imports with declared errors that the client's package h lacks: callers would
+// get only the texts of these errors.
 func passedOn(s, h *source) {
 	there := clientImports(h)
 	for path, pos := range clientImports(s) {

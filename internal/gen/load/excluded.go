@@ -25,8 +25,6 @@ func (e Excluded) String() string {
 	return fmt.Sprintf("%v is built when %s", e.Pos, e.Constraint)
 }
 
-// directiveIn finds the first directive of an entity in the file of that name. It returns false if
-// there is none, or if the file does not parse.
 func directiveIn(name string) (pos token.Position, file *ast.File, found bool) {
 	src, err := os.ReadFile(name)
 	if err != nil || !slices.ContainsFunc(entityDirectives, func(d string) bool { return bytes.Contains(src, []byte("//shard:"+d)) }) {
@@ -47,7 +45,6 @@ func directiveIn(name string) (pos token.Position, file *ast.File, found bool) {
 	return token.Position{}, nil, false
 }
 
-// excludedIn finds entities in those files of a package that the build constraints leave out.
 func excludedIn(p *packages.Package) (list []Excluded) {
 	for _, name := range p.IgnoredFiles {
 		if strings.HasSuffix(name, "_test.go") {
@@ -64,8 +61,7 @@ func excludedIn(p *packages.Package) (list []Excluded) {
 	return list
 }
 
-// testDirectives reports entities in dir's test files: generated code is not in a test file, so it
-// cannot name types of test files.
+// testDirectives reports entities in test files, whose types generated code cannot name.
 func testDirectives(r *report, dir string) {
 	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

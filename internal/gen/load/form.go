@@ -5,13 +5,11 @@ import (
 	"strings"
 )
 
-// forms are the pairs of methods by which a type defines its own encoding.
 var forms = [...]struct{ marshal, unmarshal string }{
 	{"MarshalText", "UnmarshalText"},
 	{"MarshalBinary", "UnmarshalBinary"},
 }
 
-// method returns the method of that name in t's method set, or nil.
 func method(t types.Type, name string) *types.Signature {
 	o, _, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)
@@ -21,9 +19,8 @@ func method(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// declared returns the method of this name that t's own type declares. t is a pointer; the method
-// may be on the pointer or on the value. A method promoted from an embedded field does not count,
-// because it covers only that field.
+// declared returns the method that pointer t's own type declares, on pointer or value. Promoted
+// methods do not count: they cover only their field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)
@@ -33,31 +30,28 @@ func declared(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// isMessage reports whether t, a pointer, is a generated protobuf message.
+// isMessage reports whether pointer t is a protobuf message.
 func isMessage(t types.Type) bool {
 	s := declared(t, "ProtoReflect")
 	return s != nil && s.Params().Len() == 0 && s.Results().Len() == 1 &&
 		strings.HasSuffix(types.TypeString(types.Unalias(s.Results().At(0).Type()), nil), protoPath+".Message")
 }
 
-// hasText reports whether t declares both MarshalText and UnmarshalText.
 func hasText(t types.Type) bool {
 	return hasReverse(types.NewPointer(t), "MarshalText", "UnmarshalText")
 }
 
-// hasBinary reports whether t declares both MarshalBinary and UnmarshalBinary.
 func hasBinary(t types.Type) bool {
 	return hasReverse(types.NewPointer(t), "MarshalBinary", "UnmarshalBinary")
 }
 
-// hasReverse reports whether the type that t points to declares the methods marshal, a func()
-// ([]byte, error), and unmarshal, a func([]byte) error.
+// hasReverse reports whether t's element declares marshal() ([]byte, error) and unmarshal([]byte)
+// error.
 func hasReverse(t types.Type, marshal, unmarshal string) bool {
 	return marshals(declared(t, marshal)) && unmarshals(declared(t, unmarshal))
 }
 
-// half reports whether t declares only one method of a pair in forms. It returns the declared
-// method and the missing one.
+// half reports whether t declares only one method of a pair.
 func half(t types.Type) (has, lacks string, ok bool) {
 	p := types.NewPointer(t)
 	for _, f := range forms {
@@ -95,7 +89,6 @@ func signatureIs(s *types.Signature, params, results []types.Type) bool {
 	return same(s.Params(), params) && same(s.Results(), results)
 }
 
-// isLossless reports whether an assigned copy of a t shares no changeable data with it, and equals
-// the value decoded from its text. Few types are lossless: a netip.Prefix may have no text, and a
-// netip.AddrPort may lose its port.
+// isLossless reports whether copies of a t share no data, and equal the value decoded from its
+// text. Few types qualify: netip.Prefix may have no text, netip.AddrPort may lose its port.
 func isLossless(t types.Type) bool { return isNamed(t, "net/netip", "Addr") }

@@ -6,7 +6,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// The forms that a tag may choose.
 const (
 	formText   = "text"
 	formBinary = "binary"
@@ -14,21 +13,18 @@ const (
 
 func isForm(tag string) bool { return tag == formText || tag == formBinary }
 
-// A formKey identifies a type together with the form that a tag chose for it.
 type formKey struct {
 	t    *model.Type
 	form string
 }
 
-// A formChoice converts the types of fields whose tags choose a form.
 type formChoice struct {
 	*crossing
 	formed map[formKey]*model.Type // the types whose form a tag chose
 }
 
-// setForm sets m's form if t has methods that encode it, and reports whether it did. chosen is the
-// form that a tag chose, or "". Without a choice, binary precedes text because it loses less. A
-// struct for which [crossing.isOpen] is true gets no form: its fields are encoded.
+// setForm reports whether t's methods encode it, and sets m's form. Without a choice binary comes
+// first, because it loses less. Types for which [crossing.isOpen] is true are encoded by field.
 func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	switch {
 	case chosen != formText && hasBinary(t):
@@ -46,10 +42,9 @@ func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	return true
 }
 
-// isOpen reports whether t is a struct of another module with text methods, without binary ones,
-// and with fields that generated code can access. Such a struct's text may lose what the fields
-// hold: the text of an empty valid null.String is that of an invalid one. For a type of the user's
-// own module isOpen returns false, because its text methods count as the intended form.
+// isOpen reports whether t is another module's struct with accessible fields and only text methods.
+// Such a text may lose values: an empty valid null.String has the text of an invalid one. In the
+// user's module text methods count as intended.
 func (c *crossing) isOpen(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || inModule(c.pkg, named.Obj().Pkg()) || hasBinary(t) || !hasText(t) {
@@ -59,8 +54,6 @@ func (c *crossing) isOpen(t types.Type) bool {
 	return ok && c.fieldsOpen(u, make(map[types.Type]bool))
 }
 
-// fieldsOpen reports whether all fields of a struct are exported and have types that can be
-// encoded. seen has the types that are being checked.
 func (c *crossing) fieldsOpen(u *types.Struct, seen map[types.Type]bool) bool {
 	for f := range u.Fields() {
 		if !isNothing(f.Type()) && (!f.Exported() || !c.opens(f.Type(), seen)) {
@@ -89,8 +82,8 @@ func (c *crossing) opens(t types.Type, seen map[types.Type]bool) bool {
 	return false
 }
 
-// inForm returns the model of a field's type t in the form that its tag chose; chosen may be "".
-// The choice applies to t itself, or to its elements, its keys and the value that it points to.
+// inForm returns the model of t in the chosen form, which may be "". The choice also applies to its
+// elements, its keys and what it points to.
 func (c *formChoice) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
 	m, r := c.of(t)
 	if r != nil || chosen == "" {
@@ -130,8 +123,6 @@ func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.
 	return c.addFormed(key, &other), nil
 }
 
-// reformElem replaces the elements of other, a copy of the model of key's type, by elements of type
-// elem in the form that key chooses.
 func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(elem, key.form) // it contains itself
@@ -147,8 +138,7 @@ func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type)
 	return c.addFormed(key, other), nil
 }
 
-// reformMap gives a map keys and elements in the chosen form. It accepts a map whose keys or
-// elements, but not both, lack this form.
+// reformMap gives a map the chosen form. Keys or elements, but not both, may lack it.
 func (c *formChoice) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(u.Elem(), key.form) // it contains itself
@@ -176,7 +166,6 @@ func (c *formChoice) addFormed(key formKey, t *model.Type) *model.Type {
 	return t
 }
 
-// formless refuses the form that a tag chose for t, because t does not have it.
 func (c *formChoice) formless(t types.Type, chosen string) *refusal {
 	why, remedy := c.short(t)+" has no text form", "declare MarshalText and UnmarshalText, or leave out text"
 	if chosen == formBinary {

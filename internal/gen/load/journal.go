@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// journalEvent returns the type of a journal's events, or nil if t is not a journal.
 func journalEvent(t types.Type) types.Type {
 	n, ok := types.Unalias(t).(*types.Named)
 	if !ok || !isNamed(t, codegenPath, "Journal") || n.TypeArgs().Len() != 1 {
@@ -19,11 +18,11 @@ func journalEvent(t types.Type) types.Type {
 	return n.TypeArgs().At(0)
 }
 
-// applyMethod is the entity's method that applies an event of its journal to its state.
+// applyMethod applies an event to the entity's state.
 const applyMethod = "Apply"
 
-// checkJournal reports a journal in an entity that is not durable, and a journal's option (keep or
-// snapshot) at an entity without a journal. option is that option, or "".
+// checkJournal reports a journal that is not durable, and option (keep or snapshot) without a
+// journal.
 func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	switch {
 	case n.Journal != nil && !n.Durable:
@@ -33,7 +32,6 @@ func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	}
 }
 
-// hasJournal reports whether the struct has a field of a journal's type, including a refused field.
 func hasJournal(m *marked) bool {
 	u, ok := m.object.Type().Underlying().(*types.Struct)
 	for i := 0; ok && i < u.NumFields(); i++ {
@@ -44,7 +42,7 @@ func hasJournal(m *marked) bool {
 	return false
 }
 
-// readAge parses an age like 30d, 12h or 5m. ok is false if text is not an age from 1m to 36500d.
+// readAge parses ages such as 30d, 12h or 5m, from 1m to 36500d.
 func readAge(text string) (time.Duration, bool) {
 	units := map[string]time.Duration{"d": 24 * time.Hour, "h": time.Hour, "m": time.Minute}
 	if len(text) < 2 {
@@ -60,8 +58,6 @@ func readAge(text string) (time.Duration, bool) {
 
 const maxAge = 100 * 365 * 24 * time.Hour
 
-// readJournal reads f, the field that holds an entity's journal. event is the type of the journal's
-// events.
 func readJournal(s *fieldReader, m *marked, f *types.Var, event types.Type, tag string) {
 	n := s.n
 	subject := n.Name + "." + f.Name()
@@ -92,8 +88,8 @@ func readJournal(s *fieldReader, m *marked, f *types.Var, event types.Type, tag 
 	}
 }
 
-// readKeep parses the option keep=, which selects the events kept by a journal: by age, by number,
-// "followed" for those not read yet by a named follower, or several of these.
+// readKeep parses keep=: an age, a number, "followed" for events that a named follower has not
+// read, or several of these.
 func readKeep(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 	for part := range strings.SplitSeq(value, ",") {
 		age, isAge := readAge(part)
@@ -112,8 +108,7 @@ func readKeep(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 	}
 }
 
-// readSnapshot parses the option snapshot=: after how many events, 1 to 1,000,000, the state is
-// written again.
+// readSnapshot parses snapshot=, the number of events, 1 to 1,000,000, between writes of the state.
 func readSnapshot(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > 1_000_000 {

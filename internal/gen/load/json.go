@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// checkJSON reports a struct whose JSON would differ from its form on the wire: embedding a type
-// with its own JSON or text form gives the struct this form, without the other fields.
+// checkJSON reports a struct that embeds a type with its own JSON or text: its other fields would
+// be missing in JSON.
 func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 	if !n.JSON {
 		return
@@ -21,8 +21,7 @@ func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 		"%s: the JSON of %s is that of an embedded field, without the other fields", subject, types.TypeString(hidden, types.RelativeTo(s.pkg.Types)))
 }
 
-// hiddenByJSON returns a struct in t that takes over the JSON of one of its embedded fields, or nil
-// if there is none.
+// hiddenByJSON returns a struct in t that inherits an embedded field's JSON, or nil.
 func hiddenByJSON(t types.Type, seen map[types.Type]bool) types.Type {
 	if seen[t] {
 		return nil

@@ -69,7 +69,6 @@ func Load(ctx context.Context, o Options) (*Result, error) {
 	return result, nil
 }
 
-// listError returns the messages of go list about a package without files, or nil.
 func listError(p *packages.Package) error {
 	var errs []error
 	for _, e := range p.Errors {

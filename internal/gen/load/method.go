@@ -12,15 +12,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A methodReader reads the methods of an entity.
 type methodReader struct {
 	*unit
 	n *model.Entity // the entity that is read
 	h *unit         // the package that the entity's client is generated into
 }
 
-// customary are the methods that the standard library looks for. They need no
-// directive, because they are never meant as messages.
+// customary methods are called by the standard library. They are never messages, so they need no
+// directive.
 var customary = []string{
 	"String", "GoString", "Format", "Error", "LogValue", "Len", "Less", "Swap", "Lock", "Unlock",
 	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "AppendText", "MarshalBinary", "UnmarshalBinary", "AppendBinary",
@@ -32,7 +31,6 @@ func isError(t types.Type) bool {
 	return types.Identical(t, types.Universe.Lookup("error").Type())
 }
 
-// takesContext reports whether a method has a context among its parameters.
 func takesContext(s *types.Signature) bool {
 	for v := range s.Params().Variables() {
 		if isContext(v.Type()) {
@@ -42,15 +40,13 @@ func takesContext(s *types.Signature) bool {
 	return false
 }
 
-// hookTypes maps the name of a hook's second parameter type, its reason, to the hook's method name.
+// hookTypes maps hooks' parameter types to their names.
 var hookTypes = map[string]string{"Activation": "OnActivate", "Passivation": "OnPassivate"}
 
-// isHook reports whether a method is a hook or was probably meant as one.
 func isHook(f *types.Func) bool { return hookReason(f) != "" }
 
-// hookReason returns the name of a hook's reason type, a key of hookTypes, or "" if f is not a
-// hook. It decides by the method's name, its parameters, or the hook's name that a misspelt name is
-// nearest to.
+// hookReason returns a key of hookTypes, or "". It looks at the name, the parameters and names that
+// are probably misspelt.
 func hookReason(f *types.Func) string {
 	for reason, name := range hookTypes {
 		if f.Name() == name {
@@ -69,7 +65,6 @@ func hookReason(f *types.Func) string {
 	return ""
 }
 
-// hookType returns the name of the reason type among the parameters, a key of hookTypes, or "".
 func hookType(s *types.Signature) string {
 	for v := range s.Params().Variables() {
 		for name := range hookTypes {
@@ -81,8 +76,6 @@ func hookType(s *types.Signature) string {
 	return ""
 }
 
-// readMethods reads the entity's methods: messages and hooks. It reports methods that only resemble
-// them.
 func (s *methodReader) readMethods(m *marked) {
 	n := s.n
 	named := m.object.Type().(*types.Named)
@@ -119,8 +112,7 @@ func (s *methodReader) readMethods(m *marked) {
 	}
 }
 
-// onPointer reports a message or hook that is declared on the value: it would run on a
-// copy of the entity, and its changes would be lost.
+// onPointer reports a method on the value: its changes would be lost with the copy.
 func (s *methodReader) onPointer(f *types.Func) {
 	if _, ok := types.Unalias(f.Signature().Recv().Type()).(*types.Pointer); ok {
 		return
@@ -150,8 +142,7 @@ func (s *methodReader) hook(f *types.Func) {
 	}
 }
 
-// message reads f, a method that takes a context, as a message. It refuses a //shard:tell method
-// with results.
+// message reads f, a method that takes a context, as a message.
 func (s *methodReader) message(f *types.Func, d *methodDirective) {
 	n := s.n
 	tellOnly, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
@@ -200,8 +191,7 @@ func (s *methodReader) message(f *types.Func, d *methodDirective) {
 	n.Methods = append(n.Methods, m)
 }
 
-// param reads one parameter or result. role is "argument" or "result". It returns false if the type
-// was refused.
+// param reads a parameter or result. role is "argument" or "result"; false means refused.
 func (s *methodReader) param(method string, v *types.Var, role string, number int) (model.Param, bool) {
 	name := v.Name()
 	t, r := s.h.crossing.of(v.Type())
@@ -218,7 +208,6 @@ func (s *methodReader) param(method string, v *types.Var, role string, number in
 	return model.Param{}, false
 }
 
-// docOf returns the lines of a method's doc comment without its directives, or nil.
 func docOf(s *syntax, f *types.Func) []string {
 	decl := s.funcs[f.Pos()]
 	if decl == nil || decl.Doc == nil {

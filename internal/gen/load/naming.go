@@ -7,14 +7,13 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A namer chooses names for generated declarations that are free in their package.
 type namer struct {
 	*directives
 	types []*model.Type
 	taken map[string]bool
 }
 
-// fixed are the packages that every generated file may import.
+// fixed are the packages that any generated file may import.
 var fixed = map[string]string{
 	"context":                              "context",
 	"errors":                               "errors",
@@ -22,7 +21,7 @@ var fixed = map[string]string{
 	codegenPath:                            "codegen",
 }
 
-// sortedImports puts the fixed packages first, so that they keep their names.
+// sortedImports puts fixed packages first, so that they keep their names.
 func sortedImports(used map[string]string) []string {
 	var first, rest []string
 	for path := range used {
@@ -37,8 +36,7 @@ func sortedImports(used map[string]string) []string {
 	return append(first, rest...)
 }
 
-// nameAll gives types and imports names that are unique in the package. It reports the user's
-// declarations whose names generated code needs.
+// nameAll gives types and imports unique names, and reports declarations in the way.
 func (s *namer) nameAll() {
 	taken := s.taken
 	for _, name := range s.pkg.Types.Scope().Names() {
@@ -81,8 +79,7 @@ func (s *namer) nameAll() {
 	s.model.Imports = s.imports()
 }
 
-// checkDeclares marks the names that generated code declares for entity n as taken. It reports
-// those that are taken already.
+// checkDeclares reserves the names generated for n, and reports those taken.
 func (s *namer) checkDeclares(n *model.Entity, m *marked, names []string) {
 	taken := s.taken
 	for _, name := range names {
@@ -98,7 +95,6 @@ func (s *namer) checkDeclares(n *model.Entity, m *marked, names []string) {
 	}
 }
 
-// typeName returns the suffix for the names of the functions generated for type x.
 func (s *namer) typeName(x *model.Expr) string {
 	base := s.plainName(x)
 	for i := 1; ; i++ {
@@ -112,8 +108,7 @@ func (s *namer) typeName(x *model.Expr) string {
 	}
 }
 
-// imports returns the packages that generated code may import, each with a name still free in the
-// package.
+// imports returns the packages that generated code may import, under free names.
 func (s *namer) imports() []model.Import {
 	used := make(map[string]string)
 	for path, name := range fixed {

@@ -11,9 +11,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// oneofDirective marks an interface with a closed set of implementations, which can cross the wire.
-// The set is the types that the directive lists or, if an unexported method keeps other packages
-// from implementing the interface, all implementations in its package.
+// oneofDirective marks an interface whose implementations can cross the wire: the listed types or,
+// if an unexported method closes the interface, all in its package.
 const oneofDirective = "oneof"
 
 // A oneof is an interface with the directive //shard:oneof.
@@ -25,8 +24,7 @@ type oneof struct {
 	reported bool
 }
 
-// findOneof finds the interface of that name in the source of its package. It returns nil if the
-// interface has no //shard:oneof directive.
+// findOneof returns nil for an interface without a //shard:oneof directive.
 func findOneof(files []*ast.File, name string) *oneof {
 	for _, file := range files {
 		for _, decl := range file.Decls {
@@ -65,7 +63,6 @@ func oneofIn(doc *ast.CommentGroup) (ast.Directive, bool) {
 	return ast.Directive{}, false
 }
 
-// A oneofCase is a type that implements an interface.
 type oneofCase struct {
 	name string
 	of   types.Type
@@ -76,8 +73,7 @@ func (k oneofCase) isPointer() bool {
 	return ok
 }
 
-// A caseFinder finds the implementations of an interface. If the interface cannot have cases, it
-// sets why and remedy.
+// A caseFinder finds an interface's implementations. It sets why and remedy if there can be none.
 type caseFinder struct {
 	pkg  *types.Package // of the interface
 	file *ast.File      // with its declaration
@@ -121,7 +117,6 @@ func hasUnexported(u *types.Interface) bool {
 	return false
 }
 
-// declared returns the types of the interface's package that implement it, sorted by name.
 func (f *caseFinder) declared(u *types.Interface) []oneofCase {
 	var list []oneofCase
 	for _, name := range f.pkg.Scope().Names() {
@@ -147,14 +142,12 @@ func (f *caseFinder) declared(u *types.Interface) []oneofCase {
 	return list
 }
 
-// standsForUnknown reports whether t is the generated type for a case that the program does not
-// know.
+// standsForUnknown reports whether t is generated for unknown cases.
 func standsForUnknown(t types.Type) bool {
 	o, _, _ := types.LookupFieldOrMethod(t, true, nil, "ShardUnknownCase")
 	return o != nil
 }
 
-// implementation returns t or *t, whichever implements u. It returns false if neither does.
 func implementation(t types.Type, u *types.Interface) (types.Type, bool) {
 	switch p := types.NewPointer(t); {
 	case types.Implements(t, u):
@@ -165,8 +158,7 @@ func implementation(t types.Type, u *types.Interface) (types.Type, bool) {
 	return nil, false
 }
 
-// hiddenCase returns the name of an unexported type, declared in files, that has an unexported
-// method of interface u; "" if there is none.
+// hiddenCase returns an unexported type with an unexported method of u, or "".
 func hiddenCase(files []*ast.File, u *types.Interface) string {
 	for _, file := range files {
 		for _, decl := range file.Decls {
@@ -188,7 +180,6 @@ func hiddenCase(files []*ast.File, u *types.Interface) string {
 	return ""
 }
 
-// listed returns the types named by the directive, which must implement the interface.
 func (f *caseFinder) listed(u *types.Interface, names string) []oneofCase {
 	var list []oneofCase
 	for _, text := range splitTypes(names) {
@@ -228,8 +219,8 @@ func deref(t types.Type) types.Type {
 	return t
 }
 
-// caseName returns the name of t, or of the type that t points to, followed by the names of its
-// type arguments. It returns "" for a type without a name.
+// caseName returns the name of t, or of what it points to, and the names of its type arguments. It
+// is "" for a type without a name.
 func caseName(t types.Type) string {
 	switch t := types.Unalias(deref(t)).(type) {
 	case *types.Basic:
@@ -244,7 +235,6 @@ func caseName(t types.Type) string {
 	return ""
 }
 
-// splitTypes splits a list of types at spaces and commas outside of brackets.
 func splitTypes(list string) []string {
 	depth := 0
 	return strings.FieldsFunc(list, func(r rune) bool {
@@ -258,8 +248,8 @@ func splitTypes(list string) []string {
 	})
 }
 
-// typeOf returns the type that an expression names in the scope of the interface, or nil. It does
-// not use the type checker, because the types of that package may come from export data.
+// typeOf returns the type of an expression in the interface's scope, or nil. Without the type
+// checker: the package may come from export data.
 func (f *caseFinder) typeOf(x ast.Expr) types.Type {
 	switch x := x.(type) {
 	case *ast.ParenExpr:

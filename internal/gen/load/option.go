@@ -22,17 +22,16 @@ const (
 	maxDurableShards = 2048
 )
 
-// options lists the options of each directive.
 var options = map[string][]string{
 	"entity":    {"name", "shards", "hash", "durable", "ttl", "version", "keep", "snapshot", "client", "json", "tell"},
 	"singleton": {"name", "durable", "version", "keep", "snapshot", "client", "json", "tell"},
 }
 
-// kindName matches allowed names of kinds. Subjects and names of metrics contain them.
+// kindName restricts kinds, because subjects and metrics contain them.
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// checkDurable checks a durable entity's number of shards, and that it has state. shards reports
-// whether the option shards= is given; without it, checkDurable sets the number to durableShards.
+// checkDurable checks that a durable entity has state and few shards. Without the option shards= it
+// sets durableShards.
 func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	switch {
 	case n.Singleton:
@@ -46,8 +45,7 @@ func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	}
 }
 
-// tagsState reports whether a field is tagged state, including a field that was refused for its
-// type.
+// tagsState also counts fields refused for their type.
 func tagsState(m *marked) bool {
 	u := m.object.Type().Underlying().(*types.Struct)
 	for i := range u.NumFields() {
@@ -59,7 +57,6 @@ func tagsState(m *marked) bool {
 	return false
 }
 
-// readVersion parses the option version=, the version of the entity's state: 1 to maxVersion.
 func readVersion(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 	version, err := strconv.Atoi(value)
 	if err != nil || version < 1 || version > maxVersion {
@@ -71,12 +68,10 @@ func readVersion(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 
 const maxVersion = 1_000_000
 
-// migrateMethod is the entity's method that converts a state of an earlier version to the
-// program's.
+// migrateMethod converts state of an earlier version.
 const migrateMethod = "MigrateState"
 
-// checkVersion checks that the entity can read states of earlier versions: it reports a missing or
-// unneeded MigrateState, or one with another signature.
+// checkVersion reports a MigrateState that is missing, unneeded or has another signature.
 func checkVersion(s *source, n *model.Entity, m *marked) {
 	f := declared(types.NewPointer(m.object.Type()), migrateMethod)
 	fits := f != nil && f.Params().Len() == 1 && types.Identical(f.Params().At(0).Type(), types.Typ[types.Int]) && !f.Variadic() &&
@@ -92,7 +87,6 @@ func checkVersion(s *source, n *model.Entity, m *marked) {
 	}
 }
 
-// readTTL parses the option ttl=: after how long without a commit, 1m to 36500d, an entity expires.
 func readTTL(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 	age, ok := readAge(value)
 	if !ok {
@@ -116,8 +110,6 @@ func optionRemedy(m *marked, key string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// shardsRemedy returns the remedy for a shards= that is above most or not a power of two. It
-// suggests the next power of two, but at most most.
 func shardsRemedy(shards, most int, err error) string {
 	if err != nil || shards < 1 || shards > maxShards {
 		return "leave it out for the default"
@@ -129,7 +121,6 @@ func shardsRemedy(shards, most int, err error) string {
 	return "write shards=" + strconv.Itoa(min(next, most))
 }
 
-// checkKinds reports entities whose kinds have the same name.
 func checkKinds(s *directives) {
 	first := make(map[string]string)
 	for i, n := range s.model.Entities {
@@ -141,7 +132,6 @@ func checkKinds(s *directives) {
 	}
 }
 
-// An optionReader applies the options of an entity's directive.
 type optionReader struct {
 	*unit
 	n  *model.Entity // the entity that is read
@@ -150,8 +140,7 @@ type optionReader struct {
 	id types.Type
 }
 
-// readOptions applies the directive's options. s.id must be set, because the function named by
-// hash= must take the type of ids.
+// readOptions applies the options. s.id must be set, because the function of hash= takes it.
 func (s *optionReader) readOptions() {
 	n, m := s.n, s.m
 	args, err := m.directive.ParseArgs()
@@ -236,8 +225,7 @@ func (s *optionReader) readName(a ast.DirectiveArg, value string) {
 	s.n.Kind = value
 }
 
-// readShards parses the option shards=, a power of two. most is the bound for the message;
-// checkDurable reports a power of two that is too large for a durable type.
+// readShards parses shards=, a power of two. checkDurable reports too many for a durable type.
 func (s *optionReader) readShards(a ast.DirectiveArg, value string, most int) {
 	shards, err := strconv.Atoi(value)
 	if err != nil || shards < 1 || shards > maxShards || shards&(shards-1) != 0 {
@@ -247,8 +235,7 @@ func (s *optionReader) readShards(a ast.DirectiveArg, value string, most int) {
 	s.n.Shards = shards
 }
 
-// readHash checks that value, of the option hash=, names an exported func(ID) uint64 of the
-// client's package.
+// readHash checks that hash= names an exported func(ID) uint64 of the client's package.
 func (s *optionReader) readHash(a ast.DirectiveArg, value string) {
 	h, id := s.h, s.id
 	qualifier := types.RelativeTo(h.pkg.Types)

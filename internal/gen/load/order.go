@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// inSourceOrder sorts declarations by file, and those of one file by position. Files are ordered by
-// the alphabetically first name that each declares. Their file names have no influence, so renaming
-// a file does not change the output.
+// inSourceOrder sorts declarations by position, and files by the first name that each declares, so
+// renaming a file does not change the output.
 func inSourceOrder[T any](fset *token.FileSet, list []T, declared func(T) (name string, pos token.Pos)) {
 	least := make(map[string]string)
 	for _, d := range list {

@@ -31,10 +31,9 @@ type Options struct {
 	Env      []string // nil: the environment of the process
 }
 
-// A loader reads packages: the requested ones from source, and their imports from the compiler's
-// export data. It does not let the go command compile the requested packages, because their
-// generated files are large and may be stale. An import that does not compile is read from source,
-// too, as far as possible.
+// A loader reads requested packages from source, and imports from export data. The go command does
+// not compile the requested packages: their generated files are large and may be stale. Imports
+// that do not compile are also read from source.
 type loader struct {
 	config  *packages.Config
 	roots   map[string]*packages.Package // by import path
@@ -50,8 +49,8 @@ type loader struct {
 	imported map[string]*types.Package
 }
 
-// loadPackages loads the packages matching the patterns, and the clients' packages that their
-// directives name. All of them have syntax and types. It returns only the matching ones.
+// loadPackages loads the matching packages, which it returns, and the clients' packages in their
+// directives.
 func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, []*packages.Package, error) {
 	l := &loader{
 		config:  &packages.Config{Context: ctx, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet()},
@@ -91,8 +90,7 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 	return l, found, nil
 }
 
-// findClients loads the clients' packages named by directives and not requested themselves. A
-// package that does not exist yet gets only a path.
+// findClients loads the other clients' packages. One that does not exist yet gets only a path.
 func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
 	var wanted []string
 	for _, path := range clientPaths(list) {
@@ -128,7 +126,6 @@ func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, err
 
 type parseFunc func(fset *token.FileSet, name string, src []byte) (*ast.File, error)
 
-// parseAll parses the files of packages concurrently. It adds what fails to each package's Errors.
 func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -156,8 +153,7 @@ func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	}
 }
 
-// dropFormerOutput drops a generated file from p's syntax if the user's files have another package
-// name: the package was renamed, and the file will be generated again.
+// dropFormerOutput drops a generated file whose package was renamed. It will be generated again.
 func (l *loader) dropFormerOutput(p *packages.Package) {
 	isOutput := func(file *ast.File) bool { // only its package clause was parsed
 		return filepath.Base(l.config.Fset.Position(file.Package).Filename) == model.OutputName && len(file.Decls) == 0
@@ -185,13 +181,12 @@ func parseErrors(name string, err error) []packages.Error {
 	return errs
 }
 
-// parseWhole parses a file of an import, without comments. It does not skip earlier output.
 func parseWhole(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	return parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
 }
 
-// findImports finds the export data of the packages' imports. An import that does not compile has
-// none: findImports parses its source and continues with its own imports.
+// findImports finds export data. An import without any does not compile: it is parsed, with its own
+// imports.
 func (l *loader) findImports(list []*packages.Package) error {
 	for len(list) > 0 {
 		wanted := l.imports(list)
@@ -219,7 +214,6 @@ func (l *loader) findImports(list []*packages.Package) error {
 	return nil
 }
 
-// imports returns the packages' imports that the loader does not know yet, sorted.
 func (l *loader) imports(list []*packages.Package) []string {
 	var wanted []string
 	for _, p := range list {
@@ -237,8 +231,8 @@ func (l *loader) imports(list []*packages.Package) []string {
 	return slices.Compact(wanted)
 }
 
-// check determines the types of a package whose files are parsed. It keeps type errors, which
-// matter only in declarations used for the model.
+// check determines a package's types. It keeps type errors, which matter only where the model needs
+// them.
 func (l *loader) check(p *packages.Package) {
 	if l.checked[p] {
 		return
@@ -291,8 +285,8 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	return gcexportdata.Read(r, l.config.Fset, l.imported, path)
 }
 
-// sourceOf returns the files of the imported package at path, with their comments. It returns nil
-// for a package of the standard library. inModule is true if path is in the user's module.
+// sourceOf returns an imported package's files, or nil for the standard library. inModule means the
+// user's module.
 func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	if p := l.roots[path]; p != nil {
 		return p.Syntax
@@ -318,7 +312,6 @@ func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	return p.Syntax
 }
 
-// importNamed returns the package that a file imports under a name, or nil.
 func (l *loader) importNamed(name string, file *ast.File) *types.Package {
 	if err := l.findImports([]*packages.Package{{Syntax: []*ast.File{file}}}); err != nil {
 		return nil
@@ -336,8 +329,8 @@ func (l *loader) importNamed(name string, file *ast.File) *types.Package {
 	return nil
 }
 
-// parseFile parses a source file with its comments. Of a generated file it keeps only the package
-// clause, because the declarations are not the user's and may be stale.
+// parseFile parses a file. It keeps only the package clause of a generated file, which may be
+// stale.
 func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	m := parser.SkipObjectResolution | parser.ParseComments
 	if filepath.Base(name) == model.OutputName && Generated(src) {

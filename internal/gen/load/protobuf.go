@@ -13,9 +13,8 @@ import (
 // goPackage matches the option of a .proto file that names the package of its Go code.
 var goPackage = regexp.MustCompile(`(?m)^\s*option\s+go_package\s*=\s*"([^";]+)`)
 
-// protoFile returns the .proto file from which the package at path is generated, relative to the
-// user's module; "" if there is none. It walks the whole module, so it is called only for a missing
-// package or type.
+// protoFile returns the .proto file for package path, or "". It walks the module, so call it only
+// if a package or type is missing.
 func protoFile(from *packages.Package, path string) string {
 	m := from.Module
 	if m == nil || m.Dir == "" {
@@ -48,8 +47,8 @@ func protoFile(from *packages.Package, path string) string {
 	return filepath.ToSlash(short)
 }
 
-// notGenerated returns the remedy for a type that is unknown because protobuf's code is not
-// generated yet. It returns "" if the reason is uncertain. why is the type checker's message.
+// notGenerated returns the remedy if a type is unknown because protobuf's code is not generated
+// yet, or "". why is the type checker's message.
 func (s *source) notGenerated(why string) string {
 	name, ok := strings.CutPrefix(why, "undefined: ")
 	if !ok {

@@ -2,26 +2,23 @@ package load
 
 import "go/types"
 
-// The packages that have types recognized by name.
+// Packages whose types are recognized by name.
 const (
 	codegenPath = "github.com/shardgen/shardgen/runtime/codegen"
 	protoPath   = "google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// isByte reports whether t is byte itself: to Go, a slice of a named byte type is not a
-// []byte.
 func isByte(t types.Type) bool {
 	return types.Identical(t, types.Typ[types.Byte])
 }
 
-// isNamed reports whether t is the type called name in the package at path.
 func isNamed(t types.Type, path, name string) bool {
 	n, ok := types.Unalias(t).(*types.Named)
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == path && n.Obj().Name() == name
 }
 
-// isReference reports whether t is a generated client or reference: a struct whose only field is
-// the runtime's Invoker or *Ref.
+// isReference reports whether t is a generated client or reference: its only field is an Invoker or
+// *Ref.
 func isReference(t types.Type) bool {
 	s, ok := t.Underlying().(*types.Struct)
 	if !ok || s.NumFields() != 1 {
@@ -34,7 +31,6 @@ func isReference(t types.Type) bool {
 	return isNamed(f, codegenPath, "Invoker")
 }
 
-// refuseType returns the refusal of a type that has no encoding.
 func refuseType(s *source, t types.Type) *refusal {
 	why, remedy := s.short(t)+" cannot cross the wire", "use a concrete type"
 	switch t.Underlying().(type) {

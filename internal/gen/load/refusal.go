@@ -2,7 +2,6 @@ package load
 
 import "go/token"
 
-// A refusal is the reason why a type cannot cross the wire.
 type refusal struct {
 	code     Code
 	path     string    // from the value to the refused type: ".Lines[].Done"
@@ -14,10 +13,8 @@ type refusal struct {
 	more     []*refusal // the refusals of other fields of the same struct
 }
 
-// all returns r and the refusals of other fields that were joined with it.
 func (r *refusal) all() []*refusal { return append([]*refusal{r}, r.more...) }
 
-// join returns the refusals of a struct's fields as one; nil if there is none.
 func join(list []*refusal) *refusal {
 	if len(list) == 0 {
 		return nil
@@ -27,8 +24,7 @@ func join(list []*refusal) *refusal {
 	return &first
 }
 
-// at returns r with step, such as ".Lines" or "[]", put before r's path. A path longer than maxPath
-// bytes is shortened.
+// at prepends step, such as ".Lines" or "[]", to r's path, of at most maxPath bytes.
 func (r *refusal) at(step string) *refusal {
 	c := *r
 	if c.path = step + r.path; len(c.path) > maxPath {

@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A source is one package of the user: its syntax and types, and the model that is made of them.
 type source struct {
 	*report
 	pkg      *packages.Package
@@ -28,8 +27,7 @@ type source struct {
 	packages map[string]string          // names of packages by path
 }
 
-// A refusedAt identifies the refusal of a field, so that it is reported only once, however many
-// messages use the field's struct.
+// A refusedAt identifies a field's refusal, which is reported once for all messages.
 type refusedAt struct {
 	pos token.Pos
 	why string
@@ -52,8 +50,8 @@ func newSource(r *report, p *packages.Package, l *loader) *source {
 	return s
 }
 
-// syntaxErrors reports syntax errors and returns whether there are any. Such a package is not read,
-// because the parser may have skipped a method.
+// syntaxErrors reports syntax errors. Such a package is not read: the parser may have skipped a
+// method.
 func (s *source) syntaxErrors() bool {
 	found := false
 	for _, e := range s.pkg.Errors {
@@ -65,7 +63,6 @@ func (s *source) syntaxErrors() bool {
 	return found
 }
 
-// severalPackages reports files whose package clause differs from the first file's.
 func (s *source) severalPackages() bool {
 	found := false
 	for _, file := range s.pkg.Syntax {
@@ -77,7 +74,6 @@ func (s *source) severalPackages() bool {
 	return found
 }
 
-// parsePosition parses a position written as file:line:col.
 func parsePosition(pos string) token.Position {
 	p := token.Position{Filename: pos}
 	for _, field := range []*int{&p.Column, &p.Line} {
@@ -94,12 +90,10 @@ func parsePosition(pos string) token.Position {
 	return p
 }
 
-// unknownType is the message for an unknown type that the type checker does not report at its use,
-// because it reported the cause elsewhere.
 const unknownType = "unknown type"
 
-// missingImports reports each import that cannot be read in one diagnostic, which replaces the
-// diagnostics of all types that are unknown because of it.
+// missingImports reports each unreadable import once, instead of all types that are unknown because
+// of it.
 func (s *source) missingImports() {
 	before := len(s.list)
 	s.list = slices.DeleteFunc(s.list, func(d Diagnostic) bool {
@@ -131,23 +125,20 @@ func (s *source) lacksImport() bool {
 	return false
 }
 
-// missingImport returns the path in the type checker's message about an import that it
-// could not read.
 func missingImport(message string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(message, "could not import ")
 	path, _, _ = strings.Cut(rest, " ")
 	return path, ok
 }
 
-// refuse reports a type that cannot cross the wire. The position is the field of the refused type
-// or, if that field is in another package, the parameter or field at. A field is reported once.
+// refuse reports each refused field once, at the field or, in another package, at the parameter or
+// field at.
 func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	for _, r := range r.all() {
 		s.refuseOne(at, subject, r)
 	}
 }
 
-// refuseOne does what [source.refuse] does, for the refusal of one field.
 func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	pos := at.Pos()
 	if r.reported {
@@ -172,10 +163,10 @@ func (s *source) refuseOne(at *types.Var, subject string, r *refusal) {
 	s.add(pos, r.code, remedy, "%s%s: %s", subject, r.path, why)
 }
 
-// emptyStruct is the type struct{}, which is the element type of a map used as a set.
+// emptyStruct is the element type of a map used as a set.
 const emptyStruct = "struct{}"
 
-// plainName returns a type's name as a part of a generated function's name, such as StringSlice.
+// plainName returns a type's name inside a generated function's name, such as StringSlice.
 func (s *source) plainName(x *model.Expr) string {
 	switch x.Op {
 	case model.SliceOf:
@@ -200,7 +191,7 @@ func (s *source) plainName(x *model.Expr) string {
 	return name
 }
 
-// short prints a type for a diagnostic, with the names of packages instead of their paths.
+// short prints a type with names of packages instead of paths.
 func (s *source) short(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string {
 		if p == s.pkg.Types {

@@ -1,6 +1,5 @@
 package load
 
-// nearest returns the one of names that was probably meant by a misspelt name, or "".
 func nearest(name string, names []string) string {
 	best, least := "", 3
 	for _, n := range names {
@@ -11,8 +10,7 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance returns how many letters to insert, delete, change or transpose to turn a into b
-// (Damerau 1964).
+// distance returns how many letters to insert, delete, change or transpose (Damerau 1964).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -10,7 +10,7 @@ import (
 // added without generating. It also counts an entity's methods, so that Host notices an added
 // method.
 
-// ownFields returns the names of a struct's fields, or nil if a field has no name.
+// ownFields returns nil if a field has no name.
 func ownFields(u *types.Struct) []string {
 	var names []string
 	for f := range u.Fields() {
@@ -22,8 +22,7 @@ func ownFields(u *types.Struct) []string {
 	return names
 }
 
-// holdsLock reports whether go vet refuses copies of t: a pointer to t has Lock and
-// Unlock, or one of its parts is such a type.
+// holdsLock reports whether go vet refuses copies of t: it, or a part of it, has Lock and Unlock.
 func holdsLock(t types.Type) bool {
 	if _, isPointer := t.Underlying().(*types.Pointer); isPointer || types.IsInterface(t) {
 		return false
@@ -45,8 +44,8 @@ func holdsLock(t types.Type) bool {
 	return false
 }
 
-// entityFields returns all fields of an entity's struct. It returns nil if generated code cannot
-// name a field, or can neither copy nor make a value of its type.
+// entityFields returns an entity's fields, or nil if generated code cannot name one or make its
+// value.
 func entityFields(w *typeWriter, u *types.Struct) []model.OwnField {
 	var fields []model.OwnField
 	for f := range u.Fields() {
@@ -69,9 +68,8 @@ func entityFields(w *typeWriter, u *types.Struct) []model.OwnField {
 	return fields
 }
 
-// exportedMethods returns the number of exported methods of an entity. It is 0 if the entity embeds
-// a type of another package or an unknown type, because that type's methods may change without a
-// change in this package.
+// exportedMethods is 0 if the entity embeds a type of another package or an unknown type, whose
+// methods may change independently.
 func exportedMethods(named *types.Named) int {
 	if embedsForeign(named.Obj().Pkg(), named.Underlying().(*types.Struct)) {
 		return 0

@@ -15,14 +15,12 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A survey says what a package declares. It is read from the package's source, because the package
-// may not be generated yet.
+// A survey says what a package, possibly not generated yet, declares in its source.
 type survey struct {
 	client bool // the package holds clients of entities
 	errors bool // the package declares errors
 }
 
-// surveyOf returns the survey of the package at path, which is imported or being generated.
 func surveyOf(l *loader, path string) survey {
 	if known, ok := l.surveys[path]; ok {
 		return known
@@ -53,7 +51,6 @@ func surveyOf(l *loader, path string) survey {
 	return found
 }
 
-// read adds the declarations that the directives of a file mark.
 func (v *survey) read(file *ast.File) {
 	for _, group := range file.Comments {
 		for _, c := range group.List {

@@ -9,8 +9,6 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// A syntax finds the source of fields and functions by their positions, and the type checker's
-// errors in it.
 type syntax struct {
 	pkg    *packages.Package
 	fields map[token.Pos]*ast.Field // by the position of each name
@@ -53,7 +51,7 @@ func (s *syntax) addField(f *ast.Field) {
 	})
 }
 
-// generatedSuffixes are the endings of the names of generated types.
+// generatedSuffixes are the endings of generated types' names.
 var generatedSuffixes = []string{"API", "Client", "Ref", "Tell", "Extractor"}
 
 func hasGeneratedSuffix(name string) bool {
@@ -65,8 +63,7 @@ func hasGeneratedSuffix(name string) bool {
 	return false
 }
 
-// unknown returns the type checker's message about the type of field or parameter v. It returns
-// otherwise if there is no message.
+// unknown returns the type checker's message about v's type, or otherwise.
 func (s *syntax) unknown(v *types.Var, otherwise string) string {
 	f := s.fields[v.Pos()]
 	if f == nil {
@@ -80,8 +77,8 @@ func (s *syntax) unknown(v *types.Var, otherwise string) string {
 	return otherwise
 }
 
-// awaited reports whether a field's type is unknown only because it names a type that
-// is still to be generated, in another package or as one of the expected names in this one.
+// awaited reports whether a field's type is unknown only because a named type is still to be
+// generated, in another package or as an expected name in this one.
 func (s *syntax) awaited(v *types.Var, expected map[string]bool) bool {
 	f := s.fields[v.Pos()]
 	if f == nil {

@@ -2,8 +2,7 @@ package load
 
 import "github.com/shardgen/shardgen/internal/gen/model"
 
-// setTraits sets the properties of types that depend on their parts: Recursive, Plain, Fallible,
-// CloneFallible and NeedsInit. All types must be known.
+// setTraits sets Recursive, Plain, Fallible, CloneFallible and NeedsInit. All types must be known.
 func setTraits(types []*model.Type) {
 	for _, t := range types {
 		t.Recursive = holds(t, t, make(map[*model.Type]bool))
@@ -27,7 +26,6 @@ func setTraits(types []*model.Type) {
 	}
 }
 
-// parts returns the types that a value of t directly contains.
 func parts(t *model.Type) []*model.Type {
 	var list []*model.Type
 	if t.Key != nil {
@@ -45,7 +43,6 @@ func parts(t *model.Type) []*model.Type {
 	return list
 }
 
-// holds reports whether a value of t may hold one of target.
 func holds(t, target *model.Type, seen map[*model.Type]bool) bool {
 	for _, p := range parts(t) {
 		if p == target {
@@ -61,8 +58,8 @@ func holds(t, target *model.Type, seen map[*model.Type]bool) bool {
 	return false
 }
 
-// plain computes [model.Type].Plain. It terminates for recursive types, because every cycle of
-// types leads through a pointer, slice, map or interface.
+// plain computes [model.Type].Plain. It terminates: every cycle leads through a pointer, slice, map
+// or interface.
 func plain(t *model.Type) bool {
 	switch t.Shape {
 	case model.Bytes, model.Time, model.Proto, model.Slice, model.Map, model.Pointer, model.Oneof:

@@ -9,10 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A typeWriter decides how generated code in a package writes types.
 type typeWriter struct{ *source }
 
-// expr returns how generated code writes a type.
 func (c *typeWriter) expr(t types.Type) (*model.Expr, *refusal) {
 	switch t := t.(type) {
 	case *types.Basic:
@@ -82,7 +80,6 @@ func (c *typeWriter) exprOf(op model.Op, elem types.Type, length int64) (*model.
 	return &model.Expr{Op: op, Elem: x, Len: length}, nil
 }
 
-// canName reports whether generated code can write an object's name.
 func (c *typeWriter) canName(o *types.TypeName) bool {
 	switch {
 	case o.Pkg() == nil:
@@ -93,8 +90,6 @@ func (c *typeWriter) canName(o *types.TypeName) bool {
 	return o.Pkg() == c.pkg.Types || o.Exported()
 }
 
-// canImport reports whether this package may import the package of an object. A package below a
-// folder named internal may be imported only from within that folder's parent.
 func (c *typeWriter) canImport(o *types.TypeName) bool {
 	if o.Pkg() == nil || !slices.Contains(strings.Split(o.Pkg().Path(), "/"), "internal") {
 		return true
@@ -103,8 +98,6 @@ func (c *typeWriter) canImport(o *types.TypeName) bool {
 	return c.pkg.PkgPath == parent || strings.HasPrefix(c.pkg.PkgPath, parent+"/")
 }
 
-// isOwners reports whether an object is declared in the package of the entities whose clients this
-// package holds.
 func (c *typeWriter) isOwners(o *types.TypeName) bool {
 	return c.model.Owner != "" && o.Pkg() != nil && o.Pkg().Path() == c.model.Owner
 }
@@ -128,8 +121,7 @@ func (c *typeWriter) named(o *types.TypeName, args *types.TypeList) (*model.Expr
 	return x, nil
 }
 
-// alias gives a user's type another name in generated code if generated code has a variable with
-// the type's name.
+// alias renames a user's type in generated code if a variable there has its name.
 func (c *typeWriter) alias(x *model.Expr) {
 	plain := *x
 	name := model.Lower(c.plainName(x)) + "Type"
@@ -144,7 +136,7 @@ func (c *typeWriter) alias(x *model.Expr) {
 	}
 }
 
-// above returns the parent of the last folder named internal in an import path, or "".
+// above returns the path before the last folder named internal, or "".
 func above(path string) string {
 	if i := strings.LastIndex("/"+path+"/", "/internal/"); i > 0 {
 		return path[:i-1]

@@ -10,10 +10,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A unit is one package for which code is generated: a package of entities, or one of clients
-// alone. loadPackage writes to its own unit, to the units of its clients' packages, and to the
-// report and the claimed packages, which all units share. Packages are loaded one after another
-// on one goroutine.
+// A unit is one package for which code is generated: entities, or clients alone. Packages are
+// loaded one after another on one goroutine, so units share the report and the claimed packages
+// without locks.
 type unit struct {
 	directives
 	crossing  *crossing
@@ -33,7 +32,6 @@ func newUnit(r *report, p *packages.Package, l *loader, claimed map[string]strin
 	return u
 }
 
-// loadPackage reads one package into a unit and reports its mistakes.
 func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]string) *unit {
 	s := newUnit(r, p, l, claimed)
 	if s.syntaxErrors() || s.severalPackages() {
@@ -72,7 +70,6 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	return s
 }
 
-// entity reads one entity into a model.
 func (s *unit) entity(m *marked) *model.Entity {
 	n := &model.Entity{Name: m.object.Name(), Kind: m.object.Name(), Shards: defaultShards}
 	if m.singleton() {
@@ -88,10 +85,8 @@ func (s *unit) entity(m *marked) *model.Entity {
 	return n
 }
 
-// declaredErrors reads the package's declared errors into the model.
 func (s *unit) declaredErrors() { (&errorReader{&s.directives, s.crossing}).declaredErrors() }
 
-// nameAll gives each type and each import a name that is unique in the package.
 func (s *unit) nameAll() {
 	(&namer{&s.directives, s.crossing.list, make(map[string]bool)}).nameAll()
 }

@@ -110,7 +110,6 @@ type Field struct {
 	Type   *Type
 }
 
-// glue returns the part that names message m in the names of its functions.
 func (e *Entity) glue(m *Method) string {
 	if m.Glue != "" {
 		return m.Glue

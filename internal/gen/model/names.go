@@ -51,8 +51,7 @@ func Upper(name string) string {
 	return string(unicode.ToUpper(r)) + name[n:]
 }
 
-// locals are the names of variables in generated functions, except those made from the user's
-// names.
+// locals are the variables of generated functions, except those named after the user's names.
 var locals = []string{
 	"a", "again", "at", "b", "c", "d", "e", "ctx", "depth", "entity", "err", "factory", "host", "i", "id", "k", "kept", "key", "m", "method",
 	"n", "num", "opts", "outer", "p", "r", "raw", "s", "seen", "skipped", "v", "x",
@@ -62,7 +61,7 @@ var locals = []string{
 // of the user.
 func IsLocal(name string) bool { return slices.Contains(locals, name) }
 
-// predeclared are Go's predeclared names that generated code uses.
+// predeclared are the predeclared names in generated code.
 var predeclared = []string{
 	"any", "append", "bool", "byte", "error", "false", "float32", "float64", "int", "int8", "int16", "int32", "int64", "len",
 	"make", "new", "nil", "rune", "string", "true", "uint", "uint8", "uint16", "uint32", "uint64",

@@ -165,7 +165,7 @@ func (t *Type) UnknownType() string { return "unknown" + t.Name }
 // time zones, or differ in a field that is not encoded.
 func (t *Type) ChecksKeys() bool { return t.Shape == Map && ambiguous(t.Key) }
 
-// ambiguous reports whether two different values of t, a key's type, may have the same encoding.
+// ambiguous reports whether different keys of type t may have the same encoding.
 func ambiguous(t *Type) bool {
 	switch t.Shape {
 	case Text, Binary, Gob:

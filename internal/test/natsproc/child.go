@@ -38,9 +38,8 @@ func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	return func() { close(released) }, <-started
 }
 
-// FreeAddress chooses ports below the range of outgoing connections, which begins at 32768 on Linux
-// and at 49152 elsewhere. Any program's connection may get a port from that range before the server
-// listens on it, or while the server is down.
+// FreeAddress chooses ports below the range of outgoing connections, from 32768 on Linux and 49152
+// elsewhere, which other programs' connections may take.
 const (
 	firstPort = 10000
 	endPort   = 30000

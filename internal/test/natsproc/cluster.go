@@ -67,12 +67,11 @@ func RunClusterAt(places Places) (servers []*Server, err error) {
 	return servers, awaitMesh(servers)
 }
 
-// routes is the configuration of each server of a cluster that docs/guide/deploying.md recommends.
-// By default a server gives up a silent route only after three pings, one each 30 s, and TCP may
-// wait a minute before it tries again after a partition.
+// routes is the configuration that docs/guide/deploying.md recommends. By default a silent route is
+// given up after three pings, 30 s apart, and TCP may wait a minute after a partition.
 const routes = "cluster {\n  ping_interval: 2s\n  ping_max: 2\n}\n"
 
-// secure is the configuration routes with TLS, for clients too.
+// secure is routes with TLS, for clients too.
 const secure = `tls {
   cert_file: %[1]q
   key_file: %[2]q
@@ -88,8 +87,7 @@ cluster {
 }
 `
 
-// routeConfig writes the servers' configuration to a file, beside the certificate if tls is not
-// nil, otherwise beside the program.
+// routeConfig writes the configuration beside the certificate or, without tls, the program.
 func routeConfig(tls *TLS) (path string, err error) {
 	if tls != nil {
 		path = tls.Cert + ".conf"
@@ -114,11 +112,9 @@ func routeConfig(tls *TLS) (path string, err error) {
 	return path, os.Rename(tmp.Name(), path) // as in buildServer: the last one wins, all are equal
 }
 
-// routePort is where servers at places listen for each other. Each place has one server, so the
-// port is free.
+// routePort is for servers at places. Each place has one server, so it is free.
 const routePort = "6222"
 
-// routeAddresses returns the address at which each server listens for the other servers.
 func routeAddresses(places []Place) (addresses []string, err error) {
 	for _, place := range places {
 		address, err := addressIn(place, routePort)
@@ -130,8 +126,7 @@ func routeAddresses(places []Place) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// awaitMesh waits until a message published at any server arrives at all servers, because
-// subscriptions take time to spread.
+// awaitMesh waits until messages from any server reach all: subscriptions take time to spread.
 func awaitMesh(servers []*Server) error {
 	heard := make(chan [2]string, 1024)
 	var conns []*nats.Conn
@@ -167,7 +162,7 @@ func awaitMesh(servers []*Server) error {
 	return nil
 }
 
-// dialed sets options so that connections start at the server's place and trust the server.
+// dialed lets connections start at the server's place and trust it.
 func (s *Server) dialed(o *nats.Options) error {
 	if s.tls != nil {
 		if err := nats.RootCAs(s.tls.CA)(o); err != nil {

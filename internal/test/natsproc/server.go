@@ -19,7 +19,6 @@ import (
 	"time"
 )
 
-// readyTimeout bounds the start of a server.
 const readyTimeout = 30 * time.Second
 
 // A Server is a nats-server process at one address, which restarts keep. Only one goroutine at a
@@ -62,7 +61,7 @@ func Run(args ...string) (*Server, error) { return RunAt(nil, args...) }
 // RunAt does what [Run] does at a place; nil is 127.0.0.1 of this network.
 func RunAt(place Place, args ...string) (*Server, error) { return runAt(place, nil, args...) }
 
-// runAt does what [RunAt] does. If tls is not nil, args must make the server use TLS.
+// runAt is [RunAt]. With tls, args must make the server use it.
 func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	bin, err := Build()
 	if err != nil {
@@ -78,12 +77,10 @@ func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// clientPort is where servers at places listen for clients. Each place has one server, so the port
-// is free.
+// clientPort is for servers at places. Each place has one server, so it is free.
 const clientPort = "4222"
 
-// addressIn returns an address for a server: the port at a place, or a free port of 127.0.0.1 if
-// place is nil.
+// addressIn returns the port at a place, or a free port of 127.0.0.1 without one.
 func addressIn(place Place, port string) (string, error) {
 	if place != nil {
 		return net.JoinHostPort(place.Addr(), port), nil
@@ -237,7 +234,6 @@ func (s *Server) Output() string { return s.output.String() }
 
 var isReady = []byte("Server is ready")
 
-// An output keeps what a server prints, and notices when the server is ready.
 type output struct {
 	ready chan struct{}
 

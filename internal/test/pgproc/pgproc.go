@@ -86,7 +86,7 @@ func (s *Server) Kill() {
 	_ = s.cmd.Wait()
 }
 
-// find returns the path of one of PostgreSQL's programs, which Debian keeps out of the PATH.
+// find also looks where Debian keeps PostgreSQL's programs, outside the PATH.
 func find(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -101,8 +101,8 @@ func find(t testing.TB, name string) string {
 	return found[len(found)-1]
 }
 
-// unprivileged returns how to start a process that owns dir. PostgreSQL refuses to run as root, so
-// root starts it as nobody.
+// unprivileged starts a process that owns dir. PostgreSQL refuses root, so root starts it as
+// nobody.
 func unprivileged(t testing.TB, dir string) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {

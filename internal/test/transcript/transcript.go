@@ -62,8 +62,8 @@ func Run(t *testing.T, begin func(t *testing.T) Command) {
 	}
 }
 
-// replay runs the commands of a transcript. It returns the transcript with the new output, and a
-// description of each block whose output differs.
+// replay runs a transcript's commands. It returns it with the new output, and describes differing
+// blocks.
 func replay(text string, run Command) (got string, differences []string) {
 	var blocks []string
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {

@@ -31,7 +31,7 @@ func (d *Dialer) set(held, deaf bool) {
 	d.cond().Broadcast()
 }
 
-// cond returns the condition variable on which held-up connections wait. The caller holds d.mu.
+// cond returns the condition for held-up connections. The caller holds d.mu.
 func (d *Dialer) cond() *sync.Cond {
 	if d.changed == nil {
 		d.changed = sync.NewCond(&d.mu)
@@ -56,8 +56,7 @@ func (d *Dialer) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &dialed{Conn: near, real: c}, nil
 }
 
-// dialed is a connection through the Dialer. It reports the addresses of the connection to the
-// server.
+// dialed reports the addresses of the connection to the server.
 type dialed struct {
 	net.Conn
 	real net.Conn
@@ -66,7 +65,6 @@ type dialed struct {
 func (c *dialed) LocalAddr() net.Addr  { return c.real.LocalAddr() }
 func (c *dialed) RemoteAddr() net.Addr { return c.real.RemoteAddr() }
 
-// A queue is one direction of a connection.
 type queue struct {
 	dialer *Dialer
 	shut   *bool
@@ -74,7 +72,6 @@ type queue struct {
 	ended  bool // nothing more comes in
 }
 
-// fill reads from the connection from into the queue, until the connection ends.
 func (q *queue) fill(from net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -90,8 +87,6 @@ func (q *queue) fill(from net.Conn) {
 	}
 }
 
-// drain writes the queued bytes to the connection to while the Dialer lets them pass, and closes
-// the connection after the last byte.
 func (q *queue) drain(to net.Conn) {
 	defer to.Close()
 	for {

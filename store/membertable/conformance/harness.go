@@ -49,7 +49,6 @@ type Harness struct {
 	raw func(t *testing.T, cluster string) membertable.Table // Client without fresh
 }
 
-// cluster is the name of the cluster whose table most tests use.
 const cluster = "test"
 
 // Run runs the suite.
@@ -92,18 +91,17 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// A fresh client repeats each read until it sees the last write that was answered to any client,
-// because a table may answer with a former state.
+// A fresh client repeats reads until it sees the last answered write of any client, because a table
+// may answer with a former state.
 type fresh struct {
 	membertable.Table
 	wait func(time.Duration)
 	last *atomic.Uint64 // version
 }
 
-// freshWithin bounds how long a read may return a former state.
+// freshWithin bounds how long reads may return a former state.
 const freshWithin = 10 * time.Second
 
-// fresh returns a copy of the Harness whose clients are fresh.
 func (h Harness) fresh() Harness {
 	last := make(map[string]*atomic.Uint64)
 	wrap := func(c membertable.Table, cluster string) membertable.Table {
@@ -158,7 +156,6 @@ func (f fresh) wrote(v membertable.Version, err error) (membertable.Version, err
 	return v, err
 }
 
-// wantError checks the cause of an error, and that the error is a [*store.Error].
 func wantError(t *testing.T, what string, err, want error) {
 	t.Helper()
 	var typed *store.Error
@@ -177,10 +174,10 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// heldFor is how long a caller waits for an answer that is held up.
+// heldFor is how long callers wait for a held-up answer.
 const heldFor = 200 * time.Millisecond
 
-// unanswered runs f while its request or its answer is held up. f must get an uncertain outcome.
+// unanswered runs f, whose outcome must be uncertain, while its request or answer is held up.
 func unanswered(t *testing.T, what string, f func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), heldFor)

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// change reads the table, lets f change a row, and writes the row. If another client has written in
-// between, it begins again. It returns the snapshot after the write.
+// change lets f change a row, and begins again after a conflict. It returns the snapshot after the
+// write.
 func change(ctx context.Context, c membertable.Table, old membertable.Snapshot, id membertable.ID, f func(*membertable.Row)) (membertable.Snapshot, error) {
 	for {
 		s, err := c.Read(ctx, old.Version)
@@ -39,7 +39,7 @@ func change(ctx context.Context, c membertable.Table, old membertable.Snapshot, 
 	}
 }
 
-// testConcurrentVotes adds suspicions to one row from many clients: no suspicion may be lost.
+// testConcurrentVotes checks that no suspicion is lost.
 func testConcurrentVotes(t *testing.T, h Harness) {
 	const clients, each = 4, 10
 	suspect := id("suspect", 1)
@@ -75,8 +75,7 @@ func testConcurrentVotes(t *testing.T, h Harness) {
 	}
 }
 
-// A history has the rows that were written, by version. A nil row stands for the deletion of all
-// rows.
+// A history has the rows written, by version. nil means that all were deleted.
 type history struct {
 	mu     sync.Mutex
 	writes map[membertable.Version]*membertable.Row
@@ -95,7 +94,6 @@ func (h *history) saw(s membertable.Snapshot) {
 	h.seen = append(h.seen, s)
 }
 
-// check compares the snapshots that readers got with the rows that were written.
 func (h *history) check(t *testing.T) {
 	t.Helper()
 	slices.SortFunc(h.seen, func(a, b membertable.Snapshot) int { return int(a.Version) - int(b.Version) })
@@ -115,9 +113,8 @@ func (h *history) check(t *testing.T) {
 	}
 }
 
-// testSnapshots reads the table, whole and by changes, while other clients write it. Each snapshot
-// must be the table as it was after the write of the snapshot's version, even if it is a former
-// state.
+// testSnapshots reads the table, whole and by changes, during writes. Each snapshot, even a former
+// state, must be the table at its version.
 func testSnapshots(t *testing.T, h Harness) {
 	const writers, each, rows = 4, 15, 6
 	all := &history{writes: make(map[membertable.Version]*membertable.Row)}
@@ -194,8 +191,8 @@ func testSnapshots(t *testing.T, h Harness) {
 	all.check(t)
 }
 
-// testHang stops a process between a read and a write, for a minute if time is virtual. Its write
-// must not overwrite the writes of other processes in between.
+// testHang stops a process between read and write, for a minute of virtual time. Its write must not
+// overwrite others.
 func testHang(t *testing.T, h Harness) {
 	hanging, other := h.Client(t, cluster), h.Client(t, cluster)
 	suspect := member(id("suspect", 1))
@@ -217,8 +214,7 @@ func testHang(t *testing.T, h Harness) {
 	}
 }
 
-// warm makes a client write and delete once, so that a later operation of the client sends only one
-// request.
+// warm writes and deletes once, so that later operations send one request each.
 func warm(t *testing.T, c membertable.Table, v membertable.Version) membertable.Version {
 	t.Helper()
 	if s := read(t, c); s.Version != v {
@@ -228,7 +224,7 @@ func warm(t *testing.T, c membertable.Table, v membertable.Version) membertable.
 	return must[membertable.Version](t)(c.Delete(t.Context(), v, []membertable.ID{id("warm", 1)}))
 }
 
-// settles calls f repeatedly for as long as a late request may still have an effect.
+// settles calls f for as long as a late request may have an effect.
 func (h Harness) settles(f func()) {
 	for range 5 {
 		f()
@@ -237,7 +233,7 @@ func (h Harness) settles(f func()) {
 	f()
 }
 
-// testLate lets a write arrive after its caller has given up and other clients have written.
+// testLate lets a write arrive after its caller gave up and others wrote.
 func testLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("requests of this table cannot be held up")
@@ -317,7 +313,6 @@ func testLateDelete(t *testing.T, h Harness) {
 	})
 }
 
-// after reads until the table's version is above v.
 func (h Harness) after(t *testing.T, c membertable.Table, v membertable.Version) membertable.Snapshot {
 	t.Helper()
 	for began := time.Now(); ; h.Wait(10 * time.Millisecond) {
@@ -331,8 +326,8 @@ func (h Harness) after(t *testing.T, c membertable.Table, v membertable.Version)
 	}
 }
 
-// testAnswerLost loses the answer of a write. Later reads and a second try of the write must agree
-// with what the first write did.
+// testAnswerLost checks that later reads, and a second try, agree with what the unanswered write
+// did.
 func testAnswerLost(t *testing.T, h Harness) {
 	if h.Deaf == nil {
 		t.Skip("answers of this table cannot get lost")
@@ -380,7 +375,6 @@ func testRestarted(t *testing.T, h Harness) {
 	}
 }
 
-// testManyRows fills a large table, and reads it whole and by changes.
 func testManyRows(t *testing.T, h Harness) {
 	a, b := h.Client(t, cluster), h.Client(t, cluster)
 	v := read(t, a).Version
@@ -432,8 +426,7 @@ func testManyRows(t *testing.T, h Harness) {
 	}
 }
 
-// readWhileWriting reads a large table while its rows change. Each snapshot must be a state that
-// the table had.
+// readWhileWriting checks each snapshot against the states of the table.
 func (h Harness) readWhileWriting(t *testing.T, c membertable.Table, first membertable.Snapshot) {
 	t.Helper()
 	all := &history{writes: make(map[membertable.Version]*membertable.Row)}

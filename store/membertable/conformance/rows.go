@@ -13,15 +13,13 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// began is the time at which the members of the tests start. Any time would do; this one has more
-// digits than a table keeps.
+// began is an arbitrary time with more digits than a table keeps.
 var began = time.Date(2026, 11, 27, 20, 15, 30, 123456789, time.FixedZone("", 3600))
 
 func id(name string, incarnation uint64) membertable.ID {
 	return membertable.ID{Name: name, Incarnation: incarnation}
 }
 
-// member returns a row in which each field has a value.
 func member(id membertable.ID) membertable.Row {
 	return membertable.Row{
 		ID: id, Status: membertable.Active, Roles: []string{"front", "back"}, Data: []byte("\x00\xffdata of " + id.Name), Started: began,
@@ -47,7 +45,6 @@ func write(t *testing.T, c membertable.Table, expect membertable.Version, row me
 	return v
 }
 
-// kept returns row as a table returns it, except for Alive.
 func kept(row membertable.Row, version membertable.Version) membertable.Row {
 	row.Started, row.Alive, row.Version = membertable.Time(row.Started), time.Time{}, version
 	var votes []membertable.Suspicion
@@ -58,7 +55,6 @@ func kept(row membertable.Row, version membertable.Version) membertable.Row {
 	return row
 }
 
-// wantTable checks that got is a whole table with the given version and rows.
 func wantTable(t *testing.T, what string, got membertable.Snapshot, version membertable.Version, rows ...membertable.Row) {
 	t.Helper()
 	if got.Since != 0 || got.Version != version || len(got.Rows) != len(rows) {
@@ -72,7 +68,6 @@ func wantTable(t *testing.T, what string, got membertable.Snapshot, version memb
 	}
 }
 
-// same reports whether two rows are equal. An empty list equals a nil list.
 func same(a, b membertable.Row) bool {
 	for _, r := range []*membertable.Row{&a, &b} {
 		r.Started, r.Alive = r.Started.UTC(), r.Alive.UTC()
@@ -141,7 +136,7 @@ func testConflict(t *testing.T, h Harness) {
 	wantTable(t, "afterwards", read(t, b), v2, kept(member(id("a", 1)), v1), kept(member(id("b", 1)), v2))
 }
 
-// testSince reads only the changes, which must complete the former snapshot to the whole table.
+// testSince checks that changes complete the former snapshot.
 func testSince(t *testing.T, h Harness) {
 	a, b := h.Client(t, cluster), h.Client(t, cluster)
 	v := read(t, a).Version
@@ -213,10 +208,9 @@ func testDelete(t *testing.T, h Harness) {
 	wantTable(t, "since the deletion", since.Over(membertable.Snapshot{Version: again, Rows: old.Rows[:1]}), v, old.Rows[0], kept(back, v))
 }
 
-// aliveWithin is how long a read may still not return a time written with Alive.
+// aliveWithin is how long reads may lag behind Alive.
 const aliveWithin = 5 * time.Second
 
-// wantAlive reads until the row has the time want as its Alive.
 func (h Harness) wantAlive(t *testing.T, c membertable.Table, id membertable.ID, want time.Time) membertable.Snapshot {
 	t.Helper()
 	for began := time.Now(); ; h.Wait(10 * time.Millisecond) {
@@ -285,7 +279,7 @@ func testOwnership(t *testing.T, h Harness) {
 		kept(membertable.Row{ID: id("a", 1), Status: membertable.Dead}, v2), kept(member(id("b", 1)), v3))
 }
 
-// large returns a row that has size bytes as Encode makes them.
+// large returns a row of size bytes in Encode's form.
 func large(t *testing.T, id membertable.ID, size int) membertable.Row {
 	t.Helper()
 	row := membertable.Row{ID: id}
@@ -306,7 +300,6 @@ func testLimits(t *testing.T, h Harness) {
 	wantTable(t, "two large rows", read(t, b), v2, kept(data, v2), kept(largest, v))
 }
 
-// testLargestRows reads a table that is larger than one answer of a store.
 func testLargestRows(t *testing.T, h Harness) {
 	a := h.Client(t, cluster)
 	v := read(t, a).Version
@@ -349,7 +342,7 @@ func testBadNames(t *testing.T, h Harness) {
 	wantTable(t, "afterwards", read(t, a), v)
 }
 
-// testTablesApart writes the same members to tables whose names begin alike.
+// testTablesApart writes the same members to tables with similar names.
 func testTablesApart(t *testing.T, h Harness) {
 	want := make(map[string]membertable.Snapshot)
 	names := []string{"one", "one-two", "ONE", "o", "one_0"}
@@ -378,8 +371,7 @@ func testTablesApart(t *testing.T, h Harness) {
 	}
 }
 
-// testContextEnded uses a context that has ended before anything was sent: the outcome must be
-// certain.
+// testContextEnded sends nothing, so the outcome must be certain.
 func testContextEnded(t *testing.T, h Harness) {
 	a := h.Client(t, cluster)
 	v := write(t, a, read(t, a).Version, member(id("a", 1)))

@@ -59,28 +59,24 @@ type table struct {
 	last    atomic.Pointer[state] // that this process read or wrote last
 }
 
-// A state is a version of the table, with etcd's revision of the write that made this version.
 type state struct {
 	version  membertable.Version
 	revision int64
 }
 
-// stored is the value under a row's key.
 type stored struct {
 	Version membertable.Version `json:"version"`
 	Row     json.RawMessage     `json:"row"`
 }
 
-// version returns the key that holds the table's version as a decimal number.
 func (t *table) version() string { return t.prefix + "version" }
 
-// deleted returns the key that holds the version of the last deletion.
 func (t *table) deleted() string { return t.prefix + "deleted" }
 
 func decimal(v membertable.Version) string { return strconv.FormatUint(uint64(v), 10) }
 
-// rows returns the prefix of the keys of rows. The key of a row's I-am-alive is the row's key with
-// aliveSuffix, so one deletion removes both.
+// rows returns the prefix of rows' keys. An I-am-alive is at the row's key with aliveSuffix, so
+// that one deletion removes both.
 func (t *table) rows() string { return t.prefix + "rows/" }
 
 func (t *table) row(id membertable.ID) string {
@@ -89,11 +85,9 @@ func (t *table) row(id membertable.ID) string {
 
 const aliveSuffix = "/alive"
 
-// page is the largest number of keys in one answer.
 const page = 2000
 
-// attempts bounds how often one Read starts again because etcd has compacted the revision that it
-// was reading.
+// attempts bounds how often a Read starts again after a compaction.
 const attempts = 3
 
 // Read implements [membertable.Table].
@@ -205,7 +199,7 @@ func (t *table) Delete(ctx context.Context, expect membertable.Version, ids []me
 	return t.change(ctx, membertable.OpDelete, expect, next, ops...)
 }
 
-// after returns the version of the table after a write that expected version v.
+// after returns the version after a write that expected v.
 func after(v membertable.Version) membertable.Version {
 	if v == 0 {
 		return membertable.First(time.Now())
@@ -213,7 +207,7 @@ func after(v membertable.Version) membertable.Version {
 	return v + 1
 }
 
-// change carries out ops and sets the table's version to next, if the version is expect.
+// change applies ops and sets the version to next, if it is expect.
 func (t *table) change(ctx context.Context, op string, expect, next membertable.Version, ops ...clientv3.Op) (membertable.Version, error) {
 	same := clientv3.Compare(clientv3.Value(t.version()), "=", decimal(expect))
 	if expect == 0 {
@@ -251,8 +245,7 @@ func (t *table) Alive(ctx context.Context, id membertable.ID, at time.Time) erro
 	return membertable.Fail(membertable.OpAlive, t.cluster, err)
 }
 
-// check returns an error if the context has ended or the cluster's name is invalid, so that nothing
-// is sent.
+// check runs before anything is sent.
 func (t *table) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -260,14 +253,14 @@ func (t *table) check(ctx context.Context) error {
 	return membertable.CheckName(t.cluster)
 }
 
-// refusals are the errors of requests that were certainly not carried out.
+// refusals are errors of requests that were certainly not carried out.
 var refusals = []error{
 	rpctypes.ErrNoSpace, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps, rpctypes.ErrTooManyRequests, rpctypes.ErrNoLeader,
 	rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrNotCapable,
 }
 
-// cause converts an error of etcd's client to an error of package store. lost is the error of a
-// request that may have been carried out.
+// cause converts an error to one of package store. lost is for requests that may have been carried
+// out.
 func cause(err, lost error) error {
 	switch {
 	case err == nil:

@@ -117,7 +117,6 @@ type table struct {
 	cluster string
 }
 
-// vote is a suspicion, in the form in which the column suspicions stores it.
 type vote struct {
 	Name        string    `json:"name"`
 	Incarnation string    `json:"incarnation"`
@@ -158,8 +157,7 @@ func (t *table) Read(ctx context.Context, since membertable.Version) (membertabl
 	return s, nil
 }
 
-// scan reads one result row of readTable. Its columns of a member are NULL if the table has no
-// member.
+// scan reads a row of readTable. A member's columns are NULL if the table has none.
 func scan(row pgx.CollectableRow, version *membertable.Version, deleted *int64) (membertable.Row, error) {
 	var r membertable.Row
 	var tableVersion int64
@@ -196,8 +194,8 @@ func scan(row pgx.CollectableRow, version *membertable.Version, deleted *int64) 
 	return r, nil
 }
 
-// writeRow writes a row and raises the table's version. The first version is that of
-// membertable.First, by the server's clock.
+// writeRow writes a row and raises the version. The first is membertable.First by the server's
+// clock.
 const writeRow = `
 WITH raised AS (
 	UPDATE shardgen_membership SET version = version + 1 WHERE cluster = $1 AND version = $2 RETURNING version
@@ -260,8 +258,7 @@ func (t *table) Delete(ctx context.Context, expect membertable.Version, ids []me
 	return t.write(ctx, membertable.OpDelete, deleteRows, t.cluster, int64(expect), names, incarnations)
 }
 
-// write carries out a statement that returns the new version, or no row if the table's version was
-// not the expected one.
+// write runs a statement that returns the new version, or no row on a conflict.
 func (t *table) write(ctx context.Context, op, statement string, args ...any) (membertable.Version, error) {
 	var version int64
 	err := t.do(ctx, store.ErrUncertain, func(c *pgxpool.Conn) error {
@@ -290,7 +287,7 @@ func (t *table) Alive(ctx context.Context, id membertable.ID, at time.Time) erro
 	return membertable.Fail(membertable.OpAlive, t.cluster, err)
 }
 
-// do runs f on a connection. lost is the error of a statement that was sent but not answered.
+// do runs f on a connection. lost is the error after a statement without an answer.
 func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error) error {
 	if err := membertable.CheckName(t.cluster); err != nil {
 		return err
@@ -303,8 +300,8 @@ func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error)
 	return cause(f(c), lost)
 }
 
-// cause converts an error of pgx to an error of package store. lost is the error of a statement
-// that may have been carried out.
+// cause converts an error to one of package store. lost is for statements that may have been
+// carried out.
 func cause(err, lost error) error {
 	var refused *pgconn.PgError
 	switch {

@@ -16,8 +16,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// readyTimeout bounds the wait until a started server is ready. A server without JetStream is ready
-// within milliseconds.
+// readyTimeout bounds the start of a server, which takes milliseconds without JetStream.
 const readyTimeout = 10 * time.Second
 
 // Options configure the server. The zero value serves this machine only, on a free port, without
@@ -119,8 +118,7 @@ func (s *Server) Shutdown() {
 	s.server.WaitForShutdown()
 }
 
-// A logger passes the server's messages on, and keeps a fatal message, for which the server would
-// otherwise exit the process.
+// A logger keeps a fatal message, for which the server would exit the process.
 type logger struct {
 	to *slog.Logger
 
@@ -155,7 +153,6 @@ func (l *logger) fatal() error {
 	return l.cause
 }
 
-// patience returns how long to wait for a started server: 0 after a fatal message.
 func (l *logger) patience() time.Duration {
 	if l.fatal() != nil {
 		return time.Nanosecond

@@ -16,8 +16,7 @@ import (
 	"github.com/shardgen/shardgen/bench/limit"
 )
 
-// byHand is a contestant written by hand, without entities. A function is nil if the contestant
-// cannot do what the function does.
+// byHand is a contestant without entities. What it cannot do is nil.
 type byHand struct {
 	none
 	closers
@@ -33,8 +32,7 @@ func (b *byHand) Close() error                        { return b.closers.Close()
 func (b *byHand) told(int, int) (int64, error) { return b.count() }
 func (b *byHand) total() (int64, error)        { return b.count() }
 
-// arrived returns a function that flushes t and returns how many tells have arrived, without
-// counting flushes.
+// arrived returns a function that flushes t and counts the tells, without flushes.
 func arrived(t *limit.Teller) func() (int64, error) {
 	var mu sync.Mutex
 	flushes := int64(0)
@@ -106,8 +104,7 @@ func dialTCP(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// hostPublish runs a process that counts messages without a reply subject, and answers other
-// messages with the count.
+// hostPublish counts messages without a reply subject, and answers others with the count.
 func hostPublish(_ context.Context, s setup, _ int) (string, io.Closer, error) {
 	conn, err := nats.Connect(s.url)
 	if err != nil {
@@ -142,7 +139,6 @@ func dialPublish(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// channels are entities that are goroutines, each with a channel as its mailbox.
 type channels struct {
 	none
 	all   []chan chan int64 // nil is a tell
@@ -191,8 +187,7 @@ func (c *channels) Close() error {
 	return nil
 }
 
-// idleChannels makes entities with small mailboxes, because the mailbox of an entity at rest is
-// empty.
+// idleChannels makes small mailboxes, because at rest they are empty.
 func idleChannels(context.Context, setup) (func(int) error, io.Closer, error) {
 	c := new(channels)
 	return func(i int) error {
@@ -201,7 +196,6 @@ func idleChannels(context.Context, setup) (func(int) error, io.Closer, error) {
 	}, c, nil
 }
 
-// mutexes are entities that are structs, each with a lock.
 type mutexes struct {
 	none
 	all []struct {
@@ -227,7 +221,6 @@ func (m *mutexes) add(_, i int) error {
 	return nil
 }
 
-// published are entities whose state is written by acknowledged publishes.
 type published struct {
 	none
 	*limit.Publishes

@@ -9,19 +9,18 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 )
 
-// warmFor is the divisor for the warm-up: before a cell is measured, it runs unmeasured for
-// 1/warmFor of the measured time.
+// warmFor is the divisor for the warm-up: a cell runs unmeasured for 1/warmFor of the measured
+// time.
 const warmFor = 4
 
-// counted counts failed calls and keeps the first error, so that a cell goes on after a failed
-// call.
+// counted counts failed calls and keeps the first error, so that a cell goes on.
 type counted struct {
 	failed atomic.Int64
 	mu     sync.Mutex
 	first  error
 }
 
-// maxFailed is the number of failed calls after which a cell ends, because it does not work.
+// maxFailed is after how many failed calls a cell ends.
 const maxFailed = 1000
 
 func (c *counted) note(err error) error {
@@ -39,7 +38,7 @@ func (c *counted) note(err error) error {
 	return nil
 }
 
-// result returns the figures of m. PerSecond leaves out failed calls.
+// result leaves failed calls out of PerSecond.
 func (c *counted) result(m load.Measure) result {
 	r := result{PerSecond: m.PerSecond, P50: m.P50, P99: m.P99, Calls: int64(m.Calls), Failed: c.failed.Load()}
 	if r.Failed > 0 {
@@ -49,7 +48,7 @@ func (c *counted) result(m load.Measure) result {
 	return r
 }
 
-// calls runs a cell of calls whose callers wait for the answers.
+// calls runs a cell whose callers wait for answers.
 func calls(es entities, c cell, d time.Duration, run func(load.Load, int, time.Duration, func(w, i int) error) (load.Measure, error), call func(w, i int) error) (result, error) {
 	on := load.Load{Go: es.run}
 	if _, err := run(on, c.callers, d/warmFor, call); err != nil {
@@ -60,26 +59,23 @@ func calls(es entities, c cell, d time.Duration, run func(load.Load, int, time.D
 	return n.result(m), err
 }
 
-// echoes makes calls with a payload to random entities.
 func echoes(es entities, c cell, d time.Duration) (result, error) {
 	payload := make([]byte, c.bytes)
 	return calls(es, c, d, load.Load.Run, func(w, i int) error { return es.echo(w, load.Pick(w, i, c.entities), payload) })
 }
 
-// adds makes calls that are too short to be timed one by one.
 func adds(es entities, c cell, d time.Duration) (result, error) {
 	return calls(es, c, d, load.Load.Bulk, func(w, i int) error { return es.add(w, load.Pick(w, i, c.entities)) })
 }
 
-// timedAdds makes calls that take long compared with reading the clock. No two callers call one
-// entity.
+// timedAdds makes calls that take long compared with reading the clock. Callers share no entities.
 func timedAdds(es entities, c cell, d time.Duration) (result, error) {
 	each := c.entities / c.callers
 	return calls(es, c, d, load.Load.Run, func(w, i int) error { return es.add(w, w+c.callers*load.Pick(w, i, each)) })
 }
 
-// tells sends without waiting for answers. Each sender makes an ask once every c.window calls, to
-// bound the tells under way. The measured time ends when all tells have run.
+// tells does not wait for answers. An ask once every c.window calls bounds the tells under way. The
+// time ends when all have run.
 func tells(es entities, c cell, d time.Duration) (result, error) {
 	var payload []byte
 	if c.bytes > 0 {
@@ -138,7 +134,6 @@ func tells(es entities, c cell, d time.Duration) (result, error) {
 	return r, nil
 }
 
-// total returns how many tells n entities have run together.
 func total(es entities, n int) (sum int64, err error) {
 	if all, ok := es.(interface{ total() (int64, error) }); ok { // it has one count for all entities
 		return all.total()

@@ -14,7 +14,6 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 )
 
-// serve runs a child process in its role until its input ends or it has reported its result.
 func serve(ctx context.Context, role string, s setup, g group, name string, d time.Duration) error {
 	c := contestants[name]
 	out := os.Stdout // the parent's; other projects may not write there
@@ -43,8 +42,7 @@ func serve(ctx context.Context, role string, s setup, g group, name string, d ti
 	}
 }
 
-// report writes the result of f to the parent. An error of f becomes the result of a cell that does
-// not work.
+// report writes f's result to the parent. An error becomes a broken cell's result.
 func report(out io.Writer, f func() (result, error)) error {
 	r, err := f()
 	if err != nil {
@@ -56,7 +54,6 @@ func report(out io.Writer, f func() (result, error)) error {
 // broken is the result of a cell that does not work. It has no calls.
 func broken(err error) result { return result{Failed: 1, Error: err.Error()} }
 
-// measure runs a cell of calls.
 func measure(ctx context.Context, s setup, c contestant, what cell, d time.Duration) (result, error) {
 	open := c.local
 	if what.kind == "remote" {
@@ -71,7 +68,7 @@ func measure(ctx context.Context, s setup, c contestant, what cell, d time.Durat
 	return r, err
 }
 
-// idle measures the memory of n entities at rest, with their structs and ids.
+// idle measures n entities at rest, with structs and ids.
 func idle(ctx context.Context, s setup, c contestant, n int) (result, error) {
 	create, stop, err := c.idle(ctx, s)
 	if err != nil {
@@ -97,9 +94,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// serveMember obeys two lines of its input. At the first line it joins the cluster, and prints the
-// time at which it knows the other members. At the second line it calls fresh ids, and prints the
-// result. It leaves when its input ends.
+// serveMember joins the cluster at the first line of its input, and prints when it knows the
+// others. At the second it calls fresh ids and prints the result. It leaves when the input ends.
 func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what cell, d time.Duration) error {
 	_, _ = fmt.Fprintln(out, "ready")
 	in := bufio.NewScanner(os.Stdin)
@@ -120,7 +116,6 @@ func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what
 	return m.Close()
 }
 
-// fresh measures first calls: each call has an id that was never called before.
 func fresh(m member, callers int, d time.Duration) (result, error) {
 	var n counted
 	call := func(prefix string) func(w, i int) error {

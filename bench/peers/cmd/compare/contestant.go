@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A contestant is one form of this project, another project, or code written by hand. A function is
-// nil if the contestant cannot do what the function measures.
+// A contestant is a form of this project, another project, or code by hand. What it cannot do is
+// nil.
 type contestant struct {
 	// local starts so many entities in this process.
 	local func(ctx context.Context, s setup, n int) (entities, error)
@@ -23,7 +23,6 @@ type contestant struct {
 	member func(ctx context.Context, s setup) (member, error)
 }
 
-// A setup has the arguments of a child process.
 type setup struct {
 	url     string // of the broker
 	address string // of the host
@@ -34,11 +33,10 @@ type setup struct {
 
 const portsEach = 3
 
-// port returns the i-th port of a member.
 func (s setup) port(member, i int) int { return s.ports[member*portsEach+i] }
 
-// entities are the entities of a contestant, as a caller uses them. worker is the number of the
-// caller, below maxWorkers.
+// entities are a contestant's entities as callers use them. worker is the caller's number, below
+// maxWorkers.
 type entities interface {
 	// run runs f on a goroutine on which this worker may call, and returns at once.
 	run(worker int, f func())
@@ -57,7 +55,7 @@ type entities interface {
 
 const maxWorkers = 256
 
-// none is embedded by entities that implement a part of the interface. Its methods fail.
+// none is embedded by partial implementations. Its methods fail.
 type none struct{}
 
 var errNone = errors.New("this contestant does not implement the call")
@@ -69,14 +67,13 @@ func (none) tell(int, int, []byte) error  { return errNone }
 func (none) told(int, int) (int64, error) { return 0, errNone }
 func (none) Close() error                 { return nil }
 
-// A member is one of the three members of a cluster. It calls entities by id.
+// A member is one of a cluster's three. It calls entities by id.
 type member interface {
 	// call calls an entity that need not exist before.
 	call(id string) error
 	io.Closer
 }
 
-// closers closes all its elements, in reverse order.
 type closers []io.Closer
 
 func (c closers) Close() (err error) {
@@ -86,7 +83,6 @@ func (c closers) Close() (err error) {
 	return err
 }
 
-// closing makes a function an io.Closer.
 type closing func()
 
 func (f closing) Close() error {
@@ -94,7 +90,6 @@ func (f closing) Close() error {
 	return nil
 }
 
-// contestants are all contestants, by their names in the table.
 var contestants = map[string]contestant{
 	"shardgen":          {local: localAccounts, host: hostAccounts, dial: dialAccounts, idle: idleAccounts, member: joinAccounts},
 	"by id each time":   {local: localByID},
@@ -116,8 +111,7 @@ var contestants = map[string]contestant{
 	"grpc":              {host: hostGRPC, dial: dialGRPC},
 }
 
-// A group is a set of contestants that run the same cell in turn. The result of each run has the
-// figures for all rows of the group.
+// A group is a set of contestants for one cell. Each run has the figures for all rows.
 type group struct {
 	name  string
 	cell  cell
@@ -127,11 +121,8 @@ type group struct {
 	rows  []row
 }
 
-// contestants are the names of all contestants: this project's forms, code written by hand, and other
-// projects.
 func (g group) contestants() []string { return slices.Concat(g.ours, g.hand, g.peers) }
 
-// A cell is the work that each contestant of a group does in one round.
 type cell struct {
 	kind     string // local, remote, idle or cluster
 	entities int

@@ -14,7 +14,7 @@ import (
 
 const grpcMethod = "/bench.Echo/Echo"
 
-// grpcService has a method that answers with its argument, and no entities.
+// grpcService echoes its argument, without entities.
 var grpcService = grpc.ServiceDesc{
 	ServiceName: "bench.Echo",
 	HandlerType: (*any)(nil),
@@ -42,7 +42,6 @@ func hostGRPC(context.Context, setup, int) (string, io.Closer, error) {
 	return l.Addr().String(), closing(server.Stop), nil
 }
 
-// grpcCaller makes calls on one connection.
 type grpcCaller struct {
 	none
 	ctx  context.Context

@@ -66,7 +66,6 @@ func names() (all []string) {
 	return all
 }
 
-// choose returns the groups with these names, separated by commas; "" means all groups.
 func choose(only string) (chosen []group, err error) {
 	all := groups()
 	if only == "" {
@@ -116,7 +115,6 @@ func compare(ctx context.Context, wanted []group, rounds int, d time.Duration) e
 	return nil
 }
 
-// versions returns the versions of the other projects that this program is built with.
 func versions() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -25,7 +25,6 @@ func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
 func textOf(n int) string { return strings.Repeat("x", n) }
 
-// accounts are entities of this project.
 type accounts struct {
 	none
 	closers
@@ -56,7 +55,6 @@ func (a *accounts) echo(_, i int, payload []byte) error {
 	return sameLength(got, payload, err)
 }
 
-// sameLength returns err, or an error if got is not as long as want.
 func sameLength(got, want []byte, err error) error {
 	if err == nil && len(got) != len(want) {
 		return fmt.Errorf("answer has %d bytes, want %d", len(got), len(want))
@@ -81,8 +79,7 @@ func (a *accounts) told(_, i int) (n int64, err error) {
 	return n, err
 }
 
-// patiently calls f again while the entity's mailbox is full. Mailboxes of other projects have no
-// bound.
+// patiently retries while a mailbox is full. Other projects' mailboxes have no bound.
 func patiently(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, shard.ErrOverloaded) {
@@ -124,7 +121,7 @@ func hostDirect(ctx context.Context, s setup, _ int) (string, io.Closer, error) 
 	return s.cluster, node, err
 }
 
-// dialDirect connects, and returns when calls use a direct lane.
+// dialDirect returns when calls use a direct lane.
 func dialDirect(ctx context.Context, s setup, n int) (entities, error) {
 	conn, err := shard.Dial(ctx, process.Direct(s.url, s.address, "caller"))
 	if err != nil {
@@ -137,7 +134,6 @@ func dialDirect(ctx context.Context, s setup, n int) (entities, error) {
 	return a, process.AwaitDirect(ctx, conn, a.refs[0])
 }
 
-// byID calls accounts by id each time, without keeping references.
 type byID struct {
 	*accounts
 	client *fixture.AccountClient
@@ -177,7 +173,7 @@ func idleAccounts(ctx context.Context, s setup) (func(int) error, io.Closer, err
 	}, node, nil
 }
 
-// idleReferences makes idle accounts, and keeps a reference for calls and one for tells to each.
+// idleReferences keeps two references, for calls and tells, to each idle account.
 func idleReferences(ctx context.Context, s setup) (func(int) error, io.Closer, error) {
 	node, err := process.Member(ctx, process.Config(s.url, s.cluster, "node"))
 	if err != nil {
@@ -192,8 +188,7 @@ func idleReferences(ctx context.Context, s setup) (func(int) error, io.Closer, e
 	}, a, nil
 }
 
-// measured adds metrics of calls to cfg. The caller observes the node's state with the Telemetry
-// after Start.
+// measured adds metrics of calls. The caller observes the node with the Telemetry after Start.
 func measured(cfg shard.Config) (shard.Config, *shardotel.Telemetry, error) {
 	t, err := shardotel.New(shardotel.Options{
 		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
@@ -206,7 +201,6 @@ func measured(cfg shard.Config) (shard.Config, *shardotel.Telemetry, error) {
 	return cfg, t, nil
 }
 
-// startMeasured starts a member with metrics.
 func startMeasured(ctx context.Context, cfg shard.Config) (*shard.Node, error) {
 	cfg, t, err := measured(cfg)
 	if err != nil {
@@ -241,7 +235,6 @@ func dialMeasured(ctx context.Context, s setup, n int) (entities, error) {
 	return dialWith(ctx, cfg, n)
 }
 
-// accountMember is a member of a cluster of three.
 type accountMember struct {
 	*shard.Node
 	ctx    context.Context
@@ -261,7 +254,7 @@ func joinDirect(ctx context.Context, s setup) (member, error) {
 	return join(ctx, process.Direct(s.url, s.cluster, "node"+strconv.Itoa(s.number)))
 }
 
-// join starts a member, and returns when it knows the other two.
+// join returns when the member knows the other two.
 func join(ctx context.Context, cfg shard.Config) (member, error) {
 	node, err := process.Member(ctx, cfg)
 	if err != nil {
@@ -291,7 +284,6 @@ func await(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// vaults are durable entities of this project.
 type vaults struct {
 	none
 	closers
@@ -330,7 +322,6 @@ func localVaults(ctx context.Context, s setup, n int) (entities, error) {
 	return v, err
 }
 
-// vaultReads calls vaults by a method that only reads.
 type vaultReads struct{ *vaults }
 
 func (v vaultReads) add(_, i int) error {

@@ -14,19 +14,16 @@ import (
 	"github.com/shardgen/shardgen/bench/process"
 )
 
-// members is the size of a cluster.
 const members = 3
 
-// cellTimeout is the time after which a cell counts as hanging and is ended.
 const cellTimeout = 60 * time.Second
 
-// A parent starts the processes of one cell after another.
 type parent struct {
 	url  string
 	time time.Duration
 }
 
-// measure runs a cell in its own processes. If the cell fails, Error of the result says why.
+// measure runs a cell in its own processes. A failure is in the result's Error.
 func (p *parent) measure(ctx context.Context, g group, name string, round int) result {
 	ctx, cancel := context.WithTimeout(ctx, cellTimeout)
 	defer cancel()
@@ -85,7 +82,7 @@ func parse(line string) (r result, err error) {
 	return r, nil
 }
 
-// runCluster starts three members at once. When all have joined, the third one makes calls.
+// runCluster starts three members at once. When all have joined, the third makes calls.
 func (p *parent) runCluster(spawn func(role string, more ...string) (*process.Child, string, error)) (result, error) {
 	ports, err := freePorts(members * portsEach)
 	if err != nil {
@@ -128,8 +125,7 @@ func (p *parent) runCluster(spawn func(role string, more ...string) (*process.Ch
 	return r, err
 }
 
-// freePorts returns n free ports of 127.0.0.1, separated by commas. Other processes may take them
-// before they are used.
+// freePorts returns n ports, which others may take before use.
 func freePorts(n int) (string, error) {
 	var ports []string
 	for range n {

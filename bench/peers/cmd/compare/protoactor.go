@@ -18,12 +18,10 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// protoTimeout bounds a call to protoactor. It is twice the default of Config.CallTimeout, which
-// bounds calls of this project.
+// protoTimeout is twice the default of Config.CallTimeout.
 const protoTimeout = 10 * time.Second
 
-// protoEntity answers bytes with the same bytes, counts texts and numbers, and answers the empty
-// message with that count.
+// protoEntity echoes bytes, counts texts and numbers, and answers the empty message with the count.
 type protoEntity struct{ told int64 }
 
 func (e *protoEntity) Receive(c actor.Context) {
@@ -46,7 +44,6 @@ func newProtoSystem() *actor.ActorSystem {
 	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 }
 
-// protos are actors of protoactor-go, called by their process ids.
 type protos struct {
 	none
 	closers
@@ -64,7 +61,6 @@ func newProtos(system *actor.ActorSystem, end ...io.Closer) *protos {
 	}
 }
 
-// request sends m to actor i and waits for the answer.
 func request[M proto.Message](p *protos, i int, m proto.Message) (answer M, err error) {
 	got, err := p.root.RequestFuture(p.pids[i], m, protoTimeout).Result()
 	if err != nil {
@@ -137,7 +133,6 @@ func dialProto(_ context.Context, s setup, n int) (entities, error) {
 	return p, err
 }
 
-// idleProto makes idle actors that have names.
 func idleProto(context.Context, setup) (func(int) error, io.Closer, error) {
 	system := newProtoSystem()
 	p := newProtos(system)
@@ -153,7 +148,6 @@ func idleProto(context.Context, setup) (func(int) error, io.Closer, error) {
 
 const protoKind = "entity"
 
-// protoMember is a member of a cluster of three.
 type protoMember struct{ *cluster.Cluster }
 
 func (m protoMember) call(id string) error {

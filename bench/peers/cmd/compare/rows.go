@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// Numbers of entities, and the bound of tells under way.
 const (
 	many         = 10_000
 	someTold     = 256 // few enough to ask each at the end
@@ -19,7 +18,6 @@ const (
 	remoteWindow = 8192
 )
 
-// groups returns the groups in the order of the table.
 func groups() []group {
 	senders := runtime.GOMAXPROCS(0)
 	frameworks := []string{"protoactor"}
@@ -139,7 +137,7 @@ func groups() []group {
 	}
 }
 
-// A row shows one figure of a group. The table has a line for each form of this project.
+// A row shows one figure of a group, with a line for each form of this project.
 type row struct {
 	title  string
 	unit   string
@@ -147,8 +145,7 @@ type row struct {
 	less   bool // less is better
 }
 
-// forms maps the name of each form of this project to the words that it adds to a row's title. The
-// first form adds none.
+// forms maps this project's forms to the words in a row's title. The first adds none.
 var forms = map[string]string{
 	"direct":          ", on a direct lane",
 	"by id each time": ", by id each time",
@@ -158,7 +155,6 @@ var forms = map[string]string{
 	"durable":         ", durable",
 }
 
-// line formats a row for one form of this project, as Markdown.
 func (r row) line(g group, rs results, ours string) string {
 	cells := []string{r.title + forms[ours], r.show(rs, ours)}
 	var hand, ratios []string
@@ -198,7 +194,6 @@ func (r row) better(rs results, a, b string) bool {
 	return (x > y) != r.less
 }
 
-// ratio formats the median, least and greatest ratio of all rounds.
 func (r row) ratio(rs results, ours, other string) string {
 	if !rs.works(ours) || !rs.works(other) {
 		return "–"
@@ -217,7 +212,6 @@ func (r row) ratio(rs results, ours, other string) string {
 	return text
 }
 
-// show formats the median, least and greatest figure of all rounds, and how many calls failed.
 func (r row) show(rs results, name string) string {
 	if !rs.works(name) {
 		return "failed"
@@ -247,8 +241,7 @@ func (r row) show(rs results, name string) string {
 	return text
 }
 
-// short formats v with three digits, two if v is below 1, and from 1000 all digits before the
-// point.
+// short formats v with three digits, two below 1, and from 1000 all before the point.
 func short(v float64) string {
 	switch {
 	case v >= 100:
@@ -267,8 +260,8 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// A result has the figures of one contestant's cell in one round, as the child process reports
-// them. The parent sets Value for a cell of a cluster.
+// A result is one contestant's cell in one round, as the child reports it. The parent sets Value
+// for clusters.
 type result struct {
 	PerSecond float64
 	P50, P99  time.Duration
@@ -285,18 +278,16 @@ func p50(r result) float64       { return float64(r.P50.Nanoseconds()) / 1e3 }
 func p99(r result) float64       { return float64(r.P99.Nanoseconds()) / 1e3 }
 func value(r result) float64     { return r.Value }
 
-// results has the results of all rounds, by the contestant's name.
 type results map[string][]result
 
-// works reports whether the contestant has figures in every round.
+// works reports whether every round has figures.
 func (rs results) works(name string) bool {
 	return !slices.ContainsFunc(rs[name], func(r result) bool { return r.Calls == 0 })
 }
 
-// columns are the other projects that have a column of their own.
 var columns = []string{"protoactor", "grpc"}
 
-// printTable prints all rows, and below the table the first error of each cell that failed.
+// printTable prints all rows, then the first error of each failed cell.
 func printTable(w io.Writer, groups []group, tables []results) {
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 	p("| case | shardgen | by hand | ÷ by hand | %s | ÷ best peer |\n|%s\n", strings.Join(columns, " | "), strings.Repeat(" --- |", 5+len(columns)))
