@@ -317,12 +317,9 @@ func (m *Machine) EndDead(reason string) {
 // put sets the known table and the data that follow from it.
 func (m *Machine) put(t *rows.Table) {
 	before := m.table
+	m.noteEnded(t)
 	m.table, m.stale, m.row = t, true, -1
 	m.noteSuspicions(before)
-	sameNode := func(a, b *rows.Row) bool { return a.Address == b.Address }
-	if before == nil || !slices.EqualFunc(before.Summary().Ended, t.Summary().Ended, sameNode) {
-		m.ended = m.Now
-	}
 	m.keepPast()
 	if i, ok := t.Index(m.Config.Self); ok {
 		m.row = i

@@ -62,9 +62,10 @@
 //     moment: QuorumTimeout after the latest one of which it may have a proof (provenAt). For that
 //     each source of proofs is bounded. A write of its own shows in its row, because only a write of
 //     the own row is a proof. Each active member says in its stands when it last exchanged stands
-//     with the dead one; it knows of the death, and gives it no proof any more. What other dead
-//     members may have given has the age of their own proofs. A member that was fenced or has left
-//     may have given one just before. A fencer that the dead member left out stood less than
+//     with the dead one; it knows of the death, and gives it no proof any more. Dead members may
+//     have given each other their proofs, so the time is the latest for any of them. What a fenced
+//     member may have given is not later than the time found for it; a member that has left may have
+//     given a proof just before. A fencer that the dead member left out stood less than
 //     QuorumTimeout-SelfHeartbeatTimeout before it lost its connection, so its echoes have ended by
 //     then, and without them it does not fence.
 //  2. By the broker: SelfHeartbeatTimeout after it answered, to a message sent after K, that nobody

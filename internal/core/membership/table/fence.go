@@ -153,7 +153,7 @@ func (m *Machine) fencedByTime(r *rows.Row, d *death) time.Time {
 	}
 	at := d.known.Add(byTime)
 	if rank < maxGuides {
-		if proven, ok := m.provenAt(r, d); ok {
+		if proven, ok := m.provenAt(); ok {
 			at = core.Earlier(at, proven.Add(lapse))
 		}
 	}
@@ -161,28 +161,63 @@ func (m *Machine) fencedByTime(r *rows.Row, d *death) time.Time {
 }
 
 // provenAt returns the latest time of which a dead member may have a proof that it may run turns.
-// ok is false unless all active members have said when they last exchanged stands with the dead
-// member. See doc.go.
-func (m *Machine) provenAt(dead *rows.Row, d *death) (at time.Time, ok bool) {
+// The dead are taken together, because they may have given each other their proofs. ok is false
+// unless all active members have said when they last exchanged stands with each of them. See doc.go.
+func (m *Machine) provenAt() (at time.Time, ok bool) {
 	s := m.table.Summary()
-	for _, r := range s.Ages {
-		if r.Address == m.Config.Self || uint64(r.UpNumber) > d.version {
-			continue // it knew of the death when it became active
-		}
-		contact, said := d.contacts[r.Address]
-		if !said {
+	for _, dead := range s.Down {
+		d := m.deaths[dead.Address]
+		if d == nil {
 			return at, false
 		}
-		at = core.Later(at, contact)
-	}
-	at = core.Later(at, m.peer(dead.Address).proven)
-	for _, r := range s.Down { // they may have given it their own proofs
-		at = core.Later(at, m.knownSince(r.Touched))
-		if p := m.peers[r.Address]; p != nil {
+		for _, r := range s.Ages {
+			if r.Address == m.Config.Self || uint64(r.UpNumber) > d.version {
+				continue // it knew of the death when it became active
+			}
+			contact, said := d.contacts[r.Address]
+			if !said {
+				return at, false
+			}
+			at = core.Later(at, contact)
+		}
+		at = core.Later(at, m.knownSince(dead.Touched))
+		if p := m.peers[dead.Address]; p != nil {
 			at = core.Later(at, p.proven)
 		}
 	}
 	return core.Later(at, m.ended), true // so may those that were fenced or have left
+}
+
+// noteEnded records of when the latest proof may be that the members that t has as fenced, as left or
+// no more may have given to dead ones.
+func (m *Machine) noteEnded(t *rows.Table) {
+	if m.table == nil {
+		m.ended = m.Now
+		return
+	}
+	was, is := m.table.Summary(), t.Summary()
+	gone := func(r *rows.Row) bool { return t.Row(r.Address) == nil }
+	same := func(a, b *rows.Row) bool { return a.Address == b.Address }
+	if len(t.Rows) >= len(m.table.Rows) && slices.EqualFunc(was.Ended, is.Ended, same) && !slices.ContainsFunc(was.Down, gone) {
+		return
+	}
+	ended := func(r *rows.Row) bool { return r == nil || r.Fenced || r.Status == gossip.Removed }
+	proven, ok := m.provenAt()
+	for i := range m.table.Rows {
+		r := &m.table.Rows[i]
+		if ended(r) || !ended(t.Row(r.Address)) {
+			continue
+		}
+		if r.Status != gossip.Down || !ok {
+			proven = m.Now
+		}
+		m.ended = core.Later(m.ended, proven)
+	}
+	for _, r := range is.Ended {
+		if m.table.Row(r.Address) == nil {
+			m.ended = m.Now
+		}
+	}
 }
 
 // contacts returns when this node last exchanged stands with each dead member that is not fenced.

@@ -45,7 +45,7 @@ type Machine struct {
 	// concluded from silence.
 	known    []knownAt
 	forgiven time.Time
-	ended    time.Time // when this node last learned that a member was fenced, has left, or was cleaned up
+	ended    time.Time // of the latest proof that fenced members and those that left may have given
 	stale    bool      // the view has to be made again
 	expires  time.Time // when a suspicion in the view ceases to count
 }

@@ -642,6 +642,29 @@ func TestFenceWaitsAfterAnEnd(t *testing.T) {
 	require.Equal(t, b.now.Add(quorum), b.m.fencedAt(b.m.table.Row(addr("d")), d))
 }
 
+// TestDeadMembersGaveEachOther: a dead member may have the proof of another dead one. So its fence
+// counts from the last moment at which an active member exchanged stands with any of them, also after
+// the other was fenced.
+func TestDeadMembersGaveEachOther(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(10 * time.Second)
+	for _, name := range []string{"c", "d"} {
+		b.change(name, func(r *rows.Row) { r.Status = gossip.Down })
+	}
+	fence := func() time.Time { return b.m.fencedAt(b.m.table.Row(addr("d")), b.m.deaths[addr("d")]) }
+	byTime := fence()
+	say := func(dead ...message.Contact) {
+		b.receive("b", message.Stand{Target: message.TargetOf(addr("a")), Seq: 1, Version: 6, Dead: dead})
+	}
+	say(message.Contact{Node: addr("d"), Age: 24 * time.Hour})
+	require.Equal(t, byTime, fence(), "b has not said when it met c")
+	say(message.Contact{Node: addr("c"), Age: time.Second})
+	met := b.now.Add(-time.Second + time.Second/clockSpread + time.Millisecond)
+	require.Equal(t, met.Add(5*time.Second+100*time.Millisecond), fence())
+	b.change("c", func(r *rows.Row) { r.Fenced = true })
+	require.Equal(t, met.Add(5*time.Second+100*time.Millisecond), fence())
+}
+
 // TestJoinerThatStoodStill: the answers to the hellos of a joiner that stood still may be in its
 // queue. So it waits for them again before it makes the first row.
 func TestJoinerThatStoodStill(t *testing.T) {
