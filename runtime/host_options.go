@@ -78,13 +78,13 @@ func Inline(on bool) HostOption { return func(s *hostSettings) { s.Inline = on }
 
 // Proxy makes the type known at the node without hosting it. When the node joins, its declaration
 // of the type is compared with the hosts' declarations, and a coordinator at this node can use the
-// type's [Allocation]. Calls need no Proxy: a node that never calls HostX can call the type as
-// well.
+// type's [Allocation]. Calls need no Proxy: a node that never calls the generated HostX can
+// call the type as well.
 func Proxy() HostOption { return func(s *hostSettings) { s.proxy = true } }
 
-// HostRole limits hosting to nodes with that role; on other nodes HostX works as with [Proxy].
-// Default "": all nodes host the type. Members must agree: a node with another HostRole for the
-// type is refused when it joins.
+// HostRole limits hosting to nodes with that role; on other nodes the generated HostX works as with
+// [Proxy]. Default "": all nodes host the type. Members must agree: a node with another HostRole
+// for the type is refused when it joins.
 func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = role } }
 
 // Allocation sets how the type's shards are placed: [LeastShards], [ConsistentHash] or a strategy

@@ -44,9 +44,9 @@ type Flush struct {
 	Lost bool
 }
 
-// follows reports whether the Flush takes departure d from node self, as the calls before it did.
-// A Flush of a lower epoch stays if its barrier is here. It goes on to another new home, because
-// the younger calls go there too.
+// follows reports whether the Flush leaves node self by departure d, as the calls before it did. If
+// its epoch is lower than that of d, it leaves only if its sender's new home is another node: the
+// later calls are there. Otherwise its barrier is here.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }

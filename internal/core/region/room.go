@@ -28,8 +28,8 @@ type Budget struct {
 	clients map[payer]int64 // bytes of the calls of clients and of gateways' callers
 }
 
-// payer is a broker-granted name of processes outside the cluster, whose calls are counted
-// together.
+// payer identifies processes outside the cluster with one name, which the broker grants. A Budget
+// counts their calls together.
 type payer struct {
 	name    string
 	gateway bool // the process calls by way of gateways, which are members

@@ -94,7 +94,7 @@ const (
 	WithdrawnDelivered                     // it was sent, and may have arrived
 )
 
-// Withdrawn returns the outcome of a call that was withdrawn at that stage.
+// Withdrawn returns the outcome of a call that was withdrawn as how says.
 func Withdrawn(how Withdrawal) Outcome {
 	if how >= WithdrawnBegun {
 		return Unknown

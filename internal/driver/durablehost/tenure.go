@@ -498,9 +498,9 @@ func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 	t.then(wait{ticket, false, WaiterFunc(do)})
 }
 
-// Answer is Then for a caller that will ask again with the same command. After the store has failed
-// for doubtAfter, w is called with the store's last error, so that the caller can name it when its
-// own time is over. The commit goes on.
+// Answer is like [Tenure.Then], for a caller that will ask again with the same command. After the
+// store has failed for doubtAfter, w is called with the store's last error, and the caller has a
+// reason to report when it runs out of time. The commit goes on.
 func (t *Tenure) Answer(ticket durable.Ticket, w Waiter) { t.then(wait{ticket, true, w}) }
 
 func (t *Tenure) then(w wait) {

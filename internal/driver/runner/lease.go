@@ -6,7 +6,7 @@ import (
 )
 
 // A Lease says until when a node may run turns and answer calls. The node renews its lease while it
-// hears its own messages through the broker and a majority of the members. Each turn compares the
+// hears a majority of the members, and gets its own messages back from the broker. Each turn compares the
 // lease with the monotonic clock, so a process that stood still finds its lease expired. A Lease is
 // safe for concurrent use, except Init.
 type Lease struct {

@@ -95,7 +95,7 @@ func patched(ctx context.Context) (map[string][]byte, error) {
 		return nil, fmt.Errorf(why+"%w", err)
 	}
 	if bytes.Count(text, []byte(readsClock)) != 1 {
-		return nil, errors.New(why + "this version of Go has another time.Now than package wallclock can change (adapt readsClock)")
+		return nil, errors.New(why + "package wallclock cannot patch time.Now of this version of Go: its source has changed (adapt readsClock)")
 	}
 	return map[string][]byte{
 		path:                               bytes.Replace(text, []byte(readsClock), []byte(readsClock+addsTheShift), 1),

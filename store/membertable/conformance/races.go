@@ -210,7 +210,7 @@ func testHang(t *testing.T, h Harness) {
 	wantTable(t, "afterwards", read(t, other), v, kept(suspect, v))
 	s := must[membertable.Snapshot](t)(change(t.Context(), hanging, old, id("late", 1), func(*membertable.Row) {}))
 	if s.Version <= v {
-		t.Errorf("after reading again it wrote version %d, want one above %d", s.Version, v)
+		t.Errorf("after reading again it wrote version %d, want a version above %d", s.Version, v)
 	}
 }
 

@@ -466,7 +466,7 @@ func (m *Machine) Check() error {
 		return fmt.Errorf("invariant 2: %d nonces and %d connections, want %d and %d", len(m.expected), len(m.open), expected, open)
 	}
 	if !maps.Equal(m.named, named) {
-		return fmt.Errorf("invariant 3: %v clients by name, want %v", m.named, named)
+		return fmt.Errorf("invariant 3: the index by name has %v clients, want %v", m.named, named)
 	}
 	if !maps.Equal(m.keys, keys) {
 		return fmt.Errorf("invariant 4: %d keys, want %d", len(m.keys), len(keys))
