@@ -44,9 +44,8 @@ type Flush struct {
 	Lost bool
 }
 
-// follows reports whether the Flush leaves node self by departure d, as the calls before it did. If
-// its epoch is lower than that of d, it leaves only if its sender's new home is another node: the
-// later calls are there. Otherwise its barrier is here.
+// follows reports whether node self passes the Flush on to where it has passed the calls before it
+// by departure d. It keeps a Flush of a lower epoch than d if the Flush's sender now calls self.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }

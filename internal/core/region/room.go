@@ -28,8 +28,8 @@ type Budget struct {
 	clients map[payer]int64 // bytes of the calls of clients and of gateways' callers
 }
 
-// payer identifies processes outside the cluster with one name, which the broker grants. A Budget
-// counts their calls together.
+// payer identifies the processes outside the cluster that have the same name by their rights at the
+// broker. A Budget counts their calls together.
 type payer struct {
 	name    string
 	gateway bool // the process calls by way of gateways, which are members

@@ -499,8 +499,8 @@ func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 }
 
 // Answer is like [Tenure.Then], for a caller that will ask again with the same command. After the
-// store has failed for doubtAfter, w is called with the store's last error, and the caller has a
-// reason to report when it runs out of time. The commit goes on.
+// store has failed for doubtAfter, w is called with the store's last error, so that the caller's
+// timeout error can name the cause. The commit goes on.
 func (t *Tenure) Answer(ticket durable.Ticket, w Waiter) { t.then(wait{ticket, true, w}) }
 
 func (t *Tenure) then(w wait) {
