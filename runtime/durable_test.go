@@ -490,6 +490,7 @@ func TestDurableLocalCalls(t *testing.T) {
 			v := newVaults(t)
 			v.opts = opts
 			n := v.start("n1")
+			total(t, n, "a", 0) // its shard is open: the call ends within its turn
 			err := waitTurn(testContext(t), ref(n, "a"))
 			require.Error(t, err)
 			total(t, n, "a", 1) // what the method did stands: it was not undone by its end
