@@ -25,6 +25,7 @@ type guests struct {
 	mu     sync.Mutex
 	seen   []string
 	intake []shard.HostOption // of both types
+	panics bool               // whoever notes a call then panics
 }
 
 func newGuests(t *testing.T, tune func(*shard.Config), opts []shard.HostOption, names ...string) *guests {
@@ -64,6 +65,29 @@ func (g *guests) see(i shard.Info) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.seen = append(g.seen, guest.Describe(i))
+	if g.panics {
+		panic("noted")
+	}
+}
+
+// TestPanicOfATell: a tell of a durable entity whose method panics does not run again if its receiver
+// is volatile, and runs again after a pause, once, if its receiver is durable.
+func TestPanicOfATell(t *testing.T) {
+	g := newGuests(t, nil, nil, "a")
+	g.panics = true
+	require.NoError(t, guest.NewKeeperClient(g.nodes["a"]).Ref("k").Tell(testContext(t), "to", "", ""))
+	noted := func(kind string) (n int) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, s := range g.seen {
+			if strings.Contains(s, kind+"/to.Note") {
+				n++
+			}
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return noted("Keeper") >= 3 }, testPatience, testTick)
+	require.Equal(t, 1, noted("Guest"))
 }
 
 // await waits until the calls that the test was shown are these, in any order, and forgets them.

@@ -130,8 +130,10 @@ func (g requests) understand(k *node.Kind, r *transport.Request, raw *Raw) (info
 // because its sender would repeat the request and have it run twice.
 func keyOf(k *node.Kind, values []string) (string, error) {
 	switch {
-	case len(values) != 1 || values[0] == "":
-		return "", fmt.Errorf("%s: got %d values (want one that is not empty)", headerKey, len(values))
+	case len(values) != 1:
+		return "", fmt.Errorf("%s: got %d values (want one)", headerKey, len(values))
+	case values[0] == "":
+		return "", fmt.Errorf("%s: the key is empty (give it a key, or leave the header out)", headerKey)
 	case !k.Desc.Durable:
 		return "", fmt.Errorf("%s: %s is not durable, so a repeated request would run again (leave the header out)", headerKey, k.Desc.Name)
 	}

@@ -304,9 +304,9 @@ func TestGatewayKey(t *testing.T) {
 	_, count = ask("Keeper.Count.k")
 	require.JSONEq(t, `{"result1":2}`, count)
 	for want, keys := range map[string][]string{
-		"another method": {"pay-8"},
-		"Idempotency-Key: got 1 values (want one": {""},
-		"Idempotency-Key: got 2 values (want one": {"x", "y"},
+		"another method":                           {"pay-8"},
+		"Idempotency-Key: the key is empty":        {""},
+		"Idempotency-Key: got 2 values (want one)": {"x", "y"},
 	} {
 		outcome, text := ask("Keeper.Note.k", keys...)
 		require.Equal(t, "not executed", outcome)

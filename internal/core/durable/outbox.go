@@ -66,7 +66,7 @@ type row struct {
 	queued  bool // in outbox.look
 }
 
-// outbox has the tells that a shard sends.
+// outbox has a shard's outgoing tells.
 //
 // Invariants:
 //  1. count and bytes are the sums over all pairs.
@@ -161,8 +161,8 @@ func (o *outbox) drop(p *pair, number uint64) {
 	o.queue(w.row) // the next one may be due
 }
 
-// first returns the row's first tell that has not arrived, and removes those before it; w is nil
-// if none remains.
+// first removes the arrived tells at the beginning of the row, and returns the next one. w is nil if
+// none remains.
 func (p *pair) first(r *row) (number uint64, w *waiting) {
 	for len(r.numbers) > 0 {
 		number = r.numbers[0]

@@ -48,7 +48,7 @@ type Caller interface {
 	Wake()
 }
 
-// A Completer is told of the end of a call for which no goroutine waits.
+// A Completer gets the end of a call in place of a waiting goroutine.
 type Completer interface {
 	// Completed is called once, when the call has its result. It must not block or call the table.
 	Completed(c *Call)

@@ -94,8 +94,13 @@ func (o *outbox) run() {
 		}
 		for i, s := range ended {
 			ended[i] = nil
-			if !s.end() {
+			arrived, known := s.end()
+			if !known {
 				s.again()
+				continue
+			}
+			if !arrived {
+				s.then([]durable.Tell{s.tell}, false)
 				continue
 			}
 			if len(s.arrived) == 0 {
@@ -152,10 +157,20 @@ func (s *sending) begin() bool {
 	return false
 }
 
-// end handles the answer to a tell that was sent, and reports whether the tell has arrived.
-func (s *sending) end() (arrived bool) {
-	code := s.box.driver.Pending.End(s.call, s.hint).Code
-	return code == wire.CodeOK || code == wire.CodeMethodError
+// end handles the answer to a tell that was sent. known says that the answer decides whether the
+// tell has arrived.
+func (s *sending) end() (arrived, known bool) {
+	drv := s.box.driver
+	r := drv.Pending.End(s.call, s.hint)
+	if r.Code != wire.CodePanic {
+		return r.Code.Executed(), r.Code.Executed()
+	}
+	k := (*drv.Kinds.Load())[s.tell.Target.Log]
+	if arrived = k != nil && !k.Desc.Durable; !arrived { // its changes were dropped, so it runs again
+		body, _ := durablehost.ReadBody(s.tell.Body)
+		s.box.waits(s.from, s.tell, body.Method, errors.New(r.Text))
+	}
+	return arrived, true
 }
 
 // again sends a tell on a goroutine of its own.
@@ -169,17 +184,22 @@ func (s *sending) again() {
 // retry sends a stored tell to its receiver. It reports whether the receiver has run the tell and,
 // if the receiver is durable, committed the turn.
 func (o *outbox) retry(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool) {
-	drv := o.driver
 	body, err := durablehost.ReadBody(tell.Body)
 	if err == nil {
 		arrived, err = o.call(ctx, from, tell, body)
 	}
 	if !arrived && ctx.Err() == nil {
-		drv.Counts.Add(callRetried)
-		drv.Limiter.Warn(drv.Logger, "tell of a durable entity waits; it is sent again", tell.Target.Log, body.Method, "from", from.String(),
-			"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "err", err)
+		o.waits(from, tell, body.Method, err)
 	}
 	return arrived
+}
+
+// waits counts and logs a tell that is sent again later.
+func (o *outbox) waits(from store.Shard, tell durable.Tell, method string, err error) {
+	drv := o.driver
+	drv.Counts.Add(callRetried)
+	drv.Limiter.Warn(drv.Logger, "tell of a durable entity waits; it is sent again", tell.Target.Log, method, "from", from.String(),
+		"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", method, "err", err)
 }
 
 // errNoClient means that this program has no client of the tell's type.
