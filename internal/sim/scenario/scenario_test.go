@@ -98,3 +98,16 @@ func TestPrint(t *testing.T) {
 		t.Errorf("got %q, want it to end with %q", got, want)
 	}
 }
+
+// TestTableOfManyMembersIsQuiet: after deaths in a large cluster the members ask for proofs before they
+// write: each death takes three or four writes, and the other members write hardly anything.
+func TestTableOfManyMembersIsQuiet(t *testing.T) {
+	s, err := Find("crash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.Run(Options{Nodes: 200, Seed: 1, Table: true})
+	if writes := r.TableStats.Writes; r.Err != nil || writes > 60 {
+		t.Errorf("%d writes of the table, want at most 60; %v", writes, r.Err)
+	}
+}
