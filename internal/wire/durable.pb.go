@@ -1470,6 +1470,8 @@ type DurableTable struct {
 	Sources       []*DurableKnown        `protobuf:"bytes,4,rep,name=sources,proto3" json:"sources,omitempty"`
 	Outboxes      []*DurableOutbox       `protobuf:"bytes,5,rep,name=outboxes,proto3" json:"outboxes,omitempty"`
 	Keys          []*DurableOldKeys      `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`
+	Leaves        []*DurableLeafAt       `protobuf:"bytes,7,rep,name=leaves,proto3" json:"leaves,omitempty"`    // of the catalog, in the order of their keys
+	Catalog       bool                   `protobuf:"varint,8,opt,name=catalog,proto3" json:"catalog,omitempty"` // in part 0: the leaves have the keys of all records
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1547,7 +1549,183 @@ func (x *DurableTable) GetKeys() []*DurableOldKeys {
 	return nil
 }
 
+func (x *DurableTable) GetLeaves() []*DurableLeafAt {
+	if x != nil {
+		return x.Leaves
+	}
+	return nil
+}
+
+func (x *DurableTable) GetCatalog() bool {
+	if x != nil {
+		return x.Catalog
+	}
+	return false
+}
+
 func (x *DurableTable) GetCheck() uint32 {
+	if x != nil {
+		return x.Check
+	}
+	return 0
+}
+
+// DurableLeafAt says which record has a range of the catalog's keys.
+type DurableLeafAt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leaf          uint64                 `protobuf:"varint,1,opt,name=leaf,proto3" json:"leaf,omitempty"`             // its number
+	Slot          uint32                 `protobuf:"varint,2,opt,name=slot,proto3" json:"slot,omitempty"`             // 0 or 1: which of the number's two records
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"` // of the table with which it was written
+	First         []byte                 `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`            // the range ends before the next leaf's first
+	Bytes         uint32                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`           // of its keys
+	Free          bool                   `protobuf:"varint,6,opt,name=free,proto3" json:"free,omitempty"`             // the number is not in use
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableLeafAt) Reset() {
+	*x = DurableLeafAt{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableLeafAt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableLeafAt) ProtoMessage() {}
+
+func (x *DurableLeafAt) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableLeafAt.ProtoReflect.Descriptor instead.
+func (*DurableLeafAt) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DurableLeafAt) GetLeaf() uint64 {
+	if x != nil {
+		return x.Leaf
+	}
+	return 0
+}
+
+func (x *DurableLeafAt) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *DurableLeafAt) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *DurableLeafAt) GetFirst() []byte {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *DurableLeafAt) GetBytes() uint32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *DurableLeafAt) GetFree() bool {
+	if x != nil {
+		return x.Free
+	}
+	return false
+}
+
+// DurableLeaf has keys of a shard's catalog: a byte for their kind, and an entity's id.
+type DurableLeaf struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	Leaf          uint64                 `protobuf:"varint,2,opt,name=leaf,proto3" json:"leaf,omitempty"`
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	Keys          [][]byte               `protobuf:"bytes,4,rep,name=keys,proto3" json:"keys,omitempty"` // ascending
+	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableLeaf) Reset() {
+	*x = DurableLeaf{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableLeaf) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableLeaf) ProtoMessage() {}
+
+func (x *DurableLeaf) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableLeaf.ProtoReflect.Descriptor instead.
+func (*DurableLeaf) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *DurableLeaf) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *DurableLeaf) GetLeaf() uint64 {
+	if x != nil {
+		return x.Leaf
+	}
+	return 0
+}
+
+func (x *DurableLeaf) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *DurableLeaf) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *DurableLeaf) GetCheck() uint32 {
 	if x != nil {
 		return x.Check
 	}
@@ -1568,7 +1746,7 @@ type DurableKnown struct {
 
 func (x *DurableKnown) Reset() {
 	*x = DurableKnown{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1758,7 @@ func (x *DurableKnown) String() string {
 func (*DurableKnown) ProtoMessage() {}
 
 func (x *DurableKnown) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1771,7 @@ func (x *DurableKnown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableKnown.ProtoReflect.Descriptor instead.
 func (*DurableKnown) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DurableKnown) GetSource() *DurableSource {
@@ -1643,7 +1821,7 @@ type DurableOldKeys struct {
 
 func (x *DurableOldKeys) Reset() {
 	*x = DurableOldKeys{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1833,7 @@ func (x *DurableOldKeys) String() string {
 func (*DurableOldKeys) ProtoMessage() {}
 
 func (x *DurableOldKeys) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1846,7 @@ func (x *DurableOldKeys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOldKeys.ProtoReflect.Descriptor instead.
 func (*DurableOldKeys) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DurableOldKeys) GetKeys() [][]byte {
@@ -1705,7 +1883,7 @@ type DurableOutbox struct {
 
 func (x *DurableOutbox) Reset() {
 	*x = DurableOutbox{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1895,7 @@ func (x *DurableOutbox) String() string {
 func (*DurableOutbox) ProtoMessage() {}
 
 func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1908,7 @@ func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOutbox.ProtoReflect.Descriptor instead.
 func (*DurableOutbox) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DurableOutbox) GetLog() string {
@@ -1774,7 +1952,7 @@ type DurableWaiting struct {
 
 func (x *DurableWaiting) Reset() {
 	*x = DurableWaiting{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1964,7 @@ func (x *DurableWaiting) String() string {
 func (*DurableWaiting) ProtoMessage() {}
 
 func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1977,7 @@ func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableWaiting.ProtoReflect.Descriptor instead.
 func (*DurableWaiting) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DurableWaiting) GetNumber() uint64 {
@@ -1952,7 +2130,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
-	"\x05event\x18\x05 \x01(\fR\x05event\"\x94\x02\n" +
+	"\x05event\x18\x05 \x01(\fR\x05event\"\xe4\x02\n" +
 	"\fDurableTable\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1e\n" +
 	"\n" +
@@ -1961,7 +2139,26 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x125\n" +
 	"\asources\x18\x04 \x03(\v2\x1b.shardgen.wire.DurableKnownR\asources\x128\n" +
 	"\boutboxes\x18\x05 \x03(\v2\x1c.shardgen.wire.DurableOutboxR\boutboxes\x121\n" +
-	"\x04keys\x18\x06 \x03(\v2\x1d.shardgen.wire.DurableOldKeysR\x04keys\x12\x14\n" +
+	"\x04keys\x18\x06 \x03(\v2\x1d.shardgen.wire.DurableOldKeysR\x04keys\x124\n" +
+	"\x06leaves\x18\a \x03(\v2\x1c.shardgen.wire.DurableLeafAtR\x06leaves\x12\x18\n" +
+	"\acatalog\x18\b \x01(\bR\acatalog\x12\x14\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\x97\x01\n" +
+	"\rDurableLeafAt\x12\x12\n" +
+	"\x04leaf\x18\x01 \x01(\x04R\x04leaf\x12\x12\n" +
+	"\x04slot\x18\x02 \x01(\rR\x04slot\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\x12\x14\n" +
+	"\x05first\x18\x04 \x01(\fR\x05first\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\rR\x05bytes\x12\x12\n" +
+	"\x04free\x18\x06 \x01(\bR\x04free\"\x83\x01\n" +
+	"\vDurableLeaf\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\rR\x06format\x12\x12\n" +
+	"\x04leaf\x18\x02 \x01(\x04R\x04leaf\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\x12\x12\n" +
+	"\x04keys\x18\x04 \x03(\fR\x04keys\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\xbf\x01\n" +
 	"\fDurableKnown\x124\n" +
 	"\x06source\x18\x01 \x01(\v2\x1c.shardgen.wire.DurableSourceR\x06source\x12\x14\n" +
@@ -1996,7 +2193,7 @@ func file_shardgen_wire_durable_proto_rawDescGZIP() []byte {
 	return file_shardgen_wire_durable_proto_rawDescData
 }
 
-var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableAppend)(nil),  // 0: shardgen.wire.DurableAppend
 	(*DurableEntry)(nil),   // 1: shardgen.wire.DurableEntry
@@ -2016,10 +2213,12 @@ var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableChunk)(nil),   // 15: shardgen.wire.DurableChunk
 	(*DurableEvent)(nil),   // 16: shardgen.wire.DurableEvent
 	(*DurableTable)(nil),   // 17: shardgen.wire.DurableTable
-	(*DurableKnown)(nil),   // 18: shardgen.wire.DurableKnown
-	(*DurableOldKeys)(nil), // 19: shardgen.wire.DurableOldKeys
-	(*DurableOutbox)(nil),  // 20: shardgen.wire.DurableOutbox
-	(*DurableWaiting)(nil), // 21: shardgen.wire.DurableWaiting
+	(*DurableLeafAt)(nil),  // 18: shardgen.wire.DurableLeafAt
+	(*DurableLeaf)(nil),    // 19: shardgen.wire.DurableLeaf
+	(*DurableKnown)(nil),   // 20: shardgen.wire.DurableKnown
+	(*DurableOldKeys)(nil), // 21: shardgen.wire.DurableOldKeys
+	(*DurableOutbox)(nil),  // 22: shardgen.wire.DurableOutbox
+	(*DurableWaiting)(nil), // 23: shardgen.wire.DurableWaiting
 }
 var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	1,  // 0: shardgen.wire.DurableAppend.entries:type_name -> shardgen.wire.DurableEntry
@@ -2035,17 +2234,18 @@ var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	12, // 10: shardgen.wire.DurableHead.lost:type_name -> shardgen.wire.DurableLost
 	7,  // 11: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
 	16, // 12: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
-	18, // 13: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
-	20, // 14: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
-	19, // 15: shardgen.wire.DurableTable.keys:type_name -> shardgen.wire.DurableOldKeys
-	5,  // 16: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
-	6,  // 17: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
-	21, // 18: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	20, // 13: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
+	22, // 14: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
+	21, // 15: shardgen.wire.DurableTable.keys:type_name -> shardgen.wire.DurableOldKeys
+	18, // 16: shardgen.wire.DurableTable.leaves:type_name -> shardgen.wire.DurableLeafAt
+	5,  // 17: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
+	6,  // 18: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
+	23, // 19: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_durable_proto_init() }
@@ -2066,7 +2266,7 @@ func file_shardgen_wire_durable_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_durable_proto_rawDesc), len(file_shardgen_wire_durable_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -20,13 +20,15 @@ type checkpoint struct {
 	keeps  bool  // the one under way does not move since, so entities stay in the tail: see lost
 	anew   bool  // all Puts are repeated: see doubted
 	more   bool  // records of entities or of the journal are written before its head: see Shard.base
-	doubt  bool  // a Put of it may still be on its way, beside its repetition
+	edit   *edit // of the catalog
+	table  tableParts
+	doubt  bool // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
 	all    [][]store.Change // puts, including the finished ones
 	write  headWrite
+	room   int // in the last of puts
 	since  store.Position
-	parts  uint32
 }
 
 func (c *checkpoint) may(s *Shard) bool {
@@ -71,35 +73,25 @@ const (
 
 func (c *checkpoint) begin(s *Shard, what scope) {
 	c.wanted, c.active, c.scope = false, true, what
-	c.doubt, c.keeps, c.anew = false, false, false
-	c.since, c.puts = s.group.position, nil
-	var put []store.Change
-	bytes := 0
-	add := func(change store.Change) {
-		if len(put) == putRecords || len(put) > 0 && bytes+len(change.Value) > putBytes {
-			c.puts, put, bytes = append(c.puts, put), nil, 0
-		}
-		put = append(put, change)
-		bytes += len(change.ID) + len(change.Value)
-	}
+	c.doubt, c.keeps, c.anew, c.edit = false, false, false, &edit{none: true}
+	c.since, c.puts, c.room = s.group.position, nil, 0
 	for _, change := range s.journal.begin(s.desk.now) {
-		add(change)
+		c.add(change)
 	}
-	c.more = len(put) > 0 || len(s.journal.unsettled) > s.limits.TailCommits
+	c.more = len(c.puts) > 0 || len(s.journal.unsettled) > s.limits.TailCommits
 	if what != scopeEvents {
+		var saved []savedEntity
 		for _, e := range s.tail.dirty() {
 			if what == scopeOlder && s.tail.isYoung(e) {
 				continue
 			}
 			e.saving, c.more = e.acked.number, true
 			s.absent.written(e.id)
-			add(e.change(s.desk.now, s.limits.AppendBytes))
+			c.add(e.change(s.desk.now, s.limits.AppendBytes))
+			saved = append(saved, savedEntity{e, e.recorded()})
 		}
-		table := c.table(s)
-		c.parts = uint32(len(table))
-		for _, change := range table {
-			add(change)
-		}
+		c.table = newTableParts(s)
+		c.edit = s.catalog.begin(saved)
 	}
 	switch what {
 	case scopeOlder:
@@ -108,47 +100,116 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 		s.tail.turn(c.since)
 	default:
 	}
-	if len(put) > 0 {
-		c.puts = append(c.puts, put)
+	c.readLeaves(s)
+}
+
+func (c *checkpoint) add(change store.Change) {
+	size := len(change.ID) + len(change.Value)
+	if n := len(c.puts); n == 0 || len(c.puts[n-1]) == putRecords || c.room < size {
+		c.puts, c.room = append(c.puts, nil), putBytes
+	}
+	last := len(c.puts) - 1
+	c.puts[last] = append(c.puts[last], change)
+	c.room -= size
+}
+
+// readLeaves reads the leaves that the edit changes, and then begins to write.
+func (c *checkpoint) readLeaves(s *Shard) {
+	if c.edit.reading() {
+		c.line.ask(&s.desk, c.request(s))
+		return
+	}
+	if !c.edit.none {
+		for _, change := range c.edit.apply(&s.catalog, c.table.generation) {
+			c.add(change)
+		}
+	}
+	if c.scope != scopeEvents {
+		for _, change := range c.table.changes(&s.catalog, c.edit) {
+			c.add(change)
+		}
 	}
 	c.all = c.puts
 	c.put(s)
 }
 
-func (c *checkpoint) table(s *Shard) (changes []store.Change) {
-	generation := s.head.value.GetGeneration() + 1
-	var parts []*wire.DurableTable
-	bytes := 0
-	part := func(m proto.Message) *wire.DurableTable {
-		n := proto.Size(m) + appendRoom
-		if len(parts) == 0 || bytes+n > partBytes {
-			parts = append(parts, &wire.DurableTable{Format: formatNow, Generation: generation, Part: uint32(len(parts))})
-			bytes = 0
-		}
-		bytes += n
-		return parts[len(parts)-1]
+// request returns the request that is under way or due.
+func (c *checkpoint) request(s *Shard) Request {
+	if c.edit.reading() {
+		return Request{Op: OpGet, IDs: c.edit.next(&s.catalog), AtLeast: s.head.stored.Revision}
 	}
+	return Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]}
+}
+
+func (c *checkpoint) haveLeaves(s *Shard, r Response) {
+	switch {
+	case r.Outcome != OK || !s.ours(r.Head):
+		if s.state != Dropped && c.active { // it was stale
+			c.line.again(&s.desk)
+		}
+	case c.edit.took(&s.catalog, r.Records):
+		c.readLeaves(s)
+	default:
+		s.catalog.damaged()
+		c.edit = &edit{none: true, of: c.edit.of}
+		c.readLeaves(s)
+	}
+}
+
+// tableParts are the parts of a table as of the ticket that was acknowledged when the checkpoint began.
+type tableParts struct {
+	generation uint64
+	parts      []*wire.DurableTable
+	bytes      int // of the last part
+}
+
+func newTableParts(s *Shard) tableParts {
+	t := tableParts{generation: s.head.value.GetGeneration() + 1}
 	for _, k := range s.table.parts(s.group.acked) {
-		p := part(k)
+		p := t.part(k)
 		p.Sources = append(p.Sources, k)
 	}
 	for _, keys := range s.table.old.parts(s.desk.now) {
-		p := part(keys)
+		p := t.part(keys)
 		p.Keys = append(p.Keys, keys)
 	}
 	for _, o := range s.outbox.parts(s.group.acked) {
-		p := part(o)
+		p := t.part(o)
 		p.Outboxes = append(p.Outboxes, o)
 	}
-	for i, key := range tableKeys(generation, uint32(len(parts))) {
-		changes = append(changes, store.Change{ID: key, Value: seal(parts[i])})
+	return t
+}
+
+// part returns the part that is to have m.
+func (t *tableParts) part(m proto.Message) *wire.DurableTable {
+	n := proto.Size(m) + appendRoom
+	if len(t.parts) == 0 || t.bytes+n > partBytes {
+		t.parts = append(t.parts, &wire.DurableTable{Format: formatNow, Generation: t.generation, Part: uint32(len(t.parts))})
+		t.bytes = 0
+	}
+	t.bytes += n
+	return t.parts[len(t.parts)-1]
+}
+
+// changes adds the directory of the catalog, and returns the records of the table.
+func (t *tableParts) changes(c *catalog, ed *edit) (changes []store.Change) {
+	for _, l := range ed.parts(c) {
+		p := t.part(l)
+		p.Leaves = append(p.Leaves, l)
+	}
+	if c.whole || ed.rebuild {
+		t.part(&wire.DurableLeafAt{})
+		t.parts[0].Catalog = true
+	}
+	for i, key := range tableKeys(t.generation, uint32(len(t.parts))) {
+		changes = append(changes, store.Change{ID: key, Value: seal(t.parts[i])})
 	}
 	return changes
 }
 
 func (c *checkpoint) put(s *Shard) {
 	if len(c.puts) > 0 {
-		c.line.ask(&s.desk, Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]})
+		c.line.ask(&s.desk, c.request(s))
 		return
 	}
 	c.line.close()
@@ -162,18 +223,24 @@ func (c *checkpoint) put(s *Shard) {
 		s.journal.written(s.desk.now)
 		return
 	}
-	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts), s.head.mark())
+	c.write.begin(&s.desk, s.head.replace(s.config, c.since, c.table.generation, uint32(len(c.table.parts))), s.head.mark())
 }
 
 func (c *checkpoint) done(s *Shard, r Response) {
 	c.doubt = c.doubt || r.Outcome == Uncertain
+	if c.line.request.Op == OpGet && r.Outcome == NotApplied {
+		c.line.later(&s.desk, Request{Op: OpHead}) // the store may have an older head than that it is to have at least
+		return
+	}
 	if !c.line.settled(&s.desk, r) {
 		return
 	}
 	switch {
+	case c.line.request.Op == OpGet:
+		c.haveLeaves(s, r)
 	case c.line.request.Op == OpHead: // after a conflict
 		if r.Outcome != OK || s.ours(r.Head) {
-			c.line.later(&s.desk, Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]})
+			c.line.later(&s.desk, c.request(s))
 		} else if s.state != Dropped { // it was stale
 			c.line.again(&s.desk)
 		}
@@ -261,6 +328,7 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		if c.scope == scopeEvents {
 			return
 		}
+		s.catalog.written(s, c.edit)
 		if c.keeps {
 			s.tail.kept()
 			c.wanted = c.wanted || c.scope == scopeAll
@@ -268,7 +336,7 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 				s.advance()
 			}
 		} else {
-			s.tail.saved(c.since, s.group.acked)
+			s.tail.saved(c.since, s.group.acked, &s.catalog)
 		}
 		s.out.Events = append(s.out.Events, Event{Kind: Checkpointed, Position: c.since})
 		s.desk.send(Request{Op: OpTrim, Head: s.head.stored})
@@ -331,12 +399,17 @@ func (w *sweep) done(s *Shard, r Response) {
 			continue
 		}
 		e := s.tail.at(id)
-		e.last, e.acked, e.loaded = v, v, true // a Load before the next checkpoint has it lapse
+		e.last, e.acked, e.loaded, e.listing = v, v, true, listedIf(!v.ended)
+		if !v.ended { // its id leaves the catalog with the commit
+			s.lapse(e)
+			s.checkpoint.after = s.group.last
+			continue
+		}
 		e.outlived(s.group.acked)
 		found = true
 	}
 	switch {
-	case !found:
+	case !found, s.checkpoint.after > s.group.acked:
 	case s.group.position > s.head.stored.Since:
 		s.checkpoint.wanted = true
 	default: // a checkpoint needs something to move since to

@@ -132,6 +132,7 @@ func (c *claim) headDone(s *Shard, r Response) {
 		s.head = *written
 		s.base = c.write.base
 		s.absent.fresh = c.write.over == store.None
+		s.catalog.whole = s.absent.fresh
 		c.since = s.head.stored.Since
 		c.append(s)
 	}
@@ -169,6 +170,7 @@ func (c *claim) read(s *Shard, r Response) {
 	}
 	c.forked = false
 	c.chain, c.own, c.has = chain{}, map[uint64]store.Position{}, map[store.Position]bool{}
+	lacks := ""
 	for i, a := range r.Appends {
 		w, err := readAppend(a.Data)
 		if err != nil {
@@ -176,15 +178,7 @@ func (c *claim) read(s *Shard, r Response) {
 			return
 		}
 		if i == 0 && c.full {
-			lacks := s.head.lacks(a.Position, w)
-			if lacks != "" && c.since == store.Start { // a replica that lags has the beginning
-				s.broken(fmt.Errorf("log: %w: %s", errLost, lacks))
-				return
-			}
-			if lacks != "" {
-				c.retry(s, lacks)
-				return
-			}
+			lacks = s.head.lacks(a.Position, w)
 		}
 		c.has[a.Position] = claimOf(w) == nil || w.GetEpoch() != s.config.Epoch || w.GetClaim() <= c.base
 		switch {
@@ -196,7 +190,15 @@ func (c *claim) read(s *Shard, r Response) {
 		}
 	}
 	if c.chain.epoch > s.config.Epoch || c.chain.incarnation != s.config.Incarnation && c.chain.epoch == s.config.Epoch {
-		s.outgrown(c.chain.epoch)
+		s.outgrown(c.chain.epoch) // and has trimmed the log, if it lacks anything
+		return
+	}
+	if lacks != "" && c.since == store.Start { // a replica that lags has the beginning
+		s.broken(fmt.Errorf("log: %w: %s", errLost, lacks))
+		return
+	}
+	if lacks != "" {
+		c.retry(s, lacks)
 		return
 	}
 	if c.chain.claim != c.number || c.chain.incarnation != s.config.Incarnation {
@@ -296,6 +298,7 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 			return
 		}
 		s.outbox.recover(t, s.desk.now)
+		s.catalog.recover(t)
 	}
 	var counting chain
 	for _, a := range c.log {
@@ -337,6 +340,7 @@ func (c *claim) bases(s *Shard) {
 		}
 	}
 	if len(ids) == 0 {
+		s.catalog.recovered(&s.tail)
 		c.finish(s)
 		return
 	}

@@ -17,6 +17,7 @@ type Effects struct {
 	// Tells are to be sent, as commands whose Source is this shard's log.
 	Tells  []Tell
 	Loaded []Loaded
+	Pages  []Page
 	Events []Event
 }
 

@@ -82,6 +82,7 @@ type entity struct {
 	stale  bool // it is dirty only because its record is to be deleted, which may wait
 	// generation is the tail's generation in which the log got acked; 0 means an earlier one.
 	generation uint8
+	listing    listing // whether the catalog's leaves have its id
 	ticket     Ticket  // of last
 	saving     uint64  // its version that the checkpoint under way writes; 0 means none
 	last       version // including commits that are not acknowledged yet
@@ -297,6 +298,9 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 		added.messages = m
 	}
 	ticket := s.group.added(added)
+	if e.listing != listed || t.Ended {
+		s.catalog.note(e)
+	}
 	e.commit(w, ticket)
 	if len(t.Tells) > 0 {
 		s.outbox.put(w, now, ticket)

@@ -25,6 +25,9 @@ type Limits struct {
 	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond either, calls are
 	// refused. Defaults 16,384 and 16 MiB.
 	Tells, TellBytes int
+	// LeafBytes bounds a leaf of the catalog, in bytes of its keys. A larger one is split into parts of
+	// about three quarters, and one below a quarter is joined with its neighbour. Default 32 KiB.
+	LeafBytes int
 	// Silent is how long a caller's process sends nothing before the shard forgets it. Default 10
 	// min.
 	Silent time.Duration
@@ -69,6 +72,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Keys, 64<<10)
 	set(&l.Tells, 16<<10)
 	set(&l.TellBytes, 16<<20)
+	set(&l.LeafBytes, 32<<10)
 	set(&l.Silent, 10*time.Minute)
 	set(&l.DeadAfter, time.Hour)
 	set(&l.Pause, 20*time.Millisecond)

@@ -59,7 +59,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 		s.Passivated(id)
 	} else {
 		e.last, e.acked = v, v
-		e.loaded, e.bare = true, false
+		e.loaded, e.bare, e.listing = true, false, listedIf(v.number > 0 && !v.ended)
 		switch {
 		case v.expires != 0 && v.gone(s.desk.now):
 			s.lapse(e)

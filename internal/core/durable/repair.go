@@ -104,6 +104,7 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 //   - Undecodable records of entities are left out.
 //   - The log ends before the first append that is damaged, or that has a commit of an entity left out.
 //   - If the head or the table is damaged, the head is new, and the table with its command ids and tells is left out.
+//   - Undecodable leaves of the catalog are left out.
 //   - The journal begins behind its last damaged or missing chunk, and its event numbers continue. If its index is
 //     damaged, all chunks are left out.
 func Undamaged(h store.Head, log []store.Append, records []store.Record, problems []Problem) (store.Head, []store.Append, []store.Record) {
@@ -120,6 +121,7 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 		case isChunk(p.key):
 			n, _ := strconv.ParseUint(p.key[len(journalKey):], 10, 64)
 			chunks = append(chunks, n)
+		case isLeaf(p.key): // the next home makes it again
 		case p.key != "", p.Place == "head" && !errors.Is(p.Err, errRolledBack):
 			table = true
 		}
@@ -138,7 +140,7 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 			_, err := readRecord(id, r)
 			return err != nil
 		}
-		return table && r.Key[0] == 't'
+		return table && r.Key[0] == 't' || isLeaf(r.Key) && unseal(r.Value, &wire.DurableLeaf{}) != nil
 	})
 	if journal || len(chunks) > 0 {
 		records = journalBehind(chunks, journal, log, records)

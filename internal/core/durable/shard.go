@@ -61,6 +61,7 @@ type Shard struct {
 	sweep      sweep
 	verify     verify
 	absent     absent
+	catalog    catalog
 	messages   messages
 	opened     time.Time // when the claim stood
 	base       Mark      // of the last head after which no record of an entity was written
@@ -74,7 +75,7 @@ func New(now time.Time, c Config) *Shard {
 		tail:   tail{entities: map[string]*entity{}, generation: 1},
 		table:  table{sources: map[Source]*known{}},
 		outbox: outbox{pairs: map[Target]*pair{}},
-		loads:  loads{asked: map[uint64]string{}, lines: map[string]*line{}},
+		loads:  loads{asked: map[uint64]string{}, lines: map[string]*line{}}, catalog: newCatalog(c.Limits.withDefaults().LeafBytes),
 	}
 	s.desk = desk{now: now, pause: s.limits.Pause}
 	s.group.limit = s.limits.AppendBytes
@@ -142,6 +143,11 @@ func (s *Shard) Wake() time.Time {
 	if at := s.journal.due; !at.IsZero() && at.Before(wake) && !s.checkpoint.active && s.checkpoint.may(s) {
 		wake = at
 	}
+	for _, sc := range s.catalog.pause {
+		if sc.line.at.Before(wake) {
+			wake = sc.line.at
+		}
+	}
 	for _, id := range s.loads.pause {
 		if at := s.loads.lines[id].at; at.Before(wake) {
 			wake = at
@@ -165,6 +171,7 @@ func (s *Shard) Tick(now time.Time) {
 		l.tick(&s.desk)
 	}
 	s.loads.tick(s)
+	s.catalog.tick(s)
 	if s.state == Open {
 		s.tell = true
 		s.table.forget(now.Add(-s.limits.Silent), now.Add(-nestedSilent*s.limits.DeadAfter))
@@ -213,7 +220,9 @@ func (s *Shard) Done(now time.Time, r Response) {
 	case s.verify.line.id:
 		s.verify.done(s, r)
 	default:
-		s.loads.done(s, r)
+		if !s.catalog.done(s, r) {
+			s.loads.done(s, r)
+		}
 	}
 	s.next()
 }
@@ -304,7 +313,7 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	e := s.tail.at(id)
 	e.active = true
 	if !e.loaded && s.absent.sure(id) {
-		e.loaded = true
+		e.loaded, e.listing = true, unlisted
 	}
 	if !e.loaded || e.bare {
 		s.loads.begin(s, id)
@@ -323,6 +332,7 @@ func (s *Shard) lapse(e *entity) {
 		Entity: wire.BytesOf(e.id), Version: e.last.number + 1, Ended: true, At: s.desk.now.UnixMilli(), Keys: uint32(len(e.last.keys)),
 	}
 	e.commit(c, s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}))
+	s.catalog.note(e)
 }
 
 // Passivated undoes Load, after the driver has removed the entity from memory.
@@ -334,6 +344,7 @@ func (s *Shard) Passivated(id string) {
 	e.active = false
 	if (!e.dirty || e.stale) && e.saving == 0 && e.ticket <= s.group.acked {
 		delete(s.tail.entities, id)
+		s.catalog.forget(e)
 	}
 }
 
@@ -536,6 +547,7 @@ func (s *Shard) drop(e Event) {
 		l.close()
 	}
 	s.loads = loads{asked: map[uint64]string{}, lines: map[string]*line{}}
+	s.catalog = newCatalog(s.limits.LeafBytes)
 	s.out = Effects{Events: append(s.out.Events, e)}
 }
 
@@ -555,5 +567,5 @@ func (s *Shard) Check() error {
 		}
 		return nil
 	}
-	return errors.Join(s.group.check(s.state == Open), s.tail.check(), s.table.check(), s.outbox.check(), s.journal.check(), s.loads.check())
+	return errors.Join(s.group.check(s.state == Open), s.tail.check(), s.table.check(), s.outbox.check(), s.journal.check(), s.loads.check(), s.catalog.check(&s.tail, s.state == Open))
 }

@@ -145,7 +145,7 @@ func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
 // saved drops batches before since and passivated entities in records. It returns the number of
 // dropped batches.
-func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
+func (t *tail) saved(since store.Position, acked Ticket, c *catalog) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes
 		t.commits -= t.batches[gone].commits
@@ -159,7 +159,13 @@ func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 		t.batches = slices.Clone(t.batches[gone:])
 	}
 	//arch:order-free each entity is judged by itself
-	maps.DeleteFunc(t.entities, func(_ string, e *entity) bool { return e.saved(acked) })
+	maps.DeleteFunc(t.entities, func(_ string, e *entity) bool {
+		forgotten := e.saved(acked)
+		if forgotten {
+			c.forget(e)
+		}
+		return forgotten
+	})
 	return gone
 }
 

@@ -28,6 +28,8 @@ type Tenure struct {
 	reached   atomic.Uint64 // the highest ticket up to which everything is in the log; changed under mu
 	waits     []wait
 	loads     loads
+	lists     map[uint64]listing // by the number of the core's list
+	unlisted  []listing          // that wait until the catalog is complete
 	outbox    outbox
 	timer     *time.Timer
 	wake      time.Time        // when timer fires
@@ -144,6 +146,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 	for _, l := range out.Loaded {
 		t.loads.done(l)
 	}
+	t.pagesLocked(out.Pages, &after)
 	ended := durable.Event{Kind: durable.Ended}
 	for _, e := range out.Events {
 		switch e.Kind {
@@ -225,6 +228,7 @@ func (t *Tenure) endLocked(e durable.Event, after *deferredEffects) {
 	after.doubted, after.why = t.waits, t.inDoubt(e)
 	t.waits = nil
 	t.loads.end()
+	t.endListsLocked(after.why, after)
 	after.add(func() { t.shard.ended(t, e) })
 }
 
@@ -310,6 +314,7 @@ func (t *Tenure) tick() {
 		t.followers.next(t, now)
 		t.idle.look(t, now)
 		t.walk.next(t, now)
+		t.listAgainLocked(now)
 	})
 }
 

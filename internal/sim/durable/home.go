@@ -124,11 +124,14 @@ func (h *home) assign(shard int, epoch uint64) {
 		return
 	}
 	h.used[[2]uint64{uint64(shard), epoch}] = true
-	t := &tenure{home: h, shard: shard, epoch: epoch, accounts: map[string]*account{}}
+	t := &tenure{home: h, shard: shard, epoch: epoch, accounts: map[string]*account{}, lists: map[uint64]list{}}
 	h.tenures[shard] = t
 	t.core = durable.New(h.clock.now(), c)
 	h.r.w.trace("%s claims %d under %d", h.name, shard, epoch)
 	t.step()
+	if h.r.plan.lists > 0 {
+		h.later(h.r.w.between(0, h.r.plan.lists), t.list)
+	}
 	if h.r.plan.sweeps > 0 {
 		h.later(h.r.w.between(0, h.r.plan.sweeps), t.sweep)
 	}

@@ -65,6 +65,7 @@ type truth struct {
 	named    bool // the promiser has said that it cannot keep it
 	called   bool // an operator comes
 	crashed  bool // a server was put back: what the judge compares after each write may differ
+	listed   bool // the shard was listed after the last fault
 	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
 

@@ -309,10 +309,10 @@ func (r *run) end() Result {
 		})
 	}
 	well := r.w.run(settleTime, func() bool {
-		return r.unsettled() == nil && left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean()
+		return r.unsettled() == nil && left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean() && r.listed()
 	})
 	if !well {
-		r.w.fail("not settled %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.unsettled())
+		r.w.fail("not settled %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, lists: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.listed(), r.unsettled())
 	}
 	if r.w.err == nil {
 		r.finalCheck()
@@ -407,6 +407,7 @@ type plan struct {
 	journaling                       durable.Journal
 	journal                          bool          // accounts record events
 	ttl                              time.Duration // of accounts; 0 means they do not expire
+	lists                            time.Duration // the most between two lists of a shard
 	sweeps                           time.Duration // the most between two sweeps of a shard; 0 means there are none
 	keys                             bool          // some commands have a key
 	singletons                       bool          // shards of singletons, whose epochs nobody gives out
@@ -439,6 +440,7 @@ func newPlan(r *rand.Rand) plan {
 	p.ttl = time.Duration(pick(0, 0, 100, 500, 3000)) * time.Millisecond
 	p.skew = time.Duration(pick(0, 100, 2000, 10_000)) * time.Millisecond
 	p.singletons = r.IntN(4) == 0
+	p.lists, p.limits.LeafBytes = time.Duration(pick(20, 200, 2000))*time.Millisecond, int(pick(10, 30, 100, 0))
 	p.versions, p.keys = r.IntN(2) == 0, r.IntN(2) == 0
 	if p.ttl > 0 {
 		p.sweeps = time.Duration(pick(0, 50, 2000)) * time.Millisecond
@@ -455,6 +457,7 @@ type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
 	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
 	Followed, Folded, Deleted, Gone, Sought                                                               int
+	Listed, Present, Absent, Indexing, Damaged                                                            int
 	Expired, Migrated, Newer, Swept                                                                       int
 	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
 	PutBacks, Kept, Void, Closed, InOrder                                                                 int // of runs whose server loses what was not on its disk

@@ -19,6 +19,8 @@ type tenure struct {
 	durable  durable.Ticket
 	leased   time.Duration
 	leaving  bool // when all is in records, the shard is given up
+	lists    map[uint64]list
+	cursor   string // behind the last page
 	woken    time.Duration
 }
 
@@ -87,6 +89,10 @@ func (t *tenure) step() {
 	for _, l := range out.Loaded {
 		t.loaded(l)
 	}
+	for _, p := range out.Pages {
+		t.page(p)
+	}
+	t.walk()
 	if t.core.State() == durable.Dropped {
 		h.known[t.shard], h.told[t.shard] = t.core.Mark(), max(h.told[t.shard], t.core.NextTell())
 		h.floor[t.shard] = max(h.floor[t.shard], t.core.Epoch()+1)

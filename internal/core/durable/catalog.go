@@ -1,0 +1,585 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+const (
+	leafRoom   = 4  // what a key takes in a leaf beside its bytes
+	leavesRead = 32 // in one request
+)
+
+// catalog has the ids of a shard's entities in order. Ids of records are in leaves, which are
+// records too. The directory of the leaves is part of the table, so leaves change with the head or
+// not at all. Ids that have come or gone since are in memory, and the log has their commits.
+//
+// Invariants:
+//  1. The first leaf begins with the empty key, and the firsts of leaves ascend.
+//  2. A number is used by one leaf, or is free.
+//  3. If the catalog is whole, the leaves have the id of a loaded entity that is not in changed if and only if it has
+//     state. One that can expire may differ.
+//  4. The entities in changed are in the tail.
+type catalog struct {
+	limit  int  // of a leaf
+	whole  bool // the leaves have the ids of all records
+	leaves []leaf
+	free   []leaf // numbers that may be used again; their slot is the one used last
+	// changed has the entities of the tail that the leaves may lack, or have although they ended.
+	changed map[string]*entity
+	// found has the ids that the walk has found in records, if the catalog is not whole. False means
+	// that the record was deleted since.
+	found map[string]bool
+	walks bool // the driver walks
+
+	scans map[uint64]*scan // by their request under way
+	pause []*scan          // to be asked again later
+	last  uint64           // scan
+}
+
+type leaf struct {
+	number     uint64
+	slot       uint32
+	generation uint64
+	first      string
+	bytes      int
+}
+
+func (l leaf) key() string { return fmt.Sprintf("x%d/%d", l.number, l.slot) }
+
+func isLeaf(key string) bool { return strings.HasPrefix(key, "x") }
+
+// listing says whether the leaves have an entity's id.
+type listing uint8
+
+const (
+	unsure listing = iota
+	listed
+	unlisted
+)
+
+func listedIf(there bool) listing {
+	if there {
+		return listed
+	}
+	return unlisted
+}
+
+// The first byte of a key says what it is of. An entity's id follows.
+const kindID = "\x00"
+
+func idKey(id string) string { return kindID + id }
+
+func newCatalog(limit int) catalog {
+	return catalog{limit: limit, changed: map[string]*entity{}, scans: map[uint64]*scan{}}
+}
+
+// note records that the leaves may differ from e.
+func (c *catalog) note(e *entity) { c.changed[e.id] = e }
+
+// forget is called when e leaves the tail: its record has what was acknowledged.
+func (c *catalog) forget(e *entity) { delete(c.changed, e.id) }
+
+// at returns the index of the leaf to which a key belongs, or -1 if there is none.
+func (c *catalog) at(key string) int {
+	i, there := slices.BinarySearchFunc(c.leaves, key, func(l leaf, key string) int { return strings.Compare(l.first, key) })
+	if !there {
+		i--
+	}
+	return i
+}
+
+func (c *catalog) recover(t *wire.DurableTable) {
+	c.whole = c.whole || t.GetCatalog()
+	for _, w := range t.GetLeaves() {
+		l := leaf{w.GetLeaf(), w.GetSlot(), w.GetGeneration(), string(w.GetFirst()), int(w.GetBytes())}
+		if w.GetFree() {
+			c.free = append(c.free, l)
+		} else {
+			c.leaves = append(c.leaves, l)
+		}
+	}
+}
+
+// recovered notes the entities of the log, after the claim has read them.
+func (c *catalog) recovered(t *tail) {
+	//arch:order-free each by itself
+	for _, e := range t.entities {
+		c.note(e)
+	}
+}
+
+// edit is what a checkpoint changes in the leaves.
+type edit struct {
+	there   map[string]bool // whether the leaves have a key afterwards
+	of      []savedEntity   // entities that the checkpoint writes
+	rebuild bool            // the leaves are written anew
+	none    bool            // they are not written, because a walk reads the records
+	reads   []int           // indexes of the leaves that are read first
+	keys    map[int][]string
+	leaves  []leaf // afterwards
+	free    []leaf
+}
+
+// A savedEntity is an entity whose record the checkpoint writes, with state or not.
+type savedEntity struct {
+	*entity
+	there bool
+}
+
+// begin begins an edit for the entities that the checkpoint under way writes.
+func (c *catalog) begin(all []savedEntity) *edit {
+	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: all}
+	ed.none = !c.whole && (c.found == nil || c.walks)
+	ed.rebuild = !c.whole && !ed.none
+	if ed.none {
+		return ed
+	}
+	//arch:order-free each by itself
+	for id, there := range c.found {
+		ed.there[idKey(id)] = there
+	}
+	for _, e := range all {
+		if ed.rebuild || e.listing != listedIf(e.there) {
+			ed.there[idKey(e.id)] = e.there
+		}
+	}
+	if ed.rebuild {
+		return ed
+	}
+	touched := map[int]bool{}
+	//arch:order-free each by itself
+	for key := range ed.there {
+		i := c.at(key)
+		if i < 0 {
+			break // there are no leaves
+		}
+		touched[i] = true
+		for _, n := range []int{i - 1, i + 1} {
+			if n >= 0 && n < len(c.leaves) && (min(c.leaves[n].bytes, c.leaves[i].bytes) < c.limit/4) {
+				touched[n] = true
+			}
+		}
+	}
+	ed.reads = slices.Sorted(maps.Keys(touched))
+	return ed
+}
+
+func (ed *edit) reading() bool { return len(ed.keys) < len(ed.reads) }
+
+// next returns the records that are to be read next.
+func (ed *edit) next(c *catalog) (keys []string) {
+	for _, i := range ed.reads[len(ed.keys):min(len(ed.keys)+leavesRead, len(ed.reads))] {
+		keys = append(keys, c.leaves[i].key())
+	}
+	return keys
+}
+
+// took takes the records that next has named. False means that one is not the leaf that was written.
+func (ed *edit) took(c *catalog, records []store.Record) bool {
+	for _, r := range records {
+		i := ed.reads[len(ed.keys)]
+		keys, ok := readLeaf(c.leaves[i], r)
+		if !ok {
+			return false
+		}
+		ed.keys[i] = keys
+	}
+	return true
+}
+
+func readLeaf(l leaf, r store.Record) (keys []string, ok bool) {
+	w := &wire.DurableLeaf{}
+	if r.Revision == store.None || unseal(r.Value, w) != nil || w.GetLeaf() != l.number || w.GetGeneration() != l.generation {
+		return nil, false
+	}
+	for _, k := range w.GetKeys() {
+		keys = append(keys, string(k))
+	}
+	return keys, true
+}
+
+// apply makes the new leaves, and returns the changes that write them.
+func (ed *edit) apply(c *catalog, generation uint64) (changes []store.Change) {
+	keys := slices.Sorted(maps.Keys(ed.there))
+	ed.free = slices.Clone(c.free)
+	var old []leaf
+	if !ed.rebuild {
+		old = c.leaves
+	} else {
+		ed.free = append(ed.free, c.leaves...)
+	}
+	next := uint64(1)
+	for _, l := range slices.Concat(c.leaves, c.free) {
+		next = max(next, l.number+1)
+	}
+	if len(old) == 0 {
+		old, ed.reads, ed.keys = []leaf{{slot: noSlot}}, []int{0}, map[int][]string{0: nil}
+	}
+	for i := 0; i < len(old); i++ {
+		if _, read := ed.keys[i]; !read {
+			ed.leaves = append(ed.leaves, old[i])
+			continue
+		}
+		run := []leaf{old[i]}
+		all := ed.keys[i]
+		for i+1 < len(old) && ed.keys[i+1] != nil {
+			i++
+			run, all = append(run, old[i]), append(all[:len(all):len(all)], ed.keys[i]...)
+		}
+		n := len(keys)
+		if i+1 < len(old) {
+			n, _ = slices.BinarySearch(keys, old[i+1].first)
+		}
+		merged, differs := ed.merge(all, keys[:n])
+		keys = keys[n:]
+		if !differs && len(run) == 1 && run[0].slot != noSlot {
+			ed.leaves = append(ed.leaves, run[0])
+			continue
+		}
+		first := run[0].first
+		for i, part := range cutLeaves(merged, c.limit) {
+			if i > 0 {
+				first = part[0]
+			}
+			l := leaf{number: next}
+			switch {
+			case len(run) > 0 && run[0].slot != noSlot:
+				l, run = run[0], run[1:]
+			case len(ed.free) > 0:
+				l, ed.free = ed.free[len(ed.free)-1], ed.free[:len(ed.free)-1]
+			default:
+				next++
+			}
+			l.slot, l.generation, l.first, l.bytes = 1-l.slot, generation, first, sizeOf(part)
+			changes = append(changes, l.change(part))
+			ed.leaves = append(ed.leaves, l)
+		}
+		for _, l := range run {
+			if l.slot != noSlot {
+				ed.free = append(ed.free, l)
+			}
+		}
+	}
+	if len(ed.leaves) > 0 {
+		ed.leaves[0].first = "" // the leaves before it are gone
+	}
+	return changes
+}
+
+const noSlot = 2
+
+func (l leaf) change(keys []string) store.Change {
+	w := &wire.DurableLeaf{Format: formatNow, Leaf: l.number, Generation: l.generation}
+	for _, k := range keys {
+		w.Keys = append(w.Keys, []byte(k))
+	}
+	return store.Change{ID: l.key(), Value: seal(w)}
+}
+
+// merge returns the keys after the changes, and whether they differ.
+func (ed *edit) merge(keys, changes []string) (merged []string, differs bool) {
+	for len(keys) > 0 || len(changes) > 0 {
+		order := -1
+		if len(keys) == 0 {
+			order = 1
+		} else if len(changes) > 0 {
+			order = strings.Compare(keys[0], changes[0])
+		}
+		if order < 0 {
+			merged, keys = append(merged, keys[0]), keys[1:]
+			continue
+		}
+		if ed.there[changes[0]] {
+			merged = append(merged, changes[0])
+		}
+		differs = differs || ed.there[changes[0]] != (order == 0)
+		changes, keys = changes[1:], keys[1-order:]
+	}
+	return merged, differs
+}
+
+// cutLeaves divides keys into leaves of about the same size.
+func cutLeaves(keys []string, limit int) (parts [][]string) {
+	total := sizeOf(keys)
+	each := total
+	if part := max(limit*3/4, 1); total > limit {
+		each = total / ((total + part - 1) / part)
+	}
+	from, bytes := 0, 0
+	for i, k := range keys {
+		bytes += len(k) + leafRoom
+		if bytes >= each || i == len(keys)-1 {
+			parts, from, bytes = append(parts, keys[from:i+1]), i+1, 0
+		}
+	}
+	return parts
+}
+
+func sizeOf(keys []string) (bytes int) {
+	for _, k := range keys {
+		bytes += len(k) + leafRoom
+	}
+	return bytes
+}
+
+// parts encodes the directory, one leaf a message.
+func (ed *edit) parts(c *catalog) (all []*wire.DurableLeafAt) {
+	leaves, free := c.leaves, c.free
+	if !ed.none {
+		leaves, free = ed.leaves, ed.free
+	}
+	for i, l := range slices.Concat(leaves, free) {
+		all = append(all, &wire.DurableLeafAt{
+			Leaf: l.number, Slot: l.slot, Generation: l.generation, First: []byte(l.first), Bytes: uint32(l.bytes), Free: i >= len(leaves),
+		})
+	}
+	return all
+}
+
+// written makes the edit the catalog, because the head names it. All entities that the checkpoint
+// has saved are in s.tail.
+func (c *catalog) written(s *Shard, ed *edit) {
+	if c.found != nil && !ed.rebuild {
+		for _, e := range ed.of {
+			c.found[e.id] = e.there
+		}
+	}
+	if ed.none {
+		return
+	}
+	c.leaves, c.free = ed.leaves, ed.free
+	if ed.rebuild {
+		c.whole, c.found, ed.of = true, nil, nil
+		//arch:order-free each by itself
+		for id, e := range s.tail.entities {
+			ed.of = append(ed.of, savedEntity{e, ed.there[idKey(id)]})
+		}
+	}
+	for _, e := range ed.of {
+		e.listing = listedIf(e.there)
+		if e.hollow || e.listing == listedIf(e.last.number > 0 && !e.last.ended) {
+			delete(c.changed, e.id)
+		} else {
+			c.note(e.entity) // it has come or gone since
+		}
+	}
+}
+
+// recorded reports whether the checkpoint under way leaves a state of e in its record.
+func (e *entity) recorded() bool { return e.acked.number > 0 && !e.acked.ended && !e.hollow }
+
+func (c *catalog) check(t *tail, open bool) error {
+	numbers := map[uint64]bool{}
+	for i, l := range c.leaves {
+		if (i == 0) != (l.first == "") || i > 0 && l.first <= c.leaves[i-1].first {
+			return fmt.Errorf("invariant 1 of the catalog: leaf %d of %d begins with %q", i, len(c.leaves), l.first)
+		}
+	}
+	for _, l := range slices.Concat(c.leaves, c.free) {
+		if numbers[l.number] {
+			return fmt.Errorf("invariant 2 of the catalog: leaf number %d is used twice", l.number)
+		}
+		numbers[l.number] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
+		e := t.entities[id]
+		if open && c.whole && e.loaded && c.changed[id] == nil && e.last.expires == 0 && e.listing != listedIf(e.last.number > 0 && !e.last.ended) {
+			return fmt.Errorf("invariant 3 of the catalog: entity %q has version %d, ended: %v, and its listing is %d", id, e.last.number, e.last.ended, e.listing)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.changed)) {
+		if c.changed[id] != t.entities[id] {
+			return fmt.Errorf("invariant 4 of the catalog: entity %q has changed, and is not in the tail", id)
+		}
+	}
+	return nil
+}
+
+// damaged makes the driver walk again, because a leaf is not the one that was written: the store
+// has lost it.
+func (c *catalog) damaged() { c.whole = false }
+
+// ErrIndexing is returned for a list of a shard whose records are being read for the first time.
+var ErrIndexing = errors.New("the list of the shard's entities is not complete yet (try again later)")
+
+// Unlisted reports whether the driver must read all records, and give them to Walked.
+func (s *Shard) Unlisted() bool {
+	return s.state == Open && !s.catalog.whole && !s.catalog.walks && s.catalog.found == nil
+}
+
+// Listed reports whether [Shard.List] can answer.
+func (s *Shard) Listed() bool { return s.catalog.whole }
+
+// BeginWalk begins a walk through the records.
+func (s *Shard) BeginWalk() { s.catalog.walks, s.catalog.found = true, map[string]bool{} }
+
+// Walked gives the catalog records of any kind. They may have changed since they were read.
+func (s *Shard) Walked(records []store.Record) {
+	c := &s.catalog
+	if !c.walks {
+		return
+	}
+	for _, r := range records {
+		id, ok := strings.CutPrefix(r.Key, entityKey(""))
+		if _, known := c.found[id]; !ok || known {
+			continue
+		}
+		if v, err := readRecord(id, r); err != nil || v.number > 0 && !v.ended { // a damaged one is there
+			c.found[id] = true
+		}
+	}
+}
+
+// EndWalk ends a walk. If all records were read, the next checkpoint writes the leaves.
+func (s *Shard) EndWalk(now time.Time, all bool) {
+	s.desk.now = now
+	c := &s.catalog
+	if !c.walks {
+		return
+	}
+	if c.walks = false; !all {
+		c.found = nil
+		return
+	}
+	s.advance()
+	s.next()
+}
+
+// A Page is a part of a shard's ids, ascending, at the moment when the log has everything up to
+// Ticket.
+type Page struct {
+	List   uint64 // that [Shard.List] has returned
+	IDs    []string
+	More   bool // there may be others behind them
+	Ticket Ticket
+	Err    error // ErrIndexing or ErrNotOpen
+}
+
+// pageBytes bounds the ids of a page.
+const pageBytes = 256 << 10
+
+type scan struct {
+	list   uint64
+	prefix string
+	from   string // the least key that it looks for
+	limit  int
+	line   line
+	leaf   leaf // that is read
+}
+
+// List reads at most limit ids of entities that have state, above after and with a prefix, and
+// returns the number of the Page that follows in [Effects.Pages]. A page may end early.
+func (s *Shard) List(now time.Time, prefix, after string, limit int) uint64 {
+	s.desk.now = now
+	c := &s.catalog
+	c.last++
+	sc := &scan{list: c.last, prefix: idKey(prefix), from: idKey(prefix), limit: max(limit, 1)}
+	if after != "" {
+		sc.from = max(sc.from, idKey(after+"\x00"))
+	}
+	c.scan(s, sc)
+	return c.last
+}
+
+// scan reads the leaf where the scan goes on.
+func (c *catalog) scan(s *Shard, sc *scan) {
+	i := c.at(sc.from)
+	switch {
+	case s.state != Open:
+		s.out.Pages = append(s.out.Pages, Page{List: sc.list, Err: ErrNotOpen})
+	case !c.whole:
+		s.out.Pages = append(s.out.Pages, Page{List: sc.list, Err: ErrIndexing})
+	case i < 0:
+		c.page(s, sc, nil, "")
+	default:
+		sc.leaf = c.leaves[i]
+		sc.line.ask(&s.desk, Request{Op: OpGet, IDs: []string{sc.leaf.key()}, AtLeast: s.head.stored.Revision})
+		c.scans[sc.line.id] = sc
+	}
+}
+
+func (c *catalog) done(s *Shard, r Response) bool {
+	sc := c.scans[r.ID]
+	if sc == nil {
+		return false
+	}
+	delete(c.scans, r.ID)
+	if r.Outcome != OK || !s.ours(r.Head) {
+		if s.state != Dropped {
+			sc.line.again(&s.desk)
+			c.pause = append(c.pause, sc)
+		}
+		return true
+	}
+	keys, ok := readLeaf(sc.leaf, r.Records[0])
+	i := c.at(sc.from)
+	switch {
+	case i < 0 || c.leaves[i].number != sc.leaf.number || c.leaves[i].generation != sc.leaf.generation: // a checkpoint has ended since
+		c.scan(s, sc)
+	case !ok:
+		c.damaged()
+		c.scan(s, sc)
+	case i+1 < len(c.leaves):
+		c.page(s, sc, keys, c.leaves[i+1].first)
+	default:
+		c.page(s, sc, keys, "")
+	}
+	return true
+}
+
+func (c *catalog) tick(s *Shard) {
+	waits := c.pause
+	c.pause = nil
+	for _, sc := range waits {
+		if s.desk.now.Before(sc.line.at) {
+			c.pause = append(c.pause, sc)
+		} else {
+			c.scan(s, sc)
+		}
+	}
+}
+
+// page merges the keys of a leaf, whose range ends before end, with the changed entities.
+func (c *catalog) page(s *Shard, sc *scan, keys []string, end string) {
+	in := func(key string) bool {
+		return key >= sc.from && (end == "" || key < end) && strings.HasPrefix(key, sc.prefix)
+	}
+	p := Page{List: sc.list, Ticket: s.group.last}
+	for _, key := range keys {
+		if e := c.changed[key[1:]]; in(key) && (e == nil || !e.loaded) {
+			p.IDs = append(p.IDs, key[1:])
+		}
+	}
+	//arch:order-free they are sorted
+	for id, e := range c.changed {
+		if e.loaded && e.last.number > 0 && !e.last.gone(s.desk.now) && in(idKey(id)) {
+			p.IDs = append(p.IDs, id)
+		}
+	}
+	slices.Sort(p.IDs)
+	bytes := 0
+	for i, id := range p.IDs {
+		if bytes += len(id); i == sc.limit || i > 0 && bytes > pageBytes {
+			p.IDs, p.More = p.IDs[:i], true
+			break
+		}
+	}
+	if !p.More && end > sc.prefix && !strings.HasPrefix(end, sc.prefix) {
+		end = "" // the keys with the prefix end in this leaf
+	}
+	if end != "" && len(p.IDs) == 0 {
+		sc.from = end
+		c.scan(s, sc)
+		return
+	}
+	p.More = p.More || end != ""
+	s.out.Pages = append(s.out.Pages, p)
+}

@@ -1,0 +1,74 @@
+package durablehost
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+)
+
+// A listing is a request for a page of ids.
+type listing struct {
+	prefix, after string
+	limit         int
+	done          func(ids []string, more bool, err error)
+}
+
+// List calls done, possibly before it returns, with at most limit ids of the shard's stored
+// entities, ascending, that are above after and begin with prefix. more reports whether there may
+// be others. The page has everything that was in the log when List was called, and nothing that may
+// be lost. While the catalog is not complete, List waits.
+func (t *Tenure) List(prefix, after string, limit int, done func(ids []string, more bool, err error)) {
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		done(nil, false, t.inDoubt(durable.Event{}))
+		return
+	}
+	t.listLocked(time.Now(), listing{prefix, after, limit, done})
+	effects := t.takeLocked()
+	t.mu.Unlock()
+	effects.run(t)
+}
+
+func (t *Tenure) listLocked(now time.Time, l listing) {
+	if t.lists == nil {
+		t.lists = map[uint64]listing{}
+	}
+	t.lists[t.core.List(now, l.prefix, l.after, l.limit)] = l
+}
+
+// pagesLocked gives pages to those who wait for them, once the log has what they show.
+func (t *Tenure) pagesLocked(pages []durable.Page, after *deferredEffects) {
+	for _, p := range pages {
+		l := t.lists[p.List]
+		delete(t.lists, p.List)
+		if p.Err != nil {
+			t.unlisted = append(t.unlisted, l)
+			continue
+		}
+		after.add(func() { t.Then(p.Ticket, func(err error) { l.done(p.IDs, p.More, err) }) })
+	}
+}
+
+// listAgainLocked repeats the lists that found the catalog incomplete.
+func (t *Tenure) listAgainLocked(now time.Time) {
+	if len(t.unlisted) == 0 || !t.core.Listed() {
+		return
+	}
+	all := t.unlisted
+	t.unlisted = nil
+	for _, l := range all {
+		t.listLocked(now, l)
+	}
+}
+
+func (t *Tenure) endListsLocked(err error, after *deferredEffects) {
+	all := t.unlisted
+	for _, l := range t.lists {
+		all = append(all, l)
+	}
+	t.lists, t.unlisted = nil, nil
+	for _, l := range all {
+		after.add(func() { l.done(nil, false, err) })
+	}
+}
