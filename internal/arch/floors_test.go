@@ -35,7 +35,7 @@ internal/driver/direct/agree
 internal/driver/runner
 internal/driver/calls
 internal/driver/shardhost
-internal/driver/routing
+internal/driver/routing internal/driver/listing
 runtime/admin
 internal/ops/operator
 internal/core/stream

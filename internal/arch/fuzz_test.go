@@ -18,6 +18,7 @@ var fuzzedElsewhere = map[string]string{
 	"runtime/codegen.ReadBack":             "it reads no bytes",
 	"runtime/codegen.ParseID":              "FuzzUnescapeID: the rest is strconv",
 	"runtime/codegen.ParseUintID":          "FuzzUnescapeID: the rest is strconv",
+	"runtime/codegen.ParseStringID":        "it converts its argument",
 	"runtime/codegen.ParseTextID":          "the text is the user's to read",
 	"runtime/placement.ParseStrategy":      "it compares names",
 	"internal/driver/node.DecodeState":     "the generated decoder, FuzzDecoder",

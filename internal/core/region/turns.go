@@ -92,6 +92,18 @@ func (s *Shard) Active() (n int) {
 	return n
 }
 
+// IDs yields the ids of the entities, in no order; with active only of those that have a value or a
+// turn. It skips the empty id, which stands for the shard itself. It examines every entity.
+func (s *Shard) IDs(active bool) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for e := range s.entities.all() {
+			if (!active || e.has(busy|live)) && e.ID != "" && !yield(e.ID) {
+				return
+			}
+		}
+	}
+}
+
 // Queued returns the number of calls that wait for turns of their entities. It examines every
 // entity.
 func (s *Shard) Queued() (n int) {

@@ -24,7 +24,7 @@ func (t *Tenure) List(prefix, after string, limit int, done func(ids []string, m
 		done(nil, false, t.inDoubt(durable.Event{}))
 		return
 	}
-	t.listLocked(time.Now(), listing{prefix, after, limit, done})
+	t.listLocked(t.nowLocked(), listing{prefix, after, limit, done})
 	effects := t.takeLocked()
 	t.mu.Unlock()
 	effects.run(t)

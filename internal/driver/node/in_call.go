@@ -275,19 +275,30 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 			return answer{code: wire.CodeOverloaded, text: unacknowledged(p)}
 		}
 	}
-	if method == nil {
+	if method == nil && !ofShard(e) {
 		return answer{code: wire.CodeNoMethod, text: NoMethod(string(c.Method), slices.Sorted(maps.Keys(s.Host.Desc.Dispatch)))}
 	}
-	if s.Durable != nil {
+	if s.Durable != nil && method != nil {
 		r.turn.parent.(*durableTurn).read = method.read
 	}
+	var run codegen.Method // nil: the call is to the shard itself
+	if method != nil {
+		run = method.run
+	}
 	if len(s.Host.Settings.Intercept) > 0 {
-		return c.within(s, r, e, method.run)
+		return c.within(s, r, e, run)
 	}
-	if s.Durable != nil {
-		return r.turn.parent.(*durableTurn).runCall(e, c, method.run)
+	return c.perform(s, r, e, run)
+}
+
+func (c *InCall) perform(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) answer {
+	switch {
+	case ofShard(e):
+		return s.list(r, c.Args)
+	case s.Durable != nil:
+		return r.turn.parent.(*durableTurn).runCall(e, c, method)
 	}
-	return runMethod(s, r, e, c, method.run)
+	return runMethod(s, r, e, c, method)
 }
 
 func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
@@ -308,11 +319,7 @@ func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method
 			own = err
 			return out, err
 		}
-		if s.Durable != nil {
-			a = t.parent.(*durableTurn).runCall(e, c, inner)
-		} else {
-			a = runMethod(s, r, e, c, inner)
-		}
+		a = c.perform(s, r, e, inner)
 		return a.err(s, info, own)
 	})
 	if run {

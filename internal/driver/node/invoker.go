@@ -339,7 +339,7 @@ func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 			return p.doLater(ctx, up, r, method, args)
 		}
 	}
-	if p.kind.Desc.Durable {
+	if p.kind.Desc.Durable && !c.lists() {
 		c.Command = p.newCommand(&c, up)
 	}
 	up.yieldLane()
@@ -420,7 +420,7 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 //
 //go:noinline
 func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
-	if !p.kind.Desc.Durable || commandKey(r) != nil {
+	if !p.kind.Desc.Durable || r.ID == "" || commandKey(r) != nil {
 		return
 	}
 	if d := durableOf(turnOf(ctx)); d != nil {
@@ -493,7 +493,7 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 		if step == calls.Return {
 			return false, p.resultError(c, res, outcome)
 		}
-		if res.Code == wire.CodeInDoubt {
+		if res.Code == wire.CodeInDoubt && c.Command != nil {
 			c.Command.doubt = res.Text
 		}
 		drv.Counts.Add(callRetried)

@@ -321,7 +321,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeUnknownKind})
 	}
 	sh := k.Hosted(e.Shard)
-	if sh == nil || len(e.Entity) == 0 || len(e.Entity) > maxIDBytes {
+	if sh == nil || len(e.Entity) == 0 && !listsShard(e) || len(e.Entity) > maxIDBytes {
 		return l.refuse(e, seq, shardhost.Refusal{
 			Code: wire.CodeUnknownKind,
 			Text: fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.Shards, drv.Local.Name, e.Shard),

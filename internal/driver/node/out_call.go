@@ -20,11 +20,17 @@ type outCall struct {
 }
 
 func (c *outCall) sent() *calls.Command {
-	if c.Command == nil {
-		return nil
+	switch {
+	case c.Command != nil:
+		return &c.Command.sent
+	case c.lists():
+		return new(calls.Command) // it may run twice
 	}
-	return &c.Command.sent
+	return nil
 }
+
+// lists reports whether the call asks a shard for a page of ids.
+func (c *outCall) lists() bool { return c.Ref.ID == "" }
 
 // sentCommand is the command of a call to a durable type, the same for all attempts.
 type sentCommand struct {

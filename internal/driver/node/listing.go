@@ -1,0 +1,126 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/listing"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+var _ codegen.Lister = invoker{}
+
+// listRemedy ends the errors about a shard that did not answer.
+const listRemedy = " (to go on, list again with shard.After of the last id)"
+
+// List yields the ids of the kind's entities: see [codegen.Lister]. It asks each shard by a call to
+// the shard itself, which takes the same way as calls to the shard's entities. Such a call is safe
+// to repeat, so it is sent again also if it may have run.
+func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, error] {
+	k := p.kind
+	if k.Err != nil {
+		return func(yield func(string, error) bool) { yield("", fmt.Errorf("list %s: %w", k.Desc.Name, k.Err)) }
+	}
+	by := InvokerOf(k)
+	lister := listing.Lister{
+		Kind: k.Desc.Name, Shards: int(k.Shards), Remedy: listRemedy,
+		Ask: func(ctx context.Context, shard int, request []byte) ([]byte, error) {
+			r := &codegen.Ref{Invoker: by, Hash: uint64(shard) << k.shift}
+			if err := by.Check(ctx, r, wire.MethodList); err != nil {
+				return nil, p.listError(err)
+			}
+			page, err := by.Do(ctx, r, wire.MethodList, append(codegen.NewArgs(), request...))
+			if err != nil {
+				return nil, p.listError(err)
+			}
+			return slices.Clone(page), nil // it may be a small part of a frame
+		},
+	}
+	turnOf(ctx).yieldLane()
+	return lister.List(ctx, wire.ListRequest{Prefix: l.Prefix, After: l.After, Active: l.Active})
+}
+
+// listError returns the cause of a failed call to a shard: the call itself is not the user's.
+func (p invoker) listError(err error) error {
+	if failed, ok := p.kind.Driver.Config.ReadCallError(err); ok && failed.Err != nil {
+		return failed.Err
+	}
+	return err
+}
+
+// ofShard reports whether e stands for its shard, during a call to the shard itself.
+func ofShard(e *region.Entity) bool { return e.ID == "" }
+
+// listsShard reports whether an envelope without an entity is a call to its shard itself.
+func listsShard(e *wire.Envelope) bool {
+	return e.Type == wire.TypeCall && string(e.Method) == wire.MethodList
+}
+
+// list returns a page of the shard's ids. The caller has checked the lease after the call arrived:
+// so this home is the only one, and the page has everything acknowledged before.
+func (s *HostedShard) list(r *encodedTurn, args []byte) answer {
+	request, err := wire.ParseListRequest(args)
+	if err != nil {
+		return answer{code: wire.CodeBadArgs, text: err.Error()}
+	}
+	limit, size := listing.Limits(&request, s.driver().MaxResult())
+	if d := durableOf(&r.turn); d != nil && !request.Active {
+		ids, more, err := d.stored(&request, limit)
+		if err != nil {
+			return d.notOpen(err)
+		}
+		if a, ok := s.leased(&r.turn); !ok { // the store may have taken long
+			return a
+		}
+		return pageOf(ids, more, size)
+	}
+	s.Mu.Lock()
+	if r.turn.entity.Lost() {
+		s.Mu.Unlock()
+		return answer{code: wire.CodeDropped} // the shard's next home has the entities
+	}
+	ids, more := listing.Best(s.Core.IDs(request.Active), &request, limit)
+	s.Mu.Unlock()
+	return pageOf(ids, more, size)
+}
+
+func pageOf(ids []string, more bool, size int) answer {
+	buf := answerPool.Get().(*[]byte)
+	ids, more = listing.Fit(ids, more, size)
+	*buf = wire.AppendListPage((*buf)[:0], ids, more)
+	return answer{payload: buf}
+}
+
+// stored returns the page of a durable shard's stored entities.
+func (r *durableTurn) stored(request *wire.ListRequest, limit int) (ids []string, more bool, err error) {
+	if r.tenure = r.turn.shard().Durable.Current(); r.tenure == nil {
+		if err := r.open(); err != nil {
+			return nil, false, err
+		}
+	}
+	type page struct {
+		ids  []string
+		more bool
+		err  error
+	}
+	got := make(chan page, 1)
+	r.tenure.List(request.Prefix, request.After, limit, func(ids []string, more bool, err error) { got <- page{ids, more, err} })
+	select {
+	case p := <-got:
+		return p.ids, p.more, p.err
+	default:
+	}
+	r.turn.yieldLane()
+	ctx, cancel := r.turn.shard().Durable.patience(&r.turn)
+	defer cancel()
+	select {
+	case p := <-got:
+		return p.ids, p.more, p.err
+	case <-ctx.Done():
+		return nil, false, fmt.Errorf("shard %v: read the ids: %w", r.turn.shard().ID, ctx.Err())
+	}
+}

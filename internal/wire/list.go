@@ -1,0 +1,171 @@
+package wire
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// MethodList is the method of a call to a shard itself, which has no entity. Its arguments are a
+// ListRequest and its results a ListPage. No method of an entity has that name.
+const MethodList = "!list"
+
+// A ListRequest asks a shard for ids of its entities.
+type ListRequest struct {
+	Prefix string // what the ids begin with
+	After  string // the ids are above it; "" means from the first id on
+	Limit  uint32 // at most so many ids; 0 and too large values mean the home's own bound
+	Bytes  uint32 // at most so many bytes, but at least one id; 0 and too large values mean the home's own bound
+	Active bool   // only entities that are active
+}
+
+const (
+	listPrefix = 1
+	listAfter  = 2
+	listLimit  = 3
+	listBytes  = 4
+	listActive = 5
+)
+
+// Append appends the encoded request.
+func (r *ListRequest) Append(b []byte) []byte {
+	b = appendString(b, listPrefix, r.Prefix)
+	b = appendString(b, listAfter, r.After)
+	b = appendUint(b, listLimit, uint64(r.Limit))
+	b = appendUint(b, listBytes, uint64(r.Bytes))
+	if r.Active {
+		b = appendUint(b, listActive, 1)
+	}
+	return b
+}
+
+// ParseListRequest decodes a request. It skips unknown fields.
+func ParseListRequest(b []byte) (r ListRequest, err error) {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return r, malformed("list request", n)
+		}
+		b = b[n:]
+		var text []byte
+		var number uint64
+		switch typ {
+		case protowire.BytesType:
+			text, n = protowire.ConsumeBytes(b)
+		case protowire.VarintType:
+			number, n = protowire.ConsumeVarint(b)
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 {
+			return r, malformed("list request", n)
+		}
+		b = b[n:]
+		r.set(num, typ, text, number)
+	}
+	return r, nil
+}
+
+func (r *ListRequest) set(num protowire.Number, typ protowire.Type, text []byte, number uint64) {
+	switch is := typ == protowire.BytesType; {
+	case num == listPrefix && is:
+		r.Prefix = string(text)
+	case num == listAfter && is:
+		r.After = string(text)
+	case typ != protowire.VarintType:
+	case num == listLimit:
+		r.Limit = uint32(min(number, 1<<32-1))
+	case num == listBytes:
+		r.Bytes = uint32(min(number, 1<<32-1))
+	case num == listActive:
+		r.Active = number != 0
+	}
+}
+
+// A ListPage yields the ids of an encoded answer to a ListRequest, in their order.
+type ListPage struct {
+	ids  []byte // encoded
+	more bool
+}
+
+const (
+	pageMore = 1
+	pageIDs  = 2
+)
+
+// MaxListHeader bounds the bytes of an encoded page without its ids.
+const MaxListHeader = 2
+
+// AppendListPage appends an encoded page. more says that the shard may have ids above the last one.
+func AppendListPage(b []byte, ids []string, more bool) []byte {
+	if more {
+		b = appendUint(b, pageMore, 1)
+	}
+	for _, id := range ids {
+		b = protowire.AppendTag(b, pageIDs, protowire.BytesType)
+		b = protowire.AppendString(b, id)
+	}
+	return b
+}
+
+// ListedSize returns the bytes of an id in an encoded page.
+func ListedSize(id string) int { return protowire.SizeTag(pageIDs) + protowire.SizeBytes(len(id)) }
+
+// ParseListPage decodes the answer to the request r, sharing b. It returns an error unless the ids
+// are as requested: in ascending order, above After and with the prefix.
+func ParseListPage(b []byte, r *ListRequest) (p ListPage, last []byte, err error) {
+	p.ids = b
+	last = BytesOf(r.After)
+	n := 0
+	err = EachField(b, func(f Field) error {
+		switch {
+		case f.Number == pageMore && f.Type == protowire.VarintType:
+			p.more = true // it is written only if it is not 0
+		case f.Number == pageIDs && f.Type == protowire.BytesType:
+			id, above := StringOf(f.Bytes), StringOf(last)
+			if id <= above || len(id) < len(r.Prefix) || id[:len(r.Prefix)] != r.Prefix {
+				return fmt.Errorf("id %.100q does not belong behind %.100q in a list of ids with prefix %.100q", id, above, r.Prefix)
+			}
+			last = f.Bytes
+			n++
+		}
+		return nil
+	})
+	if err == nil && p.more && n == 0 {
+		err = fmt.Errorf("more ids are announced, but none is there")
+	}
+	if err != nil {
+		return ListPage{}, nil, fmt.Errorf("page of a list: %w", err)
+	}
+	return p, last, nil
+}
+
+// More reports whether the shard may have ids above the last one of the page.
+func (p *ListPage) More() bool { return p.more }
+
+// Left returns the bytes of the ids that Next has not returned yet.
+func (p *ListPage) Left() int { return len(p.ids) }
+
+// Next returns the next id of the page, or nil at its end. The id shares memory with the page.
+func (p *ListPage) Next() (id []byte) {
+	for len(p.ids) > 0 {
+		num, typ, n := protowire.ConsumeTag(p.ids)
+		rest := p.ids[max(n, 0):]
+		var v []byte
+		m := -1
+		if n > 0 && typ == protowire.BytesType {
+			v, m = protowire.ConsumeBytes(rest)
+		} else if n > 0 {
+			m = protowire.ConsumeFieldValue(num, typ, rest)
+		}
+		if m < 0 { // ParseListPage accepts no such page
+			p.ids = nil
+			return nil
+		}
+		p.ids = rest[m:]
+		if num == pageIDs && typ == protowire.BytesType {
+			return v
+		}
+	}
+	return nil
+}
