@@ -51,6 +51,10 @@ func (e clientEmitter) client(n *model.Entity) {
 		jen.Return(jen.Id("c").Dot("Ref").Call(passed...)),
 	)
 
+	if !n.Singleton {
+		e.list(n)
+	}
+
 	which := "one"
 	if n.Singleton {
 		which = "the"
@@ -75,6 +79,37 @@ func (e clientEmitter) client(n *model.Entity) {
 			e.tellMethod(n, m)
 		}
 	}
+}
+
+// list emits the method that lists the entities.
+func (e clientEmitter) list(n *model.Entity) {
+	which := "that nodes have in memory, active or passivated"
+	if n.Durable {
+		which = "that have committed a change and not ended"
+	}
+	e.comment("List yields the ids of the %s entities %s, in the order of their bytes as on the wire. It ends after the first error. What is there throughout comes once; what comes or goes meanwhile may be missing.", n.Name, which)
+	id := typ(n.ID.Type)
+	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("List").Params(
+		jen.Id("ctx").Add(contextType()), jen.Id("opts").Op("...").Add(shard("ListOption")),
+	).Qual("iter", "Seq2").Types(id, jen.Error()).Block(
+		jen.Return(shard("ListEntities").Call(
+			jen.Id("ctx"), jen.Id("c").Dot("invoker"), jen.Id(n.Extractor()).Values().Dot("EntityID"), parseID(n), jen.Id("opts").Op("..."),
+		)),
+	)
+}
+
+// parseID prints the function that reads an id's wire form.
+func parseID(n *model.Entity) *jen.Statement {
+	id := typ(n.ID.Type)
+	switch n.ID.Form {
+	case model.IDInt:
+		return codegen("ParseID").Types(id)
+	case model.IDUint:
+		return codegen("ParseUintID").Types(id)
+	case model.IDText:
+		return codegen("ParseTextID").Types(id)
+	}
+	return codegen("ParseStringID").Types(id)
 }
 
 func newRef(g *jen.Group, n *model.Entity, ref string) {

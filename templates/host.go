@@ -196,13 +196,8 @@ func sortedMethods(n *model.Entity) []*model.Method {
 // parsedID prints an id parsed from its wire form, and reports whether that may fail.
 func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 	t := typ(n.ID.Type)
-	switch n.ID.Form {
-	case model.IDInt:
-		return codegen("ParseID").Types(t).Call(jen.Id("id")), true
-	case model.IDUint:
-		return codegen("ParseUintID").Types(t).Call(jen.Id("id")), true
-	case model.IDText:
-		return codegen("ParseTextID").Types(t).Call(jen.Id("id")), true
+	if n.ID.Form != model.IDString {
+		return parseID(n).Call(jen.Id("id")), true
 	}
 	if n.ID.Type.Path == "" && n.ID.Type.Name == "string" {
 		return jen.Id("id"), false

@@ -5,6 +5,7 @@ package auction
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -57,6 +58,14 @@ func (c *AuctionClient) Tell(id string, opts ...shard.CallOption) AuctionTell {
 // struct.
 func (c *AuctionClient) API(id string) AuctionAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Auction entities that have committed a change and
+// not ended, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *AuctionClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, AuctionExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // AuctionRef is a reference to one Auction at any node. It is made by
@@ -288,6 +297,14 @@ func (c *UserClient) Tell(id string, opts ...shard.CallOption) UserTell {
 // struct.
 func (c *UserClient) API(id string) UserAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the User entities that have committed a change and not
+// ended, in the order of their bytes as on the wire. It ends after the first
+// error. What is there throughout comes once; what comes or goes meanwhile may
+// be missing.
+func (c *UserClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, UserExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // UserRef is a reference to one User at any node. It is made by

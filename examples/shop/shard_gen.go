@@ -5,6 +5,7 @@ package shop
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -53,6 +54,14 @@ func (c *OrderClient) Tell(id OrderID, opts ...shard.CallOption) OrderTell {
 // struct.
 func (c *OrderClient) API(id OrderID) OrderAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Order entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *OrderClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[OrderID, error] {
+	return shard.ListEntities(ctx, c.invoker, OrderExtractor{}.EntityID, codegen.ParseStringID[OrderID], opts...)
 }
 
 // OrderRef is a reference to one Order at any node. It is made by
@@ -230,6 +239,14 @@ func (c *StockClient) Tell(id SKU, opts ...shard.CallOption) StockTell {
 // struct.
 func (c *StockClient) API(id SKU) StockAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Stock entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *StockClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[SKU, error] {
+	return shard.ListEntities(ctx, c.invoker, StockExtractor{}.EntityID, codegen.ParseStringID[SKU], opts...)
 }
 
 // StockRef is a reference to one Stock at any node. It is made by

@@ -5,6 +5,7 @@ package tenants
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -59,6 +60,14 @@ func (c *FolderClient) Tell(id FolderID, opts ...shard.CallOption) FolderTell {
 // struct.
 func (c *FolderClient) API(id FolderID) FolderAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Folder entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *FolderClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[FolderID, error] {
+	return shard.ListEntities(ctx, c.invoker, FolderExtractor{}.EntityID, codegen.ParseStringID[FolderID], opts...)
 }
 
 // FolderRef is a reference to one Folder at any node. It is made by

@@ -5,6 +5,7 @@ package bank
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -54,6 +55,14 @@ func (c *AccountClient) Ref(id string, opts ...shard.CallOption) AccountRef {
 // struct.
 func (c *AccountClient) API(id string) AccountAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Account entities that have committed a change and
+// not ended, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *AccountClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, AccountExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // AccountRef is a reference to one Account at any node. It is made by

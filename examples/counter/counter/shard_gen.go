@@ -5,6 +5,7 @@ package counter
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -51,6 +52,14 @@ func (c *CounterClient) Ref(id string, opts ...shard.CallOption) CounterRef {
 // struct.
 func (c *CounterClient) API(id string) CounterAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Counter entities that have committed a change and
+// not ended, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *CounterClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, CounterExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // CounterRef is a reference to one Counter at any node. It is made by

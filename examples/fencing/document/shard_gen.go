@@ -5,6 +5,7 @@ package document
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -56,6 +57,14 @@ func (c *DocumentClient) Tell(id string, opts ...shard.CallOption) DocumentTell 
 // struct.
 func (c *DocumentClient) API(id string) DocumentAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Document entities that have committed a change and
+// not ended, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *DocumentClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, DocumentExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // DocumentRef is a reference to one Document at any node. It is made by

@@ -5,6 +5,7 @@ package work
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -234,6 +235,14 @@ func (c *WorkerClient) Tell(id WorkerID, opts ...shard.CallOption) WorkerTell {
 // struct.
 func (c *WorkerClient) API(id WorkerID) WorkerAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Worker entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *WorkerClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[WorkerID, error] {
+	return shard.ListEntities(ctx, c.invoker, WorkerExtractor{}.EntityID, codegen.ParseStringID[WorkerID], opts...)
 }
 
 // WorkerRef is a reference to one Worker at any node. It is made by

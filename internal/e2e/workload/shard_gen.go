@@ -60,6 +60,14 @@ func (c *TallyClient) API(id string) TallyAPI {
 	return c.Ref(id)
 }
 
+// List yields the ids of the Tally entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *TallyClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, TallyExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
 // TallyRef is a reference to one Tally at any node. It is made by
 // [TallyClient.Ref] and safe for concurrent use.
 type TallyRef struct {
@@ -286,6 +294,14 @@ func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
 // struct.
 func (c *ClerkClient) API(id string) ClerkAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Clerk entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *ClerkClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, ClerkExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // ClerkRef is a reference to one Clerk at any node. It is made by
@@ -579,6 +595,14 @@ func (c *LedgerClient) API(id string) LedgerAPI {
 	return c.Ref(id)
 }
 
+// List yields the ids of the Ledger entities that have committed a change and
+// not ended, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *LedgerClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, LedgerExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
 // LedgerRef is a reference to one Ledger at any node. It is made by
 // [LedgerClient.Ref] and safe for concurrent use.
 type LedgerRef struct {
@@ -759,6 +783,14 @@ func (c *PoisonClient) API(id string) PoisonAPI {
 	return c.Ref(id)
 }
 
+// List yields the ids of the Poison entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *PoisonClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, PoisonExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
 // PoisonRef is a reference to one Poison at any node. It is made by
 // [PoisonClient.Ref] and safe for concurrent use.
 type PoisonRef struct {
@@ -919,6 +951,14 @@ func (c *PulseClient) API(id string) PulseAPI {
 	return c.Ref(id)
 }
 
+// List yields the ids of the Pulse entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *PulseClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, PulseExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
 // PulseRef is a reference to one Pulse at any node. It is made by
 // [PulseClient.Ref] and safe for concurrent use.
 type PulseRef struct {
@@ -1044,6 +1084,14 @@ func (c *RelayClient) Ref(id string, opts ...shard.CallOption) RelayRef {
 // struct.
 func (c *RelayClient) API(id string) RelayAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Relay entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *RelayClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, RelayExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // RelayRef is a reference to one Relay at any node. It is made by
@@ -1195,6 +1243,14 @@ func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 // struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Stock entities that have committed a change and
+// not ended, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *StockClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, StockExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // StockRef is a reference to one Stock at any node. It is made by
@@ -1410,6 +1466,14 @@ func (c *TillClient) Ref(id string, opts ...shard.CallOption) TillRef {
 // struct.
 func (c *TillClient) API(id string) TillAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Till entities that have committed a change and not
+// ended, in the order of their bytes as on the wire. It ends after the first
+// error. What is there throughout comes once; what comes or goes meanwhile may
+// be missing.
+func (c *TillClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, TillExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // TillRef is a reference to one Till at any node. It is made by

@@ -5,6 +5,7 @@ package zoo
 
 import (
 	"context"
+	"iter"
 	"math/big"
 	"net/netip"
 	"time"
@@ -51,6 +52,14 @@ func (c *CageClient) Ref(id string, opts ...shard.CallOption) CageRef {
 // struct.
 func (c *CageClient) API(id string) CageAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Cage entities that nodes have in memory, active or
+// passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *CageClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, CageExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // CageRef is a reference to one Cage at any node. It is made by
@@ -286,6 +295,14 @@ func (c *ZooClient) Tell(id Count, opts ...shard.CallOption) ZooTell {
 // struct.
 func (c *ZooClient) API(id Count) ZooAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Zoo entities that nodes have in memory, active or
+// passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *ZooClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[Count, error] {
+	return shard.ListEntities(ctx, c.invoker, ZooExtractor{}.EntityID, codegen.ParseUintID[Count], opts...)
 }
 
 // ZooRef is a reference to one Zoo at any node. It is made by [ZooClient.Ref]

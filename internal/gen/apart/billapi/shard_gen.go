@@ -5,6 +5,7 @@ package billapi
 
 import (
 	"context"
+	"iter"
 
 	"github.com/shardgen/shardgen/internal/gen/apart/orderapi"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -56,6 +57,14 @@ func (c *BillClient) Tell(id string, opts ...shard.CallOption) BillTell {
 // struct.
 func (c *BillClient) API(id string) BillAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Bill entities that nodes have in memory, active or
+// passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *BillClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, BillExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // BillRef is a reference to one Bill at any node. It is made by

@@ -5,6 +5,7 @@ package orderapi
 
 import (
 	"context"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -48,6 +49,14 @@ func (c *OrderClient) Ref(id ID, opts ...shard.CallOption) OrderRef {
 // struct.
 func (c *OrderClient) API(id ID) OrderAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Order entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *OrderClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[ID, error] {
+	return shard.ListEntities(ctx, c.invoker, OrderExtractor{}.EntityID, codegen.ParseStringID[ID], opts...)
 }
 
 // OrderRef is a reference to one Order at any node. It is made by

@@ -5,6 +5,7 @@ package cart
 
 import (
 	"context"
+	"iter"
 
 	"github.com/shardgen/shardgen/internal/gen/hops/stock"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -53,6 +54,14 @@ func (c *CartClient) Tell(id string, opts ...shard.CallOption) CartTell {
 // struct.
 func (c *CartClient) API(id string) CartAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Cart entities that nodes have in memory, active or
+// passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *CartClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, CartExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // CartRef is a reference to one Cart at any node. It is made by

@@ -5,6 +5,7 @@ package shop
 
 import (
 	"context"
+	"iter"
 
 	"github.com/shardgen/shardgen/internal/gen/hops/cart"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -53,6 +54,14 @@ func (c *ShopClient) Tell(id string, opts ...shard.CallOption) ShopTell {
 // struct.
 func (c *ShopClient) API(id string) ShopAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Shop entities that nodes have in memory, active or
+// passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *ShopClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, ShopExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // ShopRef is a reference to one Shop at any node. It is made by

@@ -6,6 +6,7 @@ package stock
 import (
 	"context"
 	"io"
+	"iter"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -54,6 +55,14 @@ func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 // struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Stock entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *StockClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, StockExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // StockRef is a reference to one Stock at any node. It is made by

@@ -74,6 +74,14 @@ func (c *DepotClient) API(id string) DepotAPI {
 	return c.Ref(id)
 }
 
+// List yields the ids of the Depot entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *DepotClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, DepotExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
 // DepotRef is a reference to one Depot at any node. It is made by
 // [DepotClient.Ref] and safe for concurrent use.
 type DepotRef struct {
@@ -431,6 +439,14 @@ func (c *ParcelClient) API(id string) ParcelAPI {
 	return c.Ref(id)
 }
 
+// List yields the ids of the Parcel entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *ParcelClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, ParcelExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
 // ParcelRef is a reference to one Parcel at any node. It is made by
 // [ParcelClient.Ref] and safe for concurrent use.
 type ParcelRef struct {
@@ -680,6 +696,14 @@ func (c *PurseClient) Ref(id string, opts ...shard.CallOption) PurseRef {
 // struct.
 func (c *PurseClient) API(id string) PurseAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Purse entities that have committed a change and
+// not ended, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *PurseClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, PurseExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // PurseRef is a reference to one Purse at any node. It is made by
@@ -959,6 +983,14 @@ func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 // struct.
 func (c *StockClient) API(id string) StockAPI {
 	return c.Ref(id)
+}
+
+// List yields the ids of the Stock entities that nodes have in memory, active
+// or passivated, in the order of their bytes as on the wire. It ends after the
+// first error. What is there throughout comes once; what comes or goes
+// meanwhile may be missing.
+func (c *StockClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, StockExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
 // StockRef is a reference to one Stock at any node. It is made by

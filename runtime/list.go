@@ -1,0 +1,93 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// A ListOption says which entities to list. It is for the method List of generated clients.
+type ListOption func(*listOptions)
+
+type listOptions struct {
+	prefix string
+	after  any // nil: none
+	active bool
+}
+
+// Prefix lists only the ids that begin with prefix, as on the wire: of integers in decimal, of other
+// types as their MarshalText writes them.
+func Prefix(prefix string) ListOption {
+	return func(o *listOptions) { o.prefix = prefix }
+}
+
+// After lists only the ids above id, in the order of their bytes on the wire. id is of the type's id
+// type, or a string with the id as on the wire; an empty string means the beginning. With the last
+// id of a list that was left or failed, the next list continues there.
+func After(id any) ListOption {
+	return func(o *listOptions) { o.after = id }
+}
+
+// Active lists only the entities that are active: in the memory of a node, or in a turn.
+func Active() ListOption {
+	return func(o *listOptions) { o.active = true }
+}
+
+// ListEntities is called by generated code only.
+func ListEntities[ID any](ctx context.Context, p codegen.Invoker, format func(ID) (string, error), parse func(string) (ID, error), opts ...ListOption) iter.Seq2[ID, error] {
+	return func(yield func(ID, error) bool) {
+		var none ID
+		lister, ok := p.(codegen.Lister)
+		if !ok {
+			yield(none, errors.New("list: the caller is neither a Node nor a Conn (make the client with one of them)"))
+			return
+		}
+		l, err := listingOf(opts, format)
+		if err != nil {
+			yield(none, fmt.Errorf("list: shard.After: %w", err))
+			return
+		}
+		for text, err := range lister.List(ctx, l) {
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			id, err := parse(text)
+			if err != nil {
+				yield(none, fmt.Errorf("list: %w (an entity has an id that this program cannot read: was its type changed?)", err))
+				return
+			}
+			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+func listingOf[ID any](opts []ListOption, format func(ID) (string, error)) (l codegen.Listing, err error) {
+	var options listOptions
+	for _, o := range opts {
+		o(&options)
+	}
+	l.Prefix, l.Active = options.prefix, options.active
+	switch after := options.after.(type) {
+	case nil:
+	case ID:
+		if v := reflect.ValueOf(after); v.Kind() == reflect.String && v.Len() == 0 {
+			break
+		}
+		l.After, err = format(after)
+	case string:
+		if l.After = after; after != "" {
+			err = codegen.CheckID(after)
+		}
+	default:
+		var want ID
+		err = fmt.Errorf("the id is of type %T (want %T)", after, want)
+	}
+	return l, err
+}
