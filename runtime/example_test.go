@@ -72,3 +72,33 @@ func ExampleOutcomeOf() {
 	// true executed
 	// true not executed
 }
+
+func ExampleAfter() {
+	ctx := context.Background()
+	node := exampleNode(ctx)
+	defer node.Close()
+	accounts := fixture.NewAccountClient(node)
+	for _, id := range []string{"fr-1", "de-7", "de-10", "de-1"} {
+		if _, err := accounts.Ref(id).Add(ctx, 5); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	last := "" // of the page before
+	for id, err := range accounts.List(ctx, shard.Prefix("de-"), shard.After(last)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(id)
+		if last = id; last == "de-10" {
+			break
+		}
+	}
+	for id, err := range accounts.List(ctx, shard.Prefix("de-"), shard.After(last)) {
+		fmt.Println("then", id, err)
+	}
+	// Output:
+	// de-1
+	// de-10
+	// then de-7 <nil>
+}

@@ -17,7 +17,8 @@ type Info struct {
 	// at its member, not the entity's own caller. To pass on the origin of a chain of calls, use
 	// headers.
 	From Identity
-	// Kind, ID and Method identify the called entity and its method.
+	// Kind, ID and Method identify the called entity and its method. For a page of a list, Method
+	// is "!list" and ID is "", because the call is to a shard.
 	Kind, ID, Method string
 	// Tell reports whether the call is a tell, whose caller does not wait for an answer.
 	Tell bool

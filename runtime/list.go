@@ -10,7 +10,14 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// A ListOption says which entities to list. It is for the method List of generated clients.
+// A ListOption says which entities the method List of generated clients yields. Without options it
+// yields all: of a durable type those that have committed a change and not ended, of a volatile type
+// those in the memory of a node, active or passivated.
+//
+// A page is one shard's committed state at one moment, with all that was acknowledged before the
+// call. What is there throughout comes once. What comes or goes meanwhile may be missing. Expired
+// entities may appear until they are swept. A shard has until the deadline of the context to answer,
+// or Config.CallTimeout if there is none. The list holds about 4 MiB of ids.
 type ListOption func(*listOptions)
 
 type listOptions struct {

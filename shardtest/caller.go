@@ -3,7 +3,9 @@ package shardtest
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	shard "github.com/shardgen/shardgen/runtime"
@@ -140,6 +142,35 @@ func (c *Caller) failing(kind, id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failures[entityKey{kind, id}] != nil
+}
+
+var _ codegen.Lister = (*invoker)(nil)
+
+// List yields the ids of the entities of the kind that the test has. All of them are active.
+func (i *invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, id := range i.caller.ids(i.kind.Name) {
+			if err := ctx.Err(); err != nil {
+				yield("", fmt.Errorf("list %s: %w", i.kind.Name, err))
+				return
+			}
+			if id > l.After && strings.HasPrefix(id, l.Prefix) && !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Caller) ids(kind string) (ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at := range c.entities {
+		if at.kind == kind {
+			ids = append(ids, at.id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // Failed returns the caller's error for a failed call.

@@ -1,0 +1,108 @@
+package shardtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardtest"
+)
+
+// TestCallerLists: a list through a Caller has the entities that the test has put there.
+func TestCallerLists(t *testing.T) {
+	c := shardtest.NewCaller()
+	for _, id := range []string{"b", "a", "c", "a1"} {
+		c.Put("Account", id, &fixture.Account{})
+	}
+	c.Put("Desk", "other", &fixture.Desk{})
+	accounts := fixture.NewAccountClient(c)
+	for _, test := range []struct {
+		opts []shard.ListOption
+		want []string
+	}{
+		{nil, []string{"a", "a1", "b", "c"}},
+		{[]shard.ListOption{shard.Active(), shard.Prefix("a")}, []string{"a", "a1"}},
+		{[]shard.ListOption{shard.After("a1")}, []string{"b", "c"}},
+	} {
+		got := []string{}
+		for id, err := range accounts.List(t.Context(), test.opts...) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, id)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for id, err := range accounts.List(ctx) {
+		if id != "" || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %q, %v, want context.Canceled", id, err)
+		}
+	}
+}
+
+// TestListInAStorm: each entity that is there throughout is listed once, in order, while members are
+// killed, paused and cut off.
+func TestListInAStorm(t *testing.T) {
+	host := func(n *shard.Node) error {
+		return vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} })
+	}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		vaults := vault.NewVaultClient(c.Client())
+		var want []string
+		for i := range 100 {
+			want = append(want, fmt.Sprintf("v%02d", i))
+			if _, err := vaults.Ref(want[i]).Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := func(ctx context.Context) (got []string, err error) {
+			for id, err := range vaults.List(ctx) {
+				if err != nil {
+					return got, err
+				}
+				got = append(got, id)
+			}
+			return got, nil
+		}
+		over, done := make(chan struct{}), make(chan int)
+		go func() {
+			whole := 0
+			defer func() { done <- whole }()
+			for {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				got, err := list(ctx)
+				cancel()
+				if len(got) > len(want) || !slices.Equal(got, want[:len(got)]) || err == nil && len(got) < len(want) {
+					t.Errorf("got %q, %v, want %q", got, err, want)
+				}
+				if err == nil {
+					whole++
+				}
+				select {
+				case <-over:
+					return
+				case <-time.After(200 * time.Millisecond): // else no time passes for the storm
+				}
+			}
+		}()
+		c.Storm(2 * time.Minute)
+		c.Settle()
+		close(over)
+		if n := <-done; n == 0 {
+			t.Error("no list was whole")
+		}
+		if got, err := list(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("afterwards: got %q, %v, want %q", got, err, want)
+		}
+	}, shardtest.Host(host))
+}
