@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -43,6 +44,8 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 		a.Where, err = i.pinShard(ctx, r.Entity, r.Home)
 	case operator.Rebalance, operator.PauseRebalancing, operator.ResumeRebalancing:
 		a.Result, err = i.balance(ctx, r)
+	case operator.List:
+		a.IDs, a.More, err = i.list(ctx, r.Entity.Kind, r.List)
 	default:
 		a.Entities, err = repairs(i).states(r)
 	}
@@ -109,6 +112,37 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 		return operator.Home{}, err
 	}
 	return i.where(ctx, e.Kind, e.ID)
+}
+
+// listTimeout bounds one answer to an operator who lists a type.
+const listTimeout = 5 * time.Second
+
+// maxListed bounds the ids in one answer. An answer of 1,000 of the longest ids may exceed what the
+// broker takes, so their bytes are bounded, too.
+const maxListed = 1000
+
+func (i inspections) list(ctx context.Context, kind string, l operator.Listing) (ids []string, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	k := (*i.node.driver.Kinds.Load())[kind]
+	if k == nil || k.Desc.Singleton {
+		return nil, false, fmt.Errorf("this node knows no entity type %s with shards (ask a node that hosts the type)", clip(kind))
+	}
+	limit, room := maxListed, i.node.driver.MaxResult()/2
+	if l.Limit > 0 {
+		limit = min(limit, l.Limit)
+	}
+	lister := node.InvokerOf(k).(codegen.Lister)
+	for id, err := range lister.List(ctx, codegen.Listing{Prefix: l.Prefix, After: l.After, Active: l.Active}) {
+		if err != nil {
+			return nil, false, err
+		}
+		if room -= len(id); len(ids) == limit || room < 0 && len(ids) > 0 {
+			return ids, true, nil
+		}
+		ids = append(ids, id)
+	}
+	return ids, false, nil
 }
 
 var balances = map[operator.Command]coordinator.Wanted{

@@ -180,6 +180,7 @@ type options struct {
 	rows      int
 	listen    string
 	showState bool
+	list      admin.Listing
 	store     string // of doctor: its name; "" means as the members say
 }
 
@@ -201,6 +202,8 @@ func (o *options) check() error {
 		return fmt.Errorf("-every is %v: want more than 0, and less than %v", o.every, turnsKept)
 	case o.rows < 0:
 		return fmt.Errorf("-rows is %d: want 0 or more", o.rows)
+	case o.list.Limit < 0:
+		return fmt.Errorf("-limit is %d: want 0 or more", o.list.Limit)
 	}
 	return nil
 }
@@ -242,6 +245,16 @@ var commands = []command{
 		about: "Prints what is known of an entity: its home and the reason for it, the turn that it runs and the calls\nthat wait for it, its shard, its last failed calls, and the lines about it in the logs of the members.\nOf each entity its home keeps the last 5 failed calls for an hour, of up to 1,024 entities, without\narguments and texts of errors. The state of a passivated durable entity is read from the store.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.showState, "state", false, "show its state as JSON, without secrets; needs the right of an operator, and members log each look")
+		},
+	},
+	{
+		name: "entities", args: []argument{argType}, timeout: time.Minute, run: entities,
+		about: "Lists the ids of a type's entities over all shards, one a line, in the order of their bytes as on the\nwire. Of a durable type these are all that have committed a change and not ended, of another type those\nin the memory of members, active or passivated. An id with bytes that are no text is quoted as in Go,\nand -prefix and -after take that form, too. The last line says whether there are more.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.StringVar(&o.list.Prefix, "prefix", "", "list ids that begin with this `text`")
+			f.StringVar(&o.list.After, "after", "", "list ids above this `id`")
+			f.IntVar(&o.list.Limit, "limit", 1000, "list at most this `number` of ids; 0: all")
+			f.BoolVar(&o.list.Active, "active", false, "list entities that are active now")
 		},
 	},
 	{

@@ -44,6 +44,7 @@ const (
 	AdminCommand_ADMIN_COMMAND_PAUSE_REBALANCING  AdminCommand = 17 // to any member: no shards move for balance
 	AdminCommand_ADMIN_COMMAND_RESUME_REBALANCING AdminCommand = 18 // to any member: they do again
 	AdminCommand_ADMIN_COMMAND_INSPECT            AdminCommand = 19 // to a member: an entity without its state, or those whose state it cannot read
+	AdminCommand_ADMIN_COMMAND_LIST               AdminCommand = 20 // to a member that hosts the type: ids of entities
 )
 
 // Enum value maps for AdminCommand.
@@ -69,6 +70,7 @@ var (
 		17: "ADMIN_COMMAND_PAUSE_REBALANCING",
 		18: "ADMIN_COMMAND_RESUME_REBALANCING",
 		19: "ADMIN_COMMAND_INSPECT",
+		20: "ADMIN_COMMAND_LIST",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED":        0,
@@ -91,6 +93,7 @@ var (
 		"ADMIN_COMMAND_PAUSE_REBALANCING":  17,
 		"ADMIN_COMMAND_RESUME_REBALANCING": 18,
 		"ADMIN_COMMAND_INSPECT":            19,
+		"ADMIN_COMMAND_LIST":               20,
 	}
 )
 
@@ -192,6 +195,7 @@ type AdminRequest struct {
 	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // of state, set state, where and place: which one, and the new state; of shards: the type
 	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`  // of events: number of the last line that is known
 	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`     // of place: the name of a node; none: the pin is withdrawn
+	List          *AdminList             `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`     // of list; the type is that of entity
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -275,6 +279,13 @@ func (x *AdminRequest) GetHome() string {
 	return ""
 }
 
+func (x *AdminRequest) GetList() *AdminList {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
 type AdminAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       string                 `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"`                                                                              // why the request was not obeyed; empty: it was
@@ -289,6 +300,8 @@ type AdminAnswer struct {
 	Turns         *AdminTurns            `protobuf:"bytes,10,opt,name=turns,proto3" json:"turns,omitempty"`                                                                                 // of turns
 	Facts         *AdminFacts            `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"`                                                                                 // of facts
 	Result        string                 `protobuf:"bytes,12,opt,name=result,proto3" json:"result,omitempty"`                                                                               // of rebalance, pause and resume, for people
+	Ids           [][]byte               `protobuf:"bytes,13,rep,name=ids,proto3" json:"ids,omitempty"`                                                                                     // of list, ascending
+	More          bool                   `protobuf:"varint,14,opt,name=more,proto3" json:"more,omitempty"`                                                                                  // of list: there are ids above the last one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -407,6 +420,89 @@ func (x *AdminAnswer) GetResult() string {
 	return ""
 }
 
+func (x *AdminAnswer) GetIds() [][]byte {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// AdminList is which ids of a type to list.
+type AdminList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Prefix        []byte                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	After         []byte                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`    // only ids above; none: from the first one on
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`   // at most so many; 0: as many as one answer may have
+	Active        bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"` // only of active entities
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminList) Reset() {
+	*x = AdminList{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminList) ProtoMessage() {}
+
+func (x *AdminList) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminList.ProtoReflect.Descriptor instead.
+func (*AdminList) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AdminList) GetPrefix() []byte {
+	if x != nil {
+		return x.Prefix
+	}
+	return nil
+}
+
+func (x *AdminList) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *AdminList) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *AdminList) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
 type AdminNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -417,7 +513,7 @@ type AdminNode struct {
 
 func (x *AdminNode) Reset() {
 	*x = AdminNode{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[3]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +525,7 @@ func (x *AdminNode) String() string {
 func (*AdminNode) ProtoMessage() {}
 
 func (x *AdminNode) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[3]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +538,7 @@ func (x *AdminNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminNode.ProtoReflect.Descriptor instead.
 func (*AdminNode) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{3}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AdminNode) GetName() string {
@@ -481,7 +577,7 @@ type AdminView struct {
 
 func (x *AdminView) Reset() {
 	*x = AdminView{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[4]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +589,7 @@ func (x *AdminView) String() string {
 func (*AdminView) ProtoMessage() {}
 
 func (x *AdminView) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[4]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +602,7 @@ func (x *AdminView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminView.ProtoReflect.Descriptor instead.
 func (*AdminView) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{4}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AdminView) GetSelf() *AdminNode {
@@ -611,7 +707,7 @@ type AdminPause struct {
 
 func (x *AdminPause) Reset() {
 	*x = AdminPause{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +719,7 @@ func (x *AdminPause) String() string {
 func (*AdminPause) ProtoMessage() {}
 
 func (x *AdminPause) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +732,7 @@ func (x *AdminPause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminPause.ProtoReflect.Descriptor instead.
 func (*AdminPause) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdminPause) GetBy() string {
@@ -666,7 +762,7 @@ type AdminSingleton struct {
 
 func (x *AdminSingleton) Reset() {
 	*x = AdminSingleton{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +774,7 @@ func (x *AdminSingleton) String() string {
 func (*AdminSingleton) ProtoMessage() {}
 
 func (x *AdminSingleton) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +787,7 @@ func (x *AdminSingleton) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminSingleton.ProtoReflect.Descriptor instead.
 func (*AdminSingleton) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AdminSingleton) GetKind() string {
@@ -743,7 +839,7 @@ type AdminEntity struct {
 
 func (x *AdminEntity) Reset() {
 	*x = AdminEntity{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +851,7 @@ func (x *AdminEntity) String() string {
 func (*AdminEntity) ProtoMessage() {}
 
 func (x *AdminEntity) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +864,7 @@ func (x *AdminEntity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntity.ProtoReflect.Descriptor instead.
 func (*AdminEntity) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{7}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdminEntity) GetKind() string {
@@ -867,7 +963,7 @@ type AdminError struct {
 
 func (x *AdminError) Reset() {
 	*x = AdminError{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +975,7 @@ func (x *AdminError) String() string {
 func (*AdminError) ProtoMessage() {}
 
 func (x *AdminError) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +988,7 @@ func (x *AdminError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminError.ProtoReflect.Descriptor instead.
 func (*AdminError) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdminError) GetMethod() string {
@@ -933,7 +1029,7 @@ type AdminMember struct {
 
 func (x *AdminMember) Reset() {
 	*x = AdminMember{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1041,7 @@ func (x *AdminMember) String() string {
 func (*AdminMember) ProtoMessage() {}
 
 func (x *AdminMember) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1054,7 @@ func (x *AdminMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMember.ProtoReflect.Descriptor instead.
 func (*AdminMember) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AdminMember) GetNode() *AdminNode {
@@ -1035,7 +1131,7 @@ type AdminSuspicion struct {
 
 func (x *AdminSuspicion) Reset() {
 	*x = AdminSuspicion{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1143,7 @@ func (x *AdminSuspicion) String() string {
 func (*AdminSuspicion) ProtoMessage() {}
 
 func (x *AdminSuspicion) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1156,7 @@ func (x *AdminSuspicion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminSuspicion.ProtoReflect.Descriptor instead.
 func (*AdminSuspicion) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdminSuspicion) GetBy() string {
@@ -1092,7 +1188,7 @@ type AdminType struct {
 
 func (x *AdminType) Reset() {
 	*x = AdminType{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1200,7 @@ func (x *AdminType) String() string {
 func (*AdminType) ProtoMessage() {}
 
 func (x *AdminType) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1213,7 @@ func (x *AdminType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminType.ProtoReflect.Descriptor instead.
 func (*AdminType) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AdminType) GetKind() string {
@@ -1176,7 +1272,7 @@ type AdminShard struct {
 
 func (x *AdminShard) Reset() {
 	*x = AdminShard{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1284,7 @@ func (x *AdminShard) String() string {
 func (*AdminShard) ProtoMessage() {}
 
 func (x *AdminShard) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1297,7 @@ func (x *AdminShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminShard.ProtoReflect.Descriptor instead.
 func (*AdminShard) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdminShard) GetShard() uint32 {
@@ -1253,7 +1349,7 @@ type AdminPlace struct {
 
 func (x *AdminPlace) Reset() {
 	*x = AdminPlace{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1361,7 @@ func (x *AdminPlace) String() string {
 func (*AdminPlace) ProtoMessage() {}
 
 func (x *AdminPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1374,7 @@ func (x *AdminPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminPlace.ProtoReflect.Descriptor instead.
 func (*AdminPlace) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdminPlace) GetShard() uint32 {
@@ -1330,7 +1426,7 @@ type AdminLine struct {
 
 func (x *AdminLine) Reset() {
 	*x = AdminLine{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1438,7 @@ func (x *AdminLine) String() string {
 func (*AdminLine) ProtoMessage() {}
 
 func (x *AdminLine) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1451,7 @@ func (x *AdminLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLine.ProtoReflect.Descriptor instead.
 func (*AdminLine) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdminLine) GetSeq() uint64 {
@@ -1410,7 +1506,7 @@ type AdminMove struct {
 
 func (x *AdminMove) Reset() {
 	*x = AdminMove{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1518,7 @@ func (x *AdminMove) String() string {
 func (*AdminMove) ProtoMessage() {}
 
 func (x *AdminMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1531,7 @@ func (x *AdminMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMove.ProtoReflect.Descriptor instead.
 func (*AdminMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AdminMove) GetKind() string {
@@ -1509,7 +1605,7 @@ type AdminTurns struct {
 
 func (x *AdminTurns) Reset() {
 	*x = AdminTurns{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1617,7 @@ func (x *AdminTurns) String() string {
 func (*AdminTurns) ProtoMessage() {}
 
 func (x *AdminTurns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1630,7 @@ func (x *AdminTurns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminTurns.ProtoReflect.Descriptor instead.
 func (*AdminTurns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdminTurns) GetNanos() uint64 {
@@ -1591,7 +1687,7 @@ type AdminLatency struct {
 
 func (x *AdminLatency) Reset() {
 	*x = AdminLatency{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +1699,7 @@ func (x *AdminLatency) String() string {
 func (*AdminLatency) ProtoMessage() {}
 
 func (x *AdminLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +1712,7 @@ func (x *AdminLatency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLatency.ProtoReflect.Descriptor instead.
 func (*AdminLatency) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdminLatency) GetKind() string {
@@ -1654,7 +1750,7 @@ type AdminMethod struct {
 
 func (x *AdminMethod) Reset() {
 	*x = AdminMethod{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1762,7 @@ func (x *AdminMethod) String() string {
 func (*AdminMethod) ProtoMessage() {}
 
 func (x *AdminMethod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1775,7 @@ func (x *AdminMethod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMethod.ProtoReflect.Descriptor instead.
 func (*AdminMethod) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdminMethod) GetKind() string {
@@ -1737,7 +1833,7 @@ type AdminBusy struct {
 
 func (x *AdminBusy) Reset() {
 	*x = AdminBusy{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +1845,7 @@ func (x *AdminBusy) String() string {
 func (*AdminBusy) ProtoMessage() {}
 
 func (x *AdminBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +1858,7 @@ func (x *AdminBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminBusy.ProtoReflect.Descriptor instead.
 func (*AdminBusy) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AdminBusy) GetKind() string {
@@ -1813,7 +1909,7 @@ type AdminCaller struct {
 
 func (x *AdminCaller) Reset() {
 	*x = AdminCaller{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1921,7 @@ func (x *AdminCaller) String() string {
 func (*AdminCaller) ProtoMessage() {}
 
 func (x *AdminCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1934,7 @@ func (x *AdminCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminCaller.ProtoReflect.Descriptor instead.
 func (*AdminCaller) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AdminCaller) GetFrom() string {
@@ -1891,7 +1987,7 @@ type AdminRunning struct {
 
 func (x *AdminRunning) Reset() {
 	*x = AdminRunning{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1999,7 @@ func (x *AdminRunning) String() string {
 func (*AdminRunning) ProtoMessage() {}
 
 func (x *AdminRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2012,7 @@ func (x *AdminRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRunning.ProtoReflect.Descriptor instead.
 func (*AdminRunning) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AdminRunning) GetKind() string {
@@ -1986,7 +2082,7 @@ type AdminFacts struct {
 
 func (x *AdminFacts) Reset() {
 	*x = AdminFacts{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2094,7 @@ func (x *AdminFacts) String() string {
 func (*AdminFacts) ProtoMessage() {}
 
 func (x *AdminFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2107,7 @@ func (x *AdminFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminFacts.ProtoReflect.Descriptor instead.
 func (*AdminFacts) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AdminFacts) GetTime() uint64 {
@@ -2139,7 +2235,7 @@ type AdminContract struct {
 
 func (x *AdminContract) Reset() {
 	*x = AdminContract{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2247,7 @@ func (x *AdminContract) String() string {
 func (*AdminContract) ProtoMessage() {}
 
 func (x *AdminContract) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2260,7 @@ func (x *AdminContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
 func (*AdminContract) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AdminContract) GetKind() string {
@@ -2203,7 +2299,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05Admin\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x125\n" +
 	"\arequest\x18\x02 \x01(\v2\x1b.shardgen.wire.AdminRequestR\arequest\x122\n" +
-	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xfd\x01\n" +
+	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xab\x02\n" +
 	"\fAdminRequest\x125\n" +
 	"\acommand\x18\x01 \x01(\x0e2\x1b.shardgen.wire.AdminCommandR\acommand\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x14\n" +
@@ -2211,7 +2307,8 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05force\x18\x04 \x01(\bR\x05force\x122\n" +
 	"\x06entity\x18\x05 \x01(\v2\x1a.shardgen.wire.AdminEntityR\x06entity\x12\x14\n" +
 	"\x05after\x18\x06 \x01(\x04R\x05after\x12\x12\n" +
-	"\x04home\x18\a \x01(\tR\x04home\"\xdf\x04\n" +
+	"\x04home\x18\a \x01(\tR\x04home\x12,\n" +
+	"\x04list\x18\b \x01(\v2\x18.shardgen.wire.AdminListR\x04list\"\x85\x05\n" +
 	"\vAdminAnswer\x12\x18\n" +
 	"\arefusal\x18\x01 \x01(\tR\arefusal\x12,\n" +
 	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\x126\n" +
@@ -2225,10 +2322,17 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05turns\x18\n" +
 	" \x01(\v2\x19.shardgen.wire.AdminTurnsR\x05turns\x12/\n" +
 	"\x05facts\x18\v \x01(\v2\x19.shardgen.wire.AdminFactsR\x05facts\x12\x16\n" +
-	"\x06result\x18\f \x01(\tR\x06result\x1a;\n" +
+	"\x06result\x18\f \x01(\tR\x06result\x12\x10\n" +
+	"\x03ids\x18\r \x03(\fR\x03ids\x12\x12\n" +
+	"\x04more\x18\x0e \x01(\bR\x04more\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"A\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"g\n" +
+	"\tAdminList\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\fR\x06prefix\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\fR\x05after\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\bR\x06active\"A\n" +
 	"\tAdminNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\x8d\x04\n" +
@@ -2394,7 +2498,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x12\n" +
-	"\x04hash\x18\x04 \x01(\tR\x04hash*\xb4\x04\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash*\xcc\x04\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2416,7 +2520,8 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x17ADMIN_COMMAND_REBALANCE\x10\x10\x12#\n" +
 	"\x1fADMIN_COMMAND_PAUSE_REBALANCING\x10\x11\x12$\n" +
 	" ADMIN_COMMAND_RESUME_REBALANCING\x10\x12\x12\x19\n" +
-	"\x15ADMIN_COMMAND_INSPECT\x10\x13B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x15ADMIN_COMMAND_INSPECT\x10\x13\x12\x16\n" +
+	"\x12ADMIN_COMMAND_LIST\x10\x14B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once
@@ -2431,78 +2536,80 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
 	(*AdminRequest)(nil),   // 2: shardgen.wire.AdminRequest
 	(*AdminAnswer)(nil),    // 3: shardgen.wire.AdminAnswer
-	(*AdminNode)(nil),      // 4: shardgen.wire.AdminNode
-	(*AdminView)(nil),      // 5: shardgen.wire.AdminView
-	(*AdminPause)(nil),     // 6: shardgen.wire.AdminPause
-	(*AdminSingleton)(nil), // 7: shardgen.wire.AdminSingleton
-	(*AdminEntity)(nil),    // 8: shardgen.wire.AdminEntity
-	(*AdminError)(nil),     // 9: shardgen.wire.AdminError
-	(*AdminMember)(nil),    // 10: shardgen.wire.AdminMember
-	(*AdminSuspicion)(nil), // 11: shardgen.wire.AdminSuspicion
-	(*AdminType)(nil),      // 12: shardgen.wire.AdminType
-	(*AdminShard)(nil),     // 13: shardgen.wire.AdminShard
-	(*AdminPlace)(nil),     // 14: shardgen.wire.AdminPlace
-	(*AdminLine)(nil),      // 15: shardgen.wire.AdminLine
-	(*AdminMove)(nil),      // 16: shardgen.wire.AdminMove
-	(*AdminTurns)(nil),     // 17: shardgen.wire.AdminTurns
-	(*AdminLatency)(nil),   // 18: shardgen.wire.AdminLatency
-	(*AdminMethod)(nil),    // 19: shardgen.wire.AdminMethod
-	(*AdminBusy)(nil),      // 20: shardgen.wire.AdminBusy
-	(*AdminCaller)(nil),    // 21: shardgen.wire.AdminCaller
-	(*AdminRunning)(nil),   // 22: shardgen.wire.AdminRunning
-	(*AdminFacts)(nil),     // 23: shardgen.wire.AdminFacts
-	(*AdminContract)(nil),  // 24: shardgen.wire.AdminContract
-	nil,                    // 25: shardgen.wire.AdminAnswer.CountersEntry
+	(*AdminList)(nil),      // 4: shardgen.wire.AdminList
+	(*AdminNode)(nil),      // 5: shardgen.wire.AdminNode
+	(*AdminView)(nil),      // 6: shardgen.wire.AdminView
+	(*AdminPause)(nil),     // 7: shardgen.wire.AdminPause
+	(*AdminSingleton)(nil), // 8: shardgen.wire.AdminSingleton
+	(*AdminEntity)(nil),    // 9: shardgen.wire.AdminEntity
+	(*AdminError)(nil),     // 10: shardgen.wire.AdminError
+	(*AdminMember)(nil),    // 11: shardgen.wire.AdminMember
+	(*AdminSuspicion)(nil), // 12: shardgen.wire.AdminSuspicion
+	(*AdminType)(nil),      // 13: shardgen.wire.AdminType
+	(*AdminShard)(nil),     // 14: shardgen.wire.AdminShard
+	(*AdminPlace)(nil),     // 15: shardgen.wire.AdminPlace
+	(*AdminLine)(nil),      // 16: shardgen.wire.AdminLine
+	(*AdminMove)(nil),      // 17: shardgen.wire.AdminMove
+	(*AdminTurns)(nil),     // 18: shardgen.wire.AdminTurns
+	(*AdminLatency)(nil),   // 19: shardgen.wire.AdminLatency
+	(*AdminMethod)(nil),    // 20: shardgen.wire.AdminMethod
+	(*AdminBusy)(nil),      // 21: shardgen.wire.AdminBusy
+	(*AdminCaller)(nil),    // 22: shardgen.wire.AdminCaller
+	(*AdminRunning)(nil),   // 23: shardgen.wire.AdminRunning
+	(*AdminFacts)(nil),     // 24: shardgen.wire.AdminFacts
+	(*AdminContract)(nil),  // 25: shardgen.wire.AdminContract
+	nil,                    // 26: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
 	3,  // 1: shardgen.wire.Admin.answer:type_name -> shardgen.wire.AdminAnswer
 	0,  // 2: shardgen.wire.AdminRequest.command:type_name -> shardgen.wire.AdminCommand
-	4,  // 3: shardgen.wire.AdminRequest.node:type_name -> shardgen.wire.AdminNode
-	8,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
-	5,  // 5: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
-	8,  // 6: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
-	12, // 7: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
-	14, // 8: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	25, // 9: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
-	15, // 10: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
-	16, // 11: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
-	17, // 12: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
-	23, // 13: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
-	4,  // 14: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
-	4,  // 15: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
-	4,  // 16: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
-	10, // 17: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
-	7,  // 18: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
-	4,  // 19: shardgen.wire.AdminView.coordinator:type_name -> shardgen.wire.AdminNode
-	6,  // 20: shardgen.wire.AdminView.pause:type_name -> shardgen.wire.AdminPause
-	4,  // 21: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
-	4,  // 22: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
-	4,  // 23: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	22, // 24: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
-	9,  // 25: shardgen.wire.AdminEntity.errors:type_name -> shardgen.wire.AdminError
-	4,  // 26: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	11, // 27: shardgen.wire.AdminMember.suspicions:type_name -> shardgen.wire.AdminSuspicion
-	13, // 28: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
-	4,  // 29: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
-	4,  // 30: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
-	19, // 31: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
-	20, // 32: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
-	21, // 33: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
-	22, // 34: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	18, // 35: shardgen.wire.AdminTurns.types:type_name -> shardgen.wire.AdminLatency
-	24, // 36: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	5,  // 3: shardgen.wire.AdminRequest.node:type_name -> shardgen.wire.AdminNode
+	9,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
+	4,  // 5: shardgen.wire.AdminRequest.list:type_name -> shardgen.wire.AdminList
+	6,  // 6: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
+	9,  // 7: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
+	13, // 8: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
+	15, // 9: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
+	26, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	16, // 11: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
+	17, // 12: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
+	18, // 13: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
+	24, // 14: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
+	5,  // 15: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
+	5,  // 16: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
+	5,  // 17: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
+	11, // 18: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
+	8,  // 19: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
+	5,  // 20: shardgen.wire.AdminView.coordinator:type_name -> shardgen.wire.AdminNode
+	7,  // 21: shardgen.wire.AdminView.pause:type_name -> shardgen.wire.AdminPause
+	5,  // 22: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
+	5,  // 23: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
+	5,  // 24: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
+	23, // 25: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
+	10, // 26: shardgen.wire.AdminEntity.errors:type_name -> shardgen.wire.AdminError
+	5,  // 27: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	12, // 28: shardgen.wire.AdminMember.suspicions:type_name -> shardgen.wire.AdminSuspicion
+	14, // 29: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
+	5,  // 30: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
+	5,  // 31: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
+	20, // 32: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
+	21, // 33: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
+	22, // 34: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
+	23, // 35: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
+	19, // 36: shardgen.wire.AdminTurns.types:type_name -> shardgen.wire.AdminLatency
+	25, // 37: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -2510,14 +2617,14 @@ func file_shardgen_wire_admin_proto_init() {
 	if File_shardgen_wire_admin_proto != nil {
 		return
 	}
-	file_shardgen_wire_admin_proto_msgTypes[7].OneofWrappers = []any{}
+	file_shardgen_wire_admin_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -342,22 +343,57 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 // unnoticed.
 const maxHosts = 2
 
+// Entities yields the ids of a type's entities, as on the wire and in the order of their bytes, as
+// the method List of a generated client does. It asks a host of the type for up to 1,000 ids at a
+// time. With l.Limit it ends after that many.
+func (c *Client) Entities(ctx context.Context, kind string, l Listing) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for left := l.Limit; ; {
+			l.Limit = left
+			a, err := c.answerOfHost(ctx, operator.Request{Command: operator.List, Entity: Entity{Kind: kind}, List: l})
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, id := range a.IDs {
+				if !yield(id, nil) {
+					return
+				}
+				l.After = id
+			}
+			if left > 0 {
+				if left -= len(a.IDs); left <= 0 {
+					return
+				}
+			}
+			if !a.More || len(a.IDs) == 0 {
+				return
+			}
+		}
+	}
+}
+
 func (c *Client) askHost(ctx context.Context, r operator.Request) (Place, error) {
+	a, err := c.answerOfHost(ctx, r)
+	return a.Where, err
+}
+
+func (c *Client) answerOfHost(ctx context.Context, r operator.Request) (operator.Answer, error) {
 	at, err := c.hosts(ctx, r.Entity.Kind)
 	if err != nil {
-		return Place{}, err
+		return operator.Answer{}, err
 	}
 	for i, node := range at {
 		a, askErr := c.ask(ctx, recipient{to: node, what: node.String()}, r)
 		if askErr == nil {
-			return a.Where, nil
+			return a, nil
 		}
 		err = fmt.Errorf("cluster %s: %w", c.cluster, askErr)
 		if errors.Is(askErr, ErrRefused) || ctx.Err() != nil || i+1 == maxHosts {
 			break // another would refuse it, too
 		}
 	}
-	return Place{}, err
+	return operator.Answer{}, err
 }
 
 type answered struct {

@@ -17,6 +17,8 @@ type (
 	Entity = operator.Entity
 	// A Type is an entity type with its shards, as one member sees them.
 	Type = operator.Type
+	// A Listing says which ids of a type to list. Its zero value means all.
+	Listing = operator.Listing
 	// A Shard is a shard as the member that holds it sees it.
 	Shard = operator.Shard
 	// A Place is the home of an entity.

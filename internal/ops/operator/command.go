@@ -48,6 +48,8 @@ const (
 	// Inspect asks the node of an entity for everything about it except its state, or asks every
 	// node for the entities whose state it cannot read.
 	Inspect
+	// List asks a member that hosts a type for ids of the type's entities, at any home.
+	List
 
 	commands // is above all of them
 )
@@ -58,7 +60,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // OfProcess reports whether executing the command needs the whole process, not only its membership.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List:
 		return true
 	}
 	return false
@@ -68,7 +70,7 @@ func (c Command) OfProcess() bool {
 // permission only may not send such a command.
 func (c Command) ForOperators() bool {
 	switch c {
-	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts:
+	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts, List:
 		return false
 	}
 	return true
@@ -115,6 +117,8 @@ func (c Command) String() string {
 		return "resume rebalancing"
 	case Inspect:
 		return "inspect"
+	case List:
+		return "list"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }

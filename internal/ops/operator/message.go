@@ -21,7 +21,16 @@ type Request struct {
 	Entity  Entity            // of State, SetState, Inspect, Where and Place: which, and the new state; of Shards: its Kind, or ""
 	After   uint64            // of Events: the number of the last line that is known
 	Home    string            // of Place: the name of a node; "" means the pin is withdrawn
+	List    Listing           // of List: which ids of the type Entity.Kind
 	By      string            // the operator, as the broker says; it is not encoded
+}
+
+// A Listing says which ids of a type to list. Its zero value means all.
+type Listing struct {
+	Prefix string // what the ids begin with, as on the wire
+	After  string // only ids above this one; "" means from the first one on
+	Limit  int    // at most so many; 0 means as many as one answer may have
+	Active bool   // only of entities that are active
 }
 
 // An Answer is the answer to a request.
@@ -40,6 +49,8 @@ type Answer struct {
 	Turns    *TurnReport       // the answer to Turns
 	Facts    *Fact             // the answer to Facts
 	Result   string            // of Rebalance, PauseRebalancing and ResumeRebalancing, for people
+	IDs      []string          // the answer to List, ascending
+	More     bool              // the answer to List: there are ids above the last one
 }
 
 // Encode encodes a request, or the answer to the request with that id, as internal/wire/admin.proto
@@ -57,6 +68,9 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 		if !r.Entity.isZero() {
 			m.Request.Entity = r.Entity.toWire()
 		}
+		if l := r.List; l != (Listing{}) {
+			m.Request.List = &wire.AdminList{Prefix: []byte(l.Prefix), After: []byte(l.After), Limit: uint32(l.Limit), Active: l.Active}
+		}
 	}
 	if a != nil {
 		m.Answer = &wire.AdminAnswer{Refusal: a.Refusal, View: a.View.toWire()}
@@ -72,6 +86,10 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 			m.Answer.Moves = append(m.Answer.Moves, v.toWire())
 		}
 		m.Answer.Turns, m.Answer.Facts, m.Answer.Result = turnsToWire(a.Turns), a.Facts.toWire(), a.Result
+		for _, id := range a.IDs {
+			m.Answer.Ids = append(m.Answer.Ids, []byte(id))
+		}
+		m.Answer.More = a.More
 	}
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -91,7 +109,9 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	case (q == nil) == (m.GetAnswer() == nil):
 		return 0, nil, nil, errors.New("decode admin message: neither a request nor an answer (is the sender newer?)")
 	case q != nil:
+		l := q.GetList()
 		return m.GetId(), &Request{
+			List:    Listing{string(l.GetPrefix()), string(l.GetAfter()), int(l.GetLimit()), l.GetActive()},
 			Command: Command(q.GetCommand()), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),
 			Entity: entityFromWire(q.GetEntity()), After: q.GetAfter(), Home: q.GetHome(),
 		}, nil, nil
@@ -109,7 +129,10 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 		a.Moves = append(a.Moves, moveFromWire(v))
 	}
 	a.Turns, a.Facts = turnsFromWire(m.GetAnswer().GetTurns()), factsFromWire(m.GetAnswer().GetFacts())
-	a.Result = m.GetAnswer().GetResult()
+	a.Result, a.More = m.GetAnswer().GetResult(), m.GetAnswer().GetMore()
+	for _, id := range m.GetAnswer().GetIds() {
+		a.IDs = append(a.IDs, string(id))
+	}
 	if c := m.GetAnswer().GetCounters(); len(c) > 0 {
 		a.Counters = c
 	}

@@ -33,11 +33,12 @@ func someAnswer() *Answer {
 		}, Entities: []Entity{{Kind: "Cart", ID: "7", Node: web1, State: []byte{}, Why: "no"}, {Kind: "Cart", ID: "8", Active: true}},
 		Types: []Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{5, 7}, Waiting: 3, Held: []Shard{{4, "active", 2, 1, 0}, {6, "sent", 0, 0, 9}}}, {Kind: "Stock"}},
 		Where: Home{5, "web-1", "1.4", "least loaded", time.Unix(9, 0)}, Counters: map[string]uint64{"tell lost": 1},
+		IDs: []string{"7", "\xff"}, More: true,
 	}
 }
 
 func TestEncode(t *testing.T) {
-	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true, Entity: Entity{Kind: "Cart", ID: "7", State: []byte("s")}}
+	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true, Entity: Entity{Kind: "Cart", ID: "7", State: []byte("s")}, List: Listing{"de-", "de-\xff", 7, true}}
 	for _, tt := range []struct {
 		r *Request
 		a *Answer
