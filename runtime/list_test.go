@@ -14,6 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 func listed[ID any](t *testing.T, all iter.Seq2[ID, error]) []ID {
@@ -299,4 +300,76 @@ func TestListIntercepted(t *testing.T) {
 		require.ErrorIs(t, err, shard.ErrRefused)
 		require.ErrorContains(t, err, "the ids are secret")
 	}
+}
+
+// TestListAtANodeWithoutALease: a home that has lost its lease does not answer.
+func TestListAtANodeWithoutALease(t *testing.T) {
+	c := newCluster(t, "a")
+	ctx := testContext(t)
+	accounts := fixture.NewAccountClient(c.dial("client"))
+	_, err := accounts.Ref("x").Add(ctx, 1)
+	require.NoError(t, err)
+	c.nodes["a"].LoseLease()
+	short, cancel := context.WithTimeout(ctx, testPatience/200)
+	defer cancel()
+	for id, err := range accounts.List(short) {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "list Account: shard ")
+		require.ErrorContains(t, err, "did not answer")
+		require.Empty(t, id)
+	}
+}
+
+// numberLister is an invoker of a type with integer ids, which records what it is asked to list.
+type numberLister struct {
+	codegen.Invoker
+	ids   []string
+	asked codegen.Listing
+}
+
+func (l *numberLister) List(_ context.Context, asked codegen.Listing) iter.Seq2[string, error] {
+	l.asked = asked
+	return func(yield func(string, error) bool) {
+		for _, id := range l.ids {
+			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestListOfNumbers(t *testing.T) {
+	type number uint16
+	l := &numberLister{ids: []string{"10", "7"}}
+	list := func(opts ...shard.ListOption) iter.Seq2[number, error] {
+		format := func(n number) (string, error) { return codegen.FormatUintID(n), nil }
+		return shard.ListEntities(t.Context(), l, format, codegen.ParseUintID[number], opts...)
+	}
+	for _, test := range []struct {
+		opts []shard.ListOption
+		want codegen.Listing
+	}{
+		{nil, codegen.Listing{}},
+		{[]shard.ListOption{shard.Active(), shard.Prefix("1")}, codegen.Listing{Prefix: "1", Active: true}},
+		{[]shard.ListOption{shard.After(number(0))}, codegen.Listing{After: "0"}},
+		{[]shard.ListOption{shard.After(number(10))}, codegen.Listing{After: "10"}},
+		{[]shard.ListOption{shard.After("10")}, codegen.Listing{After: "10"}},
+		{[]shard.ListOption{shard.After("")}, codegen.Listing{}},
+		{[]shard.ListOption{shard.After(nil)}, codegen.Listing{}},
+	} {
+		require.Equal(t, []number{10, 7}, listed(t, list(test.opts...)))
+		require.Equal(t, test.want, l.asked)
+	}
+	for _, err := range list(shard.After(10)) {
+		require.EqualError(t, err, "list: shard.After: the id is of type int (want shard_test.number)")
+	}
+	l.ids = []string{"7", "seven", "8"}
+	var got []number
+	var last error
+	for n, err := range list() {
+		got, last = append(got, n), err
+	}
+	require.Equal(t, []number{7, 0}, got)
+	require.ErrorContains(t, last, `"seven"`)
+	require.ErrorContains(t, last, "was its type changed?")
 }

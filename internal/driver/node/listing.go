@@ -15,7 +15,7 @@ import (
 var _ codegen.Lister = invoker{}
 
 // listRemedy ends the errors about a shard that did not answer.
-const listRemedy = " (to go on, list again with shard.After of the last id)"
+const listRemedy = " (to go on, list again with shard.After of the last id, and if time was short with a later deadline)"
 
 // List yields the ids of the kind's entities: see [codegen.Lister]. It asks each shard by a call to
 // the shard itself, which takes the same way as calls to the shard's entities. Such a call is safe

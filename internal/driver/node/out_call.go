@@ -43,8 +43,11 @@ type sentCommand struct {
 
 // why adds to ended the doubt about the last attempt or, without doubt, cause.
 func (c *outCall) why(ended, cause error) error {
-	if c.Command != nil && c.Command.doubt != "" {
+	switch {
+	case c.Command != nil && c.Command.doubt != "":
 		return fmt.Errorf("%w: %s", ended, c.Command.doubt)
+	case c.lists():
+		return fmt.Errorf("%w: %w", ended, cause) // the remedy of late is none for a list
 	}
 	return late(ended, cause)
 }
