@@ -70,7 +70,10 @@ func (s *HostedShard) list(r *encodedTurn, args []byte) answer {
 	limit, size := listing.Limits(&request, s.driver().MaxResult())
 	if d := durableOf(&r.turn); d != nil && !request.Active {
 		ids, more, err := d.stored(&request, limit)
-		if err != nil {
+		switch {
+		case err != nil && d.tenure != nil && d.tenure.Ended():
+			return answer{code: wire.CodeDropped} // the caller looks for the next home
+		case err != nil:
 			return d.notOpen(err)
 		}
 		if a, ok := s.leased(&r.turn); !ok { // the store may have taken long
