@@ -190,20 +190,20 @@ func (ed *edit) took(c *catalog, records []store.Record) bool {
 		if !ok {
 			return false
 		}
-		ed.keys[i] = keys
+		ed.keys[i] = make([]string, 0, len(keys))
+		for _, k := range keys {
+			ed.keys[i] = append(ed.keys[i], string(k))
+		}
 	}
 	return true
 }
 
-func readLeaf(l leaf, r store.Record) (keys []string, ok bool) {
+func readLeaf(l leaf, r store.Record) (keys [][]byte, ok bool) {
 	w := &wire.DurableLeaf{}
 	if r.Revision == store.None || unseal(r.Value, w) != nil || w.GetLeaf() != l.number || w.GetGeneration() != l.generation {
 		return nil, false
 	}
-	for _, k := range w.GetKeys() {
-		keys = append(keys, string(k))
-	}
-	return keys, true
+	return w.GetKeys(), true
 }
 
 // apply makes the new leaves, and returns the changes that write them.
@@ -548,19 +548,21 @@ func (c *catalog) tick(s *Shard) {
 }
 
 // page merges the keys of a leaf, whose range ends before end, with the changed entities.
-func (c *catalog) page(s *Shard, sc *scan, keys []string, end string) {
-	in := func(key string) bool {
-		return key >= sc.from && (end == "" || key < end) && strings.HasPrefix(key, sc.prefix)
+func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
+	from, _ := slices.BinarySearchFunc(keys, sc.from, compareKey)
+	if keys = keys[from:]; len(keys) > sc.limit {
+		keys, end = keys[:sc.limit], string(keys[sc.limit])
 	}
 	p := Page{List: sc.list, Ticket: s.group.last}
 	for _, key := range keys {
-		if e := c.changed[key[1:]]; in(key) && (e == nil || !e.loaded) {
-			p.IDs = append(p.IDs, key[1:])
+		if e := c.changed[string(key[1:])]; (e == nil || !e.loaded) && hasPrefix(key, sc.prefix) {
+			p.IDs = append(p.IDs, string(key[1:]))
 		}
 	}
+	first, prefix, last := sc.from[1:], sc.prefix[1:], strings.TrimPrefix(end, kindID)
 	//arch:order-free they are sorted
 	for id, e := range c.changed {
-		if e.loaded && e.last.number > 0 && !e.last.gone(s.desk.now) && in(idKey(id)) {
+		if id >= first && (end == "" || id < last) && strings.HasPrefix(id, prefix) && e.loaded && e.last.number > 0 && !e.last.gone(s.desk.now) {
 			p.IDs = append(p.IDs, id)
 		}
 	}
@@ -573,7 +575,7 @@ func (c *catalog) page(s *Shard, sc *scan, keys []string, end string) {
 		}
 	}
 	if !p.More && end > sc.prefix && !strings.HasPrefix(end, sc.prefix) {
-		end = "" // the keys with the prefix end in this leaf
+		end = "" // no key behind end has the prefix
 	}
 	if end != "" && len(p.IDs) == 0 {
 		sc.from = end
@@ -582,4 +584,10 @@ func (c *catalog) page(s *Shard, sc *scan, keys []string, end string) {
 	}
 	p.More = p.More || end != ""
 	s.out.Pages = append(s.out.Pages, p)
+}
+
+func compareKey(key []byte, with string) int { return strings.Compare(string(key), with) }
+
+func hasPrefix(key []byte, prefix string) bool {
+	return len(key) >= len(prefix) && string(key[:len(prefix)]) == prefix
 }
