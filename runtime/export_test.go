@@ -206,10 +206,13 @@ func (c *Conn) Appended(kind, id string) uint64 {
 func Forge(ctx context.Context, info wire.Info) context.Context { return node.WithOutgoing(ctx, info) }
 
 // Inject sends an envelope to a node of the entity's shard, whatever the connection itself would
-// send, behind what it has sent for the shard.
+// send, behind what it has sent for the shard. An empty Entity that is not nil stays empty.
 func (c *Conn) Inject(to transport.Peer, kind, id string, e wire.Envelope) {
 	at := c.ShardOf(kind, id)
-	e.Kind, e.Shard, e.Entity = []byte(kind), at.Shard, []byte(id)
+	e.Kind, e.Shard = []byte(kind), at.Shard
+	if e.Entity == nil {
+		e.Entity = []byte(id)
+	}
 	c.driver.Sessions.Session(to, c.driver.LaneOf(at.Shard)).Post(&e)
 }
 

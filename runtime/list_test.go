@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/wire"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
@@ -372,4 +373,33 @@ func TestListOfNumbers(t *testing.T) {
 	require.Equal(t, []number{7, 0}, got)
 	require.ErrorContains(t, last, `"seven"`)
 	require.ErrorContains(t, last, "was its type changed?")
+}
+
+// TestOnlyListsAreForShards: a call without an entity is refused, unless it asks for a page.
+func TestOnlyListsAreForShards(t *testing.T) {
+	c := newCluster(t, "a")
+	home, evil := c.nodes["a"], c.dial("evil")
+	accounts := fixture.NewAccountClient(evil)
+	add := func(want int64) {
+		t.Helper()
+		got, err := accounts.Ref("bob").Add(testContext(t), 1)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	add(1)
+	_, epoch := home.Placed("Account", "bob")
+	refused := home.Counters()["refused"]
+	for i, e := range []wire.Envelope{
+		{Type: wire.TypeTell, Method: []byte("Add"), Payload: codegen.AppendInt(codegen.NewArgs(), 1, int64(100))},
+		{Type: wire.TypeCall, ID: 1, Method: []byte("Add"), Payload: codegen.AppendInt(codegen.NewArgs(), 1, int64(100))},
+		{Type: wire.TypeTell, Method: []byte(wire.MethodList)},
+		{Type: wire.TypeCall, ID: 1, Method: []byte(wire.MethodList), Payload: []byte{0xff}},
+	} {
+		e.Epoch, e.Entity = epoch, []byte{}
+		evil.Inject(home.Peer(), "Account", "bob", e)
+		add(2 + int64(i)) // behind it
+	}
+	require.Equal(t, refused+3, home.Counters()["refused"], "all but the page, whose request does not decode")
+	require.Equal(t, []string{"bob"}, listed(t, accounts.List(testContext(t))))
+	require.NoError(t, home.Err())
 }
