@@ -15,7 +15,7 @@ import (
 const (
 	atOnce    = 16      // requests under way
 	held      = 4 << 20 // bytes of all pages
-	firstIDs  = 256     // in a shard's first page, so that the first ids come soon
+	firstIDs  = 1 << 14 // in the first pages of all shards together, so that the first id comes soon
 	aheadUpTo = 1024    // shards. With more, no page is requested before it is needed: the pages would be too small
 )
 
@@ -163,7 +163,7 @@ func (m *merge) requestOf(s *shard) wire.ListRequest {
 	r := m.request
 	r.After, r.Limit = string(s.after), MaxIDs
 	if r.After == m.request.After {
-		r.Limit = firstIDs
+		r.Limit = uint32(min(max(firstIDs/m.of.Shards, 16), 256))
 	}
 	return r
 }
