@@ -12,16 +12,25 @@
 // A head names the shard's home. It changes by compare-and-set, at a claim and at a checkpoint, and
 // every write of a record names the head's revision. The log has a claim for each home, and behind
 // it that home's appends, each at a compare-and-set on the position before it. Records hold
-// passivated entities, and the shard's table: the applied commands and the waiting tells.
+// passivated entities, the leaves of the catalog, and the shard's table: the applied commands, the
+// waiting tells, and the directory of the leaves.
 //
 //	claim:       head (compare-and-set, since kept) → claim appended, expecting nothing
 //	             → log read from since up to the claim → table read under the head
 //	commit:      pending → one append under way → acknowledged → its answers and tells leave
 //	conflict:    head read; another's: the end → claim again → the log shows which appends stand
-//	checkpoint:  records of acknowledged bytes → table → head with the new since → trim
+//	checkpoint:  leaves read that change → records of acknowledged bytes and leaves → table
+//	             → head with the new since → trim
 //
 // An append counts if it belongs to the highest claim before it (see chain). Homes are distinguished
 // by epoch and incarnation, and the claims of one home by number.
+//
+// # The catalog
+//
+// The catalog has the ids of a shard's entities in order, for lists. The leaves have those of the
+// records, and the tail has what came or went since: a page merges both. If the store has lost a leaf,
+// or the shard's data are of a program without catalogs, the driver walks through all records, and the
+// next checkpoint writes all leaves.
 //
 // # Answers and tells that may leave
 //
