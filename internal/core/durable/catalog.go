@@ -34,10 +34,7 @@ type catalog struct {
 	free   []leaf // numbers that may be used again; their slot is the one used last
 	// changed has the entities of the tail that the leaves may lack, or have although they ended.
 	changed map[string]*entity
-	// found has the ids that the walk has found in records, if the catalog is not whole. False means
-	// that the record was deleted since.
-	found map[string]bool
-	walks bool // the driver walks
+	walk    walk
 
 	scans map[uint64]*scan // by their request under way
 	pause []*scan          // to be asked again later
@@ -137,13 +134,13 @@ type savedEntity struct {
 // begin begins an edit for the entities that the checkpoint under way writes.
 func (c *catalog) begin(all []savedEntity) *edit {
 	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: all}
-	ed.none = !c.whole && (c.found == nil || c.walks)
+	ed.none = !c.whole && !c.walk.done
 	ed.rebuild = !c.whole && !ed.none
 	if ed.none {
 		return ed
 	}
 	//arch:order-free each by itself
-	for id, there := range c.found {
+	for id, there := range c.walk.found {
 		ed.there[idKey(id)] = there
 	}
 	for _, e := range all {
@@ -347,9 +344,9 @@ func (ed *edit) parts(c *catalog) (all []*wire.DurableLeafAt) {
 // written makes the edit the catalog, because the head names it. All entities that the checkpoint
 // has saved are in s.tail.
 func (c *catalog) written(s *Shard, ed *edit) {
-	if c.found != nil && !ed.rebuild {
+	if c.walk.found != nil && !ed.rebuild {
 		for _, e := range ed.of {
-			c.found[e.id] = e.there
+			c.walk.found[e.id] = e.there
 		}
 	}
 	if ed.none {
@@ -357,7 +354,7 @@ func (c *catalog) written(s *Shard, ed *edit) {
 	}
 	c.leaves, c.free = ed.leaves, ed.free
 	if ed.rebuild {
-		c.whole, c.found, ed.of = true, nil, nil
+		c.whole, c.walk, ed.of = true, walk{}, nil
 		//arch:order-free each by itself
 		for id, e := range s.tail.entities {
 			ed.of = append(ed.of, savedEntity{e, ed.there[idKey(id)]})
@@ -403,54 +400,105 @@ func (c *catalog) check(t *tail, open bool) error {
 	return nil
 }
 
-// damaged makes the driver walk again, because a leaf is not the one that was written: the store
-// has lost it.
+// damaged begins a walk, because a leaf is not the one that was written: the store has lost it.
 func (c *catalog) damaged() { c.whole = false }
 
 // ErrIndexing is returned for a list of a shard whose records are being read for the first time.
 var ErrIndexing = errors.New("the list of the shard's entities is not complete yet (try again later)")
 
-// Unlisted reports whether the driver must read all records, and give them to Walked.
-func (s *Shard) Unlisted() bool {
-	return s.state == Open && !s.catalog.whole && !s.catalog.walks && s.catalog.found == nil
-}
-
 // Listed reports whether [Shard.List] can answer.
 func (s *Shard) Listed() bool { return s.catalog.whole }
 
-// BeginWalk begins a walk through the records.
-func (s *Shard) BeginWalk() { s.catalog.walks, s.catalog.found = true, map[string]bool{} }
+// walk reads all records, if the catalog is not whole. A replica of the store that lags lists a part of
+// them, so the walk first writes a record of its own: once that one was listed, all that were written
+// before have been. And it may list deleted ones, so each is read again under the present head.
+type walk struct {
+	line  line
+	until store.Revision // of its own record
+	after store.Revision // of the last record that was listed
+	ids   []string       // that were listed, and are to be read
+	ended bool           // all were listed
+	found map[string]bool
+	done  bool // found is complete
+}
 
-// Walked gives the catalog records of any kind. They may have changed since they were read.
-func (s *Shard) Walked(records []store.Record) {
-	c := &s.catalog
-	if !c.walks {
-		return
-	}
-	for _, r := range records {
-		id, ok := strings.CutPrefix(r.Key, entityKey(""))
-		if _, known := c.found[id]; !ok || known {
-			continue
-		}
-		if v, err := readRecord(id, r); err != nil || v.number > 0 && !v.ended { // a damaged one is there
-			c.found[id] = true
-		}
+// walkKey is a leaf that no directory names.
+var walkKey = leaf{}.key()
+
+func (w *walk) next(s *Shard) {
+	if !s.catalog.whole && w.found == nil {
+		w.found = map[string]bool{}
+		w.line.ask(&s.desk, w.mark(s))
 	}
 }
 
-// EndWalk ends a walk. If all records were read, the next checkpoint writes the leaves.
-func (s *Shard) EndWalk(now time.Time, all bool) {
-	s.desk.now = now
-	c := &s.catalog
-	if !c.walks {
+func (w *walk) mark(s *Shard) Request {
+	return Request{Op: OpPut, Head: s.head.stored, Changes: []store.Change{leaf{}.change(nil)}}
+}
+
+func (w *walk) answered(s *Shard, r Response) {
+	if !w.line.settled(&s.desk, r) {
 		return
 	}
-	if c.walks = false; !all {
-		c.found = nil
-		return
+	switch op := w.line.request.Op; {
+	case op == OpPut && r.Outcome == OK:
+		w.until = r.Revision
+		w.more(s)
+	case op == OpPut: // a checkpoint has replaced the head
+		w.line.later(&s.desk, w.mark(s))
+	case op == OpGet && r.Outcome == OK && s.ours(r.Head):
+		w.read(r.Records)
+		w.more(s)
+	case op == OpList && r.Outcome == OK && len(r.Records) > 0:
+		w.list(r.Records)
+		w.more(s)
+	case op == OpList && w.line.tries > 10: // the store has lost the walk's record
+		w.line.ask(&s.desk, w.mark(s))
+	case s.state != Dropped: // the replica lags
+		w.line.again(&s.desk)
 	}
-	s.advance()
-	s.next()
+}
+
+// more asks for the next records.
+func (w *walk) more(s *Shard) {
+	n := min(len(w.ids), store.MaxGet)
+	switch {
+	case n > 0:
+		r := Request{Op: OpGet, AtLeast: s.head.stored.Revision}
+		for _, id := range w.ids[:n] {
+			r.IDs = append(r.IDs, entityKey(id))
+		}
+		w.line.ask(&s.desk, r)
+	case !w.ended:
+		w.line.ask(&s.desk, Request{Op: OpList, After: w.after})
+	default:
+		w.line.close()
+		w.done = true
+		s.advance()
+	}
+}
+
+func (w *walk) list(records []store.Record) {
+	for _, r := range records {
+		w.after = r.Revision
+		w.ended = w.ended || r.Key == walkKey && r.Revision >= w.until
+		if id, ok := strings.CutPrefix(r.Key, entityKey("")); ok {
+			w.ids = append(w.ids, id)
+		}
+	}
+	slices.Sort(w.ids)
+	w.ids = slices.Compact(w.ids)
+}
+
+func (w *walk) read(records []store.Record) {
+	for i, r := range records {
+		id := w.ids[i]
+		if _, known := w.found[id]; !known { // else a checkpoint has written it since
+			v, err := readRecord(id, r)
+			w.found[id] = err != nil || v.number > 0 && !v.ended // a damaged one is there
+		}
+	}
+	w.ids = w.ids[len(records):]
 }
 
 // A Page is a part of a shard's ids, ascending, at the moment when the log has everything up to

@@ -132,7 +132,7 @@ func (c *claim) headDone(s *Shard, r Response) {
 		s.head = *written
 		s.base = c.write.base
 		s.absent.fresh = c.write.over == store.None
-		s.catalog.whole = s.absent.fresh
+		s.catalog.whole = s.head.value.GetGeneration() == 0 && c.write.want.stored.Since == store.Start // the log has all
 		c.since = s.head.stored.Since
 		c.append(s)
 	}

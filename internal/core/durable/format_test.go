@@ -67,6 +67,10 @@ func samples() map[string]stored {
 		"chunk": &wire.DurableChunk{Format: 1, Chunk: 3, Events: []*wire.DurableEvent{
 			{Number: 17, Entity: []byte("e"), Version: 3, At: 1, Event: []byte("event")},
 		}},
+		"leaf": &wire.DurableLeaf{Format: 1, Leaf: 3, Generation: 5, Keys: [][]byte{[]byte("\x00entity \x00\xff"), []byte("\x00other")}},
+		"table-leaves": &wire.DurableTable{Format: 1, Generation: 5, Catalog: true, Leaves: []*wire.DurableLeafAt{
+			{Leaf: 3, Slot: 1, Generation: 5, Bytes: 30}, {Leaf: 7, Generation: 4, First: []byte("\x00m"), Bytes: 3}, {Leaf: 8, Slot: 1, Generation: 3, Free: true},
+		}},
 		"tells": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: tells}}),
 		"table-tells": &wire.DurableTable{
 			Format: 1, Generation: 6,

@@ -31,7 +31,7 @@ func FuzzStored(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, sum(b)} {
 			for _, m := range []stored{
-				&wire.DurableAppend{}, &wire.DurableHead{}, &wire.DurableRecord{}, &wire.DurableTable{}, &wire.DurableJournal{}, &wire.DurableChunk{},
+				&wire.DurableAppend{}, &wire.DurableHead{}, &wire.DurableRecord{}, &wire.DurableTable{}, &wire.DurableJournal{}, &wire.DurableChunk{}, &wire.DurableLeaf{},
 			} {
 				if unseal(b, m) != nil {
 					continue
@@ -54,6 +54,7 @@ func readStored(t *testing.T, b []byte) {
 	if v, err := readRecord("e", r); err == nil && v.number == 0 {
 		t.Fatal("a record of version 0 is accepted")
 	}
+	_, _ = readLeaf(leaf{number: 1}, r)
 	if h, err := readHead(store.Head{Revision: 1, Value: b}); err == nil {
 		_ = h.beyond(Config{Epoch: 1})
 	}

@@ -89,7 +89,7 @@ func ClaimAppend(node string, incarnation, epoch uint64) []byte {
 	})
 }
 
-// FreshHead returns the value of a head for a shard without a table. The head's epoch is at least
+// FreshHead returns the value of a head for a shard without a table, which may have records. The head's epoch is at least
 // epoch, and at least that of every append in the log.
 func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byte {
 	for _, a := range log {
@@ -97,7 +97,7 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 			epoch = max(epoch, decoded.GetEpoch())
 		}
 	}
-	return head{}.replace(Config{Node: node, Incarnation: incarnation, Epoch: epoch}, 0, 0, 0).stored.Value
+	return head{}.replace(Config{Node: node, Incarnation: incarnation, Epoch: epoch}, 0, 1, 0).stored.Value
 }
 
 // Undamaged returns the part of a shard that can be opened, given the problems found by Snap:

@@ -20,6 +20,7 @@ const (
 	OpGet                   // Get(IDs, AtLeast)
 	OpPut                   // Put(Head.Revision, Changes)
 	OpTrim                  // Trim(Head); its answer is not waited for
+	OpList                  // List(After); many shards at once would be much work for the store
 )
 
 // A Request is an operation that the driver must send to the store at once. Its contents must not
@@ -35,6 +36,7 @@ type Request struct {
 	IDs      []string
 	AtLeast  store.Revision
 	Changes  []store.Change
+	After    store.Revision
 }
 
 // An Outcome is the outcome of a request.
@@ -57,7 +59,7 @@ const (
 // OutcomeOf returns the outcome of a request to which the store returned err. After an error that
 // package store does not define, the outcome of a write is uncertain.
 func OutcomeOf(op Op, err error) Outcome {
-	read := op == OpHead || op == OpRead || op == OpGet
+	read := op == OpHead || op == OpRead || op == OpGet || op == OpList
 	switch {
 	case err == nil:
 		return OK
@@ -84,7 +86,7 @@ type Response struct {
 	Revision store.Revision // SetHead, Put
 	Head     store.Head     // Head, Get
 	Appends  []store.Append // Read
-	Records  []store.Record // Get, in the order of the IDs
+	Records  []store.Record // Get, in the order of the IDs; List
 }
 
 type desk struct {

@@ -157,7 +157,7 @@ func (s *Shard) Wake() time.Time {
 }
 
 func (s *Shard) lines() []*line {
-	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line, &s.sweep.line, &s.verify.line}
+	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line, &s.sweep.line, &s.verify.line, &s.catalog.walk.line}
 }
 
 // Tick passes the time to the shard. The shard then repeats failed requests, sends tells again or
@@ -217,6 +217,8 @@ func (s *Shard) Done(now time.Time, r Response) {
 		s.journal.looked(s, r)
 	case s.sweep.line.id:
 		s.sweep.done(s, r)
+	case s.catalog.walk.line.id:
+		s.catalog.walk.answered(s, r)
 	case s.verify.line.id:
 		s.verify.done(s, r)
 	default:
@@ -429,6 +431,7 @@ func (s *Shard) next() {
 	if s.state == Open && s.claim.step == stepNone {
 		s.journal.look(s)
 		s.checkpoint.next(s)
+		s.catalog.walk.next(s)
 	}
 	if invariant.Enabled {
 		if err := s.Check(); err != nil {

@@ -41,6 +41,7 @@ type Appends struct {
 	active  sync.WaitGroup // answers that are being handled
 
 	sweeps sweeps
+	lists  sync.Mutex // held by the shard that lists its records
 
 	outages atomic.Uint64 // how often the store took a shard's append again after it could not, or did not answer
 

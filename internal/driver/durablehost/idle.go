@@ -121,26 +121,17 @@ func (s *sweeps) end(pause time.Duration) {
 	s.busy, s.next = false, time.Now().Add(pause)
 }
 
-// A walk is the progress of a shard's sweep, or of a walk that makes the catalog complete. The
-// tenure's lock guards it.
+// A walk is the progress of a shard's sweep. The tenure's lock guards it.
 type walk struct {
 	due   time.Time      // when the next page is to be read
 	after store.Revision // revision of the last record that was read
 	under bool           // a page is being read
-	lists bool           // the core gets all records
 }
 
 // next reads the next page if it is due and no other shard is reading one.
 func (w *walk) next(t *Tenure, now time.Time) {
 	c := &t.shard.cfg
-	if w.under || !t.isOpen() {
-		return
-	}
-	if t.core.Unlisted() {
-		t.core.BeginWalk()
-		*w = walk{lists: true, due: now}
-	}
-	if !c.Sweep.On && !w.lists {
+	if !c.Sweep.On || w.under || !t.isOpen() {
 		return
 	}
 	if w.due.IsZero() {
@@ -150,15 +141,12 @@ func (w *walk) next(t *Tenure, now time.Time) {
 		return
 	}
 	w.under = true
-	after, pause := w.after, c.Sweep.Pause
-	if w.lists {
-		pause = 0
-	}
+	after := w.after
 	c.Host.Go(func() {
+		defer c.Appends.sweeps.end(c.Sweep.Pause)
 		ctx, cancel := context.WithTimeout(t.ctx, c.Patience)
 		defer cancel()
 		page, err := c.Store.List(ctx, c.Shard, after)
-		c.Appends.sweeps.end(pause)
 		t.do(func(now time.Time) { w.done(t, now, page, err) })
 	})
 }
@@ -166,10 +154,7 @@ func (w *walk) next(t *Tenure, now time.Time) {
 // done deletes the expired records of a page; see durable.Expired.
 func (w *walk) done(t *Tenure, now time.Time, page []store.Record, err error) {
 	c := &t.shard.cfg
-	if w.under = false; w.lists {
-		w.listed(t, now, page, err)
-		return
-	}
+	w.under = false
 	var ids []string
 	for _, r := range page {
 		if len(ids) == store.MaxGet {
@@ -188,16 +173,4 @@ func (w *walk) done(t *Tenure, now time.Time, page []store.Record, err error) {
 	case len(page) == 0:
 		*w = walk{due: now.Add(c.Sweep.Rest)}
 	}
-}
-
-// listed gives the core a page, and reads the next one.
-func (w *walk) listed(t *Tenure, now time.Time, page []store.Record, err error) {
-	if err != nil || len(page) == 0 {
-		t.core.EndWalk(now, err == nil)
-		*w = walk{} // after an error the walk begins again
-		return
-	}
-	t.core.Walked(page)
-	w.after = page[len(page)-1].Revision
-	w.next(t, now)
 }

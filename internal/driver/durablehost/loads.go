@@ -108,6 +108,10 @@ func (q asker) ask(r durable.Request) durable.Response {
 		a.Head, a.Records, a.Err = c.Store.Get(ctx, c.Shard, r.IDs, r.AtLeast)
 	case durable.OpPut:
 		a.Revision, a.Err = c.Store.Put(ctx, c.Shard, r.Head.Revision, r.Changes)
+	case durable.OpList:
+		c.Appends.lists.Lock() // one at a time: a page is a MiB
+		a.Records, a.Err = c.Store.List(ctx, c.Shard, r.After)
+		c.Appends.lists.Unlock()
 	case durable.OpTrim:
 		a.Err = c.Store.Trim(ctx, c.Shard, r.Head)
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/store"
@@ -111,48 +110,6 @@ func (t *tenure) check(l list, p durable.Page) error {
 // listed reports whether each shard has answered a list since the last fault.
 func (r *run) listed() bool {
 	return r.plan.lists == 0 || !slices.ContainsFunc(r.shards(), func(shard int) bool { return !r.judge.shards[shard].listed })
-}
-
-// walk reads the records as the driver does, one after the other.
-func (t *tenure) walk() {
-	if !t.core.Unlisted() {
-		return
-	}
-	h, r := t.home, t.home.r
-	t.core.BeginWalk()
-	after := store.Revision(0)
-	var next func()
-	next = func() {
-		if t.core.State() != durable.Open {
-			return
-		}
-		if h.cutStore || r.w.chance(r.server.trouble.loses) {
-			h.later(20*time.Millisecond, func() {
-				t.core.EndWalk(h.clock.now(), false)
-				t.step()
-			})
-			return
-		}
-		var page []store.Record
-		for _, key := range slices.Sorted(maps.Keys(r.server.shards[t.shard].records)) {
-			if rec := r.server.record(t.shard, key); rec.Revision > after {
-				page = append(page, rec)
-			}
-		}
-		slices.SortFunc(page, func(a, b store.Record) int { return int(a.Revision) - int(b.Revision) })
-		page = page[:min(len(page), 3)]
-		h.later(r.w.between(0, 20*time.Millisecond), func() {
-			if len(page) == 0 {
-				t.core.EndWalk(h.clock.now(), true)
-			} else {
-				t.core.Walked(page)
-				after = page[len(page)-1].Revision
-				next()
-			}
-			t.step()
-		})
-	}
-	next()
 }
 
 // loseLeaf deletes a record of the shard's catalog.

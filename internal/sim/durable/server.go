@@ -1,7 +1,10 @@
 package durable
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
@@ -93,7 +96,7 @@ func (s *server) ask(from *home, shard int, r durable.Request, done func(durable
 }
 
 func reads(op durable.Op) bool {
-	return op == durable.OpHead || op == durable.OpRead || op == durable.OpGet
+	return op == durable.OpList || op == durable.OpHead || op == durable.OpRead || op == durable.OpGet
 }
 
 func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Response, err error) {
@@ -143,6 +146,8 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 			a.Records = append(a.Records, k.recordAt(id, moment))
 		}
 		return a, nil
+	case durable.OpList:
+		return durable.Response{Records: k.list(r.After, s.moment(store.None))}, nil
 	case durable.OpPut:
 		return s.put(from, shard, r)
 	case durable.OpTrim:
@@ -231,6 +236,17 @@ func (k *kept) recordAt(id string, moment store.Revision) store.Record {
 	return store.Record{Key: id}
 }
 
+// list returns three records, in order of revisions, as they were at a moment.
+func (k *kept) list(after, moment store.Revision) (all []store.Record) {
+	for _, key := range slices.Sorted(maps.Keys(k.records)) {
+		if r := k.recordAt(key, moment); r.Revision > after {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b store.Record) int { return cmp.Compare(a.Revision, b.Revision) })
+	return all[:min(len(all), 3)]
+}
+
 func (k *kept) read(from, to store.Position, lags bool) durable.Response {
 	if lags {
 		return durable.Response{Outcome: durable.NotApplied}
@@ -269,6 +285,8 @@ func show(r durable.Request) string {
 		return fmt.Sprintf("get %q at %d", r.IDs, r.AtLeast)
 	case durable.OpPut:
 		return fmt.Sprintf("put %d under %d", len(r.Changes), r.Head.Revision)
+	case durable.OpList:
+		return fmt.Sprintf("list after %d", r.After)
 	case durable.OpTrim:
 		return fmt.Sprintf("trim below %d", r.Head.Since)
 	}

@@ -92,7 +92,6 @@ func (t *tenure) step() {
 	for _, p := range out.Pages {
 		t.page(p)
 	}
-	t.walk()
 	if t.core.State() == durable.Dropped {
 		h.known[t.shard], h.told[t.shard] = t.core.Mark(), max(h.told[t.shard], t.core.NextTell())
 		h.floor[t.shard] = max(h.floor[t.shard], t.core.Epoch()+1)
