@@ -51,7 +51,8 @@ type leaf struct {
 
 func (l leaf) key() string { return fmt.Sprintf("x%d/%d", l.number, l.slot) }
 
-func isLeaf(key string) bool { return strings.HasPrefix(key, "x") }
+// IsLeaf reports whether a record with this key is a leaf of the catalog.
+func IsLeaf(key string) bool { return strings.HasPrefix(key, "x") }
 
 // listing says whether the leaves have an entity's id.
 type listing uint8

@@ -121,7 +121,7 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 		case isChunk(p.key):
 			n, _ := strconv.ParseUint(p.key[len(journalKey):], 10, 64)
 			chunks = append(chunks, n)
-		case isLeaf(p.key): // the next home makes it again
+		case IsLeaf(p.key): // the next home makes it again
 		case p.key != "", p.Place == "head" && !errors.Is(p.Err, errRolledBack):
 			table = true
 		}
@@ -140,7 +140,7 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 			_, err := readRecord(id, r)
 			return err != nil
 		}
-		return table && r.Key[0] == 't' || isLeaf(r.Key) && unseal(r.Value, &wire.DurableLeaf{}) != nil
+		return table && r.Key[0] == 't' || IsLeaf(r.Key) && unseal(r.Value, &wire.DurableLeaf{}) != nil
 	})
 	if journal || len(chunks) > 0 {
 		records = journalBehind(chunks, journal, log, records)

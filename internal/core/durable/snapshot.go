@@ -123,7 +123,7 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 			place = "table, record " + r.Key
 			there[r.Key] = true
 			later = later || part.GetGeneration() > h.GetGeneration()
-		case isLeaf(r.Key):
+		case IsLeaf(r.Key):
 			err = unseal(r.Value, &wire.DurableLeaf{})
 			place = "catalog, record " + r.Key
 		case r.Key == journalKey:
@@ -133,7 +133,7 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 			damaged[r.Key] = err != nil
 		}
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{Place: place, Err: err, Blocks: !isChunk(r.Key) && !isLeaf(r.Key), key: r.Key})
+			s.Problems = append(s.Problems, Problem{Place: place, Err: err, Blocks: !isChunk(r.Key) && !IsLeaf(r.Key), key: r.Key})
 		}
 	}
 	if index != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
@@ -49,6 +50,25 @@ func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard,
 	if err != nil {
 		return err
 	}
-	_, err = s.Shards().Put(ctx, shard, revision, []store.Change{{ID: durable.EntityKey(id)}})
-	return err
+	changes := []store.Change{{ID: durable.EntityKey(id)}}
+	for after := store.None; ; {
+		page, err := s.Shards().List(ctx, shard, after)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if after = r.Revision; durable.IsLeaf(r.Key) { // the next home writes a catalog without the id
+				changes = append(changes, store.Change{ID: r.Key})
+			}
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
+	for part := range slices.Chunk(changes, store.MaxGet) {
+		if _, err := s.Shards().Put(ctx, shard, revision, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
