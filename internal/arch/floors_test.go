@@ -43,6 +43,7 @@ internal/core/region
 internal/ops/storeops
 internal/driver/durablehost internal/driver/tablestore
 internal/core/durable
+internal/core/schedule
 runtime/coordinator
 internal/core/remember
 runtime/singleton
@@ -112,7 +113,7 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/test/natsproc", "internal/e2e", "examples"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/test/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
-	"github.com/cespare/xxhash/v2":      {"internal/driver/control", "internal/driver/node", "runtime", "internal/core/region", "internal/core/remember", "internal/driver/durablehost"},
+	"github.com/cespare/xxhash/v2":      {"internal/driver/control", "internal/driver/node", "runtime", "internal/core/region", "internal/core/remember", "internal/core/schedule", "internal/driver/durablehost"},
 	"google.golang.org/protobuf":        {"internal/driver/control", "internal/driver/direct", "internal/wire", "internal/core/durable", "internal/driver/durablehost", "internal/sim", "internal/core/membership/message", "internal/ops/operator", "runtime/coordinator", "runtime/singleton", "internal/core/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},

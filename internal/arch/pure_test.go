@@ -29,6 +29,7 @@ var pure = []string{
 	"internal/core/stream",
 	"internal/core/region",
 	"internal/core/durable",
+	"internal/core/schedule",
 	"runtime/coordinator",
 	"internal/core/remember",
 	"runtime/singleton",
