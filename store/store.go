@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Bounds of a record.
@@ -93,4 +94,15 @@ type Backend interface {
 	// Shards returns the part of the store that keeps the state of entities. It always returns the
 	// same one.
 	Shards() Shards
+}
+
+// A Clock is a store that knows the time. A [Backend] may be one: then all processes go by its time
+// for what is due or expires, so their own clocks need not agree. Of a Backend that is none, each
+// process goes by its own clock.
+type Clock interface {
+	// Now returns the time of the store's clock at some moment between the call and its return. The
+	// clock need not be right, but should not jump: if several servers answer, their clocks should
+	// differ by much less than a second. Now makes one attempt and must be cheap; each process calls
+	// it every 30 s. Errors: ErrUnavailable.
+	Now(ctx context.Context) (time.Time, error)
 }

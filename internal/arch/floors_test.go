@@ -43,7 +43,7 @@ internal/core/region
 internal/ops/storeops
 internal/driver/durablehost internal/driver/tablestore
 internal/core/durable
-internal/core/schedule
+internal/core/schedule internal/core/clock
 runtime/coordinator
 internal/core/remember
 runtime/singleton

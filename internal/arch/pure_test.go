@@ -30,6 +30,7 @@ var pure = []string{
 	"internal/core/region",
 	"internal/core/durable",
 	"internal/core/schedule",
+	"internal/core/clock",
 	"runtime/coordinator",
 	"internal/core/remember",
 	"runtime/singleton",

@@ -102,6 +102,7 @@ func Run(t *testing.T, s Subject) {
 		{"ShardContextEnded", testShardContextEnded},
 		{"ShardOwnership", testShardOwnership},
 		{"ShardsRestarted", testShardsRestarted},
+		{"Clock", testClock},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.Bubble(t, func(t *testing.T) { test.run(t, s.Open(t)) })

@@ -20,7 +20,10 @@ type Client struct {
 	cut    bool
 }
 
-var _ store.Backend = (*Client)(nil)
+var (
+	_ store.Backend = (*Client)(nil)
+	_ store.Clock   = (*Client)(nil)
+)
 
 // Shards implements [store.Backend].
 func (c *Client) Shards() store.Shards { return &c.shards }
@@ -129,6 +132,20 @@ func wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// Now implements [store.Clock]; see [Server.SetAhead].
+func (c *Client) Now(ctx context.Context) (time.Time, error) {
+	const op = "now"
+	var now time.Time
+	err := c.do(ctx, Op{Name: op}, func() error {
+		now = c.server.now().Add(c.server.ahead)
+		return nil
+	})
+	if err != nil {
+		return time.Time{}, fail(op, "", err)
+	}
+	return now, nil
 }
 
 // Get implements [store.Store].

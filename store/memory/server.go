@@ -19,7 +19,8 @@ type Server struct {
 	members  map[string]*members // by cluster
 	fault    func(Op) Fault
 	stopped  bool
-	late     []lateWrite // sorted by when they are due
+	ahead    time.Duration // how far Client.Now is ahead
+	late     []lateWrite   // sorted by when they are due
 }
 
 // New returns an empty server.
@@ -44,6 +45,14 @@ func (s *Server) now() time.Time {
 		return time.Now()
 	}
 	return s.clock()
+}
+
+// SetAhead sets how far the time of [Client.Now] is ahead of this process's, or behind if it is
+// below 0. Default 0. Leases and delays do not go by that time.
+func (s *Server) SetAhead(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = d
 }
 
 // Lag keeps one of the server's two replicas behind by the given number of writes to shards, at

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/store"
 )
@@ -18,7 +19,10 @@ type Store struct {
 	shards  *shards
 }
 
-var _ store.Backend = (*Store)(nil)
+var (
+	_ store.Backend = (*Store)(nil)
+	_ store.Clock   = (*Store)(nil)
+)
 
 // Open connects to a server of url, which may have several URLs separated by commas. It finds or
 // creates the stream of small records and leases, and returns when that stream answers. If no
@@ -51,6 +55,24 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 
 // Shards implements [store.Backend].
 func (s *Store) Shards() store.Shards { return s.shards }
+
+// Now implements [store.Clock]. It is the time of the server that leads the stream of small records,
+// from its answer to STREAM.INFO.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	const op = "now"
+	stream := keysStream(s.streams.cfg.Name)
+	var info struct {
+		At time.Time `json:"ts"`
+	}
+	err := s.streams.call(ctx, "STREAM.INFO."+stream, nil, &info)
+	switch {
+	case err != nil:
+		return time.Time{}, fail(op, stream, repeatableError(err, stream))
+	case info.At.IsZero():
+		return time.Time{}, fail(op, stream, fmt.Errorf("%w: the server's answer has no time (run nats-server 2.14 or later)", store.ErrUnavailable))
+	}
+	return info.At, nil
+}
 
 // Layout returns Config.Name, the beginning of the names of the store's streams, and
 // Config.Replicas, both with defaults applied. Streams that Open found, instead of creating them,

@@ -1,0 +1,141 @@
+// Package clock computes the time of a store from the store's answers, without I/O, and without the
+// wall clock of this process.
+//
+// An [Estimator] gets answers and returns a [Reading], with which the store's time is known at any
+// reading of the process's monotonic clock. Its error is at most half the round trip of the answer
+// that it goes by, plus the drift since then. A [Line] is such a time that never goes back.
+package clock
+
+import "time"
+
+const (
+	// kept is how many answers the estimate is chosen from.
+	kept = 10
+	// Step is the least difference from the estimate at which an answer contradicts it.
+	Step = time.Second
+	// agreeing is how many answers in a row must contradict the estimate, and agree with each
+	// other, until they replace it: the store's clock was set.
+	agreeing = 3
+	// drift is how many nanoseconds of monotonic time two clocks take to drift apart by one: 100
+	// parts in a million.
+	drift = 10_000
+)
+
+// A Sample is one answer of the store. Sent and Received are readings of the process's monotonic
+// clock, when the request left and when the answer came.
+type Sample struct {
+	Sent, Received time.Duration
+	Store          time.Time
+}
+
+// A Reading has the store's time when the process's monotonic clock was at 0.
+type Reading struct{ zero int64 } // Unix time in nanoseconds
+
+// ReadingAt returns the reading by which the time is t at the given monotonic time.
+func ReadingAt(t time.Time, monotonic time.Duration) Reading {
+	return Reading{t.UnixNano() - int64(monotonic)}
+}
+
+// At returns the store's time at a monotonic time.
+func (r Reading) At(monotonic time.Duration) time.Time {
+	return time.Unix(0, r.zero+int64(monotonic)).UTC()
+}
+
+// Sub returns by how much r is ahead of other.
+func (r Reading) Sub(other Reading) time.Duration { return time.Duration(r.zero - other.zero) }
+
+// An answer is what a sample says: the store's time, and how wrong it may be.
+type answer struct {
+	reading Reading
+	slack   time.Duration // at the time came
+	came    time.Duration
+}
+
+// errorAt bounds the answer's error at a monotonic time.
+func (a *answer) errorAt(monotonic time.Duration) time.Duration {
+	return a.slack + (monotonic-a.came)/drift
+}
+
+// contradicts reports whether both answers cannot come from one clock that nobody has set.
+func (a *answer) contradicts(b *answer) bool {
+	now := max(a.came, b.came)
+	return a.reading.Sub(b.reading).Abs() >= Step+a.errorAt(now)+b.errorAt(now)
+}
+
+// An Estimator estimates the store's time from the last answers. It goes by the one with the
+// smallest error, which is the one with the shortest round trip, unless that is old.
+//
+// If the store's clock is set by more than [Step], the estimate follows after three answers in a
+// row. So one server of several with a wrong clock, or one wrong answer, has no effect.
+type Estimator struct {
+	answers []answer // that agree, at most kept, oldest first
+	doubted []answer // the last ones, which contradict the estimate and agree
+}
+
+// Add takes an answer and returns the estimate. It returns false before the first answer. Answers
+// come in the order of Received; those that are impossible are ignored.
+func (e *Estimator) Add(s Sample) (Reading, bool) {
+	// Times beyond these years do not fit in nanoseconds; no store has them.
+	if year := s.Store.Year(); year >= 1970 && year < 2200 && s.Sent <= s.Received {
+		half := (s.Received - s.Sent) / 2
+		e.add(answer{ReadingAt(s.Store, s.Sent+half), half, s.Received})
+	}
+	return e.estimate(s.Received)
+}
+
+func (e *Estimator) add(a answer) {
+	if best := e.best(a.came); best == nil || !a.contradicts(best) {
+		e.answers, e.doubted = append(e.answers, a), nil
+		if len(e.answers) > kept {
+			e.answers = e.answers[1:]
+		}
+		return
+	}
+	if len(e.doubted) > 0 && a.contradicts(&e.doubted[0]) {
+		e.doubted = nil
+	}
+	if e.doubted = append(e.doubted, a); len(e.doubted) == agreeing {
+		e.answers, e.doubted = e.doubted, nil
+	}
+}
+
+// best returns the answer with the smallest error, the later one of equals, or nil.
+func (e *Estimator) best(now time.Duration) (best *answer) {
+	for i := range e.answers {
+		if a := &e.answers[i]; best == nil || a.errorAt(now) <= best.errorAt(now) {
+			best = a
+		}
+	}
+	return best
+}
+
+func (e *Estimator) estimate(now time.Duration) (Reading, bool) {
+	if best := e.best(now); best != nil {
+		return best.reading, true
+	}
+	return Reading{}, false
+}
+
+// Doubted reports whether the last answer contradicts the estimate.
+func (e *Estimator) Doubted() bool { return len(e.doubted) > 0 }
+
+// A Line is a time that follows readings and never goes back. It follows a reading that is ahead at
+// once. If it is ahead of the reading, because that was corrected or the store's clock was set
+// back, it goes at half speed until it is not. The zero value begins with its first reading.
+type Line struct {
+	last  int64         // Unix time in nanoseconds
+	at    time.Duration // monotonic time of last
+	begun bool
+}
+
+// Now returns the time at a monotonic time, which must not be earlier than that of the last call;
+// otherwise it counts as the same.
+func (l *Line) Now(r Reading, monotonic time.Duration) time.Time {
+	now := r.zero + int64(monotonic)
+	if l.begun {
+		monotonic = max(monotonic, l.at)
+		now = max(now, l.last+int64(monotonic-l.at)/2)
+	}
+	l.last, l.at, l.begun = now, monotonic, true
+	return time.Unix(0, now).UTC()
+}
