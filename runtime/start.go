@@ -174,6 +174,9 @@ func (n *Node) begin(ctx context.Context) error {
 	if n.store != "" {
 		n.driver.Group.Go(n.watchStore)
 	}
+	if d := n.driver.Durable; d != nil {
+		n.driver.Group.Go(func() { d.Clock.Run(n.driver.Context, n.log) })
+	}
 	return nil
 }
 

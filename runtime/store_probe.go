@@ -76,10 +76,21 @@ func (n *Node) identifyStore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
+	n.askTime(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.store = id
 	return n.control.member.Prepare(controlSetup(n))
+}
+
+// askTime asks the store for its time before any shard opens, so that all go by it from their
+// beginning. If that fails, the clock asks again later.
+func (n *Node) askTime(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	if _, err := n.driver.Durable.Clock.Ask(ctx); err != nil {
+		n.log.Debug("the store has not given its time yet", "err", err)
+	}
 }
 
 // watchStore ends the node if a reconnection leads to another store, where the other members would

@@ -264,7 +264,7 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 		t.mu.Unlock()
 		return
 	}
-	t.doneLocked(time.Now(), r, a)
+	t.doneLocked(t.nowLocked(), r, a)
 	var after deferredEffects
 	if t.core.Waiting() && t.shard.cfg.Appends.late(t) {
 		after = t.effectsLocked(t.core.Hold())

@@ -23,6 +23,11 @@
 // A process runs few [Claims] at a time, and first those that calls wait for. After a full restart
 // the first call is therefore answered when a few shards are claimed, and not all.
 //
+// # Time
+//
+// Entities expire by the time of the store, which a process knows by its [Clock]. A tenure's core
+// gets that time in a form that never goes back, so it can also measure durations by it.
+//
 // # Goroutines
 //
 // A shard has one append running at a time, on its own goroutine unless the store can send it

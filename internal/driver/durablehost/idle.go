@@ -137,7 +137,7 @@ func (w *walk) next(t *Tenure, now time.Time) {
 	if w.due.IsZero() {
 		w.due = now.Add(c.Sweep.First)
 	}
-	if now.Before(w.due) || !c.Appends.sweeps.begin(now) {
+	if now.Before(w.due) || !c.Appends.sweeps.begin(time.Now()) {
 		return
 	}
 	w.under = true

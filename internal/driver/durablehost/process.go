@@ -23,6 +23,7 @@ type Process struct {
 	// GivenUp is called with each tell that is given up.
 	GivenUp func(from store.Shard, tell durable.Tell)
 	Log     *slog.Logger
+	Clock   *Clock  // of all its shards
 	Appends Appends // appends of all its shards
 	Claims  Claims  // claims of all its shards
 

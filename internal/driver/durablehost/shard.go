@@ -50,6 +50,8 @@ type Config struct {
 	// Sweep configures the deletion of records of expired or ended entities.
 	Sweep Sweep
 	Host  Host
+	// Clock is shared by all shards of the process. Default: the clock of this process.
+	Clock *Clock
 	// Appends and Claims are shared by all shards of the process. Default: not shared.
 	Appends *Appends
 	Claims  *Claims
@@ -107,6 +109,9 @@ func New(c Config) *Shard {
 		c.Patience = 5 * time.Second
 	}
 	c.Sweep = c.Sweep.withDefaults()
+	if c.Clock == nil {
+		c.Clock = NewClock(nil)
+	}
 	if c.Appends == nil {
 		c.Appends = &Appends{}
 	}
@@ -114,6 +119,12 @@ func New(c Config) *Shard {
 		c.Claims = &Claims{}
 	}
 	return &Shard{cfg: c, changed: make(chan struct{})}
+}
+
+// Now returns the store's time, by which entities expire; before it is known, that of this process.
+func (s *Shard) Now() time.Time {
+	now, _ := s.cfg.Clock.Now()
+	return now
 }
 
 // The lowest attemptBits of an epoch in the store number the attempts under one placement.

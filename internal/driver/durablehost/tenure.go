@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/clock"
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/store"
 )
@@ -25,6 +26,7 @@ type Tenure struct {
 
 	mu        sync.Mutex
 	core      *durable.Shard
+	line      clock.Line    // the time of the core
 	reached   atomic.Uint64 // the highest ticket up to which everything is in the log; changed under mu
 	waits     []wait
 	loads     loads
@@ -32,7 +34,7 @@ type Tenure struct {
 	unlisted  []listing          // that wait until the catalog is complete
 	outbox    outbox
 	timer     *time.Timer
-	wake      time.Time        // when timer fires
+	wake      time.Time        // when timer fires, by line
 	begin     beginner         // the store, if it can send appends without a goroutine; nil if not
 	next      *durable.Request // the next append to send; nil means none
 	appending bool             // the goroutine of append is running
@@ -71,21 +73,28 @@ type wait struct {
 
 // newTenure returns a tenure that begins its claim. The caller holds the shard's lock.
 func newTenure(s *Shard, epoch uint64) *Tenure {
-	now := time.Now()
-	t := &Tenure{shard: s, opened: make(chan struct{}), idle: newIdle(&s.cfg, now)}
+	t := &Tenure{shard: s, opened: make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.nowLocked()
+	t.idle = newIdle(&s.cfg, now)
 	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
 	config := durable.Config{
-		Epoch: epoch, Above: s.cfg.Alone != nil, Known: s.known, FirstTell: max(s.tells, uint64(max(now.UnixMicro(), 0))),
+		Epoch: epoch, Above: s.cfg.Alone != nil, Known: s.known, FirstTell: max(s.tells, uint64(max(time.Now().UnixMicro(), 0))), // all releases number them by this clock
 		Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
 	}
 	t.core = durable.New(now, config)
 	t.epoch.Store(epoch)
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.takeLocked() // requests only: nothing is to be done without the lock
 	t.begin, _ = s.cfg.Store.(beginner)
 	return t
 }
+
+// nowLocked returns the time of the core: the store's, which never goes back during a tenure.
+func (t *Tenure) nowLocked() time.Time { return t.shard.cfg.Clock.follow(&t.line) }
+
+// Now returns the store's time. It may go back; see [Clock.Now].
+func (t *Tenure) Now() time.Time { return t.shard.Now() }
 
 // Epoch returns the tenure's epoch in the store. Later tenures of the shard, at any home, have
 // higher epochs.
@@ -116,7 +125,7 @@ func (t *Tenure) do(f func(now time.Time)) {
 		t.mu.Unlock()
 		return
 	}
-	f(time.Now())
+	f(t.nowLocked())
 	after := t.takeLocked()
 	t.mu.Unlock()
 	after.run(t)
@@ -127,7 +136,7 @@ func (t *Tenure) look(f func(now time.Time)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.over {
-		f(time.Now())
+		f(t.nowLocked())
 	}
 }
 
@@ -160,7 +169,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 		case durable.Ended:
 			ended = e
 		case durable.Checkpointed:
-			t.idle.checkpointed(&t.shard.cfg, time.Now())
+			t.idle.checkpointed(&t.shard.cfg, t.nowLocked())
 		default:
 		}
 		after.add(func() { t.shard.cfg.Host.Event(t, e) })
@@ -294,7 +303,7 @@ func (t *Tenure) armLocked() {
 		return // it fires sooner anyway
 	}
 	t.wake = at
-	d := max(time.Until(at), shortestNap)
+	d := max(at.Sub(t.nowLocked()), shortestNap)
 	if t.timer == nil {
 		t.timer = time.AfterFunc(d, t.tick)
 	} else {
@@ -474,7 +483,7 @@ func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
 		t.mu.Unlock()
 		return 0, fmt.Errorf("commit: entity %q: %w", turn.Entity, durable.ErrNotOpen)
 	}
-	t.idle.changed = time.Now()
+	t.idle.changed = t.nowLocked()
 	ticket, err = t.core.Commit(t.idle.changed, turn)
 	if t.core.Waiting() && !t.shard.cfg.Appends.late(t) { // else the answer to the append takes it
 		after = t.takeLocked()
@@ -552,7 +561,7 @@ func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error
 		t.mu.Unlock()
 		return l, fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrNotHere)
 	}
-	if l, there = t.core.Load(time.Now(), entity); !there {
+	if l, there = t.core.Load(t.nowLocked(), entity); !there {
 		t.loads.wait(entity, got)
 	}
 	after := t.takeLocked()

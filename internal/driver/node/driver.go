@@ -516,7 +516,8 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 					drv.Group.Go(f)
 				}
 			},
-			Send: drv.sendTells, GivenUp: drv.tellGivenUp,
+			Clock: durablehost.NewClock(cfg.Store),
+			Send:  drv.sendTells, GivenUp: drv.tellGivenUp,
 		}
 	}
 	drv.Kinds.Store(&map[string]*Kind{})

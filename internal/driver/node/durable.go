@@ -28,7 +28,7 @@ type DurableShard struct {
 
 func (d *DurableShard) expiry() int64 {
 	if ttl := d.hosted.Host.Desc.TTL; ttl > 0 {
-		return time.Now().Add(ttl).UnixMilli()
+		return d.Now().Add(ttl).UnixMilli()
 	}
 	return 0
 }
@@ -46,7 +46,7 @@ func newDurableShard(s *HostedShard) *DurableShard {
 		Node:  drv.Local.Name, Incarnation: drv.Local.Incarnation, Host: drv.Durable, Limits: drv.Limits,
 	}
 	if drv.Durable != nil {
-		c.Appends, c.Claims = &drv.Durable.Appends, &drv.Durable.Claims
+		c.Clock, c.Appends, c.Claims = drv.Durable.Clock, &drv.Durable.Appends, &drv.Durable.Claims
 	}
 	if drv.Config.Store != nil { // a node without a store does not start
 		c.Store, c.Records = drv.Config.Store.Shards(), drv.Config.Store
@@ -396,7 +396,7 @@ type durableEntity struct {
 }
 
 func (a *durableEntity) expired() bool {
-	return a.expires != 0 && time.Now().UnixMilli() >= a.expires
+	return a.expires != 0 && a.tenure.Now().UnixMilli() >= a.expires
 }
 
 var errActivate = errors.New("activate")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
@@ -20,9 +21,10 @@ type Image struct {
 	Records []store.Change
 }
 
-// Entities returns the number of entities in the image, or in a part of it, that have not expired.
+// Entities returns the number of entities in the image, or in a part of it, that have not
+// expired by this machine's clock.
 func (i Image) Entities() int {
-	found := contents{head: store.Head{Revision: store.None + 1, Value: i.Head}}
+	found := contents{head: store.Head{Revision: store.None + 1, Value: i.Head}, now: time.Now()}
 	for _, r := range i.Records {
 		found.records = append(found.records, store.Record{Key: r.ID, Value: r.Value})
 	}
@@ -30,8 +32,8 @@ func (i Image) Entities() int {
 }
 
 // imageOf returns the image of a shard. A home opens and leaves a copy in memory, because leaving
-// writes the log to records.
-func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []store.Append, records []store.Record) (Image, error) {
+// writes the log to records. now is the time of the shard's store.
+func imageOf(ctx context.Context, shard store.Shard, now time.Time, head store.Head, log []store.Append, records []store.Record) (Image, error) {
 	if head.Revision == store.None {
 		return Image{}, nil
 	}
@@ -39,7 +41,9 @@ func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []stor
 	if err != nil {
 		return Image{}, err
 	}
-	back := memory.New().Client()
+	server := memory.New()
+	server.SetAhead(time.Until(now)) // what has expired is not copied
+	back := server.Client()
 	s := back.Shards()
 	value, err := durable.Unanchored(head.Value)
 	if err != nil {
@@ -69,11 +73,11 @@ func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []stor
 	if err := rest(ctx, back, shard, uint64(durablehost.Term(epoch)+1)<<32|1); err != nil {
 		return Image{}, err
 	}
-	now, err := s.Head(ctx, shard)
+	rested, err := s.Head(ctx, shard)
 	if err != nil {
 		return Image{}, err
 	}
-	image := Image{Head: now.Value}
+	image := Image{Head: rested.Value}
 	for after := store.None; ; {
 		page, err := s.List(ctx, shard, after)
 		if err != nil || len(page) == 0 {
@@ -88,6 +92,10 @@ func imageOf(ctx context.Context, shard store.Shard, head store.Head, log []stor
 
 // rest opens and leaves a shard, so that its whole log is written to records.
 func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64) error {
+	clock, err := clockOf(ctx, s)
+	if err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
 	defer wg.Wait()
@@ -98,7 +106,7 @@ func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64
 		GivenUp: func(store.Shard, durable.Tell) {},
 	}
 	sh := durablehost.New(durablehost.Config{
-		Shard: shard, Store: s.Shards(), Node: writerName, Incarnation: rand.Uint64(), Host: host, Journal: durable.Journal{On: true},
+		Shard: shard, Store: s.Shards(), Node: writerName, Incarnation: rand.Uint64(), Host: host, Clock: clock, Journal: durable.Journal{On: true},
 	})
 	defer sh.Close()
 	sh.Open(placed)

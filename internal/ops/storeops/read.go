@@ -44,6 +44,13 @@ const (
 	readPause = 100 * time.Millisecond
 )
 
+// clockOf returns the clock of a store, by which entities expire.
+func clockOf(ctx context.Context, s store.Backend) (*durablehost.Clock, error) {
+	c := durablehost.NewClock(s)
+	_, err := c.Ask(ctx)
+	return c, err
+}
+
 // ReadShard reads one shard. It leaves out entities that have expired.
 func ReadShard(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
@@ -57,7 +64,8 @@ type contents struct {
 	head    store.Head
 	log     []store.Append // from the head's Since
 	records []store.Record
-	lost    error // what the store has lost of the log or the head; nil means nothing
+	now     time.Time // of the store
+	lost    error     // what the store has lost of the log or the head; nil means nothing
 }
 
 func (c *contents) decode() durable.Snapshot {
@@ -66,7 +74,7 @@ func (c *contents) decode() durable.Snapshot {
 
 func (c *contents) snap() durable.Snapshot {
 	snap := c.decode()
-	now := time.Now().UnixMilli()
+	now := c.now.UnixMilli()
 	snap.Entities = slices.DeleteFunc(snap.Entities, func(k durable.StoredEntity) bool { return k.Expires != 0 && k.Expires <= now })
 	return snap
 }
@@ -78,9 +86,9 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 	err = readShard(ctx, s, shard, func(found contents) error {
 		snap = found.snap()
 		head, log, records := durable.Undamaged(found.head, found.log, found.records, snap.Problems)
-		rest := contents{head: head, log: log, records: records}
+		rest := contents{head: head, log: log, records: records, now: found.now}
 		snap.Entities = rest.snap().Entities
-		if image, err = imageOf(ctx, shard, head, log, records); err == nil || len(snap.Problems) > 0 {
+		if image, err = imageOf(ctx, shard, found.now, head, log, records); err == nil || len(snap.Problems) > 0 {
 			return nil
 		}
 		if now, again := s.Shards().Head(ctx, shard); again == nil && now.Revision != head.Revision {
@@ -95,6 +103,10 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 // meanwhile, or the journal lacks chunks. If Since stays the same in readTries reads, the log's
 // beginning is lost, and do gets no log.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
+	clock, err := clockOf(ctx, s)
+	if err != nil {
+		return fmt.Errorf("shard %v: %w", shard, err)
+	}
 	var first store.Position
 	for n := 1; ; n++ {
 		head, err := s.Shards().Head(ctx, shard)
@@ -112,6 +124,7 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 			err = fmt.Errorf("shard %v: %w: its journal was trimmed meanwhile", shard, store.ErrGone)
 		}
 		if err == nil {
+			found.now, _ = clock.Now()
 			err = do(found)
 		}
 		if err == nil || n == readTries || !errors.Is(err, store.ErrGone) {

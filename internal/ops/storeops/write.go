@@ -43,6 +43,7 @@ type Writer struct {
 	stop        context.CancelFunc
 	shards      map[int]*durablehost.Shard
 	cluster     string
+	clock       *durablehost.Clock
 	unconfirmed map[*durablehost.Tenure]durable.Ticket // the last commit of each shard
 	written     int                                    // since the last Flush
 
@@ -66,8 +67,12 @@ func NewWriter(ctx context.Context, s Store, kind string, t durablehost.Type) (*
 	if err != nil {
 		return nil, err
 	}
+	clock, err := clockOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	w := &Writer{
-		store: s, kind: kind, term: term, incarnation: rand.Uint64(), cluster: t.Cluster,
+		store: s, kind: kind, term: term, incarnation: rand.Uint64(), cluster: t.Cluster, clock: clock,
 		shards: make(map[int]*durablehost.Shard), unconfirmed: make(map[*durablehost.Tenure]durable.Ticket),
 	}
 	w.ctx, w.stop = context.WithCancel(context.Background())
@@ -123,7 +128,7 @@ func (w *Writer) shard(number int) *durablehost.Shard {
 	host := &durablehost.Process{Cluster: w.cluster, Store: w.store, Ctx: w.ctx, Spawn: w.spawn, Log: slog.New(slog.DiscardHandler)}
 	s := durablehost.New(durablehost.Config{
 		Shard: store.Shard{Type: w.kind, Number: number}, Store: w.store.Shards(),
-		Node: writerName, Incarnation: w.incarnation, Host: host, Journal: durable.Journal{On: true},
+		Node: writerName, Incarnation: w.incarnation, Host: host, Clock: w.clock, Journal: durable.Journal{On: true},
 	})
 	s.Open(w.placed())
 	w.shards[number] = s

@@ -1,0 +1,121 @@
+package durablehost
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/clock"
+	"github.com/shardgen/shardgen/store"
+)
+
+// The store is asked for its time every clockPeriod, and every clockRetry until its first answer.
+const (
+	clockPeriod = 30 * time.Second
+	clockRetry  = time.Second
+)
+
+// A Clock is the time of a store at one process. Due times and expiry go by it, so the clocks of
+// nodes need not agree: the wall clock of this process is read only once, when the Clock is made.
+// Between the store's answers a Clock goes by the monotonic clock of the process. If the store is no
+// [store.Clock], it does so from the beginning. It is safe for concurrent use.
+type Clock struct {
+	store store.Clock // nil: the store has no clock
+	began time.Time
+	view  atomic.Pointer[clockView]
+
+	mu       sync.Mutex // guards estimate, and is held while it is published
+	estimate clock.Estimator
+}
+
+// A clockView is what a Clock knows.
+type clockView struct {
+	reading clock.Reading
+	known   bool
+}
+
+// NewClock returns the clock of a store, which is not known before the first [Clock.Ask] or
+// [Clock.Run]. The store may be nil.
+func NewClock(s store.Backend) *Clock {
+	c := &Clock{began: time.Now()}
+	c.store, _ = s.(store.Clock)
+	c.view.Store(&clockView{clock.ReadingAt(c.began, 0), c.store == nil})
+	return c
+}
+
+// Now returns the store's time, and whether it is known. Before the store's first answer the time is
+// that of this process. It goes back when the store's clock was set back or the estimate is
+// corrected, which is mostly by less than a millisecond.
+func (c *Clock) Now() (time.Time, bool) {
+	v := c.view.Load()
+	return v.reading.At(c.elapsed()), v.known
+}
+
+// elapsed is the process's monotonic time.
+func (c *Clock) elapsed() time.Duration { return time.Since(c.began) }
+
+// follow returns the time of a line that follows c. The caller has a lock for the line.
+func (c *Clock) follow(l *clock.Line) time.Time {
+	v := c.view.Load()
+	return l.Now(v.reading, c.elapsed())
+}
+
+// Ask asks the store once for its time. It returns how far the store's clock was set, if that now
+// counts, and 0 otherwise. It returns at once if the store has no clock.
+func (c *Clock) Ask(ctx context.Context) (set time.Duration, err error) {
+	if c.store == nil {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, try)
+	defer cancel()
+	sent := c.elapsed()
+	at, err := c.store.Now(ctx)
+	received := c.elapsed()
+	if err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, known := c.estimate.Add(clock.Sample{Sent: sent, Received: received, Store: at})
+	old := c.view.Load()
+	c.view.Store(&clockView{r, known})
+	if by := r.Sub(old.reading); old.known && by.Abs() > clock.Step {
+		set = by
+	}
+	return set, nil
+}
+
+// Run asks the store for its time again and again until ctx ends.
+func (c *Clock) Run(ctx context.Context, log *slog.Logger) {
+	if c.store == nil {
+		return
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for failures := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		set, err := c.Ask(ctx)
+		switch {
+		case set != 0:
+			log.Warn("the store's clock was set; due times and expiry follow it", "by", set)
+		case err == nil:
+			failures = 0
+		case ctx.Err() == nil:
+			if failures%logEach == 0 {
+				log.Warn("the store does not give its time; it is asked again", "err", err)
+			}
+			failures++
+		}
+		next := clockPeriod
+		if _, known := c.Now(); !known {
+			next = clockRetry
+		}
+		timer.Reset(next)
+	}
+}
