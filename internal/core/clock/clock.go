@@ -3,7 +3,7 @@
 //
 // An [Estimator] gets answers and returns a [Reading], with which the store's time is known at any
 // reading of the process's monotonic clock. Its error is at most half the round trip of the answer
-// that it goes by, plus the drift since then. A [Line] is such a time that never goes back.
+// that it goes by, plus the drift since then. A [Line] is such a time without jumps.
 package clock
 
 import "time"
@@ -119,9 +119,10 @@ func (e *Estimator) estimate(now time.Duration) (Reading, bool) {
 // Doubted reports whether the last answer contradicts the estimate.
 func (e *Estimator) Doubted() bool { return len(e.doubted) > 0 }
 
-// A Line is a time that follows readings and never goes back. It follows a reading that is ahead at
-// once. If it is ahead of the reading, because that was corrected or the store's clock was set
-// back, it goes at half speed until it is not. The zero value begins with its first reading.
+// A Line is a time that follows readings, never goes back, and has no jumps, so that timeouts can be
+// measured by it. It begins with its first reading. Later, if it differs from the reading, because
+// that was corrected or the store's clock was set, it goes at most a tenth faster than the
+// monotonic clock, or down to half as fast, until both agree. The zero value is ready for use.
 type Line struct {
 	last  int64         // Unix time in nanoseconds
 	at    time.Duration // monotonic time of last
@@ -134,8 +135,12 @@ func (l *Line) Now(r Reading, monotonic time.Duration) time.Time {
 	now := r.zero + int64(monotonic)
 	if l.begun {
 		monotonic = max(monotonic, l.at)
-		now = max(now, l.last+int64(monotonic-l.at)/2)
+		passed := int64(monotonic - l.at)
+		now = min(max(now, l.last+passed/2), l.last+passed+passed/10)
 	}
 	l.last, l.at, l.begun = now, monotonic, true
 	return time.Unix(0, now).UTC()
 }
+
+// Reading returns the reading that agrees with the line's last time.
+func (l *Line) Reading() Reading { return Reading{l.last - int64(l.at)} }

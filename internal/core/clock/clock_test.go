@@ -98,7 +98,8 @@ func TestEstimateIsBounded(t *testing.T) {
 		var e Estimator
 		var line Line
 		var last time.Time
-		pending := 0 // answers until a step counts
+		var was time.Duration // when last was read
+		pending := 0          // answers until a step counts
 		fastest := []time.Duration{}
 		for range 200 {
 			w.now += time.Duration(r.Int64N(int64(30 * sec)))
@@ -137,10 +138,10 @@ func TestEstimateIsBounded(t *testing.T) {
 			if now.Before(last) {
 				t.Fatalf("seed %d: the line went back from %v to %v", seed, last, now)
 			}
-			if now.Before(got.At(w.now)) {
-				t.Fatalf("seed %d: the line is behind its reading", seed)
+			if most := last.Add((w.now - was) * 11 / 10); !last.IsZero() && now.After(most) {
+				t.Fatalf("seed %d: the line jumped from %v to %v in %v", seed, last, now, w.now-was)
 			}
-			last = now
+			last, was = now, w.now
 		}
 	}
 }
@@ -156,16 +157,21 @@ func TestLine(t *testing.T) {
 	}{
 		{"it begins", right, 0, 0},
 		{"it goes with the monotonic clock", right, sec, sec},
-		{"forward at once", ahead, sec, 11 * sec},
-		{"as fast", ahead, 2 * sec, 12 * sec},
-		{"back: half as fast", right, 4 * sec, 13 * sec},
-		{"still", right, 20 * sec, 21 * sec},
-		{"caught up", right, 24 * sec, 24 * sec},
-		{"as fast again", right, 25 * sec, 25 * sec},
-		{"an earlier reading counts as the same", right, 24 * sec, 25 * sec},
+		{"behind: a tenth faster", ahead, 11 * sec, 12 * sec},
+		{"still", ahead, 91 * sec, 100 * sec},
+		{"caught up", ahead, 111 * sec, 121 * sec},
+		{"as fast", ahead, 112 * sec, 122 * sec},
+		{"ahead: half as fast", right, 120 * sec, 126 * sec},
+		{"caught up again", right, 140 * sec, 140 * sec},
+		{"as fast again", right, 141 * sec, 141 * sec},
+		{"an earlier time counts as the same", right, 140 * sec, 141 * sec},
 	} {
-		if got := l.Now(tc.r, tc.at).Sub(start); got != tc.want {
-			t.Errorf("%s: got %v, want %v", tc.what, got, tc.want)
+		got := l.Now(tc.r, tc.at)
+		if got.Sub(start) != tc.want {
+			t.Errorf("%s: got %v, want %v", tc.what, got.Sub(start), tc.want)
+		}
+		if at := l.Reading().At(l.at); !at.Equal(got) {
+			t.Errorf("%s: its reading has %v, want %v", tc.what, at, got)
 		}
 	}
 }

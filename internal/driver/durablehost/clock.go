@@ -56,11 +56,23 @@ func (c *Clock) Now() (time.Time, bool) {
 // elapsed is the process's monotonic time.
 func (c *Clock) elapsed() time.Duration { return time.Since(c.began) }
 
-// follow returns the time of a line that follows c. The caller has a lock for the line.
-func (c *Clock) follow(l *clock.Line) time.Time {
-	v := c.view.Load()
-	return l.Now(v.reading, c.elapsed())
+// A lineClock is the time of a tenure's core: that of a Clock without its jumps.
+type lineClock struct {
+	line clock.Line
+	view atomic.Pointer[clock.Reading] // of the line, for goroutines without the tenure's lock
 }
+
+// now returns the time. The caller holds the tenure's lock.
+func (l *lineClock) now(c *Clock) time.Time {
+	now := l.line.Now(c.view.Load().reading, c.elapsed())
+	if r, old := l.line.Reading(), l.view.Load(); old == nil || *old != r {
+		l.view.Store(&r)
+	}
+	return now
+}
+
+// read returns the time as of the last call of now, plus the time since then.
+func (l *lineClock) read(c *Clock) time.Time { return l.view.Load().At(c.elapsed()) }
 
 // Ask asks the store once for its time. It returns how far the store's clock was set, if that now
 // counts, and 0 otherwise. It returns at once if the store has no clock.

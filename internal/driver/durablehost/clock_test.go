@@ -3,6 +3,7 @@ package durablehost
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,34 +78,32 @@ func TestClockOfAStoreWithout(t *testing.T) {
 func TestClockRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New().Client()
-		asked := 0
-		var loss memory.Loss
+		var asked atomic.Int32
 		client.Fault(func(memory.Op) memory.Fault {
-			asked++
-			return memory.Fault{Loss: loss}
+			asked.Add(1)
+			return memory.Fault{}
 		})
-		want := func(what string, after time.Duration, n int) {
+		want := func(what string, after time.Duration, n int32) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
-			if asked != n {
-				t.Errorf("%s: asked %d times, want %d", what, asked, n)
+			if got := asked.Swap(0); got != n {
+				t.Errorf("%s: asked %d times, want %d", what, got, n)
 			}
-			asked = 0
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		c := NewClock(client)
 		ended := make(chan struct{})
-		loss = memory.LoseConnection
+		client.Cut(true)
 		go func() {
 			defer close(ended)
 			c.Run(ctx, slog.New(slog.DiscardHandler))
 		}()
 		want("without a connection", 9500*time.Millisecond, 10)
-		loss = memory.LoseNothing
+		client.Cut(false)
 		want("with one", time.Second, 1)
 		want("after the first answer", 5*time.Minute, 10)
-		loss = memory.LoseConnection
+		client.Cut(true)
 		want("without a connection again", 5*time.Minute, 10)
 		cancel()
 		<-ended
@@ -134,7 +133,7 @@ func TestExpiryByTheStoresClock(t *testing.T) {
 			if _, err := tenure.Load(t.Context(), "e"); err != nil {
 				t.Fatal(err)
 			}
-			ticket, err := tenure.Commit(&durable.Turn{Entity: "e", State: []byte("1"), Expires: tenure.Now().Add(time.Hour).UnixMilli()})
+			ticket, err := tenure.Commit(&durable.Turn{Entity: "e", State: []byte("1"), Expires: tenure.Expiry(time.Hour)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,16 +159,24 @@ func TestExpiryByTheStoresClock(t *testing.T) {
 	}
 }
 
-// TestStoresClockIsSetBack: a tenure goes on, and its time does not go back.
-func TestStoresClockIsSetBack(t *testing.T) {
+// TestStoresClockIsSet: a tenure goes on, and its time has no jumps. What is committed does not
+// expire too early by either time.
+func TestStoresClockIsSet(t *testing.T) {
+	t.Run("back", func(t *testing.T) { testClockIsSet(t, -time.Hour, 10*time.Minute, 20*time.Minute) })
+	t.Run("forward", func(t *testing.T) { testClockIsSet(t, time.Hour, -55*time.Minute, -45*time.Minute) })
+}
+
+// testClockIsSet sets the store's clock, and expects the tenure to be ahead of it by least to most
+// after 90 minutes.
+func testClockIsSet(t *testing.T, by, least, most time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
 		client := server.Client()
 		tenure := timed(t, client, "a")
-		var last time.Time
+		var last, was time.Time
 		for i := range 100 {
 			if i == 10 {
-				server.SetAhead(-time.Hour)
+				server.SetAhead(by)
 			}
 			ask(t, tenure.shard.cfg.Clock)
 			if i%7 == 0 { // the next append is tried again, by the tenure's timer
@@ -188,15 +195,20 @@ func TestStoresClockIsSetBack(t *testing.T) {
 				t.Fatalf("commit %d took %v", i, took)
 			}
 			tenure.look(func(now time.Time) {
-				if now.Before(last) {
-					t.Fatalf("the time went back from %v to %v", last, now)
+				if passed := now.Sub(last); !last.IsZero() && (passed < 0 || passed > time.Since(was)*11/10) {
+					t.Errorf("%v passed in %v", passed, time.Since(was))
 				}
-				last = now
+				last, was = now, time.Now()
 			})
+			clock, _ := tenure.shard.cfg.Clock.Now()
+			if at := tenure.Expiry(time.Minute); tenure.Expired(at) || at < clock.Add(time.Minute).UnixMilli() {
+				t.Errorf("a commit expires too early, at %d", at)
+			}
 			time.Sleep(time.Minute)
 		}
-		if off := last.Sub(tenure.Now()); off < 0 || off > 30*time.Minute {
-			t.Errorf("the tenure is ahead by %v after 90 min, want about 15 min", off)
+		clock, _ := tenure.shard.cfg.Clock.Now()
+		if off := last.Add(time.Since(was)).Sub(clock); off < least || off > most {
+			t.Errorf("the tenure is ahead by %v after 90 min, want %v to %v", off, least, most)
 		}
 	})
 }

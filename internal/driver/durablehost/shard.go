@@ -121,12 +121,6 @@ func New(c Config) *Shard {
 	return &Shard{cfg: c, changed: make(chan struct{})}
 }
 
-// Now returns the store's time, by which entities expire; before it is known, that of this process.
-func (s *Shard) Now() time.Time {
-	now, _ := s.cfg.Clock.Now()
-	return now
-}
-
 // The lowest attemptBits of an epoch in the store number the attempts under one placement.
 const (
 	attemptBits = 10

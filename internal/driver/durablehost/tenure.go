@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/core/clock"
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/store"
 )
@@ -26,7 +25,7 @@ type Tenure struct {
 
 	mu        sync.Mutex
 	core      *durable.Shard
-	line      clock.Line    // the time of the core
+	line      lineClock     // the time of the core
 	reached   atomic.Uint64 // the highest ticket up to which everything is in the log; changed under mu
 	waits     []wait
 	loads     loads
@@ -91,10 +90,21 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 }
 
 // nowLocked returns the time of the core: the store's, which never goes back during a tenure.
-func (t *Tenure) nowLocked() time.Time { return t.shard.cfg.Clock.follow(&t.line) }
+func (t *Tenure) nowLocked() time.Time { return t.line.now(t.shard.cfg.Clock) }
 
-// Now returns the store's time. It may go back; see [Clock.Now].
-func (t *Tenure) Now() time.Time { return t.shard.Now() }
+// Expired reports whether an entity that expires at a Unix time in milliseconds has expired, by the
+// tenure's time. 0 means never.
+func (t *Tenure) Expired(expires int64) bool {
+	return expires != 0 && t.line.read(t.shard.cfg.Clock).UnixMilli() >= expires
+}
+
+// Expiry returns when an entity expires that is committed now, as Unix time in milliseconds. While
+// the tenure's time differs from the store's, the later of both counts, so no entity expires too
+// early.
+func (t *Tenure) Expiry(ttl time.Duration) int64 {
+	now, _ := t.shard.cfg.Clock.Now()
+	return max(now.UnixMilli(), t.line.read(t.shard.cfg.Clock).UnixMilli()) + ttl.Milliseconds()
+}
 
 // Epoch returns the tenure's epoch in the store. Later tenures of the shard, at any home, have
 // higher epochs.

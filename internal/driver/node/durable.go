@@ -26,9 +26,10 @@ type DurableShard struct {
 	LastCommits LastCommits
 }
 
-func (d *DurableShard) expiry() int64 {
+// expiry returns when an entity expires that is committed under the tenure now; 0 means never.
+func (d *DurableShard) expiry(t *durablehost.Tenure) int64 {
 	if ttl := d.hosted.Host.Desc.TTL; ttl > 0 {
-		return d.Now().Add(ttl).UnixMilli()
+		return t.Expiry(ttl)
 	}
 	return 0
 }
@@ -209,7 +210,7 @@ func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	var ticket durable.Ticket
 	if err == nil {
 		ticket, err = a.tenure.Commit(&durable.Turn{
-			Entity: e.ID, State: state, Events: events, Sum: stateSum(&d.hosted.Host.Desc, state), Expires: d.expiry(), Form: form(&d.hosted.Host.Desc),
+			Entity: e.ID, State: state, Events: events, Sum: stateSum(&d.hosted.Host.Desc, state), Expires: d.expiry(a.tenure), Form: form(&d.hosted.Host.Desc),
 		})
 	}
 	switch {
@@ -395,9 +396,7 @@ type durableEntity struct {
 	expires int64
 }
 
-func (a *durableEntity) expired() bool {
-	return a.expires != 0 && a.tenure.Now().UnixMilli() >= a.expires
-}
+func (a *durableEntity) expired() bool { return a.expires != 0 && a.tenure.Expired(a.expires) }
 
 var errActivate = errors.New("activate")
 

@@ -301,7 +301,7 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 	if r.command.Number != 0 {
 		turn.Command, turn.Answer = &r.command, keptOf(a)
 	}
-	turn.Tells, turn.Expires, turn.Form = loggedTells(tells), d.expiry(), form(&d.hosted.Host.Desc)
+	turn.Tells, turn.Expires, turn.Form = loggedTells(tells), d.expiry(r.tenure), form(&d.hosted.Host.Desc)
 	ticket, err := r.tenure.Commit(&turn)
 	if err != nil {
 		r.drop(e)
