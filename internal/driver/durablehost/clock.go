@@ -65,7 +65,8 @@ type lineClock struct {
 // now returns the time. The caller holds the tenure's lock.
 func (l *lineClock) now(c *Clock) time.Time {
 	now := l.line.Now(c.view.Load().reading, c.elapsed())
-	if r, old := l.line.Reading(), l.view.Load(); old == nil || *old != r {
+	if old := l.view.Load(); old == nil || *old != l.line.Reading() { // rarely: this allocates
+		r := l.line.Reading()
 		l.view.Store(&r)
 	}
 	return now
