@@ -361,6 +361,40 @@ func TestFenceByBroker(t *testing.T) {
 	require.Equal(t, b.now.Add(time.Second+20*time.Millisecond), b.m.fencedAt(b.m.table.Row(addr("d")), d))
 }
 
+// TestGuidesFenceInTurn: the guides fence one after the other, because only one write is needed.
+func TestGuidesFenceInTurn(t *testing.T) {
+	for i, self := range []string{"a", "b", "c"} {
+		b := newBench(t, self)
+		b.pass(time.Second)
+		b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
+		byTime := 5*time.Second + 100*time.Millisecond + time.Second
+		turn := time.Duration(i) * 300 * time.Millisecond
+		require.Equal(t, b.now.Add(byTime+turn), b.m.fencedAt(b.m.table.Row(addr("d")), b.m.deaths[addr("d")]), self)
+	}
+}
+
+// TestMessagesToTheDead: a dead member that is not fenced gets a message every 200 ms at first, which
+// the broker answers if nobody listens, and every 10 s after a minute.
+func TestMessagesToTheDead(t *testing.T) {
+	b := newBench(t, "a")
+	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
+	sent := func(d time.Duration) (n int) {
+		b.all = nil
+		b.pass(d)
+		for _, out := range b.all {
+			for _, e := range out.Send {
+				if _, ok := e.Message.(message.Removal); ok && e.To == addr("d") {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	require.Equal(t, 50, sent(10*time.Second))
+	sent(51 * time.Second)
+	require.Equal(t, 3, sent(30*time.Second))
+}
+
 // stands has members stand at the present version, twice, so that a guide knows since when.
 func (b *bench) stands(except transport.Address, names ...string) {
 	b.t.Helper()
@@ -619,9 +653,25 @@ func TestCleaningWaitsForJoiners(t *testing.T) {
 	_, due := b.m.wantedCleaning()
 	require.True(t, due, "it has known d from the beginning")
 	b.m.pasts = b.m.pasts[:1]
-	b.m.pasts[0].at = b.now
-	_, due = b.m.wantedCleaning()
-	require.False(t, due)
+	for ago, want := range map[time.Duration]bool{0: false, 2*b.m.Config.JoinTimeout - 1: false, 2 * b.m.Config.JoinTimeout: true} {
+		b.m.pasts[0].at = b.now.Add(-ago)
+		_, due = b.m.wantedCleaning()
+		require.Equal(t, want, due, "it has known d for %v", ago)
+	}
+}
+
+// TestCleaningInParts: one write deletes at most 100 rows: stores refuse more (membertable.MaxDelete).
+func TestCleaningInParts(t *testing.T) {
+	b := newBench(t, "a")
+	var ended []rows.Row
+	for i := range 150 {
+		member := gossip.Member{Address: addr(fmt.Sprintf("x%03d", i)), Status: gossip.Removed}
+		ended = append(ended, rows.Row{Member: member, Ended: b.now.Add(-1000 * time.Hour)})
+	}
+	b.receive("b", message.Snapshot{Table: b.m.Table().With(5, ended, nil)})
+	b.m.pasts = []past{{b.now.Add(-time.Hour), b.m.Table()}}
+	w, _ := b.m.wantedCleaning()
+	require.Len(t, w.Delete, 100)
 }
 
 // TestFenceWaitsAfterAnEnd: a member that was fenced or has left may have given a proof just before, so
