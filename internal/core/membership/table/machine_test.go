@@ -444,6 +444,20 @@ func TestUnanimity(t *testing.T) {
 	require.Zero(t, b.ack("b").Age)
 }
 
+// TestStandCountsFromItsAnswer: a stand counts from the sending of the answer that it names, although
+// the guide has sent later ones. The member had not received those when it sent the stand.
+func TestStandCountsFromItsAnswer(t *testing.T) {
+	b := newBench(t, "a")
+	stand := message.Stand{Target: 1, Seq: 1, Version: 4}
+	b.receive("d", stand)
+	first, answered := b.ack("d").Number, b.now
+	b.now = b.now.Add(300 * time.Millisecond)
+	b.receive("d", stand)
+	stand.Got = first
+	b.receive("d", stand)
+	require.Equal(t, answered, b.m.peer(addr("d")).stood.at)
+}
+
 // TestLeftOut: a member that the broker does not know any more is left out of unanimity if it stood
 // lately, until it is heard again.
 func TestLeftOut(t *testing.T) {
