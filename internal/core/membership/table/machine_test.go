@@ -747,6 +747,49 @@ func TestJoinerThatStoodStill(t *testing.T) {
 	require.NotNil(t, b.out.WriteTable)
 }
 
+// TestHellosAreNumbered: a joiner numbers its hellos, because in a large cluster by gossip more members
+// answer the later ones.
+func TestHellosAreNumbered(t *testing.T) {
+	m, err := New(core.Config{Self: addr("c"), Cluster: "test"})
+	require.NoError(t, err)
+	b := &bench{t: t, m: m, now: time.Unix(1_000_000, 0)}
+	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
+	b.step(core.Start{})
+	b.step(core.TableRows{Number: b.out.ReadTable.Number, Table: &rows.Table{}})
+	b.pass(2 * helloInterval)
+	var numbers []uint32
+	for _, out := range b.all {
+		for _, e := range out.Send {
+			if hello, ok := e.Message.(message.Hello); ok {
+				numbers = append(numbers, hello.Attempt)
+			}
+		}
+	}
+	require.Equal(t, []uint32{1, 2, 3}, numbers)
+}
+
+// TestViewNamesWhoIsAwaited: the view of a joiner names a member that has not answered yet, and another
+// one as soon as that member has answered.
+func TestViewNamesWhoIsAwaited(t *testing.T) {
+	m, err := New(core.Config{Self: addr("c"), Cluster: "test"})
+	require.NoError(t, err)
+	b := &bench{t: t, m: m, now: time.Unix(1_000_000, 0)}
+	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
+	b.step(core.Start{})
+	var list []rows.Row
+	for _, name := range []string{"a", "b", "c"} {
+		list = append(list, rows.Row{Member: gossip.Member{Address: addr(name)}, Server: "s1/1", Started: b.now, Alive: b.now})
+	}
+	table := rows.Preformed(list)
+	table.Rows[2].Status, table.Rows[2].UpNumber = gossip.Joining, 0
+	b.step(core.TableRows{Number: b.out.ReadTable.Number, Table: table})
+	b.step(core.Tick{})
+	require.Contains(t, b.m.View().Why, "a#0000000000000001 does not answer")
+	probe := b.sent("a")[0].(message.Probe)
+	b.receive("a", message.ProbeAck{Target: 1, Seq: probe.Seq, Version: table.Version})
+	require.Contains(t, b.m.View().Why, "b#0000000000000001 does not answer")
+}
+
 // TestOtherClusterIsNamed: a guide greets now and then, and names a cluster of another table whose
 // member answers. One of its own table answers with its own founder.
 func TestOtherClusterIsNamed(t *testing.T) {
