@@ -363,10 +363,10 @@ func (c *catalog) written(s *Shard, ed *edit) {
 	}
 	for _, e := range ed.of {
 		e.listing = listedIf(e.there)
-		if e.hollow || e.listing == listedIf(e.last.number > 0 && !e.last.ended) {
+		if e.listing == listedIf(e.last.number > 0 && !e.last.ended) {
 			delete(c.changed, e.id)
 		} else {
-			c.note(e.entity) // it has come or gone since
+			c.note(e.entity) // it has come or gone since, or has expired
 		}
 	}
 }

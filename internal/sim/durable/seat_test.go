@@ -42,6 +42,7 @@ type seat struct {
 	events []durable.Event
 	ready  durable.Ticket
 	loaded map[string]durable.Loaded
+	pages  []durable.Page
 }
 
 func (d *desk) seat(shard int, epoch uint64) *seat { return d.limited(shard, epoch, durable.Limits{}) }
@@ -85,6 +86,7 @@ func (s *seat) run() {
 		for _, l := range out.Loaded {
 			s.loaded[l.Entity] = l
 		}
+		s.pages = append(s.pages, out.Pages...)
 		for _, r := range out.Requests {
 			if s.hold != nil && s.hold(r) {
 				s.held = append(s.held, r)

@@ -1,0 +1,41 @@
+package durable
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+)
+
+// lists requires that a list of the shard has exactly the given ids.
+func (s *seat) lists(want ...string) {
+	s.d.t.Helper()
+	s.pages = nil
+	s.core.List(s.now(), "", "", 100)
+	s.run()
+	if len(s.pages) != 1 || s.pages[0].Err != nil || s.pages[0].More || !slices.Equal(s.pages[0].IDs, want) {
+		s.d.t.Errorf("%s lists %+v, want %q", s.home.name, s.pages, want)
+	}
+}
+
+// TestListOfNextLife: an entity that begins a new life while a checkpoint writes that it has expired
+// is listed.
+func TestListOfNextLife(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.lasting("a", "1", time.Hour)
+	a.save()
+	a.lists("a")
+	a.lasting("a", "2", time.Hour)
+	a.pass(2 * time.Hour)
+	a.hold = only(durable.OpPut)
+	a.core.Advance(a.now())
+	a.run()
+	a.commit("a", "3")
+	a.lists("a")
+	a.hold = nil
+	a.bring(a.held[0])
+	a.run()
+	a.lists("a")
+}
