@@ -48,9 +48,6 @@ func (m *Machine) renew() {
 	l.until = m.leaseNow()
 	m.Out.LeaseChanged = !l.until.Equal(was)
 	m.Out.Lease = l.until
-	if m.Phase == core.Joined && l.until.After(m.Now) {
-		m.WakeAt(l.until)
-	}
 }
 
 func (m *Machine) leaseNow() time.Time {
