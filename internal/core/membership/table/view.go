@@ -18,23 +18,16 @@ func (m *Machine) publish() {
 	if m.Phase == core.Asking && m.Shown != nil && m.Shown.Why != m.joiner.why {
 		m.stale = true
 	}
-	if !m.stale {
-		if m.expires.IsZero() || m.Now.Before(m.expires) {
-			if !m.expires.IsZero() {
-				m.WakeAt(m.expires)
-			}
-			return
+	if m.stale || !m.expires.IsZero() && !m.Now.Before(m.expires) {
+		m.stale, m.expires = false, time.Time{}
+		if next := m.newView(); sameView(m.Shown, next) {
+			m.Shown = next
+		} else {
+			m.Show(next, m.last)
 		}
 	}
-	m.stale, m.expires = false, time.Time{}
-	next := m.newView()
 	if !m.expires.IsZero() {
 		m.WakeAt(m.expires)
-	}
-	if sameView(m.Shown, next) {
-		m.Shown = next
-	} else {
-		m.Show(next, m.last)
 	}
 }
 

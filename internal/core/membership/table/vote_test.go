@@ -134,3 +134,23 @@ func TestVotesNeeded(t *testing.T) {
 	b.hear()
 	require.Equal(t, 2, b.m.needed(d()))
 }
+
+// TestVoteEnds: a vote makes a member unreachable for exactly VoteWindow, although no input comes when it
+// ends.
+func TestVoteEnds(t *testing.T) {
+	b := newBench(t, "a")
+	reachable := func() bool {
+		d, _ := b.m.View().Member(addr("d"))
+		return d.Reachable
+	}
+	b.now = b.now.Add(time.Millisecond) // no other timer is due when the vote ends
+	b.change("d", func(r *rows.Row) { r.Suspicions = []rows.Suspicion{{By: addr("b"), At: b.now}} })
+	ends := b.now.Add(b.m.Config.Table.VoteWindow)
+	for !reachable() {
+		require.False(t, b.out.WakeAt.After(ends))
+		require.True(t, b.now.Before(ends))
+		b.now = b.out.WakeAt
+		b.step(core.Tick{})
+	}
+	require.Equal(t, ends, b.now)
+}
