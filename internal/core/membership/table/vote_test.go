@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 	"github.com/shardgen/shardgen/internal/core/membership/rows"
 )
@@ -153,4 +154,21 @@ func TestVoteEnds(t *testing.T) {
 		b.step(core.Tick{})
 	}
 	require.Equal(t, ends, b.now)
+}
+
+// TestWhoTellsTheDead: messages to a dead member come from the guides, and from a member to which the
+// broker had reported it gone. All members of a large cluster would be too many.
+func TestWhoTellsTheDead(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		b := newBench(t, "d")
+		e := rows.Row{Member: gossip.Member{Address: addr("e"), Status: gossip.Up, UpNumber: 5}, Founder: addr("a")}
+		b.receive("a", message.Snapshot{Table: b.m.Table().With(5, []rows.Row{e}, nil)})
+		b.change("d", func(r *rows.Row) { r.UpNumber = 6 })
+		if gone {
+			b.step(core.Unreachable{Peer: addr("c"), Server: "s1/1"})
+		}
+		b.change("c", func(r *rows.Row) { r.Status = gossip.Down })
+		b.pass(10 * time.Second)
+		require.Equal(t, gone, b.ever("c", message.Removal{Target: message.TargetOf(addr("c"))}))
+	}
 }
