@@ -550,7 +550,8 @@ func (c *catalog) scan(s *Shard, sc *scan) {
 		c.page(s, sc, nil, "")
 	default:
 		sc.leaf = c.leaves[i]
-		sc.line.ask(&s.desk, Request{Op: OpGet, IDs: []string{sc.leaf.key()}, AtLeast: s.head.stored.Revision})
+		sc.line.request = Request{Op: OpGet, IDs: []string{sc.leaf.key()}, AtLeast: s.head.stored.Revision}
+		sc.line.id = s.desk.send(sc.line.request)
 		c.scans[sc.line.id] = sc
 	}
 }

@@ -39,3 +39,28 @@ func TestListOfNextLife(t *testing.T) {
 	a.run()
 	a.lists("a")
 }
+
+// TestListsOfUnavailableStore: lists repeat their reads more and more rarely.
+func TestListsOfUnavailableStore(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("a", "1")
+	a.save()
+	reads := 0
+	a.hold = func(r durable.Request) bool {
+		if r.Op == durable.OpGet {
+			reads++
+		}
+		return false
+	}
+	d.server.downTill = d.w.now + 10*time.Second
+	a.pages = nil
+	a.core.List(a.now(), "", "", 10)
+	for d.w.now < d.server.downTill {
+		a.run()
+	}
+	a.run()
+	if reads > 30 || len(a.pages) != 1 {
+		t.Errorf("%d reads and the pages %+v, want at most 30 reads and one page", reads, a.pages)
+	}
+}
