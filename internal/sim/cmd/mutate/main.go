@@ -22,6 +22,11 @@ import (
 // suites maps each mutated folder to the tests that must notice a mutant, in order. A package
 // without tests has those of its driver.
 var suites = map[string][]suite{
+	"internal/core/durable": {{pkg: "."}, {pkg: "./internal/sim/durable"}, {pkg: "./internal/driver/durablehost"}, {pkg: "./runtime", run: "Durable|List"}},
+	"internal/core/membership/table": {
+		{pkg: "."}, {pkg: "./internal/sim", run: "Table"}, {pkg: "./internal/sim/chaos", run: "TestTableSeeds"},
+		{pkg: "./internal/sim/sharding", run: "TestShardingByTable"},
+	},
 	"internal/core/region":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"internal/core/stream":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"runtime/coordinator":         {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
