@@ -226,17 +226,16 @@ func (ed *edit) apply(c *catalog, generation uint64) (changes []store.Change) {
 			ed.leaves = append(ed.leaves, old[i])
 			continue
 		}
-		run := []leaf{old[i]}
-		all := ed.keys[i]
+		run, parts := []leaf{old[i]}, [][]string{ed.keys[i]}
 		for i+1 < len(old) && ed.keys[i+1] != nil {
 			i++
-			run, all = append(run, old[i]), append(all[:len(all):len(all)], ed.keys[i]...)
+			run, parts = append(run, old[i]), append(parts, ed.keys[i])
 		}
 		n := len(keys)
 		if i+1 < len(old) {
 			n, _ = slices.BinarySearch(keys, old[i+1].first)
 		}
-		merged, differs := ed.merge(all, keys[:n])
+		merged, differs := ed.merge(slices.Concat(parts...), keys[:n])
 		keys = keys[n:]
 		if !differs && len(run) == 1 && run[0].slot != noSlot {
 			ed.leaves = append(ed.leaves, run[0])
@@ -277,13 +276,14 @@ const noSlot = 2
 func (l leaf) change(keys []string) store.Change {
 	w := &wire.DurableLeaf{Format: formatNow, Leaf: l.number, Generation: l.generation}
 	for _, k := range keys {
-		w.Keys = append(w.Keys, []byte(k))
+		w.Keys = append(w.Keys, wire.BytesOf(k))
 	}
 	return store.Change{ID: l.key(), Value: seal(w)}
 }
 
 // merge returns the keys after the changes, and whether they differ.
 func (ed *edit) merge(keys, changes []string) (merged []string, differs bool) {
+	merged = make([]string, 0, len(keys)+len(changes))
 	for len(keys) > 0 || len(changes) > 0 {
 		order := -1
 		if len(keys) == 0 {
