@@ -1,6 +1,7 @@
 package durablehost
 
 import (
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
@@ -11,28 +12,32 @@ type listing struct {
 	prefix, after string
 	limit         int
 	done          func(ids []string, more bool, err error)
+	stopped       bool // nobody waits for it
 }
 
 // List calls done, possibly before it returns, with at most limit ids of the shard's stored
 // entities, ascending, that are above after and begin with prefix. more reports whether there may
 // be others. The page has everything that was in the log when List was called, and nothing that may
-// be lost. While the catalog is not complete, List waits.
-func (t *Tenure) List(prefix, after string, limit int, done func(ids []string, more bool, err error)) {
+// be lost. While the catalog is not complete, List waits. A caller that waits no longer calls stop;
+// done may still be called.
+func (t *Tenure) List(prefix, after string, limit int, done func(ids []string, more bool, err error)) (stop func()) {
+	l := &listing{prefix: prefix, after: after, limit: limit, done: done}
 	t.mu.Lock()
 	if t.over {
 		t.mu.Unlock()
 		done(nil, false, t.inDoubt(durable.Event{}))
-		return
+		return func() {}
 	}
-	t.listLocked(t.nowLocked(), listing{prefix, after, limit, done})
+	t.listLocked(t.nowLocked(), l)
 	effects := t.takeLocked()
 	t.mu.Unlock()
 	effects.run(t)
+	return func() { t.look(func(time.Time) { l.stopped = true }) }
 }
 
-func (t *Tenure) listLocked(now time.Time, l listing) {
+func (t *Tenure) listLocked(now time.Time, l *listing) {
 	if t.lists == nil {
-		t.lists = map[uint64]listing{}
+		t.lists = map[uint64]*listing{}
 	}
 	t.lists[t.core.List(now, l.prefix, l.after, l.limit)] = l
 }
@@ -52,6 +57,7 @@ func (t *Tenure) pagesLocked(pages []durable.Page, after *deferredEffects) {
 
 // listAgainLocked repeats the lists that found the catalog incomplete.
 func (t *Tenure) listAgainLocked(now time.Time) {
+	t.unlisted = slices.DeleteFunc(t.unlisted, func(l *listing) bool { return l.stopped })
 	if len(t.unlisted) == 0 || !t.core.Listed() {
 		return
 	}

@@ -157,6 +157,39 @@ func TestListEnds(t *testing.T) {
 	})
 }
 
+// TestListStopped: a tenure whose catalog is not complete keeps no lists for which nobody waits.
+func TestListStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := memory.New().Client()
+		s := client.Shards()
+		first, _ := newShard(t, s, 1, durable.Limits{})
+		first.Open(anEpoch + 1)
+		fill(t, first, 10, time.Hour)
+		loseLeaf(t, s)
+		client.Fault(func(op memory.Op) memory.Fault {
+			if op.Name == "list records" {
+				return memory.Fault{Loss: memory.LoseRequest}
+			}
+			return memory.Fault{}
+		})
+		first.Open(anEpoch + 2)
+		tenure := tenureOf(t, first)
+		got := 0
+		for range 100 {
+			stop := tenure.List("", "", 10, func([]string, bool, error) { got++ })
+			time.Sleep(time.Second)
+			stop()
+		}
+		time.Sleep(2 * time.Second)
+		tenure.mu.Lock()
+		kept := len(tenure.unlisted) + len(tenure.lists)
+		tenure.mu.Unlock()
+		if kept > 0 || got > 0 {
+			t.Errorf("%d lists are kept, and %d have ended: want none", kept, got)
+		}
+	})
+}
+
 func TestListJetStream(t *testing.T) {
 	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	open, err := natsstore.Open(within(t, 30*time.Second), server.URL(), natsstore.Config{})

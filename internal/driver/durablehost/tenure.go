@@ -29,8 +29,8 @@ type Tenure struct {
 	reached   atomic.Uint64 // the highest ticket up to which everything is in the log; changed under mu
 	waits     []wait
 	loads     loads
-	lists     map[uint64]listing // by the number of the core's list
-	unlisted  []listing          // that wait until the catalog is complete
+	lists     map[uint64]*listing // by the number of the core's list
+	unlisted  []*listing          // that wait until the catalog is complete
 	outbox    outbox
 	timer     *time.Timer
 	wake      time.Time        // when timer fires, by line

@@ -111,7 +111,8 @@ func (r *durableTurn) stored(request *wire.ListRequest, limit int) (ids []string
 		err  error
 	}
 	got := make(chan page, 1)
-	r.tenure.List(request.Prefix, request.After, limit, func(ids []string, more bool, err error) { got <- page{ids, more, err} })
+	stop := r.tenure.List(request.Prefix, request.After, limit, func(ids []string, more bool, err error) { got <- page{ids, more, err} })
+	defer stop()
 	select {
 	case p := <-got:
 		return p.ids, p.more, p.err
