@@ -111,7 +111,7 @@ func (c *claim) again(s *Shard, h head) {
 	s.head, s.absent.fresh = h, s.absent.fresh && s.base == Mark{}
 	s.checkpoint.abandon(s)
 	s.catalog.walk = walk{} // it begins again: the store may give revisions a second time
-	s.group.line.close() // what it has sent is void behind the claim
+	s.group.line.close()    // what it has sent is void behind the claim
 	c.full, c.base, c.since = false, c.number, h.stored.Since
 	c.append(s)
 }

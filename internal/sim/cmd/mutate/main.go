@@ -24,7 +24,9 @@ import (
 var suites = map[string][]suite{
 	"internal/core/durable": {{pkg: "."}, {pkg: "./internal/sim/durable"}, {pkg: "./internal/driver/durablehost"}, {pkg: "./runtime", run: "Durable|List"}},
 	"internal/core/membership/table": {
-		{pkg: "."}, {pkg: "./internal/sim", run: "Table"}, {pkg: "./internal/sim/chaos", run: "TestTableSeeds"},
+		{pkg: "."},
+		{pkg: "./internal/sim", run: "Table"},
+		{pkg: "./internal/sim/chaos", run: "TestTableSeeds"},
 		{pkg: "./internal/sim/sharding", run: "TestShardingByTable"},
 	},
 	"internal/core/region":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
