@@ -423,9 +423,6 @@ type walk struct {
 	done  bool // found is complete
 }
 
-// walkKey is a leaf that no directory names.
-var walkKey = leaf{}.key()
-
 func (w *walk) next(s *Shard) {
 	if !s.catalog.whole && w.found == nil {
 		w.found = map[string]bool{}
@@ -433,6 +430,7 @@ func (w *walk) next(s *Shard) {
 	}
 }
 
+// mark writes a leaf that no directory names.
 func (w *walk) mark(s *Shard) Request {
 	return Request{Op: OpPut, Head: s.head.stored, Changes: []store.Change{leaf{}.change(nil)}}
 }
@@ -482,7 +480,7 @@ func (w *walk) more(s *Shard) {
 func (w *walk) list(records []store.Record) {
 	for _, r := range records {
 		w.after = r.Revision
-		w.ended = w.ended || r.Key == walkKey && r.Revision >= w.until
+		w.ended = w.ended || r.Revision >= w.until // the walk's own record, or a later one if that is lost
 		if id, ok := strings.CutPrefix(r.Key, entityKey("")); ok {
 			w.ids = append(w.ids, id)
 		}
