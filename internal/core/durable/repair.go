@@ -104,7 +104,7 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 //   - Undecodable records of entities are left out.
 //   - The log ends before the first append that is damaged, or that has a commit of an entity left out.
 //   - If the head or the table is damaged, the head is new, and the table with its command ids and tells is left out.
-//   - Undecodable leaves of the catalog are left out.
+//   - The catalog counts as incomplete, and its undecodable leaves are left out: the next home makes it again.
 //   - The journal begins behind its last damaged or missing chunk, and its event numbers continue. If its index is
 //     damaged, all chunks are left out.
 func Undamaged(h store.Head, log []store.Append, records []store.Record, problems []Problem) (store.Head, []store.Append, []store.Record) {
@@ -121,7 +121,7 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 		case isChunk(p.key):
 			n, _ := strconv.ParseUint(p.key[len(journalKey):], 10, 64)
 			chunks = append(chunks, n)
-		case IsLeaf(p.key): // the next home makes it again
+		case IsLeaf(p.key):
 		case p.key != "", p.Place == "head" && !errors.Is(p.Err, errRolledBack):
 			table = true
 		}
@@ -142,6 +142,13 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 		}
 		return table && r.Key[0] == 't' || IsLeaf(r.Key) && unseal(r.Value, &wire.DurableLeaf{}) != nil
 	})
+	for i, r := range records {
+		t := &wire.DurableTable{}
+		if len(problems) > 0 && r.Key[0] == 't' && unseal(r.Value, t) == nil {
+			t.Catalog = false // leaves have the ids of entities that are left out
+			records[i].Value = seal(t)
+		}
+	}
 	if journal || len(chunks) > 0 {
 		records = journalBehind(chunks, journal, log, records)
 	}
