@@ -118,7 +118,7 @@ func (c *catalog) recovered(t *tail) {
 type edit struct {
 	there   map[string]bool // whether the leaves have a key afterwards
 	of      []savedEntity   // entities that the checkpoint writes
-	rebuild bool            // the leaves are written anew
+	rebuild bool            // all leaves are written again
 	none    bool            // they are not written, because a walk reads the records
 	reads   []int           // indexes of the leaves that are read first
 	keys    map[int][]string
@@ -404,7 +404,7 @@ func (c *catalog) check(t *tail, open bool) error {
 // damaged begins a walk, because a leaf is not the one that was written: the store has lost it.
 func (c *catalog) damaged() { c.whole = false }
 
-// ErrIndexing is returned for a list of a shard whose records are being read for the first time.
+// ErrIndexing is the error of a page while the catalog is not complete.
 var ErrIndexing = errors.New("the list of the shard's entities is not complete yet (try again later)")
 
 // Listed reports whether [Shard.List] can answer.
