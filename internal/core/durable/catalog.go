@@ -443,8 +443,10 @@ func (w *walk) answered(s *Shard, r Response) {
 	case op == OpPut && r.Outcome == OK:
 		w.until = r.Revision
 		w.more(s)
-	case op == OpPut: // a checkpoint has replaced the head
-		w.line.later(&s.desk, w.mark(s))
+	case op == OpPut: // a checkpoint has replaced the head, or another home
+		w.line.ask(&s.desk, Request{Op: OpHead})
+	case op == OpHead && r.Outcome == OK && s.ours(r.Head): // at once: heads may change faster than a pause ends
+		w.line.ask(&s.desk, w.mark(s))
 	case op == OpGet && r.Outcome == OK && s.ours(r.Head):
 		w.read(r.Records)
 		w.more(s)
