@@ -492,6 +492,7 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		c.lose(s, s.head)
 		return
 	}
+	c.since = max(c.since, s.head.stored.Since) // a checkpoint may have moved it meanwhile, and the log is trimmed
 	last := c.misses(s.group.position)
 	for len(s.group.queue) > 0 && s.group.queue[0].counter <= stands {
 		// Not at p: a checkpoint up to p makes earlier entries superfluous.

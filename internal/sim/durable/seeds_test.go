@@ -34,3 +34,17 @@ func TestUnsynced(t *testing.T) {
 		seeds.Want(t, all, "PutBacks", "Kept", "Void", "Closed", "InOrder")
 	}
 }
+
+// TestSeedsThatFailed runs seeds that found bugs, as long as the plans of these seeds stay what they were.
+func TestSeedsThatFailed(t *testing.T) {
+	for seed, found := range map[uint64]string{
+		40022:  "the store lost the record at which a walk was to end, and the walk never ended",
+		102718: "a checkpoint moved since during a claim, and the trimmed appends counted as lost",
+		106031: "a walk never began, because heads changed faster than it tried again",
+		107829: "as 102718",
+	} {
+		if r := Run(seed, nil); r.Err != nil {
+			t.Errorf("seed %d (%s): %v", seed, found, r.Err)
+		}
+	}
+}
