@@ -3,6 +3,7 @@ package codegen
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"time"
 	"unsafe"
@@ -37,6 +38,19 @@ type Invoker interface {
 	Hash(id string) (hash uint64, err error)
 	// Refs returns the cache of references to use again, or nil for none.
 	Refs() *RefCache
+}
+
+// A Lister is an Invoker that can list the entities of its kind.
+type Lister interface {
+	// List yields the ids, in the order of their bytes. It ends after the first error.
+	List(ctx context.Context, l Listing) iter.Seq2[string, error]
+}
+
+// A Listing says which ids of a type to list.
+type Listing struct {
+	Prefix string // what the ids begin with, as on the wire
+	After  string // only ids above this one; "" means all
+	Active bool   // only entities that are active
 }
 
 // A Ref is a reference to one entity. It is cheap to make and to keep, and safe for concurrent use.

@@ -20,6 +20,9 @@ func FormatTextID[T any, P textPointer[T]](id T) (string, error) {
 	return string(text), nil
 }
 
+// ParseStringID returns s as an id of a string type.
+func ParseStringID[T ~string](s string) (T, error) { return T(s), nil }
+
 // ParseID parses the result of [FormatID]. It refuses other forms of the number ("+7", "007"),
 // because an entity must have only one id.
 func ParseID[T signed](s string) (T, error) {

@@ -6,24 +6,17 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
-	"github.com/shardgen/shardgen/internal/test/natsproc"
-	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // BenchmarkCheckpoint is a checkpoint of 4,000 new entities in a shard that has 11,600 others.
 func BenchmarkCheckpoint(b *testing.B) {
-	server := natsproc.Start(b, "-js", "-sd", b.TempDir())
-	open, err := natsstore.Open(b.Context(), server.URL(), natsstore.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(open.Close)
+	s := jetStream(b)
 	p := &process{}
 	p.ctx = b.Context()
 	epoch, n := uint64(anEpoch), 0
 	home := func() *Shard {
 		sh := New(Config{
-			Shard: account, Store: open.Shards(), Node: "n", Incarnation: epoch, Patience: 20 * time.Second, Host: p,
+			Shard: account, Store: s, Node: "n", Incarnation: epoch, Patience: 20 * time.Second, Host: p,
 			Limits: durable.Limits{TailCommits: 100_000, TailBytes: 64 << 20},
 		})
 		epoch++

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
-	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/memory"
-	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // listed returns all ids with a prefix, read in pages of 7, or of 900.
@@ -191,13 +189,7 @@ func TestListStopped(t *testing.T) {
 }
 
 func TestListJetStream(t *testing.T) {
-	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
-	open, err := natsstore.Open(within(t, 30*time.Second), server.URL(), natsstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(open.Close)
-	s := open.Shards()
+	s := jetStream(t)
 	sh, _ := newShard(t, s, 1, durable.Limits{})
 	sh.Open(anEpoch + 1)
 	fill(t, sh, 3000, time.Hour)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // process is a Host for tests.
@@ -94,6 +96,18 @@ func newShard(t *testing.T, s store.Shards, node int, limits durable.Limits) (*S
 	})
 	t.Cleanup(sh.Close)
 	return sh, p
+}
+
+// jetStream returns the shards of a store on a server of its own.
+func jetStream(t testing.TB) store.Shards {
+	t.Helper()
+	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
+	s, err := natsstore.Open(t.Context(), server.URL(), natsstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s.Shards()
 }
 
 func within(t *testing.T, d time.Duration) context.Context {

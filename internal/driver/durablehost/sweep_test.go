@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
-	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/memory"
-	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // records returns the number of entities' records in a shard.
@@ -115,13 +113,7 @@ func TestSweepReadsAPageAtATime(t *testing.T) {
 
 // TestSweepJetStream is TestSweep on a real server.
 func TestSweepJetStream(t *testing.T) {
-	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
-	open, err := natsstore.Open(within(t, 30*time.Second), server.URL(), natsstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(open.Close)
-	s := open.Shards()
+	s := jetStream(t)
 	first, _ := newShard(t, s, 1, durable.Limits{})
 	first.Open(anEpoch + 1)
 	const n = 600
