@@ -70,8 +70,8 @@ func (g *guests) see(i shard.Info) {
 	}
 }
 
-// TestPanicOfATell: a tell of a durable entity whose method panics does not run again if its receiver
-// is volatile, and runs again after a pause, once, if its receiver is durable.
+// TestPanicOfATell: a durable entity tells, and the told method panics. At a volatile receiver it does
+// not run again. At a durable one it runs again after a pause, once.
 func TestPanicOfATell(t *testing.T) {
 	g := newGuests(t, nil, nil, "a")
 	g.panics = true

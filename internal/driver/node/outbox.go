@@ -157,8 +157,8 @@ func (s *sending) begin() bool {
 	return false
 }
 
-// end handles the answer to a tell that was sent. known says that the answer decides whether the
-// tell has arrived.
+// end handles the answer to a tell. If the answer decides nothing, known is false, and the tell is
+// sent again at once.
 func (s *sending) end() (arrived, known bool) {
 	drv := s.box.driver
 	r := drv.Pending.End(s.call, s.hint)
@@ -194,7 +194,7 @@ func (o *outbox) retry(ctx context.Context, from store.Shard, tell durable.Tell)
 	return arrived
 }
 
-// waits counts and logs a tell that is sent again later.
+// waits counts and logs a tell, which is sent again later.
 func (o *outbox) waits(from store.Shard, tell durable.Tell, method string, err error) {
 	drv := o.driver
 	drv.Counts.Add(callRetried)
