@@ -30,6 +30,10 @@ type Harness struct {
 	// Wait lets the given time pass.
 	Wait func(time.Duration)
 
+	// Stream makes a stream of the server, whose messages the store publishes; nil if the store does
+	// not. Its window should be as short as the server allows.
+	Stream func(t *testing.T) Stream
+
 	// The rest is tested only where the store can be brought to it.
 
 	// Held opens a client whose requests can be held up. A request sent after hold arrives only
@@ -103,6 +107,11 @@ func Run(t *testing.T, s Subject) {
 		{"ShardOwnership", testShardOwnership},
 		{"ShardsRestarted", testShardsRestarted},
 		{"Clock", testClock},
+		{"Publish", testPublish},
+		{"PublishAfterWindow", testPublishAfterWindow},
+		{"PublishErrors", testPublishErrors},
+		{"PublishUncertain", testPublishUncertain},
+		{"Send", testSend},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.Bubble(t, func(t *testing.T) { test.run(t, s.Open(t)) })

@@ -21,8 +21,9 @@ type Client struct {
 }
 
 var (
-	_ store.Backend = (*Client)(nil)
-	_ store.Clock   = (*Client)(nil)
+	_ store.Backend   = (*Client)(nil)
+	_ store.Clock     = (*Client)(nil)
+	_ store.Publisher = (*Client)(nil)
 )
 
 // Shards implements [store.Backend].

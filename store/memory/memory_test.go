@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,16 @@ func TestConformance(t *testing.T) {
 				Client: func(*testing.T) conformance.Client { return server.Client() },
 				TTL:    time.Second,
 				Wait:   time.Sleep,
+				Stream: func(*testing.T) conformance.Stream {
+					server.SetStream(time.Minute, "mails.>")
+					return conformance.Stream{
+						Subject: "mails.won", Window: time.Minute,
+						Data: func(_ *testing.T, subject string) []string { return data(server.Published(subject)) },
+						Subscribe: func(_ *testing.T, subject string) func() string {
+							return func() string { return data(server.Sent(subject))[0] }
+						},
+					}
+				},
 				Held: func(*testing.T) (conformance.Client, func(), func()) {
 					c := server.Client()
 					late := func(memory.Op) memory.Fault { return memory.Fault{Loss: memory.LoseTouch, Late: time.Hour} }
@@ -36,6 +47,30 @@ func TestConformance(t *testing.T) {
 			}
 		},
 	})
+}
+
+func data(all []memory.Published) (texts []string) {
+	for _, m := range all {
+		texts = append(texts, string(m.Data))
+	}
+	return texts
+}
+
+// TestPublishedMatches checks which messages Published returns for a subject with wildcards.
+func TestPublishedMatches(t *testing.T) {
+	server := memory.New()
+	for i, subject := range []string{"a", "a.b", "a.b.c", "b.b"} {
+		if err := server.Client().Publish(t.Context(), store.Message{Subject: subject, ID: string(rune('0' + i)), Data: []byte(subject)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pattern, want := range map[string][]string{
+		">": {"a", "a.b", "a.b.c", "b.b"}, "a": {"a"}, "a.>": {"a.b", "a.b.c"}, "a.*": {"a.b"}, "*.b": {"a.b", "b.b"}, "*": {"a"}, "a.b.c.d": nil,
+	} {
+		if got := data(server.Published(pattern)); !slices.Equal(got, want) {
+			t.Errorf("Published(%q) has %q, want %q", pattern, got, want)
+		}
+	}
 }
 
 func TestFaults(t *testing.T) {

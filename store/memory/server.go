@@ -21,6 +21,7 @@ type Server struct {
 	stopped  bool
 	ahead    time.Duration // how far Client.Now is ahead
 	late     []lateWrite   // sorted by when they are due
+	stream   stream
 }
 
 // New returns an empty server.
@@ -30,7 +31,10 @@ func New() *Server { return NewAt(nil) }
 // simulation itself must let the times Fault.Delay and Fault.Answer pass. A nil clock means package
 // time.
 func NewAt(clock func() time.Time) *Server {
-	return &Server{clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies(), members: make(map[string]*members)}
+	return &Server{
+		clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies(), members: make(map[string]*members),
+		stream: stream{subjects: []string{">"}, window: defaultWindow, last: make(map[string]time.Time)},
+	}
 }
 
 // Client returns a connection to the server, without faults.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/store/conformance"
@@ -128,6 +130,7 @@ func subject(servers []*natsproc.Server, replicas int, restart func(t *testing.T
 				return open(t, urls, held), func() { g.set(true) }, func() { g.set(false) }
 			},
 		}
+		h.Stream = func(t *testing.T) conformance.Stream { return stream(t, urls, cfg.Name, replicas) }
 		if restart != nil {
 			h.Restart = restart
 		}
@@ -169,4 +172,44 @@ func cluster(t testing.TB) []*natsproc.Server {
 		})
 	}
 	return servers
+}
+
+// window is the shortest duplicate window that nats-server takes.
+const window = 100 * time.Millisecond
+
+// stream makes a stream for a store of that name.
+func stream(t *testing.T, url, name string, replicas int) conformance.Stream {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name + "-mails", Subjects: []string{name + "-mails.>"}, Replicas: replicas, Duplicates: window})
+	require.NoError(t, err)
+	return conformance.Stream{
+		Subject: name + "-mails.won", Window: window, Own: []string{name + ".k.x", name + ".t.T.log.0.1"},
+		Data: func(t *testing.T, subject string) (all []string) {
+			info, err := s.Info(t.Context())
+			require.NoError(t, err)
+			for seq := range info.State.LastSeq {
+				m, err := s.GetMsg(t.Context(), seq+1)
+				require.NoError(t, err)
+				if m.Subject == subject {
+					all = append(all, string(m.Data))
+				}
+			}
+			return all
+		},
+		Subscribe: func(t *testing.T, subject string) func() string {
+			sub, err := nc.SubscribeSync(subject)
+			require.NoError(t, err)
+			require.NoError(t, nc.Flush())
+			return func() string {
+				m, err := sub.NextMsg(time.Minute)
+				require.NoError(t, err)
+				return string(m.Data)
+			}
+		},
+	}
 }

@@ -279,7 +279,7 @@ func (c *conn) denied(err error) {
 }
 
 func grant(name string) string {
-	return fmt.Sprintf(" (grant it: shardctl permissions ROLE -store %s prints the rights of a user; ROLE is worker for a member, client for a follower of events, store for shardctl store)", name)
+	return fmt.Sprintf(" (grant it: shardctl permissions ROLE -store %s prints the rights of a user; ROLE is worker for a member, with -publish for the subjects of shard.Publish, client for a follower of events, store for shardctl store)", name)
 }
 
 func (c *conn) expect(subject string, many bool) (r *request, token uint64) {

@@ -16,12 +16,13 @@ import (
 
 // getRequest is a direct get. Message get uses some fields.
 type getRequest struct {
-	Seq       uint64   `json:"seq,omitempty"`
-	LastFor   string   `json:"last_by_subj,omitempty"`
-	NextFor   string   `json:"next_by_subj,omitempty"`
-	Batch     int      `json:"batch,omitempty"`
-	MaxBytes  int      `json:"max_bytes,omitempty"`
-	MultiLast []string `json:"multi_last,omitempty"`
+	Seq       uint64     `json:"seq,omitempty"`
+	LastFor   string     `json:"last_by_subj,omitempty"`
+	NextFor   string     `json:"next_by_subj,omitempty"`
+	Batch     int        `json:"batch,omitempty"`
+	MaxBytes  int        `json:"max_bytes,omitempty"`
+	MultiLast []string   `json:"multi_last,omitempty"`
+	StartTime *time.Time `json:"start_time,omitempty"`
 }
 
 const (

@@ -15,13 +15,15 @@ import (
 type Store struct {
 	*keys
 	*leases
-	streams *streams
-	shards  *shards
+	streams   *streams
+	shards    *shards
+	publisher publisher
 }
 
 var (
-	_ store.Backend = (*Store)(nil)
-	_ store.Clock   = (*Store)(nil)
+	_ store.Backend   = (*Store)(nil)
+	_ store.Clock     = (*Store)(nil)
+	_ store.Publisher = (*Store)(nil)
 )
 
 // Open connects to a server of url, which may have several URLs separated by commas. It finds or
@@ -41,9 +43,10 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	}
 	w := &writer{&reader{&api{c}}}
 	s := &Store{
-		keys:    &keys{writer: w, name: cfg.Name, stream: keysStream(cfg.Name)},
-		leases:  &leases{writer: w, name: cfg.Name, stream: keysStream(cfg.Name), seen: make(map[string]sighting)},
-		streams: &streams{writer: w, cfg: cfg, layouts: make(map[string]layout)},
+		keys:      &keys{writer: w, name: cfg.Name, stream: keysStream(cfg.Name)},
+		leases:    &leases{writer: w, name: cfg.Name, stream: keysStream(cfg.Name), seen: make(map[string]sighting)},
+		streams:   &streams{writer: w, cfg: cfg, layouts: make(map[string]layout)},
+		publisher: publisher{writer: w, looks: make(map[string]*look)},
 	}
 	s.shards = &shards{streams: s.streams}
 	if err := s.streams.openKeys(ctx); err != nil {
