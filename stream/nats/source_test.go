@@ -1,0 +1,216 @@
+package natsstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardgen/shardgen/internal/test/natsproc"
+	"github.com/shardgen/shardgen/stream"
+	natsstream "github.com/shardgen/shardgen/stream/nats"
+)
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func start(t testing.TB, cfg jetstream.StreamConfig) (*natsproc.Server, jetstream.JetStream) {
+	t.Helper()
+	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
+	nc, err := nats.Connect(server.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(within(t), cfg); err != nil {
+		t.Fatal(err)
+	}
+	return server, js
+}
+
+func publish(t testing.TB, js jetstream.JetStream, subject string, from, to int) {
+	t.Helper()
+	for i := from; i <= to; i++ {
+		if _, err := js.PublishAsync(subject, []byte(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+}
+
+func open(t testing.TB, url string, cfg natsstream.Config) *natsstream.Source {
+	t.Helper()
+	s, err := natsstream.Open(within(t), url, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// read reads until the message at position to.
+func read(t testing.TB, m stream.Messages, to uint64) (all []stream.Message) {
+	t.Helper()
+	for len(all) == 0 || all[len(all)-1].Position < to {
+		some, err := m.Next(within(t), 700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(some) == 0 || len(some) > 700 {
+			t.Fatalf("got %d messages, want 1 to 700", len(some))
+		}
+		all = append(all, some...)
+	}
+	return all
+}
+
+// TestRead reads all messages, from any position, one partition at a time.
+func TestRead(t *testing.T) {
+	server, js := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}})
+	for i := range 5 {
+		publish(t, js, fmt.Sprint("s.", i%2), i*1000+1, i*1000+1000)
+	}
+	s := open(t, server.URL(), natsstream.Config{Stream: "S"})
+	m, err := s.Open(within(t), 0, 17)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for i, one := range read(t, m, 5000) {
+		if want := uint64(18 + i); one.Position != want || string(one.Data) != fmt.Sprint(want) || one.Subject != fmt.Sprint("s.", (want-1)/1000%2) || time.Since(one.Time) > time.Hour {
+			t.Fatalf("got %+v, want position %d", one, want)
+		}
+	}
+	parts := open(t, server.URL(), natsstream.Config{Stream: "S", Subjects: []string{"s.0", "s.1"}})
+	if got := parts.Partitions(); got != 2 {
+		t.Fatalf("got %d partitions, want 2", got)
+	}
+	p, err := parts.Open(within(t), 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if all := read(t, p, 4000); len(all) != 2000 || all[0].Position != 1001 {
+		t.Fatalf("got %d messages from %d on, want 2000 from 1001 on", len(all), all[0].Position)
+	}
+}
+
+// TestMissed counts messages that were deleted before they were read.
+func TestMissed(t *testing.T) {
+	server, js := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, MaxMsgs: 10})
+	publish(t, js, "s", 1, 25)
+	s := open(t, server.URL(), natsstream.Config{Stream: "S"})
+	m, err := s.Open(within(t), 0, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	stored, err := js.Stream(within(t), "S")
+	if err == nil {
+		err = stored.DeleteMsg(within(t), 20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := read(t, m, 25); len(all) != 9 || m.Missed() != 11 {
+		t.Fatalf("got %d messages and %d missed, want 9 and 11", len(all), m.Missed())
+	}
+}
+
+// TestRemade: a stream that was made again has another identity, and one that ends before a
+// position is refused there.
+func TestRemade(t *testing.T) {
+	server, js := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}})
+	publish(t, js, "s", 1, 3)
+	s := open(t, server.URL(), natsstream.Config{Stream: "S"})
+	before, err := s.Identity(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Open(within(t), 0, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := js.DeleteStream(within(t), "S"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Next(within(t), 1); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want an error that the stream is gone", err)
+	}
+	if _, err := js.CreateStream(within(t), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}}); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := s.Identity(within(t)); err != nil || after == before {
+		t.Fatalf("got identity %q, %v, want another than %q", after, err, before)
+	}
+	if _, err := s.Open(within(t), 0, 3); !errors.Is(err, stream.ErrRewound) {
+		t.Fatalf("got %v, want ErrRewound", err)
+	}
+}
+
+// TestRefused: retentions that delete acknowledged messages are refused.
+func TestRefused(t *testing.T) {
+	server, _ := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Retention: jetstream.WorkQueuePolicy})
+	for name, c := range map[string]struct {
+		cfg  natsstream.Config
+		want string
+	}{
+		"work queue": {natsstream.Config{Stream: "S"}, "its retention is workqueue: want limits"},
+		"no stream":  {natsstream.Config{Stream: "T"}, "stream not found"},
+		"no name":    {natsstream.Config{}, "want the name of a stream"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := natsstream.Open(within(t), server.URL(), c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestServerRestarts: reading fails when the server ends, and can be opened again where it was.
+func TestServerRestarts(t *testing.T) {
+	server, js := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}})
+	publish(t, js, "s", 1, 100)
+	s := open(t, server.URL(), natsstream.Config{Stream: "S"})
+	m, err := s.Open(within(t), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read(t, m, 100)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Next(within(t), 1); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want an error that the connection was lost", err)
+	}
+	m.Close()
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for ctx := within(t); ; {
+		if m, err = s.Open(ctx, 0, 100); err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	defer m.Close()
+	publish(t, js, "s", 101, 200)
+	if all := read(t, m, 200); len(all) != 100 {
+		t.Fatalf("got %d messages, want 100", len(all))
+	}
+}
