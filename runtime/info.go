@@ -18,7 +18,9 @@ type Info struct {
 	// headers.
 	From Identity
 	// Kind, ID and Method identify the called entity and its method. For a page of a list, Method
-	// is "!list" and ID is "", because the call is to a shard.
+	// is "!list" and ID is "", because the call is to a shard. For a call that sets a reminder, Method
+	// is the reminder's. For those that cancel, list or retry reminders it is "!unschedule",
+	// "!scheduled" or "!retry".
 	Kind, ID, Method string
 	// Tell reports whether the call is a tell, whose caller does not wait for an answer.
 	Tell bool

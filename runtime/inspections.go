@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
@@ -46,6 +47,8 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 		a.Result, err = i.balance(ctx, r)
 	case operator.List:
 		a.IDs, a.More, err = i.list(ctx, r.Entity.Kind, r.List)
+	case operator.Reminders, operator.CancelReminder, operator.RetryReminder:
+		a.Reminders, err = i.reminders(ctx, r)
 	default:
 		a.Entities, err = repairs(i).states(r)
 	}
@@ -143,6 +146,35 @@ func (i inspections) list(ctx context.Context, kind string, l operator.Listing) 
 		ids = append(ids, id)
 	}
 	return ids, false, nil
+}
+
+// reminders returns the reminders of an entity, after it has changed one if the request says so.
+func (i inspections) reminders(ctx context.Context, r *operator.Request) ([]operator.Reminder, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	k := (*i.node.driver.Kinds.Load())[r.Entity.Kind]
+	if k == nil || !k.Desc.Durable || k.Desc.Singleton {
+		return nil, fmt.Errorf("this node knows no entity type %s with reminders (they need a durable type that is no singleton; ask a node that hosts it)", clip(r.Entity.Kind))
+	}
+	ref := codegen.NewRef(node.InvokerOf(k), r.Entity.ID, nil)
+	if err := ref.Err(); err != nil {
+		return nil, err
+	}
+	if method := map[operator.Command]string{operator.CancelReminder: wire.MethodUnschedule, operator.RetryReminder: wire.MethodRetry}[r.Command]; method != "" {
+		there, err := askReminders(ctx, ref, method, []byte(r.Reminder))
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(there, []byte{1}) {
+			return nil, fmt.Errorf("%s/%s has no reminder %q for that (shardctl reminders lists them)", clip(r.Entity.Kind), clip(r.Entity.ID), clip(r.Reminder))
+		}
+		i.node.log.Warn("an operator has changed a reminder", "command", r.Command.String(), "kind", r.Entity.Kind, "entity", clip(r.Entity.ID), "name", clip(r.Reminder), "by", r.By)
+	}
+	all, err := askReminders(ctx, ref, wire.MethodScheduled, nil)
+	if err != nil {
+		return nil, err
+	}
+	return operator.DecodeReminders(all)
 }
 
 var balances = map[operator.Command]coordinator.Wanted{

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/schedule"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -119,11 +120,64 @@ func (g requests) understand(k *node.Kind, r *transport.Request, raw *Raw) (info
 			}
 			continue
 		}
+		if known, err := delayHeader(raw, key, r.Header[key]); err != nil {
+			return info, 0, fmt.Errorf("%s: %w", key, err)
+		} else if known {
+			continue
+		}
 		for _, value := range r.Header[key] {
 			info.Headers = append(info.Headers, wire.Header{Key: strings.ToLower(key), Value: value})
 		}
 	}
+	if d := raw.Delay; d != nil && d.Kind == 0 {
+		return info, 0, errors.New("a reminder needs one of the headers Shard-In, Shard-At, Shard-Every and Shard-Cron")
+	}
 	return info, timeout, info.Check()
+}
+
+// delayHeader sets the delay of raw if a header is of a reminder, and reports whether it is.
+func delayHeader(raw *Raw, key string, values []string) (known bool, err error) {
+	delay := &codegen.Delay{}
+	if raw.Delay != nil {
+		delay = raw.Delay
+	}
+	kind := delay.Kind
+	value := ""
+	if len(values) > 0 {
+		value = values[0]
+	}
+	switch strings.ToLower(key) {
+	case "shard-in":
+		kind = uint8(schedule.KindOnce)
+		delay.After, err = time.ParseDuration(value)
+	case "shard-at":
+		kind = uint8(schedule.KindOnce)
+		delay.At, err = time.Parse(time.RFC3339, value)
+	case "shard-every":
+		kind = uint8(schedule.KindEvery)
+		delay.Period, err = time.ParseDuration(value)
+	case "shard-cron":
+		kind, delay.Cron = uint8(schedule.KindCron), value
+	case "shard-zone":
+		delay.Zone = value
+	case "shard-reminder":
+		delay.Name = value
+	default:
+		if strings.HasPrefix(strings.ToLower(key), "shard-") { // misspelled, it would run at once
+			err = errors.New("no such header (there are Shard-Timeout, and Shard-In and others of reminders)")
+		}
+		return false, err
+	}
+	switch {
+	case err != nil:
+		return true, err
+	case len(values) != 1:
+		return true, fmt.Errorf("got %d values (want one)", len(values))
+	case delay.Kind != 0 && kind != delay.Kind, kind == uint8(schedule.KindOnce) && delay.After != 0 && !delay.At.IsZero():
+		return true, errors.New("a reminder has only one of the headers Shard-In, Shard-At, Shard-Every and Shard-Cron")
+	}
+	delay.Kind, raw.Delay = kind, delay
+	return true, nil
 }
 
 // keyOf returns the idempotency key of a request. Where a key would have no effect it is refused,

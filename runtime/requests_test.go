@@ -316,3 +316,59 @@ func TestGatewayKey(t *testing.T) {
 	require.Equal(t, "not executed", outcome)
 	require.Contains(t, text, "Guest is not durable, so a repeated request would run again")
 }
+
+// TestGatewayReminder: a request with a time is a reminder, and one with a wrong header is refused.
+func TestGatewayReminder(t *testing.T) {
+	server, err := embedded.Start(embedded.Options{})
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+	node := shard.New(shard.Config{
+		Cluster: "test", Name: "a", Transport: natstransport.New(server.ClientURL()), Logger: logger("a"), Gateway: true, Store: memstore.New().Client(),
+	})
+	require.NoError(t, guest.HostKeeper(node, func() *guest.Keeper { return &guest.Keeper{} }))
+	require.NoError(t, guest.HostGuest(node, func() *guest.Guest { return &guest.Guest{} }))
+	require.NoError(t, node.Start(testContext(t)))
+	t.Cleanup(func() { _ = node.Close() })
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	ask := func(what string, headers ...string) (outcome, answer string) {
+		m := nats.NewMsg("sh.test.g.any." + what)
+		for i := 0; i < len(headers); i += 2 {
+			m.Header.Add(headers[i], headers[i+1])
+		}
+		got, err := nc.RequestMsgWithContext(testContext(t), m)
+		require.NoError(t, err)
+		return got.Header.Get("Shard-Outcome"), string(got.Data)
+	}
+	outcome, answer := ask("Keeper.Who.k", "Shard-In", "1ms", "shard-reminder", "soon")
+	require.Equal(t, "executed", outcome, answer)
+	require.Equal(t, "{}", answer)
+	require.Eventually(t, func() bool {
+		_, count := ask("Keeper.Count.k")
+		return count == `{"result1":1}`
+	}, testPatience, testTick, "the reminder runs")
+	for range 2 { // with a key it is set once
+		_, answer = ask("Keeper.Who.k", "Shard-Cron", "0 9 * * *", "Shard-Zone", "Europe/Berlin", "Idempotency-Key", "x")
+		require.Equal(t, "{}", answer)
+	}
+	all, err := guest.NewKeeperClient(node).Scheduled(testContext(t), "k")
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "Europe/Berlin", all[0].Zone)
+	for want, headers := range map[string][]string{
+		"only one of the headers":      {"Shard-In", "1s", "Shard-Every", "1s"},
+		"needs one of the headers":     {"Shard-Zone", "UTC"},
+		"Shard-At: parsing time":       {"Shard-At", "tomorrow"},
+		"Shard-In: got 2 values":       {"Shard-In", "1s", "Shard-In", "2s"},
+		"period: 10ms: want at least ": {"Shard-Every", "10ms"},
+		"cron":                         {"Shard-Cron", "0 25 * * *"},
+	} {
+		outcome, text := ask("Keeper.Who.k", headers...)
+		require.Equal(t, "not executed", outcome, want)
+		require.Contains(t, text, want)
+	}
+	outcome, text := ask("Guest.Who.g", "Shard-In", "1s")
+	require.Equal(t, "not executed", outcome)
+	require.Contains(t, text, "not durable")
+}

@@ -12,7 +12,7 @@ import (
 
 // noCall are the errors of the runtime that are of no call: of hosting, of an ended node, of followers
 // and of Epoch.
-var noCall = []string{"ErrEscalated", "ErrEventsGone", "ErrFollowed", "ErrNoEpoch", "ErrNotSingleton", "ErrPosition", "ErrStarted"}
+var noCall = []string{"ErrEscalated", "ErrEventsGone", "ErrFollowed", "ErrNoEpoch", "ErrNoReminders", "ErrNotPublished", "ErrNotSingleton", "ErrPosition", "ErrStarted"}
 
 // TestEveryErrorHasItsType: each error of the runtime that a call may have has an error.type of its own,
 // so that none counts as the entity's.

@@ -15,6 +15,8 @@ type loads struct {
 	held, waiting, queued, size             metric.Int64Observable
 	activations, passivations, passivated   metric.Int64Observable
 	movesStarted, movesEnded, movesUnderWay metric.Int64Observable
+	feedWaiting, feedRead, feedMissed       metric.Int64Observable
+	feedTells, feedFailures, feedDead       metric.Int64Observable
 }
 
 func newLoads(m *maker) *loads {
@@ -39,6 +41,12 @@ func newLoads(m *maker) *loads {
 		movesStarted:  m.counter("shardgen.moves.started", "{move}", "Moves of shards away from the node."),
 		movesEnded:    m.counter("shardgen.moves.ended", "{move}", "Moves away that have ended, by their outcome."),
 		movesUnderWay: m.gauge("shardgen.moves.active", "{move}", "Moves away that are under way."),
+		feedWaiting:   m.gauge("shardgen.feeds.waiting", "{tell}", "Tells of a stream that were read and are not committed."),
+		feedRead:      m.counter("shardgen.feeds.messages", "{message}", "Messages of a stream that were read."),
+		feedMissed:    m.counter("shardgen.feeds.missed", "{message}", "Messages of a stream that were deleted before they could be read."),
+		feedTells:     m.counter("shardgen.feeds.tells", "{tell}", "Tells of a stream that are finished."),
+		feedFailures:  m.counter("shardgen.feeds.failures", "{attempt}", "Attempts to apply tells of a stream that their receivers failed."),
+		feedDead:      m.counter("shardgen.feeds.dead", "{letter}", "Dead letters of a stream that were stored."),
 	}
 }
 
@@ -52,6 +60,15 @@ func (l *loads) observe(out metric.Observer, load measure.Load) {
 	out.ObserveInt64(l.health, int64(load.Health))
 	for _, t := range load.Types {
 		l.observeType(out, t)
+	}
+	for _, f := range load.Feeds {
+		of := metric.WithAttributes(keyFeed.String(f.Name))
+		out.ObserveInt64(l.feedWaiting, f.Waiting, of)
+		out.ObserveInt64(l.feedRead, int64(f.Read), of)
+		out.ObserveInt64(l.feedMissed, int64(f.Missed), of)
+		out.ObserveInt64(l.feedTells, int64(f.Committed), of)
+		out.ObserveInt64(l.feedFailures, int64(f.Failed), of)
+		out.ObserveInt64(l.feedDead, int64(f.Dead), of)
 	}
 }
 

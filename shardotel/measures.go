@@ -20,16 +20,18 @@ type measures struct {
 	commits metric.Int64Histogram
 	sizes   metric.Int64Histogram
 	frames  metric.Int64Histogram
+	late    metric.Float64Histogram
 }
 
 func newMeasures(m metric.Meter) (*measures, error) {
 	var s measures
-	var errs [5]error
+	var errs [6]error
 	s.pauses, errs[0] = seconds(m, "shardgen.move.pause.duration", "How long a shard that moves away began no turns of new calls.")
 	s.appends, errs[1] = seconds(m, "shardgen.store.append.duration", "How long the store took to confirm an append.")
 	s.commits, errs[2] = counts(m, "shardgen.store.append.commits", "{commit}", "Commits in one append.", numbers)
 	s.sizes, errs[3] = counts(m, "shardgen.store.append.size", "By", "Bytes of one append.", sizes)
 	s.frames, errs[4] = counts(m, "shardgen.frame.envelopes", "{envelope}", "Calls, answers and other envelopes in one frame that was sent.", numbers)
+	s.late, errs[5] = seconds(m, "shardgen.reminder.lateness.duration", "How long after its due time a reminder ran.")
 	return &s, errors.Join(errs[:]...)
 }
 
@@ -54,6 +56,9 @@ func (s *measures) meter() measure.Meter {
 				outcome = moveCommitted
 			}
 			s.pauses.Record(ctx, pause.Seconds(), metric.WithAttributes(keyType.String(kind), keyMove.String(outcome)))
+		},
+		ReminderFired: func(kind string, late time.Duration) {
+			s.late.Record(ctx, late.Seconds(), metric.WithAttributes(keyType.String(kind)))
 		},
 		FrameSent: func(envelopes, _ int) { s.frames.Record(ctx, int64(envelopes)) },
 	}

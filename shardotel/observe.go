@@ -25,6 +25,7 @@ const (
 	keyEvidence    = attribute.Key("shardgen.evidence")
 	keyActivation  = attribute.Key("shardgen.activation")
 	keyPassivation = attribute.Key("shardgen.passivation")
+	keyFeed        = attribute.Key("shardgen.feed")
 	keyMove        = attribute.Key("shardgen.move.outcome")
 	keyMessage     = attribute.Key("shardgen.message")
 	keyDirection   = attribute.Key("network.io.direction")

@@ -24,6 +24,7 @@ type Caller struct {
 	entities map[entityKey]any
 	failures map[entityKey]error
 	calls    []Call
+	messages []Message
 }
 
 var _ shard.Caller = (*Caller)(nil)
@@ -74,6 +75,34 @@ func (c *Caller) Calls() []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
+}
+
+// A Message is what a method has published with a context of [Caller.Context].
+type Message struct {
+	Subject    string
+	Data       []byte
+	BestEffort bool
+}
+
+// String returns the subject and the data.
+func (m Message) String() string { return m.Subject + " " + string(m.Data) }
+
+// Context returns a context for methods of plain structs that call shard.Publish, which fails with
+// other contexts outside a cluster. The Caller records what they publish.
+func (c *Caller) Context(ctx context.Context) context.Context {
+	return codegen.WithPublish(ctx, func(subject string, data []byte, bestEffort bool) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.messages = append(c.messages, Message{subject, data, bestEffort})
+		return nil
+	})
+}
+
+// Published returns the messages so far, in order.
+func (c *Caller) Published() []Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.messages)
 }
 
 // note records a call and returns the entity, or an error if the test has none.

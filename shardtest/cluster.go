@@ -24,6 +24,7 @@ const clientName = "client"
 // that may fail the test, as its comment says, must be called on the test's goroutine; other
 // methods may be called on any goroutine.
 type Cluster struct {
+	ahead   time.Duration // of the store's clock
 	t       testing.TB
 	options options
 	seed    uint64
@@ -388,6 +389,18 @@ func (c *Cluster) Advance(d time.Duration) {
 		synctest.Wait()
 	}
 }
+
+// SkipTime sets the clock of the store ahead by d, for tests of reminders and expiry that would take
+// too long with Advance, and returns when the nodes have learnt of it, less than a minute later. What
+// has become due by the skip is run late, once.
+func (c *Cluster) SkipTime(d time.Duration) {
+	c.ahead += d
+	c.store.SetAhead(c.ahead)
+	c.Advance(clockLearnt)
+}
+
+// clockLearnt is longer than nodes need to learn that the store's clock was set.
+const clockLearnt = 40 * time.Second
 
 // Until calls done every 10 ms until it returns true. After ten minutes it fails the test; what
 // names the condition in the failure.

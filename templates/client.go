@@ -46,6 +46,10 @@ func (e clientEmitter) client(n *model.Entity) {
 		})
 	}
 
+	if n.Reminds() {
+		e.reminders(n)
+	}
+
 	e.comment("API is like Ref, but returns the interface, so that tests can pass a plain struct.")
 	f.Func().Params(recv.Clone()).Id("API").Params(id...).Id(n.API()).Block(
 		jen.Return(jen.Id("c").Dot("Ref").Call(passed...)),
@@ -95,6 +99,24 @@ func (e clientEmitter) list(n *model.Entity) {
 		jen.Return(shard("ListEntities").Call(
 			jen.Id("ctx"), jen.Id("c").Dot("invoker"), jen.Id(n.Extractor()).Values().Dot("EntityID"), parseID(n), jen.Id("opts").Op("..."),
 		)),
+	)
+}
+
+// reminders emits what sets, lists and cancels reminders.
+func (e clientEmitter) reminders(n *model.Entity) {
+	recv, id := jen.Id("c").Op("*").Id(n.ClientType()), jen.Id("id").Add(typ(n.ID.Type))
+	ref := func() *jen.Statement { return jen.Id("c").Dot("Ref").Call(jen.Id("id")).Dot("ref") }
+	e.comment("Unschedule cancels a reminder, and reports whether there was one.")
+	e.file.Func().Params(recv.Clone()).Id("Unschedule").Params(jen.Id("ctx").Add(contextType()), id.Clone(), jen.Id("name").String()).Params(jen.Id("there").Bool(), jen.Err().Error()).Block(
+		jen.Return(shard("UnscheduleOf").Call(jen.Id("ctx"), ref(), jen.Id("name"))),
+	)
+	e.comment("Scheduled returns the reminders of the %s with that id.", n.Name)
+	e.file.Func().Params(recv.Clone()).Id("Scheduled").Params(jen.Id("ctx").Add(contextType()), id.Clone()).Params(jen.Index().Add(shard("Reminder")), jen.Error()).Block(
+		jen.Return(shard("ScheduledOf").Call(jen.Id("ctx"), ref())),
+	)
+	e.comment("%s is like [%s.Tell] for the %s whose turn ctx belongs to. Outside such a turn, each call fails.", n.Self(), n.ClientType(), n.Name)
+	e.file.Func().Id(n.Self()).Params(jen.Id("ctx").Add(contextType()), jen.Id("opts").Op("...").Add(shard("CallOption"))).Id(n.Tell()).Block(
+		jen.Return(jen.Id(n.Tell()).Values(field("ref", shard("SelfTell").Call(jen.Id("ctx"), jen.Lit(n.Kind), jen.Id("opts").Op("..."))))),
 	)
 }
 

@@ -94,12 +94,12 @@ func (l Load) Run(callers int, d time.Duration, call func(worker, i int) error) 
 	}
 	warming.Wait()
 	begin = time.Now()
-	used := cpuTime()
+	used := CPUTime()
 	close(start)
 	wg.Wait()
 	m := Measure{PerSecond: float64(len(all)) / time.Since(begin).Seconds(), Calls: len(all), Warm: l.Warm * callers}
 	if len(all) > 0 {
-		m.CPU = (cpuTime() - used) / time.Duration(len(all))
+		m.CPU = (CPUTime() - used) / time.Duration(len(all))
 	}
 	slices.Sort(all)
 	if n := len(all); n > 0 {
@@ -127,8 +127,8 @@ func (l Load) Bulk(callers int, d time.Duration, call func(worker, i int) error)
 	return m, err
 }
 
-// cpuTime varies less than wall time on a shared machine.
-func cpuTime() time.Duration {
+// CPUTime is the processor time of this process, which varies less than wall time on a shared machine.
+func CPUTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		panic(err) // it takes no arguments that could be wrong

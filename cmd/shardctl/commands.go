@@ -181,6 +181,8 @@ type options struct {
 	listen    string
 	showState bool
 	list      admin.Listing
+	cancel    string // name of a reminder
+	retry     string // name of a reminder
 	store     string // of doctor: its name; "" means as the members say
 }
 
@@ -255,6 +257,14 @@ var commands = []command{
 			f.StringVar(&o.list.After, "after", "", "list ids above this `id`")
 			f.IntVar(&o.list.Limit, "limit", 1000, "list at most this `number` of ids; 0: all")
 			f.BoolVar(&o.list.Active, "active", false, "list entities that are active now")
+		},
+	},
+	{
+		name: "reminders", args: []argument{argType, argID}, timeout: 10 * time.Second, run: entityReminders,
+		about: "Lists the reminders of an entity of a durable type, or changes one: to cancel one or to run one again\nthat was given up takes the right of an operator.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.StringVar(&o.cancel, "cancel", "", "cancel the reminder of this `name`")
+			f.StringVar(&o.retry, "retry", "", "run the reminder of this `name` again, which was given up")
 		},
 	},
 	{

@@ -63,6 +63,9 @@ func candidates(ctx context.Context, before []string, typed string, env func(str
 		for _, c := range commands {
 			all = append(all, c.name)
 		}
+		for _, c := range feedCommands {
+			all = append(all, c.name)
+		}
 		return all
 	}
 	switch before[0] {

@@ -40,6 +40,7 @@ What is going on
 One entity
   where TYPE [ID]              print the home of an entity or a singleton, and the reason for it
   entity TYPE ID               print what is known of an entity: its home, state and log lines
+  reminders TYPE ID            list the reminders of an entity, cancel one, or run one again
   call TYPE METHOD ID [JSON]   call an entity through a gateway
   state TYPE [ID]              list the entities whose state cannot be read; print, replace or drop a state
   pin TYPE ID [NODE]           pin the shard of an entity to a member, or withdraw the pin
@@ -49,6 +50,12 @@ Where shards live
   rebalance                    look now which shards should move
   pause                        have no shards move for balance until resume
   resume                       end a pause
+
+Streams that members read (shard.Consume)
+  feeds [FEED]                 list positions, and what holds a stream up
+  dead FEED [LETTER]           list messages that were given up, or print or drop one
+  requeue FEED [LETTER]        apply a dead letter again
+  rewind FEED                  read a stream again from a position on
 
 Members
   join NODE                    tell a process that waits (Config.Membership.JoinByCommand) to join
@@ -76,6 +83,11 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return exitUsage
 	}
 	for _, c := range commands {
+		if c.name == args[0] {
+			return c.main(ctx, args[1:], env, stdout, stderr)
+		}
+	}
+	for _, c := range feedCommands {
 		if c.name == args[0] {
 			return c.main(ctx, args[1:], env, stdout, stderr)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/wire/rights"
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -42,12 +43,12 @@ func withDoctor(r rights.Rights, name, store string) rights.Rights {
 	return rights.Doctor(r, name)
 }
 
-const permissionsUsage = "permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-no-create] [-nsc|-json]"
+const permissionsUsage = "permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-no-create] [-publish SUBJECTS] [-nsc|-json]"
 
 const permissionsAbout = `Prints the NATS permissions of a user, and needs no server. ROLE is one of
 
   worker    a member; -store adds the rights to that store, -no-create leaves out that to
-            create streams (natsstore.Config.NoCreate)
+            create streams (natsstore.Config.NoCreate), -publish adds the subjects of shard.Publish
   client    a process that only calls, whose Config.Name is -name; -store adds the rights to
             follow events of that store
   operator  shardctl -name NAME, with all commands
@@ -76,6 +77,7 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 	name := f.String("name", "", "`name` of the client, the operator or the gateway's caller")
 	store := f.String("store", "", "`name` of the store (natsstore.Config.Name); default: it uses none")
 	noCreate := f.Bool("no-create", false, "the streams of the worker's store are made by somebody else")
+	subjects := f.String("publish", "", "`subjects` on which the worker's entities publish, separated by commas; they may have wildcards")
 	asJSON := f.Bool("json", false, "print JSON")
 	nsc := f.Bool("nsc", false, "print the command of nsc instead of a server's configuration")
 	var role string
@@ -99,6 +101,8 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 	switch {
 	case *noCreate && (role != "worker" || *store == ""):
 		return errors.New("-no-create is valid only for role worker with a -store")
+	case *subjects != "" && (role != "worker" || *store == ""):
+		return errors.New("-publish is valid only for role worker with a -store")
 	case *store == "sh":
 		return errors.New("-store sh is reserved: clusters use the subjects sh.>")
 	case *nsc && *asJSON:
@@ -113,6 +117,15 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 	if *noCreate {
 		r = rights.WorkerNoCreate(*cluster, *store)
 	}
+	if *subjects != "" {
+		all := strings.Split(*subjects, ",")
+		for _, subject := range all {
+			if err := checkPattern(subject); err != nil {
+				return err
+			}
+		}
+		r = rights.Publisher(r, all...)
+	}
 	if *asJSON {
 		return printJSON(stdout, jsonRights{*cluster, role, *name, r.Publish, r.Subscribe})
 	}
@@ -121,6 +134,15 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 		return nil
 	}
 	fmt.Fprint(stdout, r.Server())
+	return nil
+}
+
+// checkPattern checks a subject that may have wildcards.
+func checkPattern(subject string) error {
+	literal := strings.ReplaceAll(strings.ReplaceAll("."+subject, ".*", ".x"), ".>", ".x")
+	if err := store.CheckSubject(literal[1:]); err != nil {
+		return fmt.Errorf("-publish %s: %w", subject, err)
+	}
 	return nil
 }
 

@@ -91,7 +91,7 @@ func TestProcessesUnderPrintedRights(t *testing.T) {
 	reads := []string{
 		"publish $JS.API.DIRECT.GET.*", "publish $JS.API.STREAM.INFO.*", "publish $JS.API.STREAM.LIST", "publish $JS.API.STREAM.MSG.GET.*", "subscribe _INBOX.>",
 	}
-	const ofStore = "shardctl permissions ROLE -store shardgen prints the rights of a user; ROLE is worker for a member, client for a follower of events, store for shardctl store"
+	const ofStore = "shardctl permissions ROLE -store shardgen prints the rights of a user; ROLE is worker for a member, with -publish for the subjects of shard.Publish, client for a follower of events, store for shardctl store"
 	for _, tt := range []struct {
 		role, args, prints string
 		needs              []string

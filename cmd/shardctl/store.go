@@ -45,6 +45,8 @@ type storeCommand struct {
 	name, about string
 	least, most int    // arguments
 	argument    string // the name of the first; empty: TYPE
+	second      string // the name of the second; empty: ID
+	top         bool   // it is a command of shardctl, not of shardctl store
 	creates     bool
 	flags       func(*flag.FlagSet, *storeOptions)
 	run         func(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error
@@ -133,12 +135,19 @@ func runStore(ctx context.Context, args []string, env func(string) string, stdou
 
 func (c storeCommand) main(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o, err := c.parse(args, env, stderr)
-	return exitCode(stderr, "store "+c.name, err, func() error { return c.do(ctx, o, stdout) })
+	return exitCode(stderr, c.title(), err, func() error { return c.do(ctx, o, stdout) })
+}
+
+func (c storeCommand) title() string {
+	if c.top {
+		return c.name
+	}
+	return "store " + c.name
 }
 
 func (c storeCommand) arguments() (text string) {
 	for i := c.most - 1; i >= 0; i-- {
-		text = []string{cmp.Or(c.argument, "TYPE"), "ID"}[i] + text
+		text = []string{cmp.Or(c.argument, "TYPE"), cmp.Or(c.second, "ID")}[i] + text
 		if i >= c.least {
 			text = "[" + text + "]"
 		}
@@ -158,7 +167,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 		c.flags(f, &o)
 	}
 	places := []*string{&o.kind, &o.id}[:c.most]
-	given, err := parseAmong(f, args, places, stderr, "store "+c.name+" [flags]"+c.arguments(), c.about)
+	given, err := parseAmong(f, args, places, stderr, c.title()+" [flags]"+c.arguments(), c.about)
 	switch {
 	case err != nil:
 	case given < c.least:
@@ -171,6 +180,8 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 		err = errors.New("give one of -from and -drop")
 	case c.name == "delete" && !o.force && o.follower == "":
 		err = fmt.Errorf("all entities of %s would be lost: say -force to delete them", o.kind)
+	case c.name == "rewind" && o.to == 0:
+		err = errors.New("say -to which position (1 is the first message)")
 	case c.name == "list" && o.most < 1:
 		err = fmt.Errorf("-n is %d: want 1 or more", o.most)
 	case c.name == "clear" && !o.remembered && !o.leases && !o.terms && !o.table:
@@ -211,6 +222,8 @@ type storeOptions struct {
 	remembered            bool
 	leases, terms, table  bool
 	follower              string
+	all                   bool   // letters that requeue applies again
+	to                    uint64 // position of rewind
 }
 
 // membersOf returns a cluster's members, or an empty view if no process answers.

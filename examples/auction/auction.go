@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -24,12 +25,39 @@ type Auction struct {
 	ID     string      `shard:"id"`
 	High   int64       `shard:"state"` // the highest bid, in cents
 	Bidder string      `shard:"state"` // of the highest bid
-	Users  *UserClient `shard:"-"`     // set by the factory
+	Ends   time.Time   `shard:"state"`
+	Closed bool        `shard:"state"`
+	Users  *UserClient `shard:"-"` // set by the factory
+}
+
+// Open sets the time at which the auction ends, until which it takes offers.
+func (a *Auction) Open(ctx context.Context, ends time.Time) error {
+	a.Ends = ends
+	return AuctionSelf(ctx, shard.At(ends)).Close(ctx) // committed with the change of Ends
+}
+
+// Close ends the auction: the highest bidder pays.
+func (a *Auction) Close(ctx context.Context) error {
+	if a.Closed || a.Bidder == "" {
+		a.Closed = true
+		return nil
+	}
+	a.Closed = true
+	return a.Users.Tell(a.Bidder).Pay(ctx, a.ID, a.High)
+}
+
+// A Mail tells a bidder that another bid is higher.
+type Mail struct {
+	To, Auction string
+	High        int64 // the highest bid
 }
 
 // Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
-// bid so far loses, and Offer releases its money.
+// bid so far loses: Offer releases its money and mails its bidder.
 func (a *Auction) Offer(ctx context.Context, bidder string, amount int64) error {
+	if a.Closed {
+		return a.Users.Tell(bidder).Release(ctx, a.ID, amount)
+	}
 	lower, released := bidder, amount
 	if amount > a.High {
 		lower, released = a.Bidder, a.High
@@ -41,7 +69,7 @@ func (a *Auction) Offer(ctx context.Context, bidder string, amount int64) error 
 	if err := a.Users.Tell(lower).Release(ctx, a.ID, released); err != nil { // sent with the commit
 		return fmt.Errorf("release the bid of %s: %w", lower, err)
 	}
-	return nil
+	return shard.Publish(ctx, "mails.outbid", Mail{To: lower, Auction: a.ID, High: a.High}) // with the commit, too
 }
 
 // Highest returns the highest bid and its bidder.

@@ -14,7 +14,7 @@ import (
 )
 
 // TestAuction tests an auction alone. A stand-in for the cluster records the tells that the auction
-// sends.
+// sends and the mails that it publishes.
 func TestAuction(t *testing.T) {
 	users := shardtest.NewCaller()
 	vase := &auction.Auction{ID: "vase", Users: auction.NewUserClient(users)}
@@ -22,13 +22,17 @@ func TestAuction(t *testing.T) {
 		bidder string
 		amount int64
 	}{{"ann", 60}, {"bob", 50}, {"bob", 70}} {
-		if err := vase.Offer(t.Context(), offer.bidder, offer.amount); err != nil {
+		if err := vase.Offer(users.Context(t.Context()), offer.bidder, offer.amount); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := "[tell User/bob.Release tell User/ann.Release]"
 	if got := fmt.Sprint(users.Calls()); got != want || vase.Bidder != "bob" {
 		t.Errorf("got calls %s, and %s has the vase; want %s, and bob", got, vase.Bidder, want)
+	}
+	want = `[mails.outbid {"To":"bob","Auction":"vase","High":60} mails.outbid {"To":"ann","Auction":"vase","High":70}]`
+	if got := fmt.Sprint(users.Published()); got != want {
+		t.Errorf("published %s, want %s", got, want)
 	}
 }
 
@@ -87,6 +91,54 @@ func TestBidSurvivesAKill(t *testing.T) {
 			t.Errorf("got %d free, %v; want 40", free, err)
 		}
 	}, shardtest.Nodes(3), shardtest.Host(auction.Host), shardtest.Latency(latency, latency))
+}
+
+// TestClose lets a day pass: the auction ends, its highest bidder pays, and later offers are refused.
+func TestClose(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		ctx := t.Context()
+		people, vase := auction.NewUserClient(c.Client()), auction.NewAuctionClient(c.Client()).Ref("vase")
+		if err := errors.Join(
+			people.Ref("ann").Deposit(ctx, 100), people.Ref("bob").Deposit(ctx, 100),
+			vase.Open(ctx, time.Now().Add(24*time.Hour)), people.Ref("ann").Bid(ctx, "vase", 60),
+		); err != nil {
+			t.Fatal(err)
+		}
+		c.SkipTime(25 * time.Hour)
+		free := func(user string) int64 {
+			free, err := people.Ref(user).Free(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return free
+		}
+		if err := people.Ref("bob").Bid(ctx, "vase", 80); err != nil {
+			t.Fatal(err)
+		}
+		c.Until("ann has paid, and bob's bid came too late", func() bool { return free("ann") == 40 && free("bob") == 100 })
+		if bidder, _, err := vase.Highest(ctx); err != nil || bidder != "ann" {
+			t.Errorf("got %s, %v; want ann", bidder, err)
+		}
+	}, shardtest.Nodes(3), shardtest.Host(auction.Host))
+}
+
+// TestMailSurvivesAKill kills the auction's node while the store takes no messages. The next home
+// must publish the mail, once.
+func TestMailSurvivesAKill(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		c.Store().SetStream(0) // it has no subjects
+		vase := auction.NewAuctionClient(c.Client()).Ref("vase")
+		if err := errors.Join(vase.Offer(t.Context(), "ann", 60), vase.Offer(t.Context(), "bob", 70)); err != nil {
+			t.Fatal(err)
+		}
+		c.Kill(c.Home("Auction", "vase"))
+		c.Store().SetStream(0, "mails.>")
+		c.Until("ann has a mail", func() bool { return len(c.Store().Published("mails.outbid")) > 0 })
+		c.Advance(time.Minute)
+		for _, m := range c.Store().Published(">")[1:] {
+			t.Errorf("got %s: %s, want no other message", m.Subject, m.Data)
+		}
+	}, shardtest.Host(auction.Host))
 }
 
 // TestMoneyInAStorm lets users bid against each other during half a minute of random faults, with

@@ -6,6 +6,7 @@ package auction
 import (
 	"context"
 	"iter"
+	"time"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -18,8 +19,14 @@ const _ = codegen.ABI6
 // AuctionAPI has the methods of an [Auction]. The entity and its references
 // implement it.
 type AuctionAPI interface {
+	// Open sets the time at which the auction ends, until which it takes offers.
+	Open(ctx context.Context, ends time.Time) error
+
+	// Close ends the auction: the highest bidder pays.
+	Close(ctx context.Context) error
+
 	// Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
-	// bid so far loses, and Offer releases its money.
+	// bid so far loses: Offer releases its money and mails its bidder.
 	Offer(ctx context.Context, bidder string, amount int64) error
 
 	// Highest returns the highest bid and its bidder.
@@ -54,6 +61,22 @@ func (c *AuctionClient) Tell(id string, opts ...shard.CallOption) AuctionTell {
 	return AuctionTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *AuctionClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Auction with that id.
+func (c *AuctionClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// AuctionSelf is like [AuctionClient.Tell] for the Auction whose turn ctx
+// belongs to. Outside such a turn, each call fails.
+func AuctionSelf(ctx context.Context, opts ...shard.CallOption) AuctionTell {
+	return AuctionTell{ref: shard.SelfTell(ctx, "Auction", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *AuctionClient) API(id string) AuctionAPI {
@@ -74,8 +97,28 @@ type AuctionRef struct {
 	ref *codegen.Ref
 }
 
+// Open sets the time at which the auction ends, until which it takes offers.
+func (r AuctionRef) Open(ctx context.Context, ends time.Time) (err error) {
+	turn, err := r.ref.Begin(ctx, "Open")
+	if e, ok := turn.Entity.(*Auction); ok {
+		defer turn.End("Open", &err)
+		return e.Open(turn.Context, codegen.CloneTime(ends))
+	}
+	return r.ref.Run(ctx, "Open", codegen.AppendTime(codegen.NewArgs(), 1, ends), err)
+}
+
+// Close ends the auction: the highest bidder pays.
+func (r AuctionRef) Close(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Close")
+	if e, ok := turn.Entity.(*Auction); ok {
+		defer turn.End("Close", &err)
+		return e.Close(turn.Context)
+	}
+	return r.ref.Run(ctx, "Close", nil, err)
+}
+
 // Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
-// bid so far loses, and Offer releases its money.
+// bid so far loses: Offer releases its money and mails its bidder.
 func (r AuctionRef) Offer(ctx context.Context, bidder string, amount int64) (err error) {
 	turn, err := r.ref.Begin(ctx, "Offer")
 	if e, ok := turn.Entity.(*Auction); ok {
@@ -106,6 +149,16 @@ type AuctionTell struct {
 	ref *codegen.Ref
 }
 
+// Open calls [AuctionAPI.Open] without an answer.
+func (t AuctionTell) Open(ctx context.Context, ends time.Time) error {
+	return t.ref.Tell(ctx, "Open", codegen.AppendTime(codegen.NewArgs(), 1, ends))
+}
+
+// Close calls [AuctionAPI.Close] without an answer.
+func (t AuctionTell) Close(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Close", nil)
+}
+
 // Offer calls [AuctionAPI.Offer] without an answer.
 func (t AuctionTell) Offer(ctx context.Context, bidder string, amount int64) error {
 	return t.ref.Tell(ctx, "Offer", appendAuctionOfferArgs(codegen.NewArgs(), bidder, amount))
@@ -132,13 +185,15 @@ func HostAuction(n *shard.Node, factory func() *Auction, opts ...shard.HostOptio
 		Kind: auctionKind(),
 		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
+			"Close":   codegen.Run((*Auction).Close),
 			"Highest": dispatchAuctionHighest,
 			"Offer":   dispatchAuctionOffer,
+			"Open":    dispatchAuctionOpen,
 		},
 		Reads:       map[string]bool{"Highest": true},
 		NoContext:   map[string]bool{"Highest": true},
 		Struct:      (*Auction)(nil),
-		Exported:    2,
+		Exported:    4,
 		SetID:       setAuctionID,
 		AppendState: appendAuctionState,
 		DecodeState: decodeAuctionState,
@@ -154,11 +209,11 @@ func auctionKind() codegen.Kind {
 		Package:  "github.com/shardgen/shardgen/examples/auction",
 		Shards:   64,
 		HashName: "xxh64",
-		Methods:  []string{"Highest", "Offer"},
+		Methods:  []string{"Close", "Highest", "Offer", "Open"},
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
-		Contract: "573cbae6aef841c4",
+		Contract: "d6cbfe734712c8f9",
 	}
 }
 
@@ -169,6 +224,20 @@ func setAuctionID(entity any, id string) error {
 }
 
 // The functions dispatchAuction… run methods of Auction on encoded arguments.
+
+func dispatchAuctionOpen(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var ends time.Time
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadTime(&d, &ends)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Auction).Open(ctx, ends)
+}
 
 func dispatchAuctionOffer(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	var bidder string
@@ -219,6 +288,8 @@ func appendAuctionState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Auction)
 	b = codegen.AppendInt(b, 1, e.High)
 	b = codegen.AppendString(b, 2, e.Bidder)
+	b = codegen.AppendTime(b, 3, e.Ends)
+	b = codegen.AppendBool(b, 4, e.Closed)
 	return b, nil
 }
 
@@ -229,6 +300,8 @@ func decodeAuctionState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Auction)
 	e.High = 0
 	e.Bidder = ""
+	e.Ends = time.Time{}
+	e.Closed = false
 	d := codegen.NewDecoder(b)
 	for d.Next() {
 		switch d.Field() {
@@ -236,6 +309,10 @@ func decodeAuctionState(entity any, b []byte) (skipped bool, err error) {
 			codegen.ReadInt(&d, &e.High)
 		case 2:
 			codegen.ReadString(&d, &e.Bidder)
+		case 3:
+			codegen.ReadTime(&d, &e.Ends)
+		case 4:
+			codegen.ReadBool(&d, &e.Closed)
 		}
 	}
 	return d.Skipped(), d.Err("state of Auction")
@@ -244,7 +321,7 @@ func decodeAuctionState(entity any, b []byte) (skipped bool, err error) {
 // knownAuctionState reports whether this program knows field num of the state.
 // Unknown fields are kept.
 func knownAuctionState(num int) (bool, codegen.Fields) {
-	return num == 1 || num == 2, nil
+	return 1 <= num && num <= 4, nil
 }
 
 // UserAPI has the methods of a [User]. The entity and its references implement
@@ -261,6 +338,9 @@ type UserAPI interface {
 	// Release frees the money of a bid that lost. If the user has made a higher bid at the auction
 	// since, that bid's money stays reserved.
 	Release(_ context.Context, auction string, amount int64) error
+
+	// Pay takes the money of a bid that won.
+	Pay(ctx context.Context, auction string, amount int64) error
 
 	// Free returns the money that no bid reserves.
 	Free(context.Context) (int64, error)
@@ -291,6 +371,22 @@ func (c *UserClient) Ref(id string, opts ...shard.CallOption) UserRef {
 // Tell is like Ref, but its reference makes calls without an answer.
 func (c *UserClient) Tell(id string, opts ...shard.CallOption) UserTell {
 	return UserTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *UserClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the User with that id.
+func (c *UserClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// UserSelf is like [UserClient.Tell] for the User whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func UserSelf(ctx context.Context, opts ...shard.CallOption) UserTell {
+	return UserTell{ref: shard.SelfTell(ctx, "User", opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
@@ -346,6 +442,16 @@ func (r UserRef) Release(ctx context.Context, auction string, amount int64) (err
 	return r.ref.Run(ctx, "Release", appendUserReleaseArgs(codegen.NewArgs(), auction, amount), err)
 }
 
+// Pay takes the money of a bid that won.
+func (r UserRef) Pay(ctx context.Context, auction string, amount int64) (err error) {
+	turn, err := r.ref.Begin(ctx, "Pay")
+	if e, ok := turn.Entity.(*User); ok {
+		defer turn.End("Pay", &err)
+		return e.Pay(turn.Context, auction, amount)
+	}
+	return r.ref.Run(ctx, "Pay", appendUserPayArgs(codegen.NewArgs(), auction, amount), err)
+}
+
 // Free returns the money that no bid reserves.
 func (r UserRef) Free(ctx context.Context) (result int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Free")
@@ -379,6 +485,11 @@ func (t UserTell) Release(ctx context.Context, auction string, amount int64) err
 	return t.ref.Tell(ctx, "Release", appendUserReleaseArgs(codegen.NewArgs(), auction, amount))
 }
 
+// Pay calls [UserAPI.Pay] without an answer.
+func (t UserTell) Pay(ctx context.Context, auction string, amount int64) error {
+	return t.ref.Tell(ctx, "Pay", appendUserPayArgs(codegen.NewArgs(), auction, amount))
+}
+
 // UserExtractor finds the entity and the shard of an id without a cluster. Its
 // zero value works.
 type UserExtractor struct{}
@@ -403,12 +514,13 @@ func HostUser(n *shard.Node, factory func() *User, opts ...shard.HostOption) err
 			"Bid":     dispatchUserBid,
 			"Deposit": dispatchUserDeposit,
 			"Free":    dispatchUserFree,
+			"Pay":     dispatchUserPay,
 			"Release": dispatchUserRelease,
 		},
 		Reads:       map[string]bool{"Free": true},
 		NoContext:   map[string]bool{"Deposit": true, "Free": true, "Release": true},
 		Struct:      (*User)(nil),
-		Exported:    4,
+		Exported:    5,
 		SetID:       setUserID,
 		AppendState: appendUserState,
 		DecodeState: decodeUserState,
@@ -423,11 +535,11 @@ func userKind() codegen.Kind {
 		Package:  "github.com/shardgen/shardgen/examples/auction",
 		Shards:   64,
 		HashName: "xxh64",
-		Methods:  []string{"Bid", "Deposit", "Free", "Release"},
+		Methods:  []string{"Bid", "Deposit", "Free", "Pay", "Release"},
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
-		Contract: "aebb73c3988760b5",
+		Contract: "fdf46646a968fa06",
 	}
 }
 
@@ -489,6 +601,24 @@ func dispatchUserRelease(ctx context.Context, entity any, args, out []byte) ([]b
 	return out, entity.(*User).Release(ctx, auction, amount)
 }
 
+func dispatchUserPay(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var auction string
+	var amount int64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &auction)
+		case 2:
+			codegen.ReadInt(&d, &amount)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*User).Pay(ctx, auction, amount)
+}
+
 func dispatchUserFree(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	result, err := entity.(*User).Free(ctx)
 	if err != nil || out == nil {
@@ -503,6 +633,11 @@ func appendUserBidArgs(b []byte, auction string, amount int64) []byte {
 }
 
 func appendUserReleaseArgs(b []byte, auction string, amount int64) []byte {
+	b = codegen.AppendString(b, 1, auction)
+	return codegen.AppendInt(b, 2, amount)
+}
+
+func appendUserPayArgs(b []byte, auction string, amount int64) []byte {
 	b = codegen.AppendString(b, 1, auction)
 	return codegen.AppendInt(b, 2, amount)
 }
@@ -592,6 +727,6 @@ func readStringInt64Map(d *codegen.Decoder, v *map[string]int64) {
 
 // Fails to compile if a struct has got another field: run go generate.
 var (
-	_ = func(e *Auction) *Auction { return &Auction{e.ID, e.High, e.Bidder, e.Users} }
+	_ = func(e *Auction) *Auction { return &Auction{e.ID, e.High, e.Bidder, e.Ends, e.Closed, e.Users} }
 	_ = func(e *User) *User { return &User{e.ID, e.Money, e.Reserved, e.Auctions} }
 )

@@ -60,6 +60,12 @@ func (u *User) Release(_ context.Context, auction string, amount int64) error {
 	return nil
 }
 
+// Pay takes the money of a bid that won.
+func (u *User) Pay(ctx context.Context, auction string, amount int64) error {
+	u.Money -= amount
+	return u.Release(ctx, auction, amount)
+}
+
 // Free returns the money that no bid reserves.
 //
 //shard:read

@@ -35,14 +35,15 @@ internal/driver/direct/agree
 internal/driver/runner
 internal/driver/calls
 internal/driver/shardhost
-internal/driver/routing internal/driver/listing
+internal/driver/routing internal/driver/listing internal/driver/feeds
 runtime/admin
 internal/ops/operator
 internal/core/stream
 internal/core/region
 internal/ops/storeops
 internal/driver/durablehost internal/driver/tablestore
-internal/core/durable
+internal/core/feed
+internal/core/durable internal/core/reminders
 internal/core/schedule internal/core/clock
 runtime/coordinator
 internal/core/remember
@@ -63,10 +64,12 @@ runtime/placement
 
 transport/nats/embedded
 transport/nats transport/memory transport/conformance
+stream/nats stream/memory
 store/nats store/memory store/conformance store/membertable/conformance
 internal/test/natsproc internal/test/pgproc
 internal/wire
 transport
+stream
 store/membertable
 store
 internal/util/invariant
@@ -90,11 +93,15 @@ var rules = []rule{
 	{"transport", "./runtime", nil, "a transport knows nothing of entities"},
 	{"store", "./runtime", nil, "a store knows nothing of entities"},
 	{"store", "./transport", nil, "a store needs no cluster"},
+	{"stream", "./runtime", nil, "a stream knows nothing of entities"},
+	{"stream", "./transport", nil, "a stream needs no cluster"},
 	{"runtime", "./transport/nats", nil, "the user chooses the transport"},
 	{"runtime", "./transport/memory", nil, "the user chooses the transport"},
 	{"runtime", "./transport/conformance", nil, "for tests of transports"},
 	{"runtime", "./store/nats", nil, "the user chooses the store"},
 	{"runtime", "./store/memory", nil, "the user chooses the store"},
+	{"runtime", "./stream/nats", nil, "the user chooses the source"},
+	{"runtime", "./stream/memory", nil, "for tests"},
 	{"examples", "./internal", nil, "examples use public packages only"},
 	{"", "./transport/nats/embedded", []string{"examples", "internal/e2e"}, "it links a whole nats-server"},
 	{"", "./internal/test/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
@@ -111,10 +118,10 @@ var rules = []rule{
 // import another module, because users inherit every dependency.
 var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/test/natsproc", "internal/e2e", "examples"},
-	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/test/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
+	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "stream/nats", "internal/test/natsproc", "internal/e2e", "cmd/shardctl", "examples"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
 	"github.com/cespare/xxhash/v2":      {"internal/driver/control", "internal/driver/node", "runtime", "internal/core/region", "internal/core/remember", "internal/core/schedule", "internal/driver/durablehost"},
-	"google.golang.org/protobuf":        {"internal/driver/control", "internal/driver/direct", "internal/wire", "internal/core/durable", "internal/driver/durablehost", "internal/sim", "internal/core/membership/message", "internal/ops/operator", "runtime/coordinator", "runtime/singleton", "internal/core/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
+	"google.golang.org/protobuf":        {"internal/driver/control", "internal/driver/direct", "internal/wire", "internal/core/durable", "internal/core/reminders", "internal/driver/durablehost", "internal/sim", "internal/core/membership/message", "internal/ops/operator", "runtime/coordinator", "runtime/singleton", "internal/core/remember", "runtime", "internal/gen", "templates", "internal/e2e"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},

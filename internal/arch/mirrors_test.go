@@ -61,7 +61,7 @@ func functionsOf(p *packages.Package, dir string) (found []function) {
 }
 
 // plain are names of functions that any two functions may call without being copies, because they
-// only read a value.
+// only read a value. Getters of messages are others.
 var plain = []string{
 	"String", "Error", "Peer", "Now", "Init", "Name", "Kind", "IsZero", "Is", "MakeEpoch",
 	"State", "Epoch", "MoveEpoch", "Home", "Busy", "Waiting",
@@ -69,7 +69,7 @@ var plain = []string{
 
 // tells reports whether a call of callee counts in the comparison of functions.
 func tells(callee *types.Func, dir string) bool {
-	if callee.Pkg() == nil || slices.Contains(plain, callee.Name()) {
+	if callee.Pkg() == nil || slices.Contains(plain, callee.Name()) || strings.HasPrefix(callee.Name(), "Get") {
 		return false
 	}
 	path, ours := strings.CutPrefix(callee.Pkg().Path(), module+"/")

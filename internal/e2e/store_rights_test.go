@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
@@ -112,6 +114,40 @@ func TestLeastPrivilegeOfStore(t *testing.T) {
 	t.Cleanup(follower.Close)
 	if err := useStore(t.Context(), follower.Shards(), "T"); err == nil || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a follower writes entities: %v", err)
+	}
+}
+
+// TestLeastPrivilegeOfPublishing: a member publishes with the rights that shardctl permissions prints with
+// -publish. Without one of those that this adds, the error names it.
+func TestLeastPrivilegeOfPublishing(t *testing.T) {
+	all := rights.Publisher(rights.Worker("e2e", "bank"), "mails.>")
+	users, missing := map[string]rights.Rights{"worker": all}, map[string]string{}
+	for i, right := range all.Publish {
+		if right == "mails.>" || right == "$JS.API.STREAM.NAMES" {
+			user := fmt.Sprint("worker-", i)
+			users[user], missing[user] = without(all, i)
+		}
+	}
+	require.Len(t, missing, 2)
+	url := leastPrivilege(t, users)
+	publish := func(user string) error {
+		s, err := natsstore.Open(t.Context(), url(user), natsstore.Config{Name: "bank", Partitions: 1})
+		require.NoError(t, err)
+		defer s.Close()
+		if user == "worker" {
+			nc, err := nats.Connect(url(user))
+			require.NoError(t, err)
+			defer nc.Close()
+			js, err := jetstream.New(nc)
+			require.NoError(t, err)
+			_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "MAILS", Subjects: []string{"mails.>"}})
+			require.NoError(t, err)
+		}
+		return s.Publish(t.Context(), store.Message{Subject: "mails.won", ID: user, First: time.Now().Add(-time.Hour)})
+	}
+	require.NoError(t, publish("worker"))
+	for user, right := range missing {
+		require.ErrorContains(t, publish(user), strings.TrimSuffix(right, ">"))
 	}
 }
 

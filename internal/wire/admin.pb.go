@@ -45,6 +45,9 @@ const (
 	AdminCommand_ADMIN_COMMAND_RESUME_REBALANCING AdminCommand = 18 // to any member: they do again
 	AdminCommand_ADMIN_COMMAND_INSPECT            AdminCommand = 19 // to a member: an entity without its state, or those whose state it cannot read
 	AdminCommand_ADMIN_COMMAND_LIST               AdminCommand = 20 // to a member that hosts the type: ids of entities
+	AdminCommand_ADMIN_COMMAND_REMINDERS          AdminCommand = 21 // to a member that hosts the type: the reminders of an entity
+	AdminCommand_ADMIN_COMMAND_CANCEL_REMINDER    AdminCommand = 22 // to a member that hosts the type: cancel a reminder of an entity
+	AdminCommand_ADMIN_COMMAND_RETRY_REMINDER     AdminCommand = 23 // to a member that hosts the type: run a reminder again that was given up
 )
 
 // Enum value maps for AdminCommand.
@@ -71,6 +74,9 @@ var (
 		18: "ADMIN_COMMAND_RESUME_REBALANCING",
 		19: "ADMIN_COMMAND_INSPECT",
 		20: "ADMIN_COMMAND_LIST",
+		21: "ADMIN_COMMAND_REMINDERS",
+		22: "ADMIN_COMMAND_CANCEL_REMINDER",
+		23: "ADMIN_COMMAND_RETRY_REMINDER",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED":        0,
@@ -94,6 +100,9 @@ var (
 		"ADMIN_COMMAND_RESUME_REBALANCING": 18,
 		"ADMIN_COMMAND_INSPECT":            19,
 		"ADMIN_COMMAND_LIST":               20,
+		"ADMIN_COMMAND_REMINDERS":          21,
+		"ADMIN_COMMAND_CANCEL_REMINDER":    22,
+		"ADMIN_COMMAND_RETRY_REMINDER":     23,
 	}
 )
 
@@ -189,13 +198,14 @@ func (x *Admin) GetAnswer() *AdminAnswer {
 type AdminRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Command       AdminCommand           `protobuf:"varint,1,opt,name=command,proto3,enum=shardgen.wire.AdminCommand" json:"command,omitempty"`
-	Node          *AdminNode             `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`     // of join (by name), leave and down
-	Seeds         []string               `protobuf:"bytes,3,rep,name=seeds,proto3" json:"seeds,omitempty"`   // of join
-	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`  // of down: also a member that is up and reachable
-	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // of state, set state, where and place: which one, and the new state; of shards: the type
-	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`  // of events: number of the last line that is known
-	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`     // of place: the name of a node; none: the pin is withdrawn
-	List          *AdminList             `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`     // of list; the type is that of entity
+	Node          *AdminNode             `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`         // of join (by name), leave and down
+	Seeds         []string               `protobuf:"bytes,3,rep,name=seeds,proto3" json:"seeds,omitempty"`       // of join
+	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`      // of down: also a member that is up and reachable
+	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"`     // of state, set state, where and place: which one, and the new state; of shards: the type
+	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`      // of events: number of the last line that is known
+	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`         // of place: the name of a node; none: the pin is withdrawn
+	List          *AdminList             `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`         // of list; the type is that of entity
+	Reminder      string                 `protobuf:"bytes,9,opt,name=reminder,proto3" json:"reminder,omitempty"` // of cancel reminder and retry reminder: its name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,6 +296,13 @@ func (x *AdminRequest) GetList() *AdminList {
 	return nil
 }
 
+func (x *AdminRequest) GetReminder() string {
+	if x != nil {
+		return x.Reminder
+	}
+	return ""
+}
+
 type AdminAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       string                 `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"`                                                                              // why the request was not obeyed; empty: it was
@@ -302,6 +319,7 @@ type AdminAnswer struct {
 	Result        string                 `protobuf:"bytes,12,opt,name=result,proto3" json:"result,omitempty"`                                                                               // of rebalance, pause and resume, for people
 	Ids           [][]byte               `protobuf:"bytes,13,rep,name=ids,proto3" json:"ids,omitempty"`                                                                                     // of list, ascending
 	More          bool                   `protobuf:"varint,14,opt,name=more,proto3" json:"more,omitempty"`                                                                                  // of list: there are ids above the last one
+	Reminders     []byte                 `protobuf:"bytes,15,opt,name=reminders,proto3" json:"reminders,omitempty"`                                                                         // of reminders, cancel and retry reminder: a DurableReminders, afterwards
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -432,6 +450,13 @@ func (x *AdminAnswer) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *AdminAnswer) GetReminders() []byte {
+	if x != nil {
+		return x.Reminders
+	}
+	return nil
 }
 
 // AdminList is which ids of a type to list.
@@ -2299,7 +2324,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05Admin\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x125\n" +
 	"\arequest\x18\x02 \x01(\v2\x1b.shardgen.wire.AdminRequestR\arequest\x122\n" +
-	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xab\x02\n" +
+	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xc7\x02\n" +
 	"\fAdminRequest\x125\n" +
 	"\acommand\x18\x01 \x01(\x0e2\x1b.shardgen.wire.AdminCommandR\acommand\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x14\n" +
@@ -2308,7 +2333,8 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x06entity\x18\x05 \x01(\v2\x1a.shardgen.wire.AdminEntityR\x06entity\x12\x14\n" +
 	"\x05after\x18\x06 \x01(\x04R\x05after\x12\x12\n" +
 	"\x04home\x18\a \x01(\tR\x04home\x12,\n" +
-	"\x04list\x18\b \x01(\v2\x18.shardgen.wire.AdminListR\x04list\"\x85\x05\n" +
+	"\x04list\x18\b \x01(\v2\x18.shardgen.wire.AdminListR\x04list\x12\x1a\n" +
+	"\breminder\x18\t \x01(\tR\breminder\"\xa3\x05\n" +
 	"\vAdminAnswer\x12\x18\n" +
 	"\arefusal\x18\x01 \x01(\tR\arefusal\x12,\n" +
 	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\x126\n" +
@@ -2324,7 +2350,8 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05facts\x18\v \x01(\v2\x19.shardgen.wire.AdminFactsR\x05facts\x12\x16\n" +
 	"\x06result\x18\f \x01(\tR\x06result\x12\x10\n" +
 	"\x03ids\x18\r \x03(\fR\x03ids\x12\x12\n" +
-	"\x04more\x18\x0e \x01(\bR\x04more\x1a;\n" +
+	"\x04more\x18\x0e \x01(\bR\x04more\x12\x1c\n" +
+	"\treminders\x18\x0f \x01(\fR\treminders\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"g\n" +
@@ -2498,7 +2525,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x12\n" +
-	"\x04hash\x18\x04 \x01(\tR\x04hash*\xcc\x04\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash*\xae\x05\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2521,7 +2548,10 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x1fADMIN_COMMAND_PAUSE_REBALANCING\x10\x11\x12$\n" +
 	" ADMIN_COMMAND_RESUME_REBALANCING\x10\x12\x12\x19\n" +
 	"\x15ADMIN_COMMAND_INSPECT\x10\x13\x12\x16\n" +
-	"\x12ADMIN_COMMAND_LIST\x10\x14B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x12ADMIN_COMMAND_LIST\x10\x14\x12\x1b\n" +
+	"\x17ADMIN_COMMAND_REMINDERS\x10\x15\x12!\n" +
+	"\x1dADMIN_COMMAND_CANCEL_REMINDER\x10\x16\x12 \n" +
+	"\x1cADMIN_COMMAND_RETRY_REMINDER\x10\x17B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once

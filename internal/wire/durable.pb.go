@@ -337,14 +337,15 @@ type DurableCommit struct {
 	Ended         bool                   `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`     // the entity has ended, and has no state
 	Command       *DurableCommand        `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`  // that the turn was for; absent: none
 	Tells         []*DurableTell         `protobuf:"bytes,6,rep,name=tells,proto3" json:"tells,omitempty"`
-	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`            // Unix time of the turn's end, in milliseconds
-	Events        [][]byte               `protobuf:"bytes,8,rep,name=events,proto3" json:"events,omitempty"`     // that the turn recorded
-	Event         uint64                 `protobuf:"varint,9,opt,name=event,proto3" json:"event,omitempty"`      // the number of the first of them in the shard's journal
-	Folded        bool                   `protobuf:"varint,10,opt,name=folded,proto3" json:"folded,omitempty"`   // state is absent: the events, applied to the state before, give it
-	Keys          uint32                 `protobuf:"varint,13,opt,name=keys,proto3" json:"keys,omitempty"`       // how many keys of earlier commands the entity keeps
-	Form          uint32                 `protobuf:"varint,15,opt,name=form,proto3" json:"form,omitempty"`       // the version of the state, by the type's directive; 0: the first
-	Expires       int64                  `protobuf:"varint,14,opt,name=expires,proto3" json:"expires,omitempty"` // Unix time from which the entity is as if it had ended, in milliseconds; 0: never
-	Sum           uint32                 `protobuf:"varint,16,opt,name=sum,proto3" json:"sum,omitempty"`         // of the state that the events of a folded commit gave, 24 bits of the driver's; 0: none
+	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`               // Unix time of the turn's end, in milliseconds
+	Events        [][]byte               `protobuf:"bytes,8,rep,name=events,proto3" json:"events,omitempty"`        // that the turn recorded
+	Event         uint64                 `protobuf:"varint,9,opt,name=event,proto3" json:"event,omitempty"`         // the number of the first of them in the shard's journal
+	Folded        bool                   `protobuf:"varint,10,opt,name=folded,proto3" json:"folded,omitempty"`      // state is absent: the events, applied to the state before, give it
+	Reminders     *DurableReminders      `protobuf:"bytes,11,opt,name=reminders,proto3" json:"reminders,omitempty"` // after the commit; absent: none or, if it is folded, those before
+	Keys          uint32                 `protobuf:"varint,13,opt,name=keys,proto3" json:"keys,omitempty"`          // how many keys of earlier commands the entity keeps
+	Form          uint32                 `protobuf:"varint,15,opt,name=form,proto3" json:"form,omitempty"`          // the version of the state, by the type's directive; 0: the first
+	Expires       int64                  `protobuf:"varint,14,opt,name=expires,proto3" json:"expires,omitempty"`    // Unix time from which the entity is as if it had ended, in milliseconds; 0: never
+	Sum           uint32                 `protobuf:"varint,16,opt,name=sum,proto3" json:"sum,omitempty"`            // of the state that the events of a folded commit gave, 24 bits of the driver's; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -447,6 +448,13 @@ func (x *DurableCommit) GetFolded() bool {
 		return x.Folded
 	}
 	return false
+}
+
+func (x *DurableCommit) GetReminders() *DurableReminders {
+	if x != nil {
+		return x.Reminders
+	}
+	return nil
 }
 
 func (x *DurableCommit) GetKeys() uint32 {
@@ -716,6 +724,263 @@ func (x *DurableKey) GetAt() int64 {
 	return 0
 }
 
+// DurableReminders are all reminders of an entity.
+type DurableReminders struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	All           []*DurableReminder     `protobuf:"bytes,1,rep,name=all,proto3" json:"all,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableReminders) Reset() {
+	*x = DurableReminders{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableReminders) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableReminders) ProtoMessage() {}
+
+func (x *DurableReminders) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableReminders.ProtoReflect.Descriptor instead.
+func (*DurableReminders) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DurableReminders) GetAll() []*DurableReminder {
+	if x != nil {
+		return x.All
+	}
+	return nil
+}
+
+// DurableReminder is a call that an entity is to get at a time. Durations are in milliseconds, and
+// times are Unix times in milliseconds.
+type DurableReminder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // among the entity's
+	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	Args          []byte                 `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
+	Info          []byte                 `protobuf:"bytes,4,opt,name=info,proto3" json:"info,omitempty"` // what its caller said about the call, as in an envelope
+	Due           int64                  `protobuf:"varint,5,opt,name=due,proto3" json:"due,omitempty"`
+	Set           uint64                 `protobuf:"varint,6,opt,name=set,proto3" json:"set,omitempty"`   // the version of the entity whose commit set it
+	Kind          uint32                 `protobuf:"varint,7,opt,name=kind,proto3" json:"kind,omitempty"` // once, every period, or cron: of a schedule
+	Period        int64                  `protobuf:"varint,8,opt,name=period,proto3" json:"period,omitempty"`
+	Cron          string                 `protobuf:"bytes,9,opt,name=cron,proto3" json:"cron,omitempty"`
+	Zone          string                 `protobuf:"bytes,10,opt,name=zone,proto3" json:"zone,omitempty"` // of cron
+	Jitter        int64                  `protobuf:"varint,11,opt,name=jitter,proto3" json:"jitter,omitempty"`
+	CatchUp       bool                   `protobuf:"varint,12,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`
+	SkipLate      int64                  `protobuf:"varint,13,opt,name=skip_late,json=skipLate,proto3" json:"skip_late,omitempty"` // 0: never
+	Aside         string                 `protobuf:"bytes,14,opt,name=aside,proto3" json:"aside,omitempty"`                        // why it is not tried any more; empty: it is
+	Client        string                 `protobuf:"bytes,15,opt,name=client,proto3" json:"client,omitempty"`                      // the name of the client that set it; empty: a member did
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableReminder) Reset() {
+	*x = DurableReminder{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableReminder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableReminder) ProtoMessage() {}
+
+func (x *DurableReminder) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableReminder.ProtoReflect.Descriptor instead.
+func (*DurableReminder) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DurableReminder) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DurableReminder) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *DurableReminder) GetArgs() []byte {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *DurableReminder) GetInfo() []byte {
+	if x != nil {
+		return x.Info
+	}
+	return nil
+}
+
+func (x *DurableReminder) GetDue() int64 {
+	if x != nil {
+		return x.Due
+	}
+	return 0
+}
+
+func (x *DurableReminder) GetSet() uint64 {
+	if x != nil {
+		return x.Set
+	}
+	return 0
+}
+
+func (x *DurableReminder) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *DurableReminder) GetPeriod() int64 {
+	if x != nil {
+		return x.Period
+	}
+	return 0
+}
+
+func (x *DurableReminder) GetCron() string {
+	if x != nil {
+		return x.Cron
+	}
+	return ""
+}
+
+func (x *DurableReminder) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *DurableReminder) GetJitter() int64 {
+	if x != nil {
+		return x.Jitter
+	}
+	return 0
+}
+
+func (x *DurableReminder) GetCatchUp() bool {
+	if x != nil {
+		return x.CatchUp
+	}
+	return false
+}
+
+func (x *DurableReminder) GetSkipLate() int64 {
+	if x != nil {
+		return x.SkipLate
+	}
+	return 0
+}
+
+func (x *DurableReminder) GetAside() string {
+	if x != nil {
+		return x.Aside
+	}
+	return ""
+}
+
+func (x *DurableReminder) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+// DurableSchedule asks an entity to set a reminder, whose due time is absent if after is there, and
+// whose jitter is the upper bound.
+type DurableSchedule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reminder      *DurableReminder       `protobuf:"bytes,1,opt,name=reminder,proto3" json:"reminder,omitempty"`
+	After         int64                  `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"` // from the turn that sets it, in milliseconds; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableSchedule) Reset() {
+	*x = DurableSchedule{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableSchedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableSchedule) ProtoMessage() {}
+
+func (x *DurableSchedule) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableSchedule.ProtoReflect.Descriptor instead.
+func (*DurableSchedule) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DurableSchedule) GetReminder() *DurableReminder {
+	if x != nil {
+		return x.Reminder
+	}
+	return nil
+}
+
+func (x *DurableSchedule) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
 // DurableTell is a tell that waits until its receiver has committed it.
 type DurableTell struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -730,7 +995,7 @@ type DurableTell struct {
 
 func (x *DurableTell) Reset() {
 	*x = DurableTell{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +1007,7 @@ func (x *DurableTell) String() string {
 func (*DurableTell) ProtoMessage() {}
 
 func (x *DurableTell) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +1020,7 @@ func (x *DurableTell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTell.ProtoReflect.Descriptor instead.
 func (*DurableTell) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DurableTell) GetLog() string {
@@ -803,7 +1068,7 @@ type DurableTold struct {
 
 func (x *DurableTold) Reset() {
 	*x = DurableTold{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +1080,7 @@ func (x *DurableTold) String() string {
 func (*DurableTold) ProtoMessage() {}
 
 func (x *DurableTold) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +1093,7 @@ func (x *DurableTold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTold.ProtoReflect.Descriptor instead.
 func (*DurableTold) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DurableTold) GetTells() []*DurableNumbers {
@@ -850,7 +1115,7 @@ type DurableNumbers struct {
 
 func (x *DurableNumbers) Reset() {
 	*x = DurableNumbers{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +1127,7 @@ func (x *DurableNumbers) String() string {
 func (*DurableNumbers) ProtoMessage() {}
 
 func (x *DurableNumbers) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +1140,7 @@ func (x *DurableNumbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableNumbers.ProtoReflect.Descriptor instead.
 func (*DurableNumbers) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DurableNumbers) GetLog() string {
@@ -919,7 +1184,7 @@ type DurableHead struct {
 
 func (x *DurableHead) Reset() {
 	*x = DurableHead{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1196,7 @@ func (x *DurableHead) String() string {
 func (*DurableHead) ProtoMessage() {}
 
 func (x *DurableHead) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1209,7 @@ func (x *DurableHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableHead.ProtoReflect.Descriptor instead.
 func (*DurableHead) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DurableHead) GetFormat() uint32 {
@@ -1034,7 +1299,7 @@ type DurableLost struct {
 
 func (x *DurableLost) Reset() {
 	*x = DurableLost{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1311,7 @@ func (x *DurableLost) String() string {
 func (*DurableLost) ProtoMessage() {}
 
 func (x *DurableLost) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1324,7 @@ func (x *DurableLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableLost.ProtoReflect.Descriptor instead.
 func (*DurableLost) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DurableLost) GetNode() string {
@@ -1124,6 +1389,7 @@ type DurableRecord struct {
 	Expires       int64                  `protobuf:"varint,8,opt,name=expires,proto3" json:"expires,omitempty"` // as in the commit
 	Form          uint32                 `protobuf:"varint,9,opt,name=form,proto3" json:"form,omitempty"`       // as in the commit
 	Sum           uint32                 `protobuf:"varint,10,opt,name=sum,proto3" json:"sum,omitempty"`        // as in the commit
+	Reminders     *DurableReminders      `protobuf:"bytes,11,opt,name=reminders,proto3" json:"reminders,omitempty"`
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1131,7 +1397,7 @@ type DurableRecord struct {
 
 func (x *DurableRecord) Reset() {
 	*x = DurableRecord{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1409,7 @@ func (x *DurableRecord) String() string {
 func (*DurableRecord) ProtoMessage() {}
 
 func (x *DurableRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1422,7 @@ func (x *DurableRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableRecord.ProtoReflect.Descriptor instead.
 func (*DurableRecord) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DurableRecord) GetFormat() uint32 {
@@ -1229,6 +1495,13 @@ func (x *DurableRecord) GetSum() uint32 {
 	return 0
 }
 
+func (x *DurableRecord) GetReminders() *DurableReminders {
+	if x != nil {
+		return x.Reminders
+	}
+	return nil
+}
+
 func (x *DurableRecord) GetCheck() uint32 {
 	if x != nil {
 		return x.Check
@@ -1250,7 +1523,7 @@ type DurableJournal struct {
 
 func (x *DurableJournal) Reset() {
 	*x = DurableJournal{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1535,7 @@ func (x *DurableJournal) String() string {
 func (*DurableJournal) ProtoMessage() {}
 
 func (x *DurableJournal) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1548,7 @@ func (x *DurableJournal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableJournal.ProtoReflect.Descriptor instead.
 func (*DurableJournal) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DurableJournal) GetFormat() uint32 {
@@ -1327,7 +1600,7 @@ type DurableChunk struct {
 
 func (x *DurableChunk) Reset() {
 	*x = DurableChunk{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1612,7 @@ func (x *DurableChunk) String() string {
 func (*DurableChunk) ProtoMessage() {}
 
 func (x *DurableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1625,7 @@ func (x *DurableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableChunk.ProtoReflect.Descriptor instead.
 func (*DurableChunk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DurableChunk) GetFormat() uint32 {
@@ -1397,7 +1670,7 @@ type DurableEvent struct {
 
 func (x *DurableEvent) Reset() {
 	*x = DurableEvent{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1682,7 @@ func (x *DurableEvent) String() string {
 func (*DurableEvent) ProtoMessage() {}
 
 func (x *DurableEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1695,7 @@ func (x *DurableEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableEvent.ProtoReflect.Descriptor instead.
 func (*DurableEvent) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DurableEvent) GetNumber() uint64 {
@@ -1472,6 +1745,7 @@ type DurableTable struct {
 	Keys          []*DurableOldKeys      `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`
 	Leaves        []*DurableLeafAt       `protobuf:"bytes,7,rep,name=leaves,proto3" json:"leaves,omitempty"`    // of the catalog, in the order of their keys
 	Catalog       bool                   `protobuf:"varint,8,opt,name=catalog,proto3" json:"catalog,omitempty"` // in part 0: the leaves have the keys of all records
+	Due           int64                  `protobuf:"varint,9,opt,name=due,proto3" json:"due,omitempty"`         // in part 0: no reminder in a record is due before; 0: unknown
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1479,7 +1753,7 @@ type DurableTable struct {
 
 func (x *DurableTable) Reset() {
 	*x = DurableTable{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1765,7 @@ func (x *DurableTable) String() string {
 func (*DurableTable) ProtoMessage() {}
 
 func (x *DurableTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1778,7 @@ func (x *DurableTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTable.ProtoReflect.Descriptor instead.
 func (*DurableTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DurableTable) GetFormat() uint32 {
@@ -1563,6 +1837,13 @@ func (x *DurableTable) GetCatalog() bool {
 	return false
 }
 
+func (x *DurableTable) GetDue() int64 {
+	if x != nil {
+		return x.Due
+	}
+	return 0
+}
+
 func (x *DurableTable) GetCheck() uint32 {
 	if x != nil {
 		return x.Check
@@ -1585,7 +1866,7 @@ type DurableLeafAt struct {
 
 func (x *DurableLeafAt) Reset() {
 	*x = DurableLeafAt{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1878,7 @@ func (x *DurableLeafAt) String() string {
 func (*DurableLeafAt) ProtoMessage() {}
 
 func (x *DurableLeafAt) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1891,7 @@ func (x *DurableLeafAt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableLeafAt.ProtoReflect.Descriptor instead.
 func (*DurableLeafAt) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DurableLeafAt) GetLeaf() uint64 {
@@ -1669,7 +1950,7 @@ type DurableLeaf struct {
 
 func (x *DurableLeaf) Reset() {
 	*x = DurableLeaf{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1962,7 @@ func (x *DurableLeaf) String() string {
 func (*DurableLeaf) ProtoMessage() {}
 
 func (x *DurableLeaf) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1975,7 @@ func (x *DurableLeaf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableLeaf.ProtoReflect.Descriptor instead.
 func (*DurableLeaf) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DurableLeaf) GetFormat() uint32 {
@@ -1746,7 +2027,7 @@ type DurableKnown struct {
 
 func (x *DurableKnown) Reset() {
 	*x = DurableKnown{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +2039,7 @@ func (x *DurableKnown) String() string {
 func (*DurableKnown) ProtoMessage() {}
 
 func (x *DurableKnown) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +2052,7 @@ func (x *DurableKnown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableKnown.ProtoReflect.Descriptor instead.
 func (*DurableKnown) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DurableKnown) GetSource() *DurableSource {
@@ -1821,7 +2102,7 @@ type DurableOldKeys struct {
 
 func (x *DurableOldKeys) Reset() {
 	*x = DurableOldKeys{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +2114,7 @@ func (x *DurableOldKeys) String() string {
 func (*DurableOldKeys) ProtoMessage() {}
 
 func (x *DurableOldKeys) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +2127,7 @@ func (x *DurableOldKeys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOldKeys.ProtoReflect.Descriptor instead.
 func (*DurableOldKeys) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DurableOldKeys) GetKeys() [][]byte {
@@ -1883,7 +2164,7 @@ type DurableOutbox struct {
 
 func (x *DurableOutbox) Reset() {
 	*x = DurableOutbox{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2176,7 @@ func (x *DurableOutbox) String() string {
 func (*DurableOutbox) ProtoMessage() {}
 
 func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2189,7 @@ func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOutbox.ProtoReflect.Descriptor instead.
 func (*DurableOutbox) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DurableOutbox) GetLog() string {
@@ -1952,7 +2233,7 @@ type DurableWaiting struct {
 
 func (x *DurableWaiting) Reset() {
 	*x = DurableWaiting{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2245,7 @@ func (x *DurableWaiting) String() string {
 func (*DurableWaiting) ProtoMessage() {}
 
 func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2258,7 @@ func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableWaiting.ProtoReflect.Descriptor instead.
 func (*DurableWaiting) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DurableWaiting) GetNumber() uint64 {
@@ -2030,7 +2311,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04kind\"\"\n" +
 	"\fDurableClaim\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
-	"\fDurableEmpty\"\x8e\x03\n" +
+	"\fDurableEmpty\"\xc7\x03\n" +
 	"\rDurableCommit\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -2042,11 +2323,12 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x06events\x18\b \x03(\fR\x06events\x12\x14\n" +
 	"\x05event\x18\t \x01(\x04R\x05event\x12\x16\n" +
 	"\x06folded\x18\n" +
-	" \x01(\bR\x06folded\x12\x12\n" +
+	" \x01(\bR\x06folded\x12=\n" +
+	"\treminders\x18\v \x01(\v2\x1f.shardgen.wire.DurableRemindersR\treminders\x12\x12\n" +
 	"\x04keys\x18\r \x01(\rR\x04keys\x12\x12\n" +
 	"\x04form\x18\x0f \x01(\rR\x04form\x12\x18\n" +
 	"\aexpires\x18\x0e \x01(\x03R\aexpires\x12\x10\n" +
-	"\x03sum\x18\x10 \x01(\rR\x03sumJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
+	"\x03sum\x18\x10 \x01(\rR\x03sumJ\x04\b\f\x10\r\"\x84\x01\n" +
 	"\rDurableSource\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03log\x18\x02 \x01(\tR\x03log\x12\x14\n" +
@@ -2066,7 +2348,29 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\x12\x16\n" +
 	"\x06answer\x18\x03 \x01(\fR\x06answer\x12\x0e\n" +
-	"\x02at\x18\x04 \x01(\x03R\x02at\"y\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"D\n" +
+	"\x10DurableReminders\x120\n" +
+	"\x03all\x18\x01 \x03(\v2\x1e.shardgen.wire.DurableReminderR\x03all\"\xdb\x02\n" +
+	"\x0fDurableReminder\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x12\n" +
+	"\x04args\x18\x03 \x01(\fR\x04args\x12\x12\n" +
+	"\x04info\x18\x04 \x01(\fR\x04info\x12\x10\n" +
+	"\x03due\x18\x05 \x01(\x03R\x03due\x12\x10\n" +
+	"\x03set\x18\x06 \x01(\x04R\x03set\x12\x12\n" +
+	"\x04kind\x18\a \x01(\rR\x04kind\x12\x16\n" +
+	"\x06period\x18\b \x01(\x03R\x06period\x12\x12\n" +
+	"\x04cron\x18\t \x01(\tR\x04cron\x12\x12\n" +
+	"\x04zone\x18\n" +
+	" \x01(\tR\x04zone\x12\x16\n" +
+	"\x06jitter\x18\v \x01(\x03R\x06jitter\x12\x19\n" +
+	"\bcatch_up\x18\f \x01(\bR\acatchUp\x12\x1b\n" +
+	"\tskip_late\x18\r \x01(\x03R\bskipLate\x12\x14\n" +
+	"\x05aside\x18\x0e \x01(\tR\x05aside\x12\x16\n" +
+	"\x06client\x18\x0f \x01(\tR\x06client\"c\n" +
+	"\x0fDurableSchedule\x12:\n" +
+	"\breminder\x18\x01 \x01(\v2\x1e.shardgen.wire.DurableReminderR\breminder\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x03R\x05after\"y\n" +
 	"\vDurableTell\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x16\n" +
@@ -2100,7 +2404,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\x04R\x05since\x12\x1b\n" +
 	"\thad_epoch\x18\x05 \x01(\x06R\bhadEpoch\x12\x1b\n" +
 	"\thad_write\x18\x06 \x01(\x04R\bhadWrite\x12\x1b\n" +
-	"\thad_since\x18\a \x01(\x04R\bhadSince\"\xa0\x02\n" +
+	"\thad_since\x18\a \x01(\x04R\bhadSince\"\xdf\x02\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
@@ -2112,7 +2416,8 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\aexpires\x18\b \x01(\x03R\aexpires\x12\x12\n" +
 	"\x04form\x18\t \x01(\rR\x04form\x12\x10\n" +
 	"\x03sum\x18\n" +
-	" \x01(\rR\x03sum\x12\x14\n" +
+	" \x01(\rR\x03sum\x12=\n" +
+	"\treminders\x18\v \x01(\v2\x1f.shardgen.wire.DurableRemindersR\treminders\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x80\x01\n" +
 	"\x0eDurableJournal\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
@@ -2130,7 +2435,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
-	"\x05event\x18\x05 \x01(\fR\x05event\"\xe4\x02\n" +
+	"\x05event\x18\x05 \x01(\fR\x05event\"\xf6\x02\n" +
 	"\fDurableTable\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1e\n" +
 	"\n" +
@@ -2141,7 +2446,8 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\boutboxes\x18\x05 \x03(\v2\x1c.shardgen.wire.DurableOutboxR\boutboxes\x121\n" +
 	"\x04keys\x18\x06 \x03(\v2\x1d.shardgen.wire.DurableOldKeysR\x04keys\x124\n" +
 	"\x06leaves\x18\a \x03(\v2\x1c.shardgen.wire.DurableLeafAtR\x06leaves\x12\x18\n" +
-	"\acatalog\x18\b \x01(\bR\acatalog\x12\x14\n" +
+	"\acatalog\x18\b \x01(\bR\acatalog\x12\x10\n" +
+	"\x03due\x18\t \x01(\x03R\x03due\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x97\x01\n" +
 	"\rDurableLeafAt\x12\x12\n" +
 	"\x04leaf\x18\x01 \x01(\x04R\x04leaf\x12\x12\n" +
@@ -2193,59 +2499,66 @@ func file_shardgen_wire_durable_proto_rawDescGZIP() []byte {
 	return file_shardgen_wire_durable_proto_rawDescData
 }
 
-var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_shardgen_wire_durable_proto_goTypes = []any{
-	(*DurableAppend)(nil),  // 0: shardgen.wire.DurableAppend
-	(*DurableEntry)(nil),   // 1: shardgen.wire.DurableEntry
-	(*DurableClaim)(nil),   // 2: shardgen.wire.DurableClaim
-	(*DurableEmpty)(nil),   // 3: shardgen.wire.DurableEmpty
-	(*DurableCommit)(nil),  // 4: shardgen.wire.DurableCommit
-	(*DurableSource)(nil),  // 5: shardgen.wire.DurableSource
-	(*DurableCommand)(nil), // 6: shardgen.wire.DurableCommand
-	(*DurableKey)(nil),     // 7: shardgen.wire.DurableKey
-	(*DurableTell)(nil),    // 8: shardgen.wire.DurableTell
-	(*DurableTold)(nil),    // 9: shardgen.wire.DurableTold
-	(*DurableNumbers)(nil), // 10: shardgen.wire.DurableNumbers
-	(*DurableHead)(nil),    // 11: shardgen.wire.DurableHead
-	(*DurableLost)(nil),    // 12: shardgen.wire.DurableLost
-	(*DurableRecord)(nil),  // 13: shardgen.wire.DurableRecord
-	(*DurableJournal)(nil), // 14: shardgen.wire.DurableJournal
-	(*DurableChunk)(nil),   // 15: shardgen.wire.DurableChunk
-	(*DurableEvent)(nil),   // 16: shardgen.wire.DurableEvent
-	(*DurableTable)(nil),   // 17: shardgen.wire.DurableTable
-	(*DurableLeafAt)(nil),  // 18: shardgen.wire.DurableLeafAt
-	(*DurableLeaf)(nil),    // 19: shardgen.wire.DurableLeaf
-	(*DurableKnown)(nil),   // 20: shardgen.wire.DurableKnown
-	(*DurableOldKeys)(nil), // 21: shardgen.wire.DurableOldKeys
-	(*DurableOutbox)(nil),  // 22: shardgen.wire.DurableOutbox
-	(*DurableWaiting)(nil), // 23: shardgen.wire.DurableWaiting
+	(*DurableAppend)(nil),    // 0: shardgen.wire.DurableAppend
+	(*DurableEntry)(nil),     // 1: shardgen.wire.DurableEntry
+	(*DurableClaim)(nil),     // 2: shardgen.wire.DurableClaim
+	(*DurableEmpty)(nil),     // 3: shardgen.wire.DurableEmpty
+	(*DurableCommit)(nil),    // 4: shardgen.wire.DurableCommit
+	(*DurableSource)(nil),    // 5: shardgen.wire.DurableSource
+	(*DurableCommand)(nil),   // 6: shardgen.wire.DurableCommand
+	(*DurableKey)(nil),       // 7: shardgen.wire.DurableKey
+	(*DurableReminders)(nil), // 8: shardgen.wire.DurableReminders
+	(*DurableReminder)(nil),  // 9: shardgen.wire.DurableReminder
+	(*DurableSchedule)(nil),  // 10: shardgen.wire.DurableSchedule
+	(*DurableTell)(nil),      // 11: shardgen.wire.DurableTell
+	(*DurableTold)(nil),      // 12: shardgen.wire.DurableTold
+	(*DurableNumbers)(nil),   // 13: shardgen.wire.DurableNumbers
+	(*DurableHead)(nil),      // 14: shardgen.wire.DurableHead
+	(*DurableLost)(nil),      // 15: shardgen.wire.DurableLost
+	(*DurableRecord)(nil),    // 16: shardgen.wire.DurableRecord
+	(*DurableJournal)(nil),   // 17: shardgen.wire.DurableJournal
+	(*DurableChunk)(nil),     // 18: shardgen.wire.DurableChunk
+	(*DurableEvent)(nil),     // 19: shardgen.wire.DurableEvent
+	(*DurableTable)(nil),     // 20: shardgen.wire.DurableTable
+	(*DurableLeafAt)(nil),    // 21: shardgen.wire.DurableLeafAt
+	(*DurableLeaf)(nil),      // 22: shardgen.wire.DurableLeaf
+	(*DurableKnown)(nil),     // 23: shardgen.wire.DurableKnown
+	(*DurableOldKeys)(nil),   // 24: shardgen.wire.DurableOldKeys
+	(*DurableOutbox)(nil),    // 25: shardgen.wire.DurableOutbox
+	(*DurableWaiting)(nil),   // 26: shardgen.wire.DurableWaiting
 }
 var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	1,  // 0: shardgen.wire.DurableAppend.entries:type_name -> shardgen.wire.DurableEntry
 	2,  // 1: shardgen.wire.DurableEntry.claim:type_name -> shardgen.wire.DurableClaim
 	4,  // 2: shardgen.wire.DurableEntry.commit:type_name -> shardgen.wire.DurableCommit
 	3,  // 3: shardgen.wire.DurableEntry.empty:type_name -> shardgen.wire.DurableEmpty
-	9,  // 4: shardgen.wire.DurableEntry.acknowledged:type_name -> shardgen.wire.DurableTold
-	9,  // 5: shardgen.wire.DurableEntry.dead:type_name -> shardgen.wire.DurableTold
+	12, // 4: shardgen.wire.DurableEntry.acknowledged:type_name -> shardgen.wire.DurableTold
+	12, // 5: shardgen.wire.DurableEntry.dead:type_name -> shardgen.wire.DurableTold
 	6,  // 6: shardgen.wire.DurableCommit.command:type_name -> shardgen.wire.DurableCommand
-	8,  // 7: shardgen.wire.DurableCommit.tells:type_name -> shardgen.wire.DurableTell
-	5,  // 8: shardgen.wire.DurableCommand.source:type_name -> shardgen.wire.DurableSource
-	10, // 9: shardgen.wire.DurableTold.tells:type_name -> shardgen.wire.DurableNumbers
-	12, // 10: shardgen.wire.DurableHead.lost:type_name -> shardgen.wire.DurableLost
-	7,  // 11: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
-	16, // 12: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
-	20, // 13: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
-	22, // 14: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
-	21, // 15: shardgen.wire.DurableTable.keys:type_name -> shardgen.wire.DurableOldKeys
-	18, // 16: shardgen.wire.DurableTable.leaves:type_name -> shardgen.wire.DurableLeafAt
-	5,  // 17: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
-	6,  // 18: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
-	23, // 19: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	11, // 7: shardgen.wire.DurableCommit.tells:type_name -> shardgen.wire.DurableTell
+	8,  // 8: shardgen.wire.DurableCommit.reminders:type_name -> shardgen.wire.DurableReminders
+	5,  // 9: shardgen.wire.DurableCommand.source:type_name -> shardgen.wire.DurableSource
+	9,  // 10: shardgen.wire.DurableReminders.all:type_name -> shardgen.wire.DurableReminder
+	9,  // 11: shardgen.wire.DurableSchedule.reminder:type_name -> shardgen.wire.DurableReminder
+	13, // 12: shardgen.wire.DurableTold.tells:type_name -> shardgen.wire.DurableNumbers
+	15, // 13: shardgen.wire.DurableHead.lost:type_name -> shardgen.wire.DurableLost
+	7,  // 14: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
+	8,  // 15: shardgen.wire.DurableRecord.reminders:type_name -> shardgen.wire.DurableReminders
+	19, // 16: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
+	23, // 17: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
+	25, // 18: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
+	24, // 19: shardgen.wire.DurableTable.keys:type_name -> shardgen.wire.DurableOldKeys
+	21, // 20: shardgen.wire.DurableTable.leaves:type_name -> shardgen.wire.DurableLeafAt
+	5,  // 21: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
+	6,  // 22: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
+	26, // 23: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_durable_proto_init() }
@@ -2266,7 +2579,7 @@ func file_shardgen_wire_durable_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_durable_proto_rawDesc), len(file_shardgen_wire_durable_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,10 +6,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MethodList is the method of a call to a shard itself, which has no entity. Its arguments are a
-// ListRequest and its results a ListPage. No method of an entity has that name.
-const MethodList = "!list"
-
 // A ListRequest asks a shard for ids of its entities.
 type ListRequest struct {
 	Prefix string // what the ids begin with

@@ -373,6 +373,28 @@ func (c *Client) Entities(ctx context.Context, kind string, l Listing) iter.Seq2
 	}
 }
 
+// Reminders returns the reminders of an entity of a durable type.
+func (c *Client) Reminders(ctx context.Context, kind, id string) ([]Reminder, error) {
+	return c.reminders(ctx, operator.Reminders, kind, id, "")
+}
+
+// CancelReminder cancels a reminder of an entity, and returns those that are left. It fails if there
+// is none of that name.
+func (c *Client) CancelReminder(ctx context.Context, kind, id, name string) ([]Reminder, error) {
+	return c.reminders(ctx, operator.CancelReminder, kind, id, name)
+}
+
+// RetryReminder lets a reminder run again that was given up, and returns the entity's reminders. It
+// fails if none of that name was given up.
+func (c *Client) RetryReminder(ctx context.Context, kind, id, name string) ([]Reminder, error) {
+	return c.reminders(ctx, operator.RetryReminder, kind, id, name)
+}
+
+func (c *Client) reminders(ctx context.Context, do operator.Command, kind, id, name string) ([]Reminder, error) {
+	a, err := c.answerOfHost(ctx, operator.Request{Command: do, Entity: Entity{Kind: kind, ID: id}, Reminder: name})
+	return a.Reminders, err
+}
+
 func (c *Client) askHost(ctx context.Context, r operator.Request) (Place, error) {
 	a, err := c.answerOfHost(ctx, r)
 	return a.Where, err

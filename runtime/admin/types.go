@@ -19,6 +19,8 @@ type (
 	Type = operator.Type
 	// A Listing says which ids of a type to list. Its zero value means all.
 	Listing = operator.Listing
+	// A Reminder is a reminder of an entity.
+	Reminder = operator.Reminder
 	// A Shard is a shard as the member that holds it sees it.
 	Shard = operator.Shard
 	// A Place is the home of an entity.

@@ -191,6 +191,24 @@ type CallOptions struct {
 	// CommandID is the idempotency key of every call of the reference; nil gives each call an id of
 	// its own. It is for durable types. With an empty key every call fails.
 	CommandID *string
+	// Delay makes tells of the reference reminders; nil sends them at once.
+	Delay *Delay
+}
+
+// A Delay says when a tell is due. It is made by options of package shard.
+type Delay struct {
+	Err     error  // why every tell fails; nil means none
+	Name    string // of the reminder; "" means that of the method
+	Kind    uint8  // of the schedule: once, at equal periods, or cron
+	At      time.Time
+	After   time.Duration // instead of At, from the turn that sets it
+	Period  time.Duration
+	Cron    string
+	Zone    string
+	Jitter  time.Duration // the upper bound
+	CatchUp bool
+	// SkipLate is how late a due time may be before it is dropped; 0 means any time.
+	SkipLate time.Duration
 }
 
 // A CallOption sets an option of one reference.

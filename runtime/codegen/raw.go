@@ -29,6 +29,9 @@ type Raw struct {
 	Body        []byte
 	// CommandID is the idempotency key of a call to a durable type; "" means none.
 	CommandID string
+	// Delay makes the call a reminder of an entity of a durable type, whose results are empty. nil
+	// makes it at once.
+	Delay *Delay
 }
 
 // IsJSON reports whether the body is JSON. It returns an error if the content type is unknown.
@@ -56,13 +59,18 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	if r.CommandID != "" {
 		options = append(options, func(o *CallOptions) { o.CommandID = &r.CommandID })
 	}
+	if r.Delay != nil {
+		options = append(options, func(o *CallOptions) { o.Delay = r.Delay })
+	}
 	ref := NewRef(p, id, nil, options...)
 	m, asJSON, err := r.form(k)
 	if err != nil {
 		return nil, ref.NotEncoded(r.Method, err)
 	}
-	if err := p.Check(ctx, ref, r.Method); err != nil {
-		return nil, err
+	if r.Delay == nil {
+		if err := p.Check(ctx, ref, r.Method); err != nil {
+			return nil, err
+		}
 	}
 	args := NewArgs()
 	switch {
@@ -75,6 +83,12 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, ref.NotEncoded(r.Method, err)
+	}
+	if r.Delay != nil {
+		if err := ref.Tell(ctx, r.Method, args); err != nil || !asJSON {
+			return nil, err
+		}
+		return []byte("{}"), nil
 	}
 	if !asJSON {
 		results, err := p.Do(ctx, ref, r.Method, args)

@@ -40,3 +40,20 @@ func Result[T any](v T, err error) (T, error) {
 	}
 	return v, nil
 }
+
+// A PublishFunc receives what a method publishes in place of a store. subject and data are as they
+// would be published.
+type PublishFunc func(subject string, data []byte, bestEffort bool) error
+
+type publishKey struct{}
+
+// WithPublish returns a context with which methods of plain structs publish to f. It is for tests.
+func WithPublish(ctx context.Context, f PublishFunc) context.Context {
+	return context.WithValue(ctx, publishKey{}, f)
+}
+
+// PublishOf returns the function given to [WithPublish], or nil.
+func PublishOf(ctx context.Context) PublishFunc {
+	f, _ := ctx.Value(publishKey{}).(PublishFunc)
+	return f
+}

@@ -25,6 +25,22 @@ type Load struct {
 	// Health is the node's score of its own health in a cluster with a membership table: from 0,
 	// healthy, to 8. It is 0 with gossip.
 	Health int
+	// Feeds has the streams that the node reads with shard.Consume, in order of name.
+	Feeds []Feed
+}
+
+// Feed is the [Load] of one stream that shard.Consume reads. Its counts begin at shard.New and are
+// about the partitions that the node has read.
+type Feed struct {
+	Name string
+	// Waiting is the number of tells that were read and are not committed yet.
+	Waiting int64
+	// Read counts messages, also those that were read before; Committed counts tells that are
+	// finished, and Failed the attempts that their receivers have failed.
+	Read, Committed, Failed uint64
+	// Dead counts the dead letters that were stored, and Missed the messages that were deleted
+	// before they could be read.
+	Dead, Missed uint64
 }
 
 // Type is the [Load] of one entity type. Its counts begin at shard.New; its other fields describe
@@ -64,6 +80,8 @@ type Meter struct {
 	// whether the new home has the shard; otherwise the move was given up. pause is how long the
 	// node began no turns for new calls in the shard.
 	MoveEnded func(kind string, committed bool, pause time.Duration)
+	// ReminderFired is called when a turn runs a reminder. late is the time since it was due.
+	ReminderFired func(kind string, late time.Duration)
 	// FrameSent is called for each frame of calls, answers and other envelopes that was sent to the
 	// broker.
 	FrameSent func(envelopes, bytes int)

@@ -16,7 +16,6 @@ var _ transport.Requester = (*Transport)(nil)
 const (
 	headerContentType = "Content-Type"
 	headerTimeout     = "Shard-Timeout"
-	ownHeaders        = "Shard-"
 	brokerHeaders     = "Nats-"
 )
 
@@ -125,7 +124,7 @@ func otherHeaders(all nats.Header) map[string][]string {
 	}
 	other := make(map[string][]string, len(all))
 	for key, values := range all { //arch:order-free it makes another map
-		if key != headerContentType && !strings.HasPrefix(key, ownHeaders) && !strings.HasPrefix(key, brokerHeaders) {
+		if key != headerContentType && key != headerTimeout && !strings.HasPrefix(key, brokerHeaders) {
 			other[key] = values
 		}
 	}

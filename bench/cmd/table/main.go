@@ -35,7 +35,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each row")
 	flag.DurationVar(&s.time, "time", time.Second, "time of one contestant in one round")
 	flag.IntVar(&s.entities, "entities", 1_000_000, "idle entities whose memory and passivation are measured")
-	flag.StringVar(&s.only, "only", "", "sections to run, separated by commas: local, memory, resting, remote, cluster, forming, durable, durable-many, durable-killed, durable-moves, viewers")
+	flag.StringVar(&s.only, "only", "", "sections to run, separated by commas: local, memory, resting, remote, cluster, forming, durable, durable-many, durable-killed, durable-moves, streams, viewers")
 	flag.StringVar(&s.profile, "profile", "", "folder for a processor profile of this process in each contestant's rounds of the durable section")
 	flag.StringVar(&s.match, "match", "", "of the durable section, only the cases whose first row has this text")
 	role := flag.String("role", "", "of a child process; not for people")
@@ -68,7 +68,7 @@ func table(ctx context.Context, s settings) error {
 	sections := []struct {
 		name string
 		run  func(context.Context, settings, string) error
-	}{{"local", local}, {"memory", memory}, {"resting", resting}, {"remote", remote}, {"cluster", clustered}, {"forming", forming}, {"durable", durable}, {"durable-many", durableMany}, {"durable-killed", durableKilled}, {"durable-moves", durableMoves}, {"viewers", viewed}}
+	}{{"local", local}, {"memory", memory}, {"resting", resting}, {"remote", remote}, {"cluster", clustered}, {"forming", forming}, {"durable", durable}, {"durable-many", durableMany}, {"durable-killed", durableKilled}, {"durable-moves", durableMoves}, {"streams", streams}, {"viewers", viewed}}
 	for _, sec := range sections {
 		if s.only != "" && !strings.Contains(","+s.only+",", ","+sec.name+",") {
 			continue

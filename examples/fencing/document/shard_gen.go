@@ -53,6 +53,22 @@ func (c *DocumentClient) Tell(id string, opts ...shard.CallOption) DocumentTell 
 	return DocumentTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *DocumentClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Document with that id.
+func (c *DocumentClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// DocumentSelf is like [DocumentClient.Tell] for the Document whose turn ctx
+// belongs to. Outside such a turn, each call fails.
+func DocumentSelf(ctx context.Context, opts ...shard.CallOption) DocumentTell {
+	return DocumentTell{ref: shard.SelfTell(ctx, "Document", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *DocumentClient) API(id string) DocumentAPI {

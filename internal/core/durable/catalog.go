@@ -70,10 +70,24 @@ func listedIf(there bool) listing {
 	return unlisted
 }
 
-// The first byte of a key says what it is of. An entity's id follows.
-const kindID = "\x00"
+// The first byte of a key says what it is: an entity's id, or the time at which an entity is due, in
+// eight bytes, and its id.
+const (
+	kindID        = "\x00"
+	kindWake      = "\x01"
+	kindAfterWake = "\x02"
+)
 
 func idKey(id string) string { return kindID + id }
+
+// ownerOf returns the entity of a key.
+func ownerOf(key string) string {
+	if strings.HasPrefix(key, kindWake) {
+		_, id := wakeOf(key)
+		return id
+	}
+	return key[min(len(key), 1):]
+}
 
 func newCatalog(limit int) catalog {
 	return catalog{limit: limit, changed: map[string]*entity{}, scans: map[uint64]*scan{}}
@@ -116,41 +130,68 @@ func (c *catalog) recovered(t *tail) {
 
 // edit is what a checkpoint changes in the leaves.
 type edit struct {
-	there   map[string]bool // whether the leaves have a key afterwards
-	of      []savedEntity   // entities that the checkpoint writes
-	rebuild bool            // all leaves are written again
-	none    bool            // they are not written, because a walk reads the records
-	reads   []int           // indexes of the leaves that are read first
+	there   map[string]bool   // whether the leaves have a key afterwards
+	of      []savedEntity     // entities that the checkpoint writes
+	after   map[string]record // of a rebuild: all records
+	stale   []string          // keys of entities that are not due then
+	rebuild bool              // all leaves are written again
+	none    bool              // they are not written, because a walk reads the records
+	reads   []int             // indexes of the leaves that are read first
 	keys    map[int][]string
 	leaves  []leaf // afterwards
 	free    []leaf
 }
 
-// A savedEntity is an entity whose record the checkpoint writes, with state or not.
-type savedEntity struct {
-	*entity
-	there bool
+// A record is what the catalog has of a record.
+type record struct {
+	there bool  // it has state
+	due   int64 // earliest due time of its reminders; never if it has none
 }
 
-// begin begins an edit for the entities that the checkpoint under way writes.
-func (c *catalog) begin(all []savedEntity) *edit {
-	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: all}
+// A savedEntity is an entity whose record the checkpoint writes.
+type savedEntity struct {
+	*entity
+	record
+}
+
+// begin begins an edit for the entities that the checkpoint under way writes, and for stale keys.
+func (c *catalog) begin(all []savedEntity, stale []string) *edit {
+	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: all, stale: stale}
 	ed.none = !c.whole && !c.walk.done
 	ed.rebuild = !c.whole && !ed.none
 	if ed.none {
 		return ed
 	}
-	//arch:order-free each by itself
-	for id, there := range c.walk.found {
-		ed.there[idKey(id)] = there
+	if ed.rebuild {
+		ed.after = c.walk.found
+		for _, e := range all {
+			ed.after[e.id] = e.record
+		}
+		//arch:order-free each by itself
+		for id, r := range ed.after {
+			ed.there[idKey(id)] = r.there
+			if r.due != never {
+				ed.there[wakeKey(r.due, id)] = true
+			}
+		}
+		return ed
+	}
+	for _, key := range stale {
+		ed.there[key] = false
 	}
 	for _, e := range all {
-		if ed.rebuild || e.listing != listedIf(e.there) {
+		if e.listing != listedIf(e.there) {
 			ed.there[idKey(e.id)] = e.there
 		}
-	}
-	if ed.rebuild {
-		return ed
+		if e.entered == e.due {
+			continue
+		}
+		if e.entered != 0 && e.entered != never {
+			ed.there[wakeKey(e.entered, e.id)] = false
+		}
+		if e.due != never {
+			ed.there[wakeKey(e.due, e.id)] = true
+		}
 	}
 	touched := map[int]bool{}
 	//arch:order-free each by itself
@@ -347,7 +388,7 @@ func (ed *edit) parts(c *catalog) (all []*wire.DurableLeafAt) {
 func (c *catalog) written(s *Shard, ed *edit) {
 	if c.walk.found != nil && !ed.rebuild {
 		for _, e := range ed.of {
-			c.walk.found[e.id] = e.there
+			c.walk.found[e.id] = e.record
 		}
 	}
 	if ed.none {
@@ -358,12 +399,20 @@ func (c *catalog) written(s *Shard, ed *edit) {
 		c.whole, c.walk, ed.of = true, walk{}, nil
 		//arch:order-free each by itself
 		for id, e := range s.tail.entities {
-			ed.of = append(ed.of, savedEntity{e, ed.there[idKey(id)]})
+			r, ok := ed.after[id]
+			if !ok {
+				r.due = never
+			}
+			ed.of = append(ed.of, savedEntity{e, r})
 		}
 	}
+	for _, key := range ed.stale {
+		delete(s.wakes.stale, key)
+	}
 	for _, e := range ed.of {
-		e.listing = listedIf(e.there)
-		if e.listing == listedIf(e.last.number > 0 && !e.last.ended) {
+		e.listing, e.entered = listedIf(e.there), e.record.due
+		delete(s.wakes.stale, wakeKey(e.entered, e.id)) // it was found stale while the checkpoint wrote it
+		if e.listing == listedIf(e.last.number > 0 && !e.last.ended) && e.entered == e.last.due() {
 			delete(c.changed, e.id)
 		} else {
 			c.note(e.entity) // it has come or gone since, or has expired
@@ -371,8 +420,13 @@ func (c *catalog) written(s *Shard, ed *edit) {
 	}
 }
 
-// recorded reports whether the checkpoint under way leaves a state of e in its record.
-func (e *entity) recorded() bool { return e.acked.number > 0 && !e.acked.ended && !e.hollow }
+// recorded returns what the checkpoint under way leaves in the record of e.
+func (e *entity) recorded() record {
+	if e.acked.number > 0 && !e.acked.ended && !e.hollow {
+		return record{true, e.acked.due()}
+	}
+	return record{false, never}
+}
 
 func (c *catalog) check(t *tail, open bool) error {
 	numbers := map[uint64]bool{}
@@ -419,13 +473,13 @@ type walk struct {
 	after store.Revision // of the last record that was listed
 	ids   []string       // that were listed, and are to be read
 	ended bool           // all were listed
-	found map[string]bool
+	found map[string]record
 	done  bool // found is complete
 }
 
 func (w *walk) next(s *Shard) {
 	if !s.catalog.whole && w.found == nil {
-		w.found = map[string]bool{}
+		w.found = map[string]record{}
 		w.line.ask(&s.desk, w.mark(s))
 	}
 }
@@ -496,7 +550,7 @@ func (w *walk) read(records []store.Record) {
 		id := w.ids[i]
 		if _, known := w.found[id]; !known { // else a checkpoint has written it since
 			v, err := readRecord(id, r)
-			w.found[id] = err != nil || v.number > 0 && !v.ended // a damaged one is there
+			w.found[id] = record{err != nil || v.number > 0 && !v.ended, v.due()} // a damaged one is there
 		}
 	}
 	w.ids = w.ids[len(records):]
@@ -517,6 +571,7 @@ const pageBytes = 256 << 10
 
 type scan struct {
 	list   uint64
+	wakes  bool // it is for Shard.wakes, and no list
 	prefix string
 	from   string // the least key that it looks for
 	limit  int
@@ -542,6 +597,8 @@ func (s *Shard) List(now time.Time, prefix, after string, limit int) uint64 {
 func (c *catalog) scan(s *Shard, sc *scan) {
 	i := c.at(sc.from)
 	switch {
+	case sc.wakes && (s.state != Open || !c.whole):
+		s.wakes.unread()
 	case s.state != Open:
 		s.out.Pages = append(s.out.Pages, Page{List: sc.list, Err: ErrNotOpen})
 	case !c.whole:
@@ -572,6 +629,8 @@ func (c *catalog) done(s *Shard, r Response) bool {
 	keys, ok := readLeaf(sc.leaf, r.Records[0])
 	i := c.at(sc.from)
 	switch {
+	case !c.whole: // another leaf was lost, and a checkpoint may have saved entities that the leaves lack
+		c.scan(s, sc)
 	case i < 0 || c.leaves[i].number != sc.leaf.number || c.leaves[i].generation != sc.leaf.generation: // a checkpoint has ended since
 		c.scan(s, sc)
 	case !ok:
@@ -603,37 +662,55 @@ func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 	if keys = keys[from:]; len(keys) > sc.limit {
 		keys, end = keys[:sc.limit], string(keys[sc.limit])
 	}
-	p := Page{List: sc.list, Ticket: s.group.last}
+	var found []string
 	for _, key := range keys {
-		if e := c.changed[string(key[1:])]; (e == nil || !e.loaded) && hasPrefix(key, sc.prefix) {
-			p.IDs = append(p.IDs, string(key[1:]))
+		if e := c.changed[ownerOf(string(key))]; (e == nil || !e.loaded) && hasPrefix(key, sc.prefix) {
+			found = append(found, string(key))
 		}
 	}
-	first, prefix, last := sc.from[1:], sc.prefix[1:], strings.TrimPrefix(end, kindID)
 	//arch:order-free they are sorted
-	for id, e := range c.changed {
-		if id >= first && (end == "" || id < last) && strings.HasPrefix(id, prefix) && e.loaded && e.last.number > 0 && !e.last.gone(s.desk.now) {
-			p.IDs = append(p.IDs, id)
+	for _, e := range c.changed {
+		if key := e.key(sc, s.desk.now); key >= sc.from && (end == "" || key < end) && strings.HasPrefix(key, sc.prefix) {
+			found = append(found, key)
 		}
 	}
-	slices.Sort(p.IDs)
-	bytes := 0
-	for i, id := range p.IDs {
-		if bytes += len(id); i == sc.limit || i > 0 && bytes > pageBytes {
-			p.IDs, p.More = p.IDs[:i], true
+	slices.Sort(found)
+	bytes, more := 0, false
+	for i, key := range found {
+		if bytes += len(key) - 1; i == sc.limit || i > 0 && bytes > pageBytes {
+			found, more = found[:i], true
 			break
 		}
 	}
-	if !p.More && end > sc.prefix && !strings.HasPrefix(end, sc.prefix) {
+	if !more && end > sc.prefix && !strings.HasPrefix(end, sc.prefix) {
 		end = "" // no key behind end has the prefix
 	}
-	if end != "" && len(p.IDs) == 0 {
+	if end != "" && len(found) == 0 {
 		sc.from = end
 		c.scan(s, sc)
 		return
 	}
-	p.More = p.More || end != ""
+	if more = more || end != ""; sc.wakes {
+		s.wakes.found(found, more, c)
+		return
+	}
+	p := Page{List: sc.list, Ticket: s.group.last, More: more}
+	for _, key := range found {
+		p.IDs = append(p.IDs, ownerOf(key))
+	}
 	s.out.Pages = append(s.out.Pages, p)
+}
+
+// key returns the key of a changed entity that the scan looks for, or "".
+func (e *entity) key(sc *scan, now time.Time) string {
+	switch {
+	case !e.loaded || e.last.number == 0 || e.last.gone(now):
+	case !sc.wakes:
+		return idKey(e.id)
+	case e.last.due() != never:
+		return wakeKey(e.last.due(), e.id)
+	}
+	return ""
 }
 
 func compareKey(key []byte, with string) int { return strings.Compare(string(key), with) }

@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +93,7 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 			saved = append(saved, savedEntity{e, e.recorded()})
 		}
 		c.table = newTableParts(s)
-		c.edit = s.catalog.begin(saved)
+		c.edit = s.catalog.begin(saved, slices.Sorted(maps.Keys(s.wakes.stale)))
 	}
 	switch what {
 	case scopeOlder:
@@ -125,7 +127,7 @@ func (c *checkpoint) readLeaves(s *Shard) {
 		}
 	}
 	if c.scope != scopeEvents {
-		for _, change := range c.table.changes(&s.catalog, c.edit) {
+		for _, change := range c.table.changes(s, c.edit) {
 			c.add(change)
 		}
 	}
@@ -192,14 +194,15 @@ func (t *tableParts) part(m proto.Message) *wire.DurableTable {
 }
 
 // changes adds the directory of the catalog, and returns the records of the table.
-func (t *tableParts) changes(c *catalog, ed *edit) (changes []store.Change) {
+func (t *tableParts) changes(s *Shard, ed *edit) (changes []store.Change) {
+	c := &s.catalog
 	for _, l := range ed.parts(c) {
 		p := t.part(l)
 		p.Leaves = append(p.Leaves, l)
 	}
 	if c.whole || ed.rebuild {
 		t.part(&wire.DurableLeafAt{})
-		t.parts[0].Catalog = true
+		t.parts[0].Catalog, t.parts[0].Due = true, s.earliest()
 	}
 	for i, key := range tableKeys(t.generation, uint32(len(t.parts))) {
 		changes = append(changes, store.Change{ID: key, Value: seal(t.parts[i])})
@@ -399,7 +402,7 @@ func (w *sweep) done(s *Shard, r Response) {
 			continue
 		}
 		e := s.tail.at(id)
-		e.last, e.acked, e.loaded, e.listing = v, v, true, listedIf(!v.ended)
+		e.last, e.acked, e.loaded, e.listing, e.entered = v, v, true, listedIf(!v.ended), v.due()
 		if !v.ended { // its id leaves the catalog with the commit
 			s.lapse(e)
 			s.checkpoint.after = s.group.last

@@ -299,6 +299,7 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 		}
 		s.outbox.recover(t, s.desk.now)
 		s.catalog.recover(t)
+		s.wakes.recover(t)
 	}
 	var counting chain
 	for _, a := range c.log {
@@ -341,6 +342,7 @@ func (c *claim) bases(s *Shard) {
 	}
 	if len(ids) == 0 {
 		s.catalog.recovered(&s.tail)
+		s.wakes.recovered(&s.tail)
 		c.finish(s)
 		return
 	}

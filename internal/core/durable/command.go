@@ -5,21 +5,32 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Source is the origin of commands: a process, by its incarnation, or the log of a shard. A log
-// as a source outlives the processes that host the shard.
+// A Source is the origin of commands: a process, by its incarnation, the log of a shard, or a
+// partition of a stream that a feed reads. A log or a stream as a source outlives the processes
+// that read it.
 type Source struct {
-	Incarnation uint64 // of the caller's process; 0 means a log
-	Log         string // the type of the shard whose log it is; the key, if the source stands for a key
-	Shard       uint32
+	Incarnation uint64 // of the caller's process; 0 means a log or a stream
+	Log         string // the type of the shard whose log it is, or a name by StreamSource; the key, if the source stands for a key
+	Shard       uint32 // or the partition
 	// To is set for a command made in the turn of a log's tell: it is the receiver of that tell,
 	// because numbers of one log differ by receiver. It is zero if the command is the tell itself.
 	To Target
 }
+
+// StreamSource returns the Log of a source that is a stream: the names of the feed and of the
+// stream. Types have no colon in their names.
+func StreamSource(feed, stream string) string { return feed + ":" + stream }
+
+// Stream reports whether the source is a stream. A turn of its commands commits their ids although
+// it changes nothing. A reader that begins at an old position would otherwise apply them after
+// later ones.
+func (s *Source) Stream() bool { return s.To == (Target{}) && strings.Contains(s.Log, ":") }
 
 // silent reports whether the shard may forget source s, last heard from at heard. It never
 // forgets a log, because its shard may send tells again at any time.

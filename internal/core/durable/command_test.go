@@ -1,6 +1,9 @@
 package durable
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestPaths: a path names one call of one turn, and is the same when the turn runs again.
 func TestPaths(t *testing.T) {
@@ -41,6 +44,29 @@ func TestPaths(t *testing.T) {
 		}
 		if again[i] != p {
 			t.Errorf("call %d has another path when the turn runs again", i)
+		}
+	}
+}
+
+// TestStreamSource: only a stream's source is one, and a shard never forgets it.
+func TestStreamSource(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		source          Source
+		stream, forgets bool
+	}{
+		"stream":                {Source{Log: StreamSource("paid", "PAID@1")}, true, false},
+		"call of its turn":      {Source{Log: StreamSource("paid", "PAID@1"), To: Target{Log: "Cart", Shard: 64}}, false, true},
+		"log":                   {Source{Log: "Cart", Shard: 64}, false, false},
+		"process":               {Source{Incarnation: 7}, false, true},
+		"key":                   {Source{Incarnation: 1, Log: "abcd"}, false, true},
+		"partition of a stream": {Source{Log: StreamSource("a", "b:c"), Shard: 3}, true, false},
+	} {
+		if got := c.source.Stream(); got != c.stream {
+			t.Errorf("%s: got stream %t, want %t", name, got, c.stream)
+		}
+		if got := c.source.silent(now, now.Add(1), now.Add(1)); got != c.forgets {
+			t.Errorf("%s: got forgotten %t, want %t", name, got, c.forgets)
 		}
 	}
 }

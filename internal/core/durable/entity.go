@@ -20,6 +20,8 @@ type version struct {
 	state   []byte
 	since   [][]byte // events that are to be applied to state
 	keys    []key    // not to be changed
+	// reminders are not to be changed; nil means none.
+	reminders *wire.DurableReminders
 }
 
 // stateSum is the [Turn.Sum] of an entity's last commit if the log has only its events. Three
@@ -53,6 +55,9 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.number, v.ended, v.expires, v.form = c.GetVersion(), c.GetEnded(), c.GetExpires(), c.GetForm()
 	v.sum = newStateSum(c.GetSum())
 	v.keys = keysAfter(v.keys, c)
+	if r := c.GetReminders(); r != nil || !c.GetFolded() {
+		v.reminders = r
+	}
 }
 
 // folds reports whether the log needs only the events of turn t. At most every events, and limit
@@ -61,16 +66,19 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
 	}
-	bytes := 0
+	bytes, reminders := 0, v.reminders
+	if t.Reminders != nil {
+		reminders = t.Reminders
+	}
 	for _, all := range [][][]byte{v.since, t.Events} {
 		for _, e := range all {
 			bytes += len(e) + appendRoom
 		}
 	}
-	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
+	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+sizeOfReminders(reminders)+bytes <= limit
 }
 
-// entity is in memory while it is active or has commits outside its record. It has 256 bytes on
+// entity is in memory while it is active or has commits outside its record. It has 280 bytes on
 // 64-bit machines; commits read the first 64 first, because cache misses dominate their time.
 type entity struct {
 	id     string
@@ -87,6 +95,7 @@ type entity struct {
 	saving     uint64  // its version that the checkpoint under way writes; 0 means none
 	last       version // including commits that are not acknowledged yet
 	acked      version // the acknowledged version, which a checkpoint writes
+	entered    int64   // when it is due by the catalog's leaves; 0 means unknown, never that they lack it
 	// loose are commits from the log that need the state or the keys before them. Those are in the
 	// record.
 	loose []*wire.DurableCommit
@@ -200,7 +209,7 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	if gone {
 		v = version{number: v.number, ended: true}
 	}
-	size := 2*appendRoom + len(e.id) + len(v.state)
+	size := 2*appendRoom + len(e.id) + len(v.state) + sizeOfReminders(v.reminders)
 	for _, event := range v.since {
 		size += len(event) + appendRoom
 	}
@@ -213,7 +222,7 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	}
 	return store.Change{ID: e.recordKey(), Value: seal(&wire.DurableRecord{
 		Format: formatNow, Entity: []byte(e.id), Version: v.number, State: v.state, Since: v.since,
-		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires, Form: v.form, Sum: v.sum.uint32(),
+		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires, Form: v.form, Sum: v.sum.uint32(), Reminders: v.reminders,
 	})}
 }
 
@@ -232,8 +241,10 @@ type Turn struct {
 	// Ended: the entity ends, and has no state.
 	Ended bool
 	// Expires is the Unix time from which the entity is as if it had ended, unless it commits
-	// again before, in milliseconds. 0: never.
+	// again before, in milliseconds. 0: never. Commit sets it to 0 if the entity has reminders.
 	Expires int64
+	// Reminders are those after the turn; nil means that they have not changed. They are not copied.
+	Reminders *wire.DurableReminders
 	// Form is the version of State, by the type's directive; 0 means the first.
 	Form uint32
 	// Command is the command that the turn ran; nil if it is never sent again.
@@ -258,12 +269,19 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	if w.Events = t.Events; len(t.Events) > 0 {
 		w.Event = s.journal.next
 	}
+	reminders := e.last.remindersAfter(t, now)
+	if len(reminders.GetAll()) > 0 {
+		t.Expires = 0
+	}
 	if !t.Ended {
 		w.Expires = t.Expires
 	}
 	w.Folded = !e.bare && !e.hollow && !e.last.gone(now) && e.last.folds(t, s.journal.config.Every, s.group.limit)
 	if t.Ended || w.Folded {
 		w.State = nil
+	}
+	if len(reminders.GetAll()) > 0 && !w.Folded || w.Folded && t.Reminders != nil {
+		w.Reminders = reminders
 	}
 	if w.Folded {
 		w.Sum = t.Sum & maxSum
@@ -294,7 +312,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	}
 	s.journal.next += uint64(len(t.Events))
 	added := pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before}
-	if len(t.Tells)+len(t.Events) == 0 { // which are kept
+	if len(t.Tells)+len(t.Events) == 0 { // which are kept; so are reminders, but not the message that refers to them
 		added.messages = m
 	}
 	ticket := s.group.added(added)
@@ -302,6 +320,9 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 		s.catalog.note(e)
 	}
 	e.commit(w, ticket)
+	if t.Reminders != nil || t.Ended {
+		s.reminded(e)
+	}
 	if len(t.Tells) > 0 {
 		s.outbox.put(w, now, ticket)
 	}

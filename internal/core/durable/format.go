@@ -168,6 +168,9 @@ func appendCommit(b []byte, c *wire.DurableCommit, source []byte) []byte {
 	}
 	b = appendUint(b, 9, c.Event)
 	b = appendUint(b, 10, one(c.Folded))
+	if c.Reminders != nil {
+		b = appendMessage(b, 11, c.Reminders)
+	}
 	b = appendUint(b, 13, uint64(c.Keys))
 	b = appendUint(b, 14, uint64(c.Expires))
 	b = appendUint(b, 15, uint64(c.Form))

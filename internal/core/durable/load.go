@@ -59,13 +59,14 @@ func (l *loads) done(s *Shard, r Response) bool {
 		s.Passivated(id)
 	} else {
 		e.last, e.acked = v, v
-		e.loaded, e.bare, e.listing = true, false, listedIf(v.number > 0 && !v.ended)
+		e.loaded, e.bare, e.listing, e.entered = true, false, listedIf(v.number > 0 && !v.ended), v.due()
 		switch {
 		case v.expires != 0 && v.gone(s.desk.now):
 			s.lapse(e)
 		case v.ended && len(freshKeys(v.keys, s.desk.now.UnixMilli())) == 0:
 			e.outlived(s.group.acked)
 		}
+		s.wakes.loaded(e)
 		loaded = e.loadedNow()
 		e.forgetState()
 	}
@@ -107,7 +108,7 @@ func readRecord(id string, r store.Record) (version, error) {
 	}
 	return version{
 		number: w.GetVersion(), expires: w.GetExpires(), form: w.GetForm(), ended: w.GetEnded(), sum: newStateSum(w.GetSum()),
-		state: w.GetState(), since: w.GetSince(), keys: keysOf(w.GetKeys()),
+		state: w.GetState(), since: w.GetSince(), keys: keysOf(w.GetKeys()), reminders: w.GetReminders(),
 	}, nil
 }
 

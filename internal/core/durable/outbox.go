@@ -31,7 +31,19 @@ type Tell struct {
 	// Number and Floor are those of the command at the receiver. The command's Source is the
 	// shard's log.
 	Number, Floor uint64
+	// First is the earliest time at which the tell may have been sent before. It is zero if no home
+	// has sent it, and its commit is at most fresh ago.
+	First time.Time
 }
+
+// Published is the Log of the target of messages that entities publish, which is no type's name. Its
+// only shard is 0. The Entity of such a tell is the entity that publishes, so each entity's messages
+// are published one after the other.
+const Published = "!publish"
+
+// fresh bounds how long after its commit a home may believe that it alone knows a tell. A home that
+// stood still for longer may have a successor, which has sent the tell.
+const fresh = 5 * time.Second
 
 // maxFirst bounds a tenure's first tell number, so that encoded numbers are at most as long as
 // unnumbered assumes.
@@ -320,12 +332,20 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 		case w.ticket > acked:
 			o.queue(r)
 		default:
-			all = append(all, Tell{Target: r.target, Entity: r.entity, Body: w.body, Number: number, Floor: p.floor()})
+			all = append(all, Tell{Target: r.target, Entity: r.entity, Body: w.body, Number: number, Floor: p.floor(), First: w.first(now)})
 			w.again = now.Add(pause << min(w.tries, 5))
 			w.tries++
 		}
 	}
 	return all
+}
+
+// first returns Tell.First for a tell sent now.
+func (w *waiting) first(now time.Time) time.Time {
+	if w.ticket > 0 && w.tries == 0 && now.Sub(w.at) <= fresh {
+		return time.Time{}
+	}
+	return w.at
 }
 
 func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {

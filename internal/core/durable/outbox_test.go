@@ -40,3 +40,43 @@ func TestTellsBeginWithTheEpoch(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFirstOfATell: a tell says when it may have been sent first, unless this home has committed it a moment
+// ago and has not sent it yet.
+func TestFirstOfATell(t *testing.T) {
+	commit := time.UnixMilli(1_000_000)
+	for name, c := range map[string]struct {
+		ticket Ticket        // 0: an older home has committed it
+		after  time.Duration // from the commit until it is due first
+		again  bool          // it is due again
+		known  bool
+	}{
+		"at once":                 {1, 0, false, true},
+		"a moment later":          {1, fresh, false, true},
+		"after standing still":    {1, fresh + time.Millisecond, false, false},
+		"again":                   {1, 0, true, false},
+		"of an older home":        {0, 0, false, false},
+		"of an older home, again": {0, 0, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := outbox{pairs: map[Target]*pair{}}
+			e := &wire.DurableCommit{At: commit.UnixMilli(), Tells: unnumbered([]Tell{{Target: Target{Log: Published}, Entity: "e"}})}
+			o.number(e.Tells, 1)
+			o.put(e, commit, c.ticket)
+			now := commit.Add(c.after)
+			all := o.due(now, time.Second, 1)
+			if c.again {
+				now = now.Add(time.Second)
+				o.lookAgain(now)
+				all = o.due(now, time.Second, 1)
+			}
+			want := commit
+			if c.known {
+				want = time.Time{}
+			}
+			if len(all) != 1 || !all[0].First.Equal(want) {
+				t.Errorf("got %+v, want one tell whose First is %v", all, want)
+			}
+		})
+	}
+}

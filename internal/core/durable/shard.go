@@ -62,6 +62,7 @@ type Shard struct {
 	verify     verify
 	absent     absent
 	catalog    catalog
+	wakes      wakes
 	messages   messages
 	opened     time.Time // when the claim stood
 	base       Mark      // of the last head after which no record of an entity was written
@@ -75,7 +76,7 @@ func New(now time.Time, c Config) *Shard {
 		tail:   tail{entities: map[string]*entity{}, generation: 1},
 		table:  table{sources: map[Source]*known{}},
 		outbox: outbox{pairs: map[Target]*pair{}},
-		loads:  loads{asked: map[uint64]string{}, lines: map[string]*line{}}, catalog: newCatalog(c.Limits.withDefaults().LeafBytes),
+		loads:  loads{asked: map[uint64]string{}, lines: map[string]*line{}}, catalog: newCatalog(c.Limits.withDefaults().LeafBytes), wakes: newWakes(),
 	}
 	s.desk = desk{now: now, pause: s.limits.Pause}
 	s.group.limit = s.limits.AppendBytes
@@ -315,7 +316,7 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	e := s.tail.at(id)
 	e.active = true
 	if !e.loaded && s.absent.sure(id) {
-		e.loaded, e.listing = true, unlisted
+		e.loaded, e.listing, e.entered = true, unlisted, never
 	}
 	if !e.loaded || e.bare {
 		s.loads.begin(s, id)
@@ -482,6 +483,7 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		if s.verify.due {
 			s.beginVerify()
 		}
+		s.readWakes(0) // so that a shard without reminders needs no look at the time
 		return
 	}
 	if c.forked {
@@ -551,7 +553,7 @@ func (s *Shard) drop(e Event) {
 		l.close()
 	}
 	s.loads = loads{asked: map[uint64]string{}, lines: map[string]*line{}}
-	s.catalog = newCatalog(s.limits.LeafBytes)
+	s.catalog, s.wakes = newCatalog(s.limits.LeafBytes), newWakes()
 	s.out = Effects{Events: append(s.out.Events, e)}
 }
 
@@ -571,5 +573,5 @@ func (s *Shard) Check() error {
 		}
 		return nil
 	}
-	return errors.Join(s.group.check(s.state == Open), s.tail.check(), s.table.check(), s.outbox.check(), s.journal.check(), s.loads.check(), s.catalog.check(&s.tail, s.state == Open))
+	return errors.Join(s.group.check(s.state == Open), s.tail.check(), s.table.check(), s.outbox.check(), s.journal.check(), s.loads.check(), s.catalog.check(&s.tail, s.state == Open), s.wakes.check(&s.catalog, &s.tail, s.state == Open))
 }

@@ -90,7 +90,7 @@ type Shards interface {
 	// HoldsShards reports whether a shard is here or moving here or away, calls wait here, or a
 	// sender's Flush is still to come.
 	HoldsShards() bool
-	// Remembered returns the hosted types whose entities are remembered, in order.
+	// Remembered returns the hosted types whose entities are remembered and those of feeds, in order.
 	Remembered() []string
 	// Waiting returns how many calls of a type wait for a home. WaitingTypes returns the types that
 	// have such calls.

@@ -114,7 +114,7 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// missesHomes reports whether a type with remembered entities has no homes: none were assigned yet,
+// missesHomes reports whether a type with remembered entities, or of a feed, has no homes: none were assigned yet,
 // or the coordinator that knew them is gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)

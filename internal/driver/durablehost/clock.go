@@ -11,7 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// The store is asked for its time every clockPeriod, and every clockRetry until its first answer.
+// The store is asked for its time every clockPeriod, and every clockRetry until its first answer and
+// while its answers contradict each other.
 const (
 	clockPeriod = 30 * time.Second
 	clockRetry  = time.Second
@@ -51,6 +52,15 @@ func NewClock(s store.Backend) *Clock {
 func (c *Clock) Now() (time.Time, bool) {
 	v := c.view.Load()
 	return v.reading.At(c.elapsed()), v.known
+}
+
+// unsure reports whether the store is to be asked again soon: its time is not known, or its last
+// answers contradict what is known.
+func (c *Clock) unsure() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.Now()
+	return !known || c.estimate.Doubted()
 }
 
 // elapsed is the process's monotonic time.
@@ -126,7 +136,7 @@ func (c *Clock) Run(ctx context.Context, log *slog.Logger) {
 			failures++
 		}
 		next := clockPeriod
-		if _, known := c.Now(); !known {
+		if c.unsure() {
 			next = clockRetry
 		}
 		timer.Reset(next)

@@ -59,6 +59,8 @@ func (p *process) Above(term uint32) (last uint32) {
 	return max(term, p.last)
 }
 
+func (p *process) Look(t *Tenure, entities []string) {}
+
 func (p *process) Tell(_ context.Context, _ store.Shard, tells []durable.Tell, then func([]durable.Tell, bool)) {
 	p.mu.Lock()
 	take := p.tells

@@ -20,6 +20,8 @@ type Process struct {
 	Spawn   func(func())    // implements Host.Go
 	// Send implements Host.Tell.
 	Send func(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool))
+	// LookAt implements Host.Look. If it is nil, no reminders run.
+	LookAt func(t *Tenure, entities []string)
 	// GivenUp is called with each tell that is given up.
 	GivenUp func(from store.Shard, tell durable.Tell)
 	Log     *slog.Logger
@@ -41,6 +43,13 @@ func (p *Process) Go(f func()) { p.Spawn(f) }
 // Tell sends tells of shard from.
 func (p *Process) Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool)) {
 	p.Send(ctx, from, tells, then)
+}
+
+// Look runs due reminders of a shard's entities.
+func (p *Process) Look(t *Tenure, entities []string) {
+	if p.LookAt != nil {
+		p.LookAt(t, entities)
+	}
 }
 
 // Event logs an event of a tenure.

@@ -31,6 +31,9 @@ type Host interface {
 	// Tell must not block or call then. It is never called with a tell to an entity before then was
 	// called for the last one.
 	Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool))
+	// Look runs the reminders of entities that may be due, each in a turn of its entity, and then calls
+	// Tenure.Looked for each. It must not block.
+	Look(t *Tenure, entities []string)
 }
 
 // Config configures one shard at one process.

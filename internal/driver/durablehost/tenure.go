@@ -48,7 +48,8 @@ type Tenure struct {
 	tellDoubt bool          // callers that ask again must be told failed
 	followers followerLook
 	idle      idle
-	walk      walk // the sweep through the shard's records
+	walk      walk     // the sweep through the shard's records
+	due       []string // entities that have due reminders, to be given to the host
 }
 
 // A Waiter is notified when the log has everything up to a ticket, or when that remains unknown.
@@ -105,6 +106,9 @@ func (t *Tenure) Expiry(ttl time.Duration) int64 {
 	now, _ := t.shard.cfg.Clock.Now()
 	return max(now.UnixMilli(), t.line.read(t.shard.cfg.Clock).UnixMilli()) + ttl.Milliseconds()
 }
+
+// Context returns a context that ends with the tenure.
+func (t *Tenure) Context() context.Context { return t.ctx }
 
 // Epoch returns the tenure's epoch in the store. Later tenures of the shard, at any home, have
 // higher epochs.
@@ -166,6 +170,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 		t.loads.done(l)
 	}
 	t.pagesLocked(out.Pages, &after)
+	t.lookLocked(&after)
 	ended := durable.Event{Kind: durable.Ended}
 	for _, e := range out.Events {
 		switch e.Kind {
@@ -309,6 +314,11 @@ const shortestNap = time.Millisecond
 
 func (t *Tenure) armLocked() {
 	at := t.core.Wake()
+	if d, ok := t.untilDueLocked(); ok {
+		if due := t.nowLocked().Add(d); due.Before(at) {
+			at = due
+		}
+	}
 	if t.timer != nil && !at.Before(t.wake) {
 		return // it fires sooner anyway
 	}
@@ -329,6 +339,7 @@ func (t *Tenure) tick() {
 	t.do(func(now time.Time) {
 		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
 		t.core.Tick(now)
+		t.dueLocked(now)
 		t.shard.cfg.Appends.tailOf(t) // after a checkpoint or a recovery too
 		t.followers.next(t, now)
 		t.idle.look(t, now)

@@ -21,7 +21,11 @@ const (
 	callCancelled                         // did not run, because its caller gave up while it waited here
 	callDropped                           // accepted, then lost with its shard
 	tellLost                              // a tell that could not be delivered
-	tellGivenUp                           // a tell of a durable entity that was not committed in time
+	tellGivenUp                           // a tell of a durable entity that was not committed, or a message that was not stored, in time
+	reminderWaits                         // a reminder whose method this program does not have
+	reminderSkipped                       // a reminder that was dropped, because it was later than it may be
+	reminderAside                         // a reminder that failed for too long
+	messageWaits                          // attempts to publish a durable entity's message that failed
 	dropNoPeer                            // an envelope for a peer that is gone
 	answerUnclaimed                       // an answer for which no caller waits any more
 	FrameForeign                          // bytes that are not a frame
@@ -61,7 +65,7 @@ const (
 var reasonNames = [directEnded]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",
-	tellLost: "tell lost", tellGivenUp: "tell given up", dropNoPeer: "peer gone", answerUnclaimed: "answer unclaimed",
+	tellLost: "tell lost", tellGivenUp: "tell given up", reminderWaits: "reminder waits", reminderSkipped: "reminder skipped", reminderAside: "reminder given up", messageWaits: "message waits", dropNoPeer: "peer gone", answerUnclaimed: "answer unclaimed",
 	FrameForeign: "foreign frame", FrameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
 	tableMoved: "shards moved", barrierTimedOut: "barrier timed out",

@@ -517,7 +517,7 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 				}
 			},
 			Clock: durablehost.NewClock(cfg.Store),
-			Send:  drv.sendTells, GivenUp: drv.tellGivenUp,
+			Send:  drv.sendTells, GivenUp: drv.tellGivenUp, LookAt: drv.lookAt,
 		}
 	}
 	drv.Kinds.Store(&map[string]*Kind{})

@@ -24,6 +24,7 @@ type DurableShard struct {
 	hosted      *HostedShard
 	tasks       heldTasks // tasks that the present turn of a singleton has started
 	LastCommits LastCommits
+	retries     retries
 }
 
 // expiry returns when an entity expires that is committed under the tenure now; 0 means never.

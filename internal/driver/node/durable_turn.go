@@ -33,6 +33,9 @@ type durableTurn struct {
 	wakes bool // OnActivate is running
 	calls durable.Calls
 	tells durableTells
+	// reminders is nil unless the turn has to do with them; most have not.
+	reminders *turnReminders
+	reminded  bool // reminders are taken for the commit; a goroutine of the method may still be running
 }
 
 func durableOf(t *turn) *durableTurn {
@@ -101,16 +104,17 @@ func (r *durableTurn) activating() (end func()) {
 // nested sets id to the command of a call in the turn, and reports whether it has one. A call from
 // OnActivate has none: OnActivate may not run again with the turn's command.
 func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
-	if r.command.Number == 0 {
-		return false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.wakes {
+	command := &r.command
+	if r.reminders != nil && r.reminders.command.Number != 0 {
+		command = &r.reminders.command
+	}
+	if command.Number == 0 || r.wakes {
 		return false
 	}
 	at := r.turn.shard().ID
-	*id = durablehost.Nested(r.command, durable.Target{Log: at.Kind, Shard: at.Shard}, &r.calls, kind, entity, method)
+	*id = durablehost.Nested(*command, durable.Target{Log: at.Kind, Shard: at.Shard}, &r.calls, kind, entity, method)
 	return true
 }
 
@@ -272,10 +276,11 @@ func (r *durableTurn) discard() {
 
 // settle commits the changes of a turn and returns the answer, to be sent when they are in the log.
 func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer) answer {
-	read, tells := r.read && !active.woken, r.tells.take()
+	read := r.read && !active.woken
+	tells, after := r.tells.take()
 	d := r.turn.shard().Durable
 	a.after = r
-	if a.code == wire.CodePanic {
+	if a.code == wire.CodePanic || a.code == wire.CodeRefused || r.reminders != nil && r.reminders.dropped { // refused, dropped: by TryAgain
 		r.drop(e) // the method's changes are dropped
 		r.observe(e)
 		return a
@@ -286,11 +291,14 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 		r.drop(e)
 		return refuseTurn(a, err.Error())
 	}
+	if turn.Reminders = r.takeReminders(); turn.Reminders != nil {
+		changed = true
+	}
 	if !changed && (read || len(tells) == 0) {
 		active.woken = false
 		r.observe(e)
 		r.discard()
-		r.sendTells(tells)
+		r.sendTells(append(tells, after...))
 		d.tasks.release(r.tenure, r.ticket)
 		return a
 	}
@@ -307,9 +315,13 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 		r.drop(e)
 		return notCommitted(a, err)
 	}
+	if r.reminders != nil && r.reminders.ran != nil {
+		d.retries.succeeded(e.ID, r.reminders.ran)
+	}
 	a = here.share(a, turn.Answer)
 	r.ticket, active.state, active.last, active.expires = ticket, turn.State, ticket, turn.Expires
 	active.woken = false
+	r.sendTells(after)
 	d.tasks.release(r.tenure, ticket)
 	return a
 }
@@ -334,7 +346,7 @@ func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *dura
 	if len(turn.Events) > 0 {
 		turn.Sum = stateSum(&s.Host.Desc, turn.State)
 	}
-	return turn.Ended || len(turn.Events) > 0 || !read && !same, nil
+	return turn.Ended || len(turn.Events) > 0 || !read && (!same || r.command.Source.Stream()), nil
 }
 
 // observe makes the answer wait for the entity's last commit.
@@ -363,31 +375,44 @@ func refuseTurn(a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// unwoken drops an activation with tells of OnActivate that no turn has committed. OnActivate then
-// runs again.
+// unwoken drops an activation with tells or reminders of OnActivate that no turn has committed.
+// OnActivate then runs again.
 func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
-	if active.woken && len(r.tells.take()) > 0 {
+	if !active.woken {
+		return
+	}
+	if tells, after := r.tells.take(); len(tells)+len(after) > 0 || r.takeReminders() != nil {
 		r.turn.shard().Host.lost(e)
 		e.Clear()
 	}
 }
 
-// sendTells sends the tells of a //shard:read turn, which has no commit, once everything it saw is
-// in the log.
+// sendTells sends the tells of a //shard:read turn, which has no commit, and messages published with
+// best effort, once everything that the turn saw or changed is in the log.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return
 	}
+	drv := r.turn.shard().driver()
 	r.tenure.Then(r.ticket, func(err error) {
 		for _, t := range tells {
 			if err == nil { // otherwise the turn runs again elsewhere, if its caller sends the call again
-				t.send()
+				t.send(drv)
 			}
 		}
 	})
 }
 
+// reads reports whether what the turn publishes now has no commit.
+func (r *durableTurn) reads() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.read && !r.wakes
+}
+
+// A durableTell is a tell, or a message that is published.
 type durableTell struct {
+	message *message // nil: it is a tell
 	invoker invoker
 	ref     *codegen.Ref
 	method  string
@@ -399,27 +424,46 @@ type durableTell struct {
 type durableTells struct {
 	mu    sync.Mutex
 	all   []durableTell
-	taken bool // the turn has ended
+	sends []durableTell // to be sent once after the commit
+	taken bool          // the turn has ended
 }
 
 func (d *durableTells) add(c *outCall, p invoker) bool {
+	return d.put(durableTell{nil, p, c.Ref, c.Method, slices.Clone(c.Args), outgoingOf(c.Context)})
+}
+
+// put adds what is to be committed. It reports false if the turn has ended.
+func (d *durableTells) put(t durableTell) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.taken {
-		d.all = append(d.all, durableTell{p, c.Ref, c.Method, slices.Clone(c.Args), outgoingOf(c.Context)})
+		d.all = append(d.all, t)
 	}
 	return !d.taken
 }
 
-func (d *durableTells) take() []durableTell {
+// after adds what is to be sent once after the commit. It reports false if the turn has ended.
+func (d *durableTells) after(t durableTell) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := d.all
-	d.all, d.taken = nil, true
-	return all
+	if !d.taken {
+		d.sends = append(d.sends, t)
+	}
+	return !d.taken
+}
+
+func (d *durableTells) take() (all, sends []durableTell) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all, sends = d.all, d.sends
+	d.all, d.sends, d.taken = nil, nil, true
+	return all, sends
 }
 
 func (t durableTell) logged() durable.Tell {
+	if t.message != nil {
+		return t.message.logged()
+	}
 	k := t.invoker.kind
 	body := durablehost.Body{Method: t.method, Args: t.args}
 	if t.says != nil {
@@ -441,8 +485,11 @@ func loggedTells(tells []durableTell) (all []durable.Tell) {
 	return all
 }
 
-func (t durableTell) send() {
-	drv := t.invoker.kind.Driver
+func (t durableTell) send(drv *Driver) {
+	if t.message != nil {
+		t.message.send(drv)
+		return
+	}
 	ctx := drv.Context
 	if t.says != nil {
 		ctx = context.WithValue(ctx, outgoingKey{}, t.says)

@@ -30,6 +30,7 @@ var (
 	ErrNotSingleton    = singleton.ErrNotSingleton
 	ErrRefused         = errors.New("refused by an interceptor")
 	ErrEscalated       = errors.New("escalated by a supervisor")
+	ErrNotPublished    = errors.New("not published")
 	ErrNoEpoch         = errors.New("ctx belongs to no turn of a durable type (epochs are only for durable types, where they grow over full restarts)")
 )
 

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/remembering"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -28,6 +30,7 @@ type Host struct {
 	Shards     []HostedShard
 	Instance   *singlehost.Instance // of a singleton; else nil
 	Remembered *remembering.Type    // of a type whose entities are remembered; else nil
+	Feed       Feed                 // of the type of a feed; else nil
 
 	Second     Signal // to the passivator: a second has passed
 	excess     Signal // to the passivator: more entities are active than may be
@@ -308,6 +311,12 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	for name, run := range desc.Dispatch {
 		unnamed := desc.NoContext[name] && len(settings.Intercept) == 0
 		h.methods[name] = &hostedMethod{run: run, unseen: unnamed && !desc.Durable, hidden: unnamed && desc.Durable, read: desc.Reads[name]}
+	}
+	if desc.Durable {
+		h.methods[wire.MethodDead] = &hostedMethod{run: codegen.Run(func(any, context.Context) error { return nil }), hidden: true}
+	}
+	if desc.Durable && !desc.Singleton {
+		maps.Copy(h.methods, builtins())
 	}
 	h.Shards = make([]HostedShard, k.Shards)
 	for i := range h.Shards {

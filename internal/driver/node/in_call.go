@@ -285,7 +285,8 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 	if method != nil {
 		run = method.run
 	}
-	if len(s.Host.Settings.Intercept) > 0 {
+	// Interceptors are around the method of a reminder that MethodFire runs.
+	if name := wire.StringOf(c.Method); len(s.Host.Settings.Intercept) > 0 && name != wire.MethodFire && name != wire.MethodDead {
 		return c.within(s, r, e, run)
 	}
 	return c.perform(s, r, e, run)
@@ -305,6 +306,7 @@ func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method
 	t, run := &r.turn, false
 	info := t.info()
 	info.Arrived = c.arrived
+	info.Method = calledMethod(info.Method, c.Args)
 	refusal := c.asked(s, t, info, func(ctx context.Context) error {
 		switch {
 		case run:
@@ -330,8 +332,9 @@ func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method
 	}
 	s.driver().refused(wire.CodeIntercepted)
 	if d := durableOf(t); d != nil {
-		for _, tell := range d.tells.take() { // of interceptors; there is no commit that they could be part of
-			tell.send()
+		tells, after := d.tells.take() // of interceptors; there is no commit that they could be part of
+		for _, tell := range append(tells, after...) {
+			tell.send(s.driver())
 		}
 	}
 	text, causes := codegen.DescribeError(s.Host.Kind.errors(), refusal)

@@ -77,7 +77,10 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 			return p.beginTimed(ctx, r, method)
 		}
 	}
-	up := turnOf(ctx)
+	up, mapped := callerOf(ctx)
+	if mapped != nil {
+		return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, mapped.fail(errMapCalls))
+	}
 	if up != nil {
 		if err := p.mayLeave(ctx, up, r, method); err != nil {
 			return codegen.Turn{}, err
@@ -141,6 +144,9 @@ func unfit(r *codegen.Ref) error {
 	}
 	if key := commandKey(r); why == nil && key != nil && *key == "" {
 		why = errNoCommandID
+	}
+	if why == nil && delayOf(r) != nil {
+		why = errDelayed
 	}
 	return why
 }
@@ -221,7 +227,17 @@ func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error
 func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	defer codegen.Recycle(c.Args)
-	if d := durableOf(turnOf(ctx)); d != nil && unfit(r) == nil && d.tells.add(&c, p) {
+	up, mapped := callerOf(ctx)
+	if delay := delayOf(r); delay != nil {
+		return p.schedule(ctx, r, delay, method, args)
+	}
+	if mapped != nil {
+		if err := mapped.add(&c, p); err != nil {
+			return p.fail(r, method, calls.NotExecuted, err)
+		}
+		return nil
+	}
+	if d := durableOf(up); d != nil && unfit(r) == nil && d.tells.add(&c, p) {
 		return nil
 	}
 	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
@@ -333,13 +349,18 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 // failing is in functions that are not inlined: its variables are on the stack only while needed.
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
-	drv, up := p.kind.Driver, turnOf(ctx)
+	drv := p.kind.Driver
+	up, mapped := callerOf(ctx)
+	if mapped != nil {
+		codegen.Recycle(args)
+		return nil, p.fail(r, method, calls.NotExecuted, mapped.fail(errMapCalls))
+	}
 	if up != nil {
 		if d := durableOf(up); d != nil && !d.logged() {
 			return p.doLater(ctx, up, r, method, args)
 		}
 	}
-	if p.kind.Desc.Durable && !c.lists() {
+	if p.kind.Desc.Durable && !c.repeats() {
 		c.Command = p.newCommand(&c, up)
 	}
 	up.yieldLane()

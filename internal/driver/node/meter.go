@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/peers"
@@ -64,6 +65,14 @@ func (s *Meters) appended(a durablehost.Appended) {
 	s.each(func(m *measure.Meter) {
 		if m.StoreAppend != nil {
 			m.StoreAppend(measure.Append{Kind: a.Type, Commits: a.Commits, Bytes: a.Bytes, Took: a.Took, Err: a.Err})
+		}
+	})
+}
+
+func (s *Meters) fired(kind string, late time.Duration) {
+	s.each(func(m *measure.Meter) {
+		if m.ReminderFired != nil {
+			m.ReminderFired(kind, late)
 		}
 	})
 }

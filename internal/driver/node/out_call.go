@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
@@ -23,11 +24,14 @@ func (c *outCall) sent() *calls.Command {
 	switch {
 	case c.Command != nil:
 		return &c.Command.sent
-	case c.lists():
+	case c.repeats():
 		return new(calls.Command) // it may run twice
 	}
 	return nil
 }
+
+// repeats reports whether the call does no harm if it runs twice.
+func (c *outCall) repeats() bool { return c.lists() || c.Method == wire.MethodFire }
 
 // lists reports whether the call asks a shard for a page of ids.
 func (c *outCall) lists() bool { return c.Ref.ID == "" }

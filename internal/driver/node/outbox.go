@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/core/feed"
 	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/peers"
@@ -31,12 +32,14 @@ type outbox struct {
 	running bool       // the goroutine of run is running
 }
 
-// A batch has tells that one shard has sent together.
+// A batch has tells that one sender, a shard or a feed, has sent together.
 type batch struct {
 	box     *outbox
 	ctx     context.Context
-	from    store.Shard
-	then    func(tells []durable.Tell, arrived bool)
+	from    string                                 // the sender, for logs
+	shard   store.Shard                            // the sender; zero if it is a feed
+	id      func(tell durable.Tell) durablehost.ID // returns the command ID of a tell
+	then    func(tells []durable.Tell, r feed.Result, why error)
 	arrived []durable.Tell // whose end then does not know yet; used only by run
 }
 
@@ -58,8 +61,20 @@ func (s *sending) Completed(*calls.Call) {
 
 // sendTells implements durablehost.Host.Tell.
 func (drv *Driver) sendTells(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool)) {
-	o := &drv.outboxes[from.Number%len(drv.outboxes)]
-	b := &batch{box: o, ctx: ctx, from: from, then: then}
+	b := &batch{
+		ctx: ctx, from: from.String(), shard: from,
+		id: func(tell durable.Tell) durablehost.ID { return durablehost.TellID(from, tell) },
+		then: func(tells []durable.Tell, r feed.Result, _ error) {
+			then(tells, r == feed.Committed || r == feed.Finished)
+		},
+	}
+	b.send(drv, from.Number, tells)
+}
+
+// send sends the batch's tells through one of the process's outboxes, always the same for a number.
+func (b *batch) send(drv *Driver, number int, tells []durable.Tell) {
+	o := &drv.outboxes[number%len(drv.outboxes)]
+	b.box = o
 	all := make([]sending, len(tells))
 	o.mu.Lock()
 	for i := range all {
@@ -94,13 +109,14 @@ func (o *outbox) run() {
 		}
 		for i, s := range ended {
 			ended[i] = nil
-			arrived, known := s.end()
-			if !known {
+			r, why := s.end()
+			switch r {
+			case 0:
 				s.again()
 				continue
-			}
-			if !arrived {
-				s.then([]durable.Tell{s.tell}, false)
+			case feed.Committed:
+			default:
+				s.then([]durable.Tell{s.tell}, r, why)
 				continue
 			}
 			if len(s.arrived) == 0 {
@@ -109,13 +125,13 @@ func (o *outbox) run() {
 			s.arrived = append(s.arrived, s.tell)
 		}
 		for i, b := range batches {
-			b.then(b.arrived, true)
+			b.then(b.arrived, feed.Committed, nil)
 			b.arrived, batches[i] = b.arrived[:0], nil
 		}
 		batches = batches[:0]
 		for i, s := range queue {
 			queue[i] = nil
-			if !s.begin() {
+			if s.tell.Target.Log == durable.Published || !s.begin() {
 				s.again()
 			}
 		}
@@ -131,20 +147,19 @@ func (s *sending) begin() bool {
 		return false
 	}
 	r := k.Route(s.tell.Target.Shard)
-	info, err := wire.ParseInfo(body.Info)
+	info, err := toldInfo(body.Info)
 	if r == nil || err != nil {
 		return false
 	}
-	info.Told = true
 	s.hint = uint64(s.tell.Target.Shard)
 	var id uint64
 	if s.call, id = drv.Pending.OpenFor(-int64(storedTellPatience), s.hint, s); s.call == nil {
 		return false
 	}
-	command := durablehost.TellID(s.from, s.tell)
+	command := s.id(s.tell)
 	e := wire.Envelope{
 		Type: wire.TypeCall, Kind: k.name, Shard: r.shard, Entity: wire.BytesOf(s.tell.Entity), Method: wire.BytesOf(body.Method), Payload: body.Args,
-		ID: id, Timeout: uint64(storedTellPatience / time.Microsecond), Info: info.Append(nil), Command: command.Append(nil),
+		ID: id, Timeout: uint64(storedTellPatience / time.Microsecond), Info: info, Command: command.Append(nil),
 	}
 	if r.sendBy(&e, peers.Pumped) == nil {
 		return true
@@ -157,48 +172,87 @@ func (s *sending) begin() bool {
 	return false
 }
 
-// end handles the answer to a tell. If the answer decides nothing, known is false, and the tell is
-// sent again at once.
-func (s *sending) end() (arrived, known bool) {
-	drv := s.box.driver
-	r := drv.Pending.End(s.call, s.hint)
-	if r.Code != wire.CodePanic {
-		return r.Code.Executed(), r.Code.Executed()
+// plainTold is the encoded info of a tell that has nothing else.
+var plainTold = (&wire.Info{Told: true}).Append(nil)
+
+// toldInfo adds to an encoded info that the call is a tell.
+func toldInfo(encoded []byte) ([]byte, error) {
+	if len(encoded) == 0 {
+		return plainTold, nil
 	}
-	k := (*drv.Kinds.Load())[s.tell.Target.Log]
-	if arrived = k != nil && !k.Desc.Durable; !arrived { // its changes were dropped, so it runs again
-		body, _ := durablehost.ReadBody(s.tell.Body)
-		s.box.waits(s.from, s.tell, body.Method, errors.New(r.Text))
-	}
-	return arrived, true
+	info, err := wire.ParseInfo(encoded)
+	info.Told = true
+	return info.Append(nil), err
 }
 
-// again sends a tell on a goroutine of its own.
+// end handles the answer to a tell. The result is 0 if the answer decides nothing; the tell is then
+// sent again at once.
+func (s *sending) end() (result feed.Result, why error) {
+	drv := s.box.driver
+	r := drv.Pending.End(s.call, s.hint)
+	k := (*drv.Kinds.Load())[s.tell.Target.Log]
+	switch r.Code {
+	case wire.CodeCanceled:
+		return feed.Finished, nil // it is below the receiver's floor: it has run before
+	case wire.CodePanic:
+		if k == nil || !k.Desc.Durable {
+			return feed.Committed, nil
+		}
+		result = feed.Failed // its changes were dropped, so it runs again
+	case wire.CodeBadArgs, wire.CodeRefused, wire.CodeIntercepted, wire.CodeCommitLarge:
+		result = feed.Failed
+	case wire.CodeReused:
+		result = feed.Mismatch
+	case wire.CodeOverloaded:
+		result = feed.Unanswered
+	default:
+		if r.Code.Executed() {
+			return feed.Committed, nil
+		}
+		return 0, nil
+	}
+	if why = notRun(s.tell.Target.Log, r, 0); why == nil {
+		why = errors.New(r.Text)
+	}
+	body, _ := durablehost.ReadBody(s.tell.Body)
+	s.box.waits(s.from, s.tell, body.Method, why)
+	return result, why
+}
+
+// again sends a tell, or publishes a message, on a goroutine of its own.
 func (s *sending) again() {
 	s.box.driver.Group.Go(func() {
-		arrived := s.box.retry(s.ctx, s.from, s.tell)
-		s.then([]durable.Tell{s.tell}, arrived)
+		if s.tell.Target.Log == durable.Published {
+			r := feed.Unanswered
+			if s.box.driver.publishStored(s.ctx, s.shard, s.tell) {
+				r = feed.Committed
+			}
+			s.then([]durable.Tell{s.tell}, r, nil)
+			return
+		}
+		r, why := s.retry()
+		s.then([]durable.Tell{s.tell}, r, why)
 	})
 }
 
-// retry sends a stored tell to its receiver. It reports whether the receiver has run the tell and,
-// if the receiver is durable, committed the turn.
-func (o *outbox) retry(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool) {
-	body, err := durablehost.ReadBody(tell.Body)
-	if err == nil {
-		arrived, err = o.call(ctx, from, tell, body)
+// retry sends a stored tell to its receiver until storedTellPatience has passed.
+func (s *sending) retry() (r feed.Result, why error) {
+	r = feed.Unanswered
+	body, why := durablehost.ReadBody(s.tell.Body)
+	if why == nil {
+		r, why = s.box.call(s.ctx, s.tell, s.id(s.tell), body)
 	}
-	if !arrived && ctx.Err() == nil {
-		o.waits(from, tell, body.Method, err)
+	if r != feed.Committed && r != feed.Finished && s.ctx.Err() == nil {
+		s.box.waits(s.from, s.tell, body.Method, why)
 	}
-	return arrived
+	return r, why
 }
 
 // waits counts and logs a tell, which is sent again later.
-func (o *outbox) waits(from store.Shard, tell durable.Tell, method string, err error) {
+func (o *outbox) waits(from string, tell durable.Tell, method string, err error) {
 	drv := o.driver
 	drv.Counts.Add(callRetried)
-	drv.Limiter.Warn(drv.Logger, "tell of a durable entity waits; it is sent again", tell.Target.Log, method, "from", from.String(),
+	drv.Limiter.Warn(drv.Logger, "tell of a durable entity waits; it is sent again", tell.Target.Log, method, "from", from,
 		"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", method, "err", err)
 }
 
@@ -207,42 +261,48 @@ var errNoClient = errors.New("this process has no client of the type (make one b
 
 // call makes the call that delivers a stored tell. It is an ask, so that the sender learns that the
 // tell has run.
-func (o *outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
+func (o *outbox) call(ctx context.Context, tell durable.Tell, id durablehost.ID, body durablehost.Body) (r feed.Result, err error) {
 	k := (*o.driver.Kinds.Load())[tell.Target.Log]
 	if k == nil {
-		return false, errNoClient
+		return feed.Unanswered, errNoClient
 	}
 	within, cancel := context.WithTimeout(ctx, storedTellPatience)
 	defer cancel()
 	info, err := wire.ParseInfo(body.Info)
 	if err != nil {
-		return false, err
+		return feed.Unanswered, err
 	}
 	info.Told = true
 	within = WithOutgoing(within, info)
 	p := invoker{k} // its interceptors have seen the tell already
 	ref := codegen.NewRef(p, tell.Entity, nil)
 	if err := p.Check(within, ref, body.Method); err != nil {
-		return false, err
+		return feed.Unanswered, err
 	}
-	as := &toldContext{within, durablehost.TellID(from, tell)}
-	_, err = p.Do(as, ref, body.Method, append(codegen.NewArgs(), body.Args...))
+	_, err = p.Do(&toldContext{within, id}, ref, body.Method, append(codegen.NewArgs(), body.Args...))
 	failed, _ := o.driver.Config.ReadCallError(err)
 	switch {
-	case failed.Panic:
-		return !k.Desc.Durable, err // its changes were dropped, so it runs again
-	case err == nil, failed.Outcome == calls.Executed:
-		return true, err
+	case failed.Panic && k.Desc.Durable:
+		return feed.Failed, err // its changes were dropped, so it runs again
+	case failed.Panic, err == nil, failed.Outcome == calls.Executed:
+		return feed.Committed, err
+	case errors.Is(err, ErrCommandReused):
+		return feed.Mismatch, err
 	case errors.Is(err, context.Canceled) && within.Err() == nil:
-		return true, err // it is below the receiver's floor: it has run before
+		return feed.Finished, err // it is below the receiver's floor: it has run before
 	}
-	return false, err
+	return feed.Unanswered, err
 }
 
 // tellGivenUp logs a tell that was not committed in time and is not sent again.
 func (drv *Driver) tellGivenUp(from store.Shard, tell durable.Tell) {
 	drv.Counts.Add(tellGivenUp)
 	body, err := durablehost.ReadBody(tell.Body)
+	if tell.Target.Log == durable.Published {
+		drv.Logger.Error("dead letter: a message of a durable entity was given up, because no stream has stored it in time",
+			"from", from.String(), "entity", clip(tell.Entity), "subject", body.Method, "number", tell.Number)
+		return
+	}
 	attrs := []any{"from", from.String(), "kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "number", tell.Number}
 	if err != nil {
 		attrs = append(attrs, "err", err) // why its method is not known

@@ -106,6 +106,9 @@ func runMethod(s *HostedShard, r *encodedTurn, e *region.Entity, c *InCall, meth
 		out = (*buf)[:0]
 	}
 	out, err := invoke(r.seen(e), s, e, name, method, c.Args, out)
+	if err != nil && s.Durable != nil && errors.Is(err, ErrTryAgain) {
+		return answer{code: wire.CodeRefused, text: err.Error()}
+	}
 	if err != nil {
 		if failed := s.Host.failureOf(e.ID, strings.Clone(name), err); failed != nil {
 			c.failed = failed

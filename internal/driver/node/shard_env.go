@@ -110,6 +110,9 @@ func (v *shardEnv) Changed(opened bool) {
 	if d := v.Durable; d != nil {
 		d.placedLocked(opened)
 	}
+	if f := v.Host.Feed; f != nil {
+		f.Placed(int(v.ID.Shard-v.Host.Kind.Shards), v.Core.State() == region.Open)
+	}
 }
 
 // Answer brings an answer to the call's sender.

@@ -110,14 +110,25 @@ type turnKey struct{}
 
 // turnOf returns the turn that ctx belongs to, or nil.
 func turnOf(ctx context.Context) *turn {
+	t, _ := callerOf(ctx)
+	return t
+}
+
+// callerOf returns the turn or the mapping of a feed that ctx belongs to, or neither.
+func callerOf(ctx context.Context) (t *turn, m *mapping) {
 	t, ok := ctx.(*turn)
 	if !ok {
-		t, _ = ctx.Value(turnKey{}).(*turn)
+		switch v := ctx.Value(turnKey{}).(type) {
+		case *turn:
+			t = v
+		case *mapping:
+			return nil, v
+		}
 	}
 	if t == nil || t.over() {
-		return nil // a context that outlived its turn belongs to no turn
+		return nil, nil // a context that outlived its turn belongs to no turn
 	}
-	return t
+	return t, nil
 }
 
 // Deadline returns the deadline of the call.

@@ -80,7 +80,7 @@ type Fault struct {
 	Within time.Duration
 }
 
-var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap, tableOutage, tableHalf, tableSplit, changeOver}
+var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap, tableOutage, tableHalf, tableSplit, changeOver, reminders}
 
 func All() []Fault { return append([]Fault(nil), faults...) }
 
@@ -114,6 +114,9 @@ const (
 	// OnDurable strikes nodes or servers of durable entities that are called all the time, Times
 	// times, by Hit. It is judged by Limits.Failed, Lost, Doubled and Recovery.
 	OnDurable
+	// OnReminders kills, stops and replaces nodes of durable entities while their reminders are due. It
+	// is judged by Limits.Lost, Doubled and Recovery: how late the latest of 100 reminders runs.
+	OnReminders
 )
 
 func (s Subject) String() string {
@@ -128,6 +131,9 @@ func (s Subject) String() string {
 		return "all nodes together"
 	case OnDurable:
 		return "a cluster with durable entities"
+	}
+	if s == OnReminders {
+		return "a cluster with reminders"
 	}
 	return fmt.Sprintf("Subject(%d)", int(s))
 }

@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 		if got, err := ByName(f.Name); err != nil || got.About != f.About {
 			t.Errorf("%s: found %q, %v", f.Name, got.About, err)
 		}
-		runs := f.Inject != nil || f.Strike != nil || f.Hit != nil || f.Subject == OnEveryNode
+		runs := f.Inject != nil || f.Strike != nil || f.Hit != nil || f.Subject == OnEveryNode || f.Subject == OnReminders
 		if !runs || f.About == "" || strings.Contains(f.About, "\n") {
 			t.Errorf("%s is incomplete", f.Name)
 		}

@@ -41,7 +41,7 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Cluster.Replicas, f.Replicas)
 	o.Cluster.Singleton = o.Cluster.Singleton || f.Singleton || f.Subject == OnSingleton || f.Subject == OnEveryNode
 	o.Cluster.Pulses = f.Subject == OnRemembered || f.Subject == OnEveryNode
-	o.Cluster.Durable = f.Subject == OnDurable || f.Durable
+	o.Cluster.Durable = f.Subject == OnDurable || f.Subject == OnReminders || f.Durable
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
 	o.Cluster.Direct, o.Cluster.Proxied = o.Cluster.Direct || f.Direct, f.Direct
 	if f.Table {

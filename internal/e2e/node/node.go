@@ -269,6 +269,7 @@ func hostDurable(n *shard.Node) error {
 		workload.HostLedger(n, func() *workload.Ledger { return &workload.Ledger{Node: n.Name()} }),
 		workload.HostTill(n, func() *workload.Till { return &workload.Till{Node: n.Name(), Stocks: stock} }),
 		workload.HostStock(n, func() *workload.Stock { return &workload.Stock{} }),
+		workload.HostBell(n, func() *workload.Bell { return &workload.Bell{} }),
 	)
 }
 

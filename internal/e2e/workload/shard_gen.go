@@ -1239,6 +1239,22 @@ func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *StockClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Stock with that id.
+func (c *StockClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// StockSelf is like [StockClient.Tell] for the Stock whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func StockSelf(ctx context.Context, opts ...shard.CallOption) StockTell {
+	return StockTell{ref: shard.SelfTell(ctx, "Stock", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *StockClient) API(id string) StockAPI {
@@ -1822,6 +1838,216 @@ func knownTreasurerState(num int) (bool, codegen.Fields) {
 	return num == 1, nil
 }
 
+// BellAPI has the methods of a [Bell]. The entity and its references implement
+// it.
+type BellAPI interface {
+	// Ring notes the reminder that it runs for.
+	Ring(ctx context.Context) error
+
+	// Rung returns all rings.
+	Rung(context.Context) (rings []Ring, err error)
+}
+
+var (
+	_ BellAPI = (*Bell)(nil)
+	_ BellAPI = BellRef{}
+)
+
+// BellClient makes references to Bell entities. It is safe for concurrent use.
+type BellClient struct {
+	invoker codegen.Invoker
+}
+
+// NewBellClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
+func NewBellClient(c shard.Caller) *BellClient {
+	return &BellClient{invoker: c.ShardInvoker(bellKind())}
+}
+
+// Ref returns a reference to the Bell with that id. It makes no call; if the id
+// is invalid, each call fails.
+func (c *BellClient) Ref(id string, opts ...shard.CallOption) BellRef {
+	return BellRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is like Ref, but its reference makes calls without an answer.
+func (c *BellClient) Tell(id string, opts ...shard.CallOption) BellTell {
+	return BellTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *BellClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Bell with that id.
+func (c *BellClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// BellSelf is like [BellClient.Tell] for the Bell whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func BellSelf(ctx context.Context, opts ...shard.CallOption) BellTell {
+	return BellTell{ref: shard.SelfTell(ctx, "Bell", opts...)}
+}
+
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
+func (c *BellClient) API(id string) BellAPI {
+	return c.Ref(id)
+}
+
+// List yields the ids of the Bell entities that have committed a change and not
+// ended, in the order of their bytes as on the wire. It ends after the first
+// error. What is there throughout comes once; what comes or goes meanwhile may
+// be missing.
+func (c *BellClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, BellExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// BellRef is a reference to one Bell at any node. It is made by
+// [BellClient.Ref] and safe for concurrent use.
+type BellRef struct {
+	ref *codegen.Ref
+}
+
+// Ring notes the reminder that it runs for.
+func (r BellRef) Ring(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Ring")
+	if e, ok := turn.Entity.(*Bell); ok {
+		defer turn.End("Ring", &err)
+		return e.Ring(turn.Context)
+	}
+	return r.ref.Run(ctx, "Ring", nil, err)
+}
+
+// Rung returns all rings.
+func (r BellRef) Rung(ctx context.Context) (rings []Ring, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Rung")
+	if e, ok := turn.Entity.(*Bell); ok {
+		defer turn.End("Rung", &err)
+		if rings, err = e.Rung(turn.Context); err != nil {
+			return nil, err
+		}
+		return codegen.CloneSlice(rings), nil
+	}
+	return decodeBellRungReply(r.ref.Ask(ctx, "Rung", nil, err))
+}
+
+// BellTell is a reference to one Bell for calls without an answer. It is made
+// by [BellClient.Tell] and safe for concurrent use. Its methods return an error
+// only if the call was not sent. It has methods with results only if the
+// directive has tell=all.
+type BellTell struct {
+	ref *codegen.Ref
+}
+
+// Ring calls [BellAPI.Ring] without an answer.
+func (t BellTell) Ring(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Ring", nil)
+}
+
+// BellExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
+type BellExtractor struct{}
+
+// EntityID returns the wire form of the id.
+func (BellExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the entity's shard.
+func (BellExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(bellKind(), id)
+}
+
+// HostBell lets n host Bell entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
+func HostBell(n *shard.Node, factory func() *Bell, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: bellKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Ring": codegen.Run((*Bell).Ring),
+			"Rung": dispatchBellRung,
+		},
+		Reads:       map[string]bool{"Rung": true},
+		NoContext:   map[string]bool{"Rung": true},
+		Struct:      (*Bell)(nil),
+		Exported:    2,
+		SetID:       setBellID,
+		AppendState: appendBellState,
+		DecodeState: decodeBellState,
+		StateFields: knownBellState,
+	}, opts...)
+}
+
+// bellKind describes Bell. It must be the same at all members of a cluster.
+func bellKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Bell",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   64,
+		HashName: "xxh64",
+		Methods:  []string{"Ring", "Rung"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "aed700cf5c3f78b4",
+	}
+}
+
+// setBellID sets the id field of a Bell.
+func setBellID(entity any, id string) error {
+	entity.(*Bell).ID = id
+	return nil
+}
+
+// The functions dispatchBell… run methods of Bell on encoded arguments.
+
+func dispatchBellRung(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	rings, err := entity.(*Bell).Rung(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return appendRingSlice(out, 1, rings), nil
+}
+
+func decodeBellRungReply(d codegen.Decoder) (rings []Ring, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			readRingSlice(&d, &rings)
+		}
+	}
+	return rings, d.Results()
+}
+
+// appendBellState appends the encoded fields tagged state to b.
+func appendBellState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Bell)
+	return appendRingSlice(b, 1, e.Rings), nil
+}
+
+// decodeBellState decodes the output of appendBellState, and reports whether it
+// skipped fields. It sets an absent field to zero, even if the factory set it.
+func decodeBellState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Bell)
+	e.Rings = nil
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readRingSlice(&d, &e.Rings)
+		}
+	}
+	return d.Skipped(), d.Err("state of Bell")
+}
+
+// knownBellState reports whether this program knows field num of the state.
+// Unknown fields are kept.
+func knownBellState(num int) (bool, codegen.Fields) {
+	return num == 1, nil
+}
+
 // ShardErrors adds the errors of this package to s. Callers can match them with
 // errors.Is and errors.As.
 func ShardErrors(s *codegen.ErrorSet) {
@@ -1949,6 +2175,39 @@ func readSale(d *codegen.Decoder, v *Sale) {
 	d.Leave(outer)
 }
 
+func appendRingSlice(b []byte, num int, v []Ring) []byte {
+	for _, e := range v {
+		b = appendRing(b, num, e)
+	}
+	return b
+}
+
+func readRingSlice(d *codegen.Decoder, v *[]Ring) {
+	var e Ring
+	readRing(d, &e)
+	*v = append(*v, e)
+}
+
+func appendRing(b []byte, num int, v Ring) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendString(b, 1, v.Name)
+	b = codegen.AppendInt(b, 2, v.Late)
+	return codegen.Close(b, at)
+}
+
+func readRing(d *codegen.Decoder, v *Ring) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &v.Name)
+		case 2:
+			codegen.ReadInt(d, &v.Late)
+		}
+	}
+	d.Leave(outer)
+}
+
 // Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
@@ -1961,6 +2220,8 @@ var (
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Last, e.Again, e.Missed} }
 	_ = func(e *Till) *Till { return &Till{e.ID, e.Total, e.Journal, e.Node, e.Stocks} }
 	_ = func(e *Treasurer) *Treasurer { return &Treasurer{e.Last, e.Node, e.Trace} }
+	_ = func(e *Bell) *Bell { return &Bell{e.ID, e.Rings} }
 	_ = func(v Receipt) Receipt { return Receipt{v.Count, v.Node} }
 	_ = func(v Sale) Sale { return Sale{v.Total} }
+	_ = func(v Ring) Ring { return Ring{v.Name, v.Late} }
 )

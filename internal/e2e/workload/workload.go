@@ -299,3 +299,29 @@ func (t *Treasurer) Beat(_ context.Context, sender string, seq uint64) (node str
 	fresh, err = note(&t.Last, sender, seq)
 	return t.Node, fresh, err
 }
+
+// A Bell is durable, and is rung by reminders.
+//
+//shard:entity durable
+type Bell struct {
+	ID    string `shard:"id"`
+	Rings []Ring `shard:"state"`
+}
+
+// A Ring is one run of a reminder.
+type Ring struct {
+	Name string
+	Late int64 // in milliseconds, by the clock of the node; below 0: too early
+}
+
+// Ring notes the reminder that it runs for.
+func (b *Bell) Ring(ctx context.Context) error {
+	f, _ := shard.Fired(ctx)
+	b.Rings = append(b.Rings, Ring{f.Name, time.Since(f.Due).Milliseconds()})
+	return nil
+}
+
+// Rung returns all rings.
+//
+//shard:read
+func (b *Bell) Rung(context.Context) (rings []Ring, err error) { return b.Rings, nil }

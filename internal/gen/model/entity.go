@@ -143,6 +143,12 @@ func (e *Entity) Ref() string { return e.Name + "Ref" }
 // Tell names the generated type of references for tells.
 func (e *Entity) Tell() string { return e.Name + "Tell" }
 
+// Reminds reports whether the entity can have reminders.
+func (e *Entity) Reminds() bool { return e.Durable && !e.Singleton && e.HasTell() }
+
+// Self returns the name of the function that returns the reference for tells to the own entity.
+func (e *Entity) Self() string { return e.Name + "Self" }
+
 // Extractor names the generated extractor type.
 func (e *Entity) Extractor() string { return e.Name + "Extractor" }
 
@@ -227,6 +233,9 @@ func (e *Entity) exportedByClient() []string {
 	names := []string{e.API(), e.ClientType(), e.NewClient(), e.Ref()}
 	if e.HasTell() {
 		names = append(names, e.Tell())
+	}
+	if e.Reminds() {
+		names = append(names, e.Self())
 	}
 	if !e.Singleton {
 		names = append(names, e.Extractor())

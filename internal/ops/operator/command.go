@@ -50,6 +50,12 @@ const (
 	Inspect
 	// List asks a member that hosts a type for ids of the type's entities, at any home.
 	List
+	// Reminders asks a member that hosts a type for the reminders of an entity.
+	Reminders
+	// CancelReminder tells a member that hosts a type to cancel a reminder of an entity.
+	CancelReminder
+	// RetryReminder tells a member that hosts a type to have a reminder run again that was given up.
+	RetryReminder
 
 	commands // is above all of them
 )
@@ -60,7 +66,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // OfProcess reports whether executing the command needs the whole process, not only its membership.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder:
 		return true
 	}
 	return false
@@ -70,7 +76,7 @@ func (c Command) OfProcess() bool {
 // permission only may not send such a command.
 func (c Command) ForOperators() bool {
 	switch c {
-	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts, List:
+	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts, List, Reminders:
 		return false
 	}
 	return true
@@ -119,6 +125,12 @@ func (c Command) String() string {
 		return "inspect"
 	case List:
 		return "list"
+	case Reminders:
+		return "reminders"
+	case CancelReminder:
+		return "cancel reminder"
+	case RetryReminder:
+		return "retry reminder"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }

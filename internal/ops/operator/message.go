@@ -22,7 +22,9 @@ type Request struct {
 	After   uint64            // of Events: the number of the last line that is known
 	Home    string            // of Place: the name of a node; "" means the pin is withdrawn
 	List    Listing           // of List: which ids of the type Entity.Kind
-	By      string            // the operator, as the broker says; it is not encoded
+	// Reminder is the name of the reminder of CancelReminder and RetryReminder.
+	Reminder string
+	By       string // the operator, as the broker says; it is not encoded
 }
 
 // A Listing says which ids of a type to list. Its zero value means all.
@@ -51,6 +53,53 @@ type Answer struct {
 	Result   string            // of Rebalance, PauseRebalancing and ResumeRebalancing, for people
 	IDs      []string          // the answer to List, ascending
 	More     bool              // the answer to List: there are ids above the last one
+	// Reminders answer Reminders and, as they are afterwards, CancelReminder and RetryReminder.
+	Reminders []Reminder
+}
+
+// A Reminder is a reminder that an entity has.
+type Reminder struct {
+	Name   string
+	Method string
+	Due    time.Time     // the next due time
+	Every  time.Duration // its period; 0 means none
+	Cron   string        // "" means none
+	Zone   string        // of Cron
+	// GivenUp is why the reminder does not run any more. "" means that it does.
+	GivenUp string
+}
+
+// DecodeReminders decodes the reminders of an entity, as its home answers them.
+func DecodeReminders(b []byte) ([]Reminder, error) {
+	m := &wire.DurableReminders{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("decode reminders: %w", err)
+	}
+	return RemindersOf(m.GetAll()), nil
+}
+
+// RemindersOf returns stored reminders as users and operators see them.
+func RemindersOf(stored []*wire.DurableReminder) (all []Reminder) {
+	for _, r := range stored {
+		all = append(all, Reminder{
+			r.GetName(), r.GetMethod(), time.UnixMilli(r.GetDue()).UTC(), time.Duration(r.GetPeriod()) * time.Millisecond, r.GetCron(), r.GetZone(), r.GetAside(),
+		})
+	}
+	return all
+}
+
+func (a *Answer) remindersToWire() []byte {
+	if len(a.Reminders) == 0 {
+		return nil
+	}
+	m := &wire.DurableReminders{}
+	for _, r := range a.Reminders {
+		m.All = append(m.All, &wire.DurableReminder{
+			Name: r.Name, Method: r.Method, Due: r.Due.UnixMilli(), Period: r.Every.Milliseconds(), Cron: r.Cron, Zone: r.Zone, Aside: r.GivenUp,
+		})
+	}
+	b, _ := proto.Marshal(m) // its texts come from such a message
+	return b
 }
 
 // Encode encodes a request, or the answer to the request with that id, as internal/wire/admin.proto
@@ -63,7 +112,7 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	if r != nil {
 		m.Request = &wire.AdminRequest{
 			Command: wire.AdminCommand(r.Command), Node: toWire(r.Node), Seeds: r.Seeds, Force: r.Force,
-			After: r.After, Home: r.Home,
+			After: r.After, Home: r.Home, Reminder: r.Reminder,
 		}
 		if !r.Entity.isZero() {
 			m.Request.Entity = r.Entity.toWire()
@@ -89,7 +138,7 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 		for _, id := range a.IDs {
 			m.Answer.Ids = append(m.Answer.Ids, []byte(id))
 		}
-		m.Answer.More = a.More
+		m.Answer.More, m.Answer.Reminders = a.More, a.remindersToWire()
 	}
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -113,7 +162,7 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 		return m.GetId(), &Request{
 			List:    Listing{string(l.GetPrefix()), string(l.GetAfter()), int(l.GetLimit()), l.GetActive()},
 			Command: Command(q.GetCommand()), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),
-			Entity: entityFromWire(q.GetEntity()), After: q.GetAfter(), Home: q.GetHome(),
+			Entity: entityFromWire(q.GetEntity()), After: q.GetAfter(), Home: q.GetHome(), Reminder: q.GetReminder(),
 		}, nil, nil
 	}
 	a = &Answer{Refusal: m.GetAnswer().GetRefusal(), View: viewFromWire(m.GetAnswer().GetView())}
@@ -132,6 +181,9 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	a.Result, a.More = m.GetAnswer().GetResult(), m.GetAnswer().GetMore()
 	for _, id := range m.GetAnswer().GetIds() {
 		a.IDs = append(a.IDs, string(id))
+	}
+	if a.Reminders, err = DecodeReminders(m.GetAnswer().GetReminders()); err != nil {
+		return 0, nil, nil, err
 	}
 	if c := m.GetAnswer().GetCounters(); len(c) > 0 {
 		a.Counters = c

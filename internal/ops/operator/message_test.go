@@ -34,11 +34,12 @@ func someAnswer() *Answer {
 		Types: []Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{5, 7}, Waiting: 3, Held: []Shard{{4, "active", 2, 1, 0}, {6, "sent", 0, 0, 9}}}, {Kind: "Stock"}},
 		Where: Home{5, "web-1", "1.4", "least loaded", time.Unix(9, 0)}, Counters: map[string]uint64{"tell lost": 1},
 		IDs: []string{"7", "\xff"}, More: true,
+		Reminders: []Reminder{{"r", "M", time.UnixMilli(7).UTC(), time.Second, "* * * * *", "UTC", "why"}},
 	}
 }
 
 func TestEncode(t *testing.T) {
-	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true, Entity: Entity{Kind: "Cart", ID: "7", State: []byte("s")}, List: Listing{"de-", "de-\xff", 7, true}}
+	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true, Entity: Entity{Kind: "Cart", ID: "7", State: []byte("s")}, List: Listing{"de-", "de-\xff", 7, true}, Reminder: "r"}
 	for _, tt := range []struct {
 		r *Request
 		a *Answer

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
-	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/memory"
@@ -186,30 +185,5 @@ func TestDamagedRecordOfTheLastCommit(t *testing.T) {
 	}
 	if i := slices.IndexFunc(image.Records, func(r store.Change) bool { return r.ID == durable.EntityKey("a") }); i >= 0 {
 		t.Error("the damaged record is in the image")
-	}
-}
-
-// TestDropRecordDropsTheCatalog checks that no leaf of the catalog, which may have the entity's id,
-// outlives a dropped record, so that the next home makes the catalog again.
-func TestDropRecordDropsTheCatalog(t *testing.T) {
-	records := []*wire.DurableRecord{{Format: 1, Entity: []byte("a"), Version: 1}, {Format: 1, Entity: []byte("b"), Version: 1}}
-	s, shard := headless(t, records)
-	head, err := s.Shards().Head(t.Context(), shard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf := sealed(t, &wire.DurableLeaf{Format: 1, Leaf: 1, Generation: 1, Keys: [][]byte{[]byte("\x00a"), []byte("\x00b")}})
-	if _, err := s.Shards().Put(t.Context(), shard, head.Revision, []store.Change{{ID: "x1/1", Value: leaf}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := durablehost.RaiseTerm(t.Context(), s, "c", 6); err != nil {
-		t.Fatal(err)
-	}
-	if err := DropRecord(t.Context(), s, "c", shard, "a"); err != nil {
-		t.Fatal(err)
-	}
-	left, err := s.Shards().List(t.Context(), shard, store.None)
-	if err != nil || len(left) != 1 || left[0].Key != durable.EntityKey("b") {
-		t.Errorf("got %v, %v, want the record of b alone", left, err)
 	}
 }

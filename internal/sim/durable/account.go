@@ -121,6 +121,8 @@ func (a *account) turn(c *call) {
 	switch c.method {
 	case end:
 		a.commit(c, 0, nil)
+	case fire:
+		a.fire()
 	case get:
 		a.observe(c, false)
 	case fail:
@@ -155,16 +157,16 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	if res.ended {
 		res.balance = 0
 	}
-	state := binary.AppendVarint(nil, res.balance+shift(t.home.form))
 	padding := r.padding()
 	if r.plan.journal {
 		padding /= 2
 	}
-	state = append(state, make([]byte, padding)...)
-	ticket, err := t.core.Commit(t.home.clock.now(), &durable.Turn{
-		Entity: a.id, State: state, Ended: res.ended, Command: &c.command, Answer: res.encode(), Tells: tells,
+	turn := durable.Turn{
+		Entity: a.id, State: a.state(res.balance, padding), Ended: res.ended, Command: &c.command, Answer: res.encode(), Tells: tells,
 		Events: a.events(res.balance-a.balance, padding), Expires: t.home.expiry(), Form: t.home.form,
-	})
+	}
+	a.remind(&turn)
+	ticket, err := t.core.Commit(t.home.clock.now(), &turn)
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
 		r.counts.TooLarge++
@@ -177,7 +179,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	default:
 		a.balance, a.version, a.fresh, a.expires = res.balance, res.version, res.ended, 0
 		if !res.ended {
-			a.expires = t.home.expiry()
+			a.expires = turn.Expires
 		}
 		t.wait(ticket, func() {
 			seen := t.leavesCommit(a.id, c.command, res)
@@ -192,6 +194,10 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 		}
 	}
 	a.end()
+}
+
+func (a *account) state(balance int64, padding int) []byte {
+	return append(binary.AppendVarint(nil, balance+shift(a.t.home.form)), make([]byte, padding)...)
 }
 
 func (a *account) end() {
@@ -285,6 +291,7 @@ const (
 	send                       // take n, and tell another account to add it
 	fail                       // nothing, and say so
 	end                        // the account ends
+	fire                       // a reminder that is due
 )
 
 type call struct {

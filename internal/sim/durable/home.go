@@ -13,7 +13,8 @@ type home struct {
 	name        string
 	incarnation uint64
 	clock       clock
-	form        uint32 // of the states that its program writes; 0 means the first
+	storeSkew   time.Duration // of the store's clock, as the home knows it
+	form        uint32        // of the states that its program writes; 0 means the first
 	dead        bool
 	frozen      bool
 	backlog     []func() // inputs that came while it was frozen
@@ -33,7 +34,7 @@ type home struct {
 func newHome(r *run) *home {
 	r.named++
 	h := &home{
-		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1, form: r.program(), clock: clock{r.w, r.skew()},
+		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1, form: r.program(), clock: clock{r.w, r.skew()}, storeSkew: r.storeSkew,
 		tenures: map[int]*tenure{}, used: map[[2]uint64]bool{}, met: map[int]uint64{}, handed: map[int]uint64{}, floor: map[int]uint64{},
 		known: map[int]durable.Mark{}, told: map[int]uint64{}, putBacks: r.server.putBacks,
 	}

@@ -30,8 +30,10 @@ type judge struct {
 	told       map[string]string // by tellKey, of all tells that were ever committed: the tenure and command that told it
 	folded     int               // commits with events alone
 	turns      map[string]turn
-	skew       time.Duration   // by which clocks differ from the true time at most
-	journaling durable.Journal // how long events are kept
+	skew       time.Duration                    // by which clocks differ from the true time at most
+	journaling durable.Journal                  // how long events are kept
+	fires      map[string]*wire.DurableReminder // by fireKey
+	firings    int
 }
 
 type turn struct {
@@ -71,15 +73,16 @@ type truth struct {
 
 // commit is a commit that counts, because no higher claim precedes it.
 type commit struct {
-	position store.Position
-	version  uint64
-	state    []byte
-	ended    bool
-	ordinal  uint64 // twice how many commits the entity has had, over all its lives
-	expires  int64
-	form     uint32
-	at       time.Time // when the store had it
-	key      string    // of its command in judge.applied; "" means none
+	position  store.Position
+	version   uint64
+	state     []byte
+	ended     bool
+	ordinal   uint64 // twice how many commits the entity has had, over all its lives
+	expires   int64
+	form      uint32
+	at        time.Time // when the store had it
+	key       string    // of its command in judge.applied; "" means none
+	reminders *wire.DurableReminders
 }
 
 // gone reports whether, after c, the entity has ended, or expired by any home's clock.
@@ -109,7 +112,7 @@ type recorded struct {
 
 // is reports whether r holds the state after the commit.
 func (c commit) is(r *wire.DurableRecord) bool {
-	if c.form != r.GetForm() {
+	if c.form != r.GetForm() || !proto.Equal(c.reminders, r.GetReminders()) && len(c.reminders.GetAll())+len(r.GetReminders().GetAll()) > 0 {
 		return false
 	}
 	if len(r.GetSince()) == 0 && bytes.Equal(c.state, r.GetState()) {
@@ -119,7 +122,7 @@ func (c commit) is(r *wire.DurableRecord) bool {
 }
 
 func newJudge(s *server) *judge {
-	j := &judge{server: s, shards: map[int]*truth{}, applied: map[string]commit{}, told: map[string]string{}, turns: map[string]turn{}}
+	j := &judge{server: s, shards: map[int]*truth{}, applied: map[string]commit{}, told: map[string]string{}, turns: map[string]turn{}, fires: map[string]*wire.DurableReminder{}}
 	for i := range s.shards {
 		j.shards[i] = &truth{entities: map[string][]commit{}, tells: map[string]bool{}, told: map[string]uint64{}}
 	}
@@ -238,7 +241,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	if again := j.gone(before) && c.GetVersion() == 1; c.GetVersion() != before.version+1 && !again && !t.tainted {
 		return fmt.Errorf("invariant 3: %s: version %d is committed after version %d", id, c.GetVersion(), before.version)
 	}
-	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), 2 * uint64(len(t.entities[id])+1), c.GetExpires(), c.GetForm(), j.server.w.clock(), ""}
+	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), 2 * uint64(len(t.entities[id])+1), c.GetExpires(), c.GetForm(), j.server.w.clock(), "", j.remindersOf(before, c)}
 	if c.GetFolded() {
 		j.folded++
 		now.state = binary.AppendVarint(nil, fold(before.state, c.GetEvents()))
@@ -256,6 +259,9 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	}
 	now.key = j.keyOf(shard, c)
 	t.entities[id] = append(t.entities[id], now)
+	if c.GetCommand() == nil && !c.GetEnded() {
+		return j.fired(t, before, c, turn)
+	}
 	if c.GetCommand() == nil { // it notes that the entity has expired
 		if !c.GetEnded() || !j.gone(before) {
 			return fmt.Errorf("invariant 8: %s v%d has no command, but ends an entity that has not expired", id, c.GetVersion())

@@ -58,8 +58,10 @@ func (s *server) putBackTo(i image, logs, records bool) {
 
 func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	switch s := c.GetCommand().GetSource(); {
-	case c.GetCommand() == nil:
+	case c.GetCommand() == nil && c.GetEnded():
 		return ""
+	case c.GetCommand() == nil:
+		return fmt.Sprintf("fired %d %s %d %d", shard, c.GetEntity(), c.GetVersion(), c.GetAt())
 	case s.GetIncarnation() == 0:
 		return tellKey(int(s.GetShard()), uint32(shard), c.GetCommand().GetNumber())
 	}

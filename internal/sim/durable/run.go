@@ -27,7 +27,8 @@ type run struct {
 	followers   []*follower // one a shard; none without journals
 	form        uint32      // of the latest program
 	calm        bool
-	missing     string // a tell that has not arrived
+	storeSkew   time.Duration // of the store's clock
+	missing     string        // a tell that has not arrived
 	counts      Counts
 }
 
@@ -225,6 +226,10 @@ func (r *run) fault() {
 		r.unsynced()
 		return
 	}
+	if r.plan.reminders && r.w.chance(0.1) {
+		r.setStoreClock()
+		return
+	}
 	switch r.w.random.IntN(16) {
 	case 14, 15:
 		r.counts.Jumps++
@@ -309,15 +314,15 @@ func (r *run) end() Result {
 		})
 	}
 	well := r.w.run(settleTime, func() bool {
-		return r.unsettled() == nil && left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean() && r.listed()
+		return r.unsettled() == nil && left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean() && r.listed() && r.reminded()
 	})
 	if !well {
-		r.w.fail("not settled %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, lists: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.listed(), r.unsettled())
+		r.w.fail("not settled %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, lists: %v, reminders: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.listed(), r.reminded(), r.unsettled())
 	}
 	if r.w.err == nil {
 		r.finalCheck()
 	}
-	r.counts.Folded = r.judge.folded
+	r.counts.Folded, r.counts.Fired = r.judge.folded, r.judge.firings
 	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, Settled: r.w.now - began}
 }
 
@@ -413,6 +418,7 @@ type plan struct {
 	singletons                       bool          // shards of singletons, whose epochs nobody gives out
 	skew                             time.Duration // by which clocks differ from the true time at most
 	versions                         bool          // later programs come, with states of a later version
+	reminders                        bool          // accounts set reminders
 	unsynced                         bool          // the server's machine crashes, and has not all on its disk
 }
 
@@ -458,6 +464,7 @@ type Counts struct {
 	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
 	Followed, Folded, Deleted, Gone, Sought                                                               int
 	Listed, Present, Absent, Indexing, Damaged                                                            int
+	Reminders, Fired, Looks, ClockSet                                                                     int
 	Expired, Migrated, Newer, Swept                                                                       int
 	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
 	PutBacks, Kept, Void, Closed, InOrder                                                                 int // of runs whose server loses what was not on its disk

@@ -48,3 +48,24 @@ func TestSeedsThatFailed(t *testing.T) {
 		}
 	}
 }
+
+// TestReminders runs random runs in which accounts set reminders.
+func TestReminders(t *testing.T) {
+	all, one := seeds.Run(t, usual(), RunReminders)
+	if from, n := seeds.Range(usual()); !one && n >= plenty && from == 0 {
+		seeds.Want(t, all, "Reminders", "Fired", "Looks", "ClockSet", "PutBacks", "Moves", "Freezes", "Crashes")
+	}
+}
+
+// TestRemindersSeedsThatFailed is TestSeedsThatFailed for runs with reminders.
+func TestRemindersSeedsThatFailed(t *testing.T) {
+	for seed, found := range map[uint64]string{
+		22694: "a page was made from a leaf while another leaf was lost, and lacked an entity that a checkpoint had saved meanwhile",
+		27555: "the store lost the head of a checkpoint and the commits before it, but not the record, whose reminder no leaf had",
+		27752: "the clock of the store was set back, and retries waited for hours",
+	} {
+		if r := RunReminders(seed, nil); r.Err != nil {
+			t.Errorf("seed %d (%s): %v", seed, found, r.Err)
+		}
+	}
+}

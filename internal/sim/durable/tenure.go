@@ -2,10 +2,12 @@ package durable
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/core/reminders"
 )
 
 // tenure is the time for which a home has a shard under one epoch.
@@ -22,6 +24,7 @@ type tenure struct {
 	lists    map[uint64]list
 	cursor   string // behind the last page
 	woken    time.Duration
+	retries  reminders.Retries
 }
 
 type wait struct {
@@ -70,6 +73,7 @@ func (t *tenure) step() {
 	if err := t.core.Check(); err != nil {
 		r.w.fail("%s, shard %d: %v", h.name, t.shard, err)
 	}
+	t.fire()
 	out := t.take()
 	for _, q := range out.Requests {
 		r.server.ask(h, t.shard, q, func(a durable.Response) {
@@ -114,9 +118,25 @@ func (t *tenure) step() {
 	t.wake()
 }
 
+// fire looks at the accounts that are due.
+func (t *tenure) fire() {
+	h := t.home
+	if !h.r.plan.reminders || t.leaving || t.core.State() != durable.Open {
+		return
+	}
+	for _, id := range t.core.Due(h.clock.now(), h.storeNow()) {
+		t.account(id).enqueue(&call{entity: id, method: fire, answer: func(answer) {
+			t.core.Looked(h.clock.now(), id, h.storeNow()+500) // the state is of a later program
+		}})
+	}
+}
+
 func (t *tenure) wake() {
 	r := t.home.r
 	at := r.w.now + max(t.core.Wake().Sub(t.home.clock.now()), 0)
+	if due := t.core.DueAt(); r.plan.reminders && due != math.MaxInt64 {
+		at = min(at, r.w.now+max(time.Duration(due-t.home.storeNow())*time.Millisecond, time.Millisecond))
+	}
 	if t.woken > r.w.now && t.woken <= at {
 		return
 	}

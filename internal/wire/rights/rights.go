@@ -39,6 +39,13 @@ func WorkerNoCreate(cluster, store string) Rights {
 	return r
 }
 
+// Publisher adds to the rights of a member with a store the rights to publish on subjects
+// (shard.Publish), which may have wildcards, and to find the streams that have them.
+func Publisher(r Rights, subjects ...string) Rights {
+	r.Publish = append(append(r.Publish, subjects...), js("STREAM.NAMES")...)
+	return r
+}
+
 // Store returns the rights of a user with that name who runs shardctl store: to read, write, create
 // and delete the streams of a store and, like a Reader, to ask members whether they host a type.
 func Store(cluster, name, store string) Rights {

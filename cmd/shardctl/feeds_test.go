@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+	natsstream "github.com/shardgen/shardgen/stream/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// TestFeeds applies a JetStream stream to entities, over a restart of the server, and looks at it and
+// at its dead letter with shardctl.
+func TestFeeds(t *testing.T) {
+	server := runJetStream(t, t.TempDir())
+	url := server.URL()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "PAID", Subjects: []string{"paid.*"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := natsstream.Open(t.Context(), url, natsstream.Config{Stream: "PAID"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(source.Close)
+	n := shard.New(shard.Config{
+		Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	t.Cleanup(func() { _ = n.Close() })
+	vaults := vault.NewVaultClient(n)
+	err = errors.Join(
+		vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+		shard.Consume(n, "paid", source, func(ctx context.Context, m shard.Message) error {
+			if m.Subject == "paid.bad" {
+				return errors.New("no such account")
+			}
+			return vaults.Tell(strings.TrimPrefix(m.Subject, "paid.")).Put(ctx, 1)
+		}))
+	if err == nil {
+		err = n.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl := func(args string) (code int, out string) {
+		var stdout, stderr strings.Builder
+		code = run(t.Context(), strings.Fields(args+" -nats "+url), func(string) string { return "" }, &stdout, &stderr)
+		return code, stdout.String() + stderr.String()
+	}
+	until := func(args, want string) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; <-time.After(50 * time.Millisecond) {
+			_, out := ctl(args)
+			if regexp.MustCompile(want).MatchString(out) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("shardctl %s: got\n%s\nwant %s", args, out, want)
+			}
+		}
+	}
+	published := 0
+	publish := func(subject string, times int) {
+		t.Helper()
+		for range times {
+			published++
+			for {
+				if _, err := js.Publish(t.Context(), subject, []byte("x"), jetstream.WithMsgID(strconv.Itoa(published))); err == nil {
+					break
+				}
+				<-time.After(50 * time.Millisecond) // the server restarts
+			}
+		}
+	}
+	publish("paid.ann", 10)
+	publish("paid.bad", 1)
+	until("feeds", `paid +0 +12 +0 +1 +0 +w1 `)
+	until("dead paid", `0-11264 +11 +paid.bad +.*no such account`)
+	if err := errors.Join(server.Kill(), server.Start()); err != nil {
+		t.Fatal(err)
+	}
+	publish("paid.ann", 10)
+	until("feeds paid", `paid +0 +22 +0 +1 `)
+	until("rewind paid -to 1", `partition 0 of paid is read from 1 on`)
+	publish("paid.ann", 1)
+	until("feeds paid", `paid +0 +23 +0 +1 `)
+	if total, err := vaults.Ref("ann").Get(t.Context()); err != nil || total != 21 {
+		t.Fatalf("got %d, %v, want 21", total, err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"dead paid 0-11264", `"why": "no such account"`},
+		{"requeue paid", "say which letter, or -all"},
+		{"requeue paid 0-1", "has no letter 0-1"},
+		{"requeue paid -all", "letter 0-11264 of paid is requeued"},
+		{"rewind paid", "say -to which position"},
+		{"rewind other -to 1", "no partition of feed other"},
+		{"dead paid -drop", "say which letter"},
+		{"dead paid 0-11264 -drop", "is deleted"},
+	} {
+		if _, out := ctl(c.args); !strings.Contains(out, c.want) {
+			t.Errorf("shardctl %s: got\n%s\nwant %s", c.args, out, c.want)
+		}
+	}
+}

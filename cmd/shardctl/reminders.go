@@ -1,0 +1,74 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+)
+
+// A jsonReminder is one line of the output of reminders -json. Fields are added, never changed.
+type jsonReminder struct {
+	Name    string    `json:"name"`
+	Method  string    `json:"method"`
+	Due     time.Time `json:"due"`
+	Every   string    `json:"every,omitempty"`
+	Cron    string    `json:"cron,omitempty"`
+	Zone    string    `json:"zone,omitempty"`
+	GivenUp string    `json:"givenUp,omitempty"`
+}
+
+// entityReminders lists the reminders of an entity, after it has changed one if flags say so.
+func entityReminders(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	var all []admin.Reminder
+	var err error
+	switch {
+	case o.cancel != "" && o.retry != "":
+		return errors.New("-cancel and -retry exclude each other (call shardctl for each)")
+	case o.cancel != "":
+		all, err = c.CancelReminder(ctx, o.kind, o.id, o.cancel)
+	case o.retry != "":
+		all, err = c.RetryReminder(ctx, o.kind, o.id, o.retry)
+	default:
+		all, err = c.Reminders(ctx, o.kind, o.id)
+	}
+	if err != nil {
+		return err
+	}
+	t := tableOf(o, "NAME", "METHOD", "DUE", "THEN", "STATE")
+	for _, r := range all {
+		every, state := "", "waits"
+		if r.Every > 0 {
+			every = r.Every.String()
+		}
+		if o.json {
+			if err := printJSONLine(w, jsonReminder{r.Name, r.Method, r.Due, every, r.Cron, r.Zone, r.GivenUp}); err != nil {
+				return err
+			}
+			continue
+		}
+		then := "never"
+		switch {
+		case r.Every > 0:
+			then = "every " + every
+		case r.Cron != "":
+			then = r.Cron + " " + cmp.Or(r.Zone, "UTC")
+		}
+		if r.GivenUp != "" {
+			state = "given up: " + r.GivenUp
+		}
+		t.row(r.Name, r.Method, r.Due.Format(time.RFC3339), then, state)
+	}
+	switch {
+	case o.json:
+		return nil
+	case len(all) == 0:
+		_, err = fmt.Fprintf(w, "%s/%s has no reminders\n", o.kind, o.id)
+		return err
+	}
+	return t.print(w)
+}

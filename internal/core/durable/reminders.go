@@ -1,0 +1,463 @@
+package durable
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// never is the due time of an entity without reminders.
+const never = math.MaxInt64
+
+const (
+	// MaxLooks bounds the entities of a shard whose due reminders are looked at.
+	MaxLooks = 64
+	// aheadOf is how long before its due time an entity is read from the catalog, in milliseconds.
+	aheadOf = 2000
+	// fewWakes is the number of known due entities below which more are read from the catalog, at
+	// most wakesRead at a time. Those that are looked at again later do not count.
+	fewWakes  = 256
+	wakesRead = 512
+	// sweepAfter is how long a new home relies on the table for the first time at which a reminder in
+	// a record is due. If the store has lost acknowledged commits, an earlier one may be due again.
+	sweepAfter = time.Minute
+)
+
+// due returns the earliest due time of the entity's reminders, in Unix milliseconds, or never.
+func (v *version) due() int64 {
+	due := int64(never)
+	for _, r := range v.reminders.GetAll() {
+		if r.GetAside() == "" {
+			due = min(due, max(r.GetDue(), 1))
+		}
+	}
+	return due
+}
+
+func (v *version) remindersAfter(t *Turn, now time.Time) *wire.DurableReminders {
+	switch {
+	case t.Ended:
+		return nil
+	case t.Reminders != nil:
+		return t.Reminders
+	case v.gone(now):
+		return nil
+	}
+	return v.reminders
+}
+
+// sizeOfReminders bounds what reminders take in a record or commit.
+func sizeOfReminders(all *wire.DurableReminders) int {
+	if all == nil {
+		return 0
+	}
+	return proto.Size(all) + appendRoom
+}
+
+// A wakeKey is a key of the catalog: an entity is due at a time. Keys are in the order of their times.
+func wakeKey(at int64, id string) string {
+	var b [9]byte
+	b[0] = kindWake[0]
+	binary.BigEndian.PutUint64(b[1:], uint64(at))
+	return string(b[:]) + id
+}
+
+// wakeOf returns what wakeKey was given.
+func wakeOf(key string) (at int64, id string) {
+	if len(key) < 9 {
+		return never, ""
+	}
+	return int64(binary.BigEndian.Uint64([]byte(key[1:9]))), key[9:]
+}
+
+// wakes has the entities of a shard that are due soon, by the earliest due time of their reminders.
+// Others are only in the catalog, so memory does not grow with the number of reminders. All of them
+// are hints: what is really due is in the entity's state, and is decided in its turn.
+//
+// Invariants:
+//  1. The catalog's leaves have the due time of a loaded entity that is not in changed.
+//  2. A loaded entity whose key is below read is in of or under.
+//  3. The key of any other loaded entity is at least next.
+//  4. of has the entities of heap, of which delayed are looked at later than they are due.
+type wakes struct {
+	heap    wakeHeap
+	delayed int // in the heap
+	of      map[string]*wake
+	under   map[string]*wake // that the driver looks at
+	read    string           // keys below it were read from the catalog
+	next    string           // there is no key from read up to it, unless a scan is under way
+	horizon string           // of the scan under way
+	scans   bool             // a scan is under way
+	clock   int64            // the last one of Due
+	swept   bool             // next does not come from the table any more: see sweepAfter
+	stale   map[string]bool  // keys of leaves that are to be removed, because their entities are not due then
+}
+
+// A wake is a time at which to look at an entity.
+type wake struct {
+	id   string
+	at   int64
+	due  int64 // at, or earlier if the entity is to be looked at again later
+	leaf int64 // the time in the leaf that it was read from; 0 means none
+	i    int   // in the heap
+	// changed: the reminders have changed since Due returned the entity.
+	changed bool
+}
+
+type wakeHeap []*wake
+
+func (h wakeHeap) Len() int { return len(h) }
+
+func (h wakeHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].id < h[j].id
+}
+
+func (h wakeHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].i, h[j].i = i, j
+}
+
+// Push implements heap.Interface.
+func (h *wakeHeap) Push(x any) {
+	w := x.(*wake)
+	w.i = len(*h)
+	*h = append(*h, w)
+}
+
+// Pop implements heap.Interface.
+func (h *wakeHeap) Pop() any {
+	last := len(*h) - 1
+	w := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return w
+}
+
+func newWakes() wakes {
+	return wakes{of: map[string]*wake{}, under: map[string]*wake{}, read: kindWake, next: kindWake, stale: map[string]bool{}}
+}
+
+// put has the entity looked at, in addition to what is known of it.
+func (w *wakes) put(id string, at, leaf int64) {
+	if w.under[id] != nil {
+		return
+	}
+	known := w.of[id]
+	if known == nil {
+		known = &wake{id: id, at: at, due: at, leaf: leaf}
+		w.of[id] = known
+		heap.Push(&w.heap, known)
+		return
+	}
+	w.count(known, -1)
+	known.leaf = max(known.leaf, leaf)
+	if known.due = min(known.due, at); at < known.at {
+		known.at = at
+		heap.Fix(&w.heap, known.i)
+	}
+	w.count(known, 1)
+}
+
+// count counts an entity of the heap if it is delayed.
+func (w *wakes) count(known *wake, by int) {
+	if known.at > known.due {
+		w.delayed += by
+	}
+}
+
+// few reports whether more entities are to be read from the catalog.
+func (w *wakes) few() bool { return len(w.heap)-w.delayed < fewWakes }
+
+// delay has an entity not looked at before a time.
+func (w *wakes) delay(id string, again int64) {
+	if known := w.of[id]; known != nil && known.at < again {
+		w.count(known, -1)
+		known.at = again
+		heap.Fix(&w.heap, known.i)
+		w.count(known, 1)
+	}
+}
+
+func (w *wakes) remove(id string) {
+	if known := w.of[id]; known != nil {
+		heap.Remove(&w.heap, known.i)
+		w.count(known, -1)
+		delete(w.of, id)
+	}
+}
+
+// expect replaces what is known of e, whose reminders have changed or were looked at.
+func (w *wakes) expect(e *entity, leaf int64) {
+	due := e.last.due()
+	if leaf != 0 && leaf != due && leaf != e.entered {
+		w.stale[wakeKey(leaf, e.id)] = true
+	}
+	w.remove(e.id)
+	if key := wakeKey(due, e.id); key < w.read || w.scans && key < w.horizon { // the scan may have passed it
+		w.put(e.id, due, 0)
+	} else if due != never {
+		w.next = min(w.next, key)
+	}
+}
+
+// earliest returns a time before which no reminder in a record will be due once the checkpoint under
+// way is written. Commits that are not acknowledged may be lost.
+func (s *Shard) earliest() int64 {
+	w := &s.wakes
+	due, _ := wakeOf(w.next)
+	if w.scans || w.next == kindWake {
+		due, _ = wakeOf(w.read)
+	}
+	if w.read == kindWake && (w.scans || w.next == kindWake) {
+		return 1
+	}
+	//arch:order-free the least of them
+	for _, known := range w.of {
+		due = min(due, known.due)
+	}
+	//arch:order-free the least of them
+	for _, known := range w.under {
+		due = min(due, known.due)
+	}
+	//arch:order-free the least of them
+	for _, e := range s.tail.entities {
+		if e.ticket > s.group.acked || !e.loaded {
+			due = min(due, e.acked.due())
+		}
+	}
+	return due
+}
+
+// recover takes what the table says. Entities of the log come later: see recovered.
+func (w *wakes) recover(t *wire.DurableTable) {
+	switch due := t.GetDue(); due {
+	case 0:
+	case never:
+		w.next = kindAfterWake
+	default:
+		w.next = wakeKey(due, "")
+	}
+}
+
+// recovered takes the entities of the log.
+func (w *wakes) recovered(t *tail) {
+	//arch:order-free the least of them
+	for _, e := range t.entities {
+		if due := e.last.due(); due != never {
+			w.next = min(w.next, wakeKey(due, e.id))
+		}
+	}
+}
+
+// loaded is called for an entity whose record was read. Its key is in the catalog, unless the store has
+// lost the head of the checkpoint that wrote the record, and the commits before it.
+func (w *wakes) loaded(e *entity) {
+	if due := e.last.due(); due != never && w.of[e.id] == nil && w.under[e.id] == nil {
+		w.expect(e, 0)
+	}
+}
+
+// reminded is called when the reminders of e have changed.
+func (s *Shard) reminded(e *entity) {
+	if e.entered != e.last.due() {
+		s.catalog.note(e)
+	}
+	w := &s.wakes
+	if under := w.under[e.id]; under != nil {
+		under.changed = true
+		return // Looked does it
+	}
+	leaf := int64(0)
+	if known := w.of[e.id]; known != nil {
+		leaf = known.leaf
+	}
+	w.expect(e, leaf)
+}
+
+// Due returns entities that have reminders due at the Unix time clock, in milliseconds, and then no
+// others until DueAt. At most MaxLooks at a time are returned until [Shard.Looked] is called for
+// them, and none while the shard is half overloaded. clock may go back.
+func (s *Shard) Due(now time.Time, clock int64) (ids []string) {
+	s.desk.now = now
+	w := &s.wakes
+	if !w.swept && s.state == Open && now.Sub(s.opened) >= sweepAfter {
+		w.swept = true
+		if !w.scans {
+			w.next = w.read
+		}
+	}
+	if clock < w.clock { // it was set back, and times of looking again are too late
+		for _, known := range w.heap {
+			known.at = known.due
+		}
+		w.delayed = 0
+		heap.Init(&w.heap)
+	}
+	w.clock = clock
+	s.readWakes(clock)
+	for s.mayFire() && len(w.heap) > 0 && w.heap[0].at <= clock {
+		next := heap.Pop(&w.heap).(*wake)
+		w.count(next, -1)
+		delete(w.of, next.id)
+		w.under[next.id] = next
+		ids = append(ids, next.id)
+	}
+	s.next()
+	return ids
+}
+
+func (s *Shard) mayFire() bool {
+	l := &s.limits
+	return s.state == Open && len(s.wakes.under) < MaxLooks &&
+		2*(s.tail.bytes+s.group.bytes) < refuseAt*l.TailBytes && 2*(s.tail.commits+len(s.group.pending)) < refuseAt*l.TailCommits
+}
+
+// DueAt returns the Unix time in milliseconds at which Due is to be called next; math.MaxInt64 means
+// that another call comes first.
+func (s *Shard) DueAt() int64 {
+	w, at := &s.wakes, int64(never)
+	if !s.mayFire() {
+		return never
+	}
+	if len(w.heap) > 0 {
+		at = w.heap[0].at
+	}
+	if w.few() && !w.scans && s.catalog.whole && strings.HasPrefix(w.next, kindWake) {
+		next := int64(0)
+		if w.next != kindWake {
+			next, _ = wakeOf(w.next)
+		}
+		at = min(at, next-aheadOf)
+	}
+	return at
+}
+
+// Looked ends a look at an entity that [Shard.Due] has returned, after its turn. again is the time
+// before which it is not to be looked at again, in Unix milliseconds.
+func (s *Shard) Looked(now time.Time, id string, again int64) {
+	s.desk.now = now
+	w := &s.wakes
+	was := w.under[id]
+	delete(w.under, id)
+	if was == nil || s.state != Open {
+		return
+	}
+	e := s.tail.entities[id]
+	if e == nil || !e.loaded {
+		w.put(id, was.due, was.leaf)
+		w.delay(id, again)
+		return
+	}
+	w.expect(e, was.leaf)
+	if due := e.last.due(); due < again && !was.changed { // else again may be too late for what has come since
+		w.remove(id)
+		w.put(id, due, 0)
+		w.delay(id, again)
+	}
+}
+
+// Reminders returns the reminders of an active entity, which are not to be changed.
+func (s *Shard) Reminders(id string) *wire.DurableReminders {
+	if e := s.tail.entities[id]; e != nil && e.loaded && !e.last.gone(s.desk.now) {
+		return e.last.reminders
+	}
+	return nil
+}
+
+// Version returns the version of an active entity; 0 means that it has never committed.
+func (s *Shard) Version(id string) uint64 {
+	if e := s.tail.entities[id]; e != nil {
+		return e.last.number
+	}
+	return 0
+}
+
+// readWakes reads the keys of entities that are due soon from the catalog.
+func (s *Shard) readWakes(clock int64) {
+	w := &s.wakes
+	if w.scans || !s.catalog.whole || s.state != Open || !w.few() {
+		return
+	}
+	w.horizon = max(wakeKey(max(clock, 0)+aheadOf, ""), w.read)
+	if w.next >= w.horizon {
+		w.read = w.horizon
+		return
+	}
+	w.scans, w.next = true, kindAfterWake
+	s.catalog.scan(s, &scan{wakes: true, prefix: kindWake, from: w.read, limit: wakesRead})
+}
+
+// found takes the next keys of the catalog. more reports whether there may be others behind them.
+func (w *wakes) found(keys []string, more bool, c *catalog) {
+	w.scans = false
+	for _, key := range keys {
+		if key >= w.horizon {
+			w.read, w.next = w.horizon, min(w.next, key)
+			return
+		}
+		at, id := wakeOf(key)
+		leaf := at
+		if c.changed[id] != nil {
+			leaf = 0
+		}
+		w.put(id, at, leaf)
+	}
+	if more {
+		w.read = keys[len(keys)-1] + "\x00"
+		w.next = w.read
+		return
+	}
+	w.read = w.horizon
+}
+
+// unread ends a scan that was not possible.
+func (w *wakes) unread() { w.scans, w.next = false, w.read }
+
+func (w *wakes) check(c *catalog, t *tail, open bool) error {
+	if len(w.of) != len(w.heap) {
+		return fmt.Errorf("invariant 4 of the wakes: %d are known by entity, but the heap has %d", len(w.of), len(w.heap))
+	}
+	delayed := 0
+	for _, known := range w.heap {
+		if known.at > known.due {
+			delayed++
+		}
+		if w.of[known.id] != known || w.under[known.id] != nil {
+			return fmt.Errorf("invariant 4 of the wakes: entity %q is in the heap, and known otherwise", known.id)
+		}
+	}
+	if delayed != w.delayed {
+		return fmt.Errorf("invariant 4 of the wakes: %d are delayed, want %d", w.delayed, delayed)
+	}
+	if !open || !c.whole {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
+		e := t.entities[id]
+		if !e.loaded {
+			continue
+		}
+		due := e.last.due()
+		if c.changed[id] == nil && e.entered != due {
+			return fmt.Errorf("invariant 1 of the wakes: entity %q is due at %d, and its entry is %d", id, due, e.entered)
+		}
+		if due == never || w.of[id] != nil || w.under[id] != nil {
+			continue
+		}
+		if key := wakeKey(due, id); key < w.read {
+			return fmt.Errorf("invariant 2 of the wakes: entity %q, due at %d, is not looked at", id, due)
+		} else if key < w.next && !w.scans {
+			return fmt.Errorf("invariant 3 of the wakes: entity %q, due at %d, is not read in time", id, due)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,643 @@
+package feeds
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/core/feed"
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/stream"
+)
+
+const (
+	answerWithin = 5 * time.Second // bounds one answer of the store or the source
+	retryPause   = 250 * time.Millisecond
+	tickEach     = 100 * time.Millisecond
+	saveEach     = time.Second
+	lookEach     = 5 * time.Second // how often an idle reader looks for commands of operators
+	// Messages are read in batches, because small appends of many shards would cost the store most of
+	// its time: the next batch after most of the last one is finished, or after lingerFor.
+	lingerFor  = 20 * time.Millisecond
+	lingerPart = 8 // of the window may be unfinished
+	warnEach   = time.Minute
+	maxFailing = 5 // of Record.Failing
+	// maxLetters bounds the dead letters of a partition. Above it, reading stops until an operator
+	// has looked.
+	maxLetters = 1000
+)
+
+// errAgain ends a session because the record was changed by an operator.
+var errAgain = errors.New("an operator has set the position")
+
+// A reader reads one partition.
+type reader struct {
+	*Feed
+	partition int
+	warned    atomic.Int64 // when it logged an error last, in Unix nanoseconds
+}
+
+// run reads until ctx ends. After an error it begins again at the stored position.
+func (r *reader) run(ctx context.Context) {
+	for {
+		err := r.session(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if !errors.Is(err, errAgain) {
+			r.warn("a feed cannot read its stream; it tries again", err)
+		}
+		if !rest(ctx, retryPause) {
+			return
+		}
+	}
+}
+
+// warn logs an error that may repeat, at most once in warnEach.
+func (r *reader) warn(what string, err error) {
+	last, now := r.warned.Load(), time.Now().UnixNano()
+	if now-last >= int64(warnEach) && r.warned.CompareAndSwap(last, now) {
+		r.Log.Warn(what, "feed", r.Name, "partition", r.partition, "err", err)
+	}
+}
+
+// session reads from the stored position on, until ctx ends or an error.
+func (r *reader) session(ctx context.Context) error {
+	s := &session{reader: r, room: make(chan struct{}, 1)}
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	var ticks sync.WaitGroup
+	ticks.Go(func() { s.tick(ctx) })
+	err := s.read(ctx)
+	s.cancel(err)
+	ticks.Wait()
+	s.mu.Lock()
+	s.over = true
+	s.Counts.Waiting.Add(-int64(s.counted))
+	s.mu.Unlock()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	end, done := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer done()
+	if !errors.Is(err, errAgain) && s.Context.Err() == nil {
+		_, _ = s.save(end) // else the next reader begins a little earlier
+	}
+	return err
+}
+
+// A session reads a partition from one position on.
+type session struct {
+	*reader
+	cancel   context.CancelCauseFunc
+	messages stream.Messages // used by read only
+	stream   string          // its identity
+	after    uint64          // position after which the session begins
+	lost     atomic.Uint64   // messages that were deleted before they could be read
+	room     chan struct{}   // gets a value when tells have finished
+
+	// Used by one goroutine at a time.
+	record   Record
+	revision store.Revision
+	saved    time.Time
+	looked   time.Time
+	missed   uint64 // of lost, as recorded
+
+	mu      sync.Mutex // guards the rest
+	main    lane
+	again   lane // of letters that are to be applied again
+	counted int  // in Counts.Waiting
+	dirty   bool
+	over    bool // nothing is sent any more
+}
+
+// A lane has the commands of one source.
+type lane struct {
+	*feed.Window
+	name   string // of the source
+	aside  atomic.Pointer[aside]
+	dead   []feed.Dead       // to be stored
+	number map[uint64]string // of again: the names of the letters by their numbers
+}
+
+// aside has what Window.Aside returns.
+type aside struct {
+	past  uint64
+	stuck durable.Numbers
+}
+
+// begin reads the record and opens the source.
+func (s *session) begin(ctx context.Context) error {
+	ctx, done := context.WithTimeout(ctx, answerWithin)
+	defer done()
+	identity, err := s.Source.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if s.record, s.revision, err = LoadRecord(ctx, s.Store, s.Name, s.partition); err != nil {
+		return err
+	}
+	now := time.Now()
+	s.saved, s.looked = now, now
+	if before := s.record.Stream; before != identity {
+		if before != "" {
+			s.Log.Warn("a feed begins at the first message, because its stream was made again", "feed", s.Name, "partition", s.partition, "before", before, "stream", identity)
+		}
+		s.record.Stream, s.record.Position = identity, 1
+		s.dirty = true
+	}
+	s.record.Position = max(s.record.Position, 1)
+	s.stream, s.after = identity, s.record.Position-1
+	if s.messages, err = s.Source.Open(ctx, s.partition, s.after); err != nil {
+		if errors.Is(err, stream.ErrRewound) {
+			err = fmt.Errorf("%w %d, so an older copy was put back (shardctl rewind %s sets the position; messages behind the copy need a new stream)", err, s.after, s.Name)
+		}
+		return err
+	}
+	s.main.Window = feed.New(s.record.Position, s.Config.Dead, s.Limits)
+	s.main.name = durable.StreamSource(s.Name, identity)
+	first := s.record.Number + 1
+	if len(s.record.Requeued) > 0 {
+		first = s.record.Requeued[0].Number
+	}
+	s.again.Window = feed.New(first, s.Config.Dead, s.Limits)
+	s.again.name = s.main.name + ":again"
+	s.again.number = map[uint64]string{}
+	return nil
+}
+
+// read maps messages to tells while there is room.
+func (s *session) read(ctx context.Context) error {
+	defer func() { s.messages.Close() }()
+	last, closed := s.after, uint64(0) // closed is what earlier messages have missed
+	sent := time.Time{}
+	for {
+		n, err := s.await(ctx, sent)
+		if err != nil {
+			return err
+		}
+		all, err := s.messages.Next(ctx, n)
+		s.lost.Store(closed + s.messages.Missed())
+		if err != nil {
+			closed = s.lost.Load()
+			if err := s.reopen(ctx, last, err); err != nil {
+				return err
+			}
+			continue
+		}
+		last, sent = all[len(all)-1].Position, time.Now()
+		s.Counts.Read.Add(uint64(len(all)))
+		tells := make([][]durable.Tell, len(all))
+		errs := make([]error, len(all))
+		for i, m := range all {
+			tells[i], errs[i] = s.Host.Map(ctx, m)
+		}
+		if ctx.Err() != nil { // an error of the function may come from that
+			return ctx.Err()
+		}
+		s.do(ctx, func(time.Time) {
+			for i, m := range all {
+				s.main.add(m.Position, tells[i], errs[i])
+			}
+			s.dirty = true
+		})
+	}
+}
+
+// reopen opens the source again after the last message, because reading failed. It tries until the
+// source answers. An error means that the stream is another one now.
+func (s *session) reopen(ctx context.Context, last uint64, why error) error {
+	s.messages.Close()
+	for rest(ctx, retryPause) {
+		s.warn("a feed cannot read its stream; it tries again", why)
+		if why = s.open(ctx, last); why == nil || errors.Is(why, stream.ErrRewound) || errors.Is(why, errOther) {
+			return why
+		}
+	}
+	return ctx.Err()
+}
+
+// errOther means that the stream was deleted and made again.
+var errOther = errors.New("the stream was made again")
+
+func (s *session) open(ctx context.Context, after uint64) error {
+	ctx, done := context.WithTimeout(ctx, answerWithin)
+	defer done()
+	identity, err := s.Source.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if identity != s.stream {
+		return errOther
+	}
+	messages, err := s.Source.Open(ctx, s.partition, after)
+	if err == nil {
+		s.messages = messages
+	}
+	return err
+}
+
+func (l *lane) add(position uint64, tells []durable.Tell, err error) {
+	if err != nil {
+		l.Fail(position, err.Error())
+	} else {
+		l.Add(position, tells)
+	}
+}
+
+// await waits until the next batch may be read, and returns how many messages it may have.
+func (s *session) await(ctx context.Context, last time.Time) (room int, err error) {
+	linger := time.NewTimer(lingerFor - time.Since(last))
+	defer linger.Stop()
+	for {
+		s.mu.Lock()
+		few := s.main.Few(lingerPart)
+		room = s.main.Room()
+		s.mu.Unlock()
+		if room > 0 && (few || time.Since(last) >= lingerFor) {
+			return room, ctx.Err()
+		}
+		select {
+		case <-s.room:
+		case <-linger.C:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// do changes the lanes and then sends what is due.
+func (s *session) do(ctx context.Context, change func(now time.Time)) {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return
+	}
+	change(time.Now())
+	main, again := s.takeLocked(&s.main), s.takeLocked(&s.again)
+	waits := s.main.Unfinished() + s.again.Unfinished()
+	s.Counts.Waiting.Add(int64(waits - s.counted))
+	s.counted = waits
+	s.mu.Unlock()
+	s.send(ctx, &s.main, main)
+	s.send(ctx, &s.again, again)
+}
+
+func (s *session) takeLocked(l *lane) []durable.Tell {
+	out := l.Take()
+	l.dead = append(l.dead, out.Dead...)
+	for _, d := range out.Known {
+		at, _ := feed.PositionOf(d.Number)
+		s.Log.Warn("a message was applied before, and becomes another tell now: it stays as it was applied", "feed", s.Name, "partition", s.partition,
+			"position", at, "kind", d.Target.Log, "entity", d.Entity)
+	}
+	if past, stuck := l.Aside(); past > 0 {
+		l.aside.Store(&aside{past, stuck})
+	} else if l.aside.Load() != nil {
+		l.aside.Store(nil)
+	}
+	return out.Send
+}
+
+func (s *session) send(ctx context.Context, l *lane, tells []durable.Tell) {
+	if len(tells) == 0 {
+		return
+	}
+	s.Host.Send(ctx, s.partition, tells,
+		func(t durable.Tell) durablehost.ID { return s.id(l, t) },
+		func(tells []durable.Tell, r feed.Result, why error) { s.ended(ctx, l, tells, r, why) })
+}
+
+func (s *session) id(l *lane, t durable.Tell) durablehost.ID {
+	id := durablehost.ID{Log: durable.Target{Log: l.name, Shard: uint32(s.partition)}, Number: t.Number, Floor: t.Floor}
+	if a := l.aside.Load(); a != nil {
+		all, _ := a.stuck.Slice() // it was encoded here
+		id.Floor, id.Past, id.Stuck = min(all[0], t.Number), a.past, a.stuck
+	}
+	return id
+}
+
+func (s *session) ended(ctx context.Context, l *lane, tells []durable.Tell, r feed.Result, why error) {
+	text := ""
+	if why != nil {
+		text = why.Error()
+	}
+	if r == feed.Failed {
+		s.Counts.Failed.Add(uint64(len(tells)))
+	} else if r == feed.Committed || r == feed.Finished {
+		s.Counts.Done.Add(uint64(len(tells)))
+	}
+	s.do(ctx, func(now time.Time) {
+		for _, t := range tells {
+			l.Ended(now, t.Number, r, text)
+		}
+		s.dirty = true
+	})
+	select {
+	case s.room <- struct{}{}:
+	default:
+	}
+}
+
+// tick sends tells again, stores dead letters and the position, and carries out what operators have
+// commanded.
+func (s *session) tick(ctx context.Context) {
+	timer := time.NewTicker(tickEach)
+	defer timer.Stop()
+	s.requeue(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		s.do(ctx, func(now time.Time) {
+			s.main.Tick(now)
+			s.again.Tick(now)
+		})
+		s.bury(ctx, &s.main)
+		s.bury(ctx, &s.again)
+		if err := s.keep(ctx); errors.Is(err, errAgain) {
+			s.cancel(err)
+			return
+		} else if err != nil && ctx.Err() == nil {
+			s.warn("a feed cannot write its position; it tries again", err)
+		}
+	}
+}
+
+// keep stores the position if it has changed, or looks at the record from time to time.
+func (s *session) keep(ctx context.Context) error {
+	now := time.Now()
+	s.mu.Lock()
+	dirty := s.dirty || s.lost.Load() != s.missed || !s.again.Idle() || len(s.record.Requeued) > 0
+	s.mu.Unlock()
+	ctx, done := context.WithTimeout(ctx, answerWithin)
+	defer done()
+	switch {
+	case dirty && now.Sub(s.saved) >= saveEach:
+		s.saved, s.looked = now, now
+		_, err := s.save(ctx)
+		return err
+	case now.Sub(s.looked) >= lookEach:
+		s.looked = now
+		found, at, err := LoadRecord(ctx, s.Store, s.Name, s.partition)
+		if err != nil || at <= s.revision {
+			return err
+		}
+		return s.take(ctx, found, at)
+	}
+	return nil
+}
+
+// save writes the record. After a conflict it takes over what another writer has changed, and
+// stored is false; the next save writes above that.
+func (s *session) save(ctx context.Context) (stored bool, err error) {
+	s.mu.Lock()
+	next := s.record
+	next.Position = max(s.main.Position(), next.Position)
+	next.Waiting, next.Failing = s.main.Unfinished()+s.again.Unfinished(), nil
+	for _, f := range s.main.Failing() {
+		if len(next.Failing) == maxFailing {
+			break
+		}
+		at, _ := feed.PositionOf(f.Number)
+		next.Failing = append(next.Failing, Failing{at, f.Target.Log, f.Entity, f.Why})
+	}
+	missed := s.lost.Load()
+	next.Missed += missed - s.missed
+	next.Node, next.At, next.Why = s.Node, time.Now(), ""
+	if next.Dead >= maxLetters {
+		next.Why = fmt.Sprintf("it has %d dead letters, and waits until fewer are left", next.Dead)
+	}
+	s.dirty = false
+	s.mu.Unlock()
+	at, err := SaveRecord(ctx, s.Store, s.Name, s.partition, next, s.revision)
+	if err == nil {
+		s.Counts.Missed.Add(missed - s.missed)
+		s.record, s.revision, s.missed = next, at, missed
+		return true, nil
+	}
+	s.mu.Lock()
+	s.dirty = true
+	s.mu.Unlock()
+	if !errors.Is(err, store.ErrConflict) {
+		return false, err
+	}
+	found, at, err := LoadRecord(ctx, s.Store, s.Name, s.partition)
+	if err != nil {
+		return false, err
+	}
+	return false, s.take(ctx, found, at)
+}
+
+// take takes over a record that another process has written.
+func (s *session) take(ctx context.Context, found Record, at store.Revision) error {
+	if found.Rewinds != s.record.Rewinds || found.Stream != s.record.Stream {
+		return errAgain
+	}
+	found.Position = max(found.Position, s.record.Position)
+	s.record, s.revision = found, at
+	s.requeue(ctx)
+	return nil
+}
+
+// requeue begins to apply the letters that an operator has requeued.
+func (s *session) requeue(ctx context.Context) {
+	for _, q := range s.record.Requeued {
+		s.mu.Lock()
+		_, begun := s.again.number[q.Number]
+		s.mu.Unlock()
+		if begun {
+			continue
+		}
+		letter, _, err := s.letter(ctx, q.Letter)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return // it is tried again
+		}
+		var tells []durable.Tell
+		if err == nil {
+			tells, err = s.Host.Map(ctx, letter.message())
+			if ctx.Err() != nil {
+				return
+			}
+			switch {
+			case err != nil:
+			case letter.Kind != "" && letter.Part < len(tells):
+				tells = tells[letter.Part : letter.Part+1] // its other tells have been applied
+			case letter.Kind != "":
+				err = fmt.Errorf("the function makes %d tells of the message now, and the dead one was number %d", len(tells), letter.Part+1)
+			}
+		} else {
+			err = nil // an operator has deleted the letter
+		}
+		s.do(ctx, func(time.Time) {
+			s.again.number[q.Number] = q.Letter
+			s.again.add(q.Number, tells, err)
+		})
+	}
+	s.settle(ctx)
+}
+
+// settle deletes the requeued letters that were applied.
+func (s *session) settle(ctx context.Context) {
+	s.mu.Lock()
+	floor := s.again.Position()
+	s.mu.Unlock()
+	for len(s.record.Requeued) > 0 && s.record.Requeued[0].Number < floor {
+		q := s.record.Requeued[0]
+		_, at, err := s.letter(ctx, q.Letter)
+		if err == nil {
+			err = s.Store.Delete(ctx, LetterKey(s.Name, q.Letter), at)
+		}
+		switch {
+		case err == nil:
+			s.record.Dead -= min(s.record.Dead, 1)
+		case !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrConflict):
+			return // it is tried again
+		}
+		s.record.Requeued = s.record.Requeued[1:]
+		s.mu.Lock()
+		s.dirty = true
+		s.mu.Unlock()
+	}
+}
+
+func (s *session) letter(ctx context.Context, name string) (Letter, store.Revision, error) {
+	ctx, done := context.WithTimeout(ctx, answerWithin)
+	defer done()
+	found, err := s.Store.Get(ctx, LetterKey(s.Name, name))
+	if err != nil {
+		return Letter{}, store.None, err
+	}
+	l, err := ParseLetter(found)
+	return l, found.Revision, err
+}
+
+func (l *Letter) message() stream.Message {
+	return stream.Message{Position: l.Position, Subject: l.Subject, Header: l.Header, Data: l.Data, Time: l.Time}
+}
+
+// bury stores the dead letters of a lane.
+func (s *session) bury(ctx context.Context, l *lane) {
+	if l == &s.again {
+		defer s.settle(ctx)
+	}
+	for {
+		s.mu.Lock()
+		var d feed.Dead
+		some := len(l.dead) > 0
+		if some {
+			d = l.dead[0]
+		}
+		s.mu.Unlock()
+		if !some || l == &s.main && s.record.Dead >= maxLetters {
+			return
+		}
+		if err := s.store(ctx, l, d); err != nil {
+			if ctx.Err() == nil {
+				s.warn("a feed cannot store a dead letter; it tries again", err)
+			}
+			return
+		}
+		s.Counts.Dead.Add(1)
+		s.do(ctx, func(time.Time) {
+			l.dead = l.dead[1:]
+			l.Buried(d.Number)
+			s.dirty = true
+		})
+		select {
+		case s.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
+	at, part := feed.PositionOf(d.Number)
+	letter := Letter{Feed: s.Name, Partition: s.partition, Stream: s.record.Stream, Position: at, Part: part}
+	revision := store.None
+	name := LetterName(s.partition, d.Number)
+	if l == &s.again { // the letter stays, with the new reason
+		var err error
+		name = s.again.number[at]
+		if letter, revision, err = s.letter(ctx, name); errors.Is(err, store.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := s.unqueue(ctx, at); err != nil {
+			return err
+		}
+	} else if err := s.fetch(ctx, &letter); err != nil {
+		return err
+	}
+	body, _ := durablehost.ReadBody(d.Body)
+	letter.Format, letter.Kind, letter.Entity, letter.Method, letter.Why, letter.At = format, d.Target.Log, strings.ToValidUTF8(d.Entity, "�"), body.Method, d.Why, time.Now()
+	value, err := json.Marshal(letter)
+	if err != nil {
+		return err
+	}
+	ctx, done := context.WithTimeout(ctx, answerWithin)
+	defer done()
+	_, err = s.Store.Put(ctx, LetterKey(s.Name, name), value, revision)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return nil // another reader, or an attempt without an answer, has stored it
+	case err != nil:
+		return err
+	}
+	if l == &s.main {
+		s.record.Dead++
+	}
+	s.Log.Error("dead letter: a message of a stream was given up", "feed", s.Name, "partition", s.partition, "position", letter.Position,
+		"kind", letter.Kind, "entity", letter.Entity, "method", letter.Method, "err", letter.Why)
+	return nil
+}
+
+// unqueue takes a letter that has failed again out of the record. The letter is written only then:
+// who reads it may requeue it at once.
+func (s *session) unqueue(ctx context.Context, number uint64) error {
+	ctx, done := context.WithTimeout(ctx, answerWithin)
+	defer done()
+	for {
+		s.record.Requeued = slices.DeleteFunc(slices.Clone(s.record.Requeued), func(q Requeued) bool { return q.Number == number })
+		if stored, err := s.save(ctx); stored || err != nil {
+			return err
+		}
+	}
+}
+
+// fetch reads the message of a letter from the stream again. A message that the stream does not
+// have any more leaves a letter without data.
+func (s *session) fetch(ctx context.Context, l *Letter) error {
+	ctx, done := context.WithTimeout(ctx, answerWithin)
+	defer done()
+	messages, err := s.Source.Open(ctx, s.partition, l.Position-1)
+	if err != nil {
+		return err
+	}
+	defer messages.Close()
+	all, err := messages.Next(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if m := all[0]; m.Position == l.Position {
+		l.Subject, l.Header, l.Time = m.Subject, m.Header, m.Time
+		if l.Large = len(m.Data) > maxLetterData; !l.Large {
+			l.Data = m.Data
+		}
+	}
+	return nil
+}

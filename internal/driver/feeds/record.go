@@ -1,0 +1,270 @@
+package feeds
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/feed"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Record is what the store has of a partition of a feed.
+type Record struct {
+	Format int    `json:"format"` // 1
+	Stream string `json:"stream"` // the identity of the stream
+	// Position is that of the first message that is not finished.
+	Position uint64    `json:"position"`
+	Rewinds  uint64    `json:"rewinds,omitempty"` // how often an operator has set Position
+	Missed   uint64    `json:"missed,omitempty"`  // messages that were deleted unread
+	Dead     uint64    `json:"dead,omitempty"`    // dead letters that are stored
+	Node     string    `json:"node"`              // which reads it
+	At       time.Time `json:"at"`
+	Waiting  int       `json:"waiting,omitempty"` // tells that are read and not finished
+	Failing  []Failing `json:"failing,omitempty"` // a few of those that their receivers fail
+	Why      string    `json:"why,omitempty"`     // why it is not read
+	// Requeued are the dead letters that are to be applied again, in order of their numbers, and
+	// Number the highest number that was given to one.
+	Requeued []Requeued `json:"requeued,omitempty"`
+	Number   uint64     `json:"number,omitempty"`
+}
+
+// A Failing is a tell that its receiver fails.
+type Failing struct {
+	Position uint64 `json:"position"`
+	Kind     string `json:"kind"`
+	Entity   string `json:"entity"`
+	Why      string `json:"why"`
+}
+
+// A Requeued is a dead letter that is to be applied again.
+type Requeued struct {
+	Letter string `json:"letter"` // the last part of its key
+	Number uint64 `json:"number"` // of its command
+}
+
+// A Letter is a dead letter: a message that was given up, or one of the tells that it became.
+type Letter struct {
+	Format    int                 `json:"format"` // 1
+	Feed      string              `json:"feed"`
+	Partition int                 `json:"partition"`
+	Stream    string              `json:"stream"`
+	Position  uint64              `json:"position"`
+	Part      int                 `json:"part"` // which of the message's tells, from 0 on
+	Subject   string              `json:"subject"`
+	Header    map[string][]string `json:"header,omitempty"`
+	Time      time.Time           `json:"time"`
+	Data      []byte              `json:"data,omitempty"`
+	Large     bool                `json:"large,omitempty"`  // Data is left out; the stream may still have it
+	Kind      string              `json:"kind,omitempty"`   // the receiver's type; "" if the function failed
+	Entity    string              `json:"entity,omitempty"` // the receiver
+	Method    string              `json:"method,omitempty"`
+	Why       string              `json:"why"`
+	At        time.Time           `json:"at"` // when it was given up
+}
+
+const format = 1
+
+// maxLetterData bounds the data in a letter. As base64, it fits into a record with the rest.
+const maxLetterData = store.MaxValue / 2
+
+// Root is the prefix of the keys of all feeds.
+const Root = "feeds/"
+
+// RecordKey returns the key of a partition's record.
+func RecordKey(feed string, partition int) string {
+	return fmt.Sprintf("%s%s/at/%d", Root, feed, partition)
+}
+
+// LetterPrefix returns the prefix of the keys of a feed's dead letters.
+func LetterPrefix(feed string) string { return Root + feed + "/dead/" }
+
+// LetterName returns the last part of a letter's key.
+func LetterName(partition int, number uint64) string { return fmt.Sprintf("%d-%d", partition, number) }
+
+// LetterKey returns the key of a letter.
+func LetterKey(feed, name string) string { return LetterPrefix(feed) + name }
+
+// LoadRecord reads the record of a partition. Without one it returns a zero Record.
+func LoadRecord(ctx context.Context, s store.Store, feed string, partition int) (r Record, at store.Revision, err error) {
+	found, err := s.Get(ctx, RecordKey(feed, partition))
+	if errors.Is(err, store.ErrNotFound) {
+		return r, store.None, nil
+	} else if err != nil {
+		return r, store.None, err
+	}
+	err = unmarshal(found, &r.Format, &r)
+	return r, found.Revision, err
+}
+
+// SaveRecord writes the record of a partition over the revision at.
+func SaveRecord(ctx context.Context, s store.Store, feed string, partition int, r Record, at store.Revision) (store.Revision, error) {
+	r.Format = format
+	value, err := json.Marshal(r)
+	if err != nil {
+		return store.None, err
+	}
+	return s.Put(ctx, RecordKey(feed, partition), value, at)
+}
+
+// ParseLetter decodes a letter's record.
+func ParseLetter(found store.Record) (l Letter, err error) {
+	err = unmarshal(found, &l.Format, &l)
+	return l, err
+}
+
+// ErrFormat means that a newer program has written a record.
+var ErrFormat = errors.New("a newer program has written the record")
+
+func unmarshal(found store.Record, has *int, into any) error {
+	if err := json.Unmarshal(found.Value, into); err != nil {
+		return fmt.Errorf("record %q of the store is damaged: %w (restore it, or delete it to begin again)", found.Key, err)
+	}
+	if *has > format {
+		return fmt.Errorf("record %q of the store: %w: it has format %d, and this program reads %d (run the newer program here too)", found.Key, ErrFormat, *has, format)
+	}
+	return nil
+}
+
+// Change applies a change to the record of a partition, by compare-and-set, until no other writer
+// is in between. An error of change ends it.
+func Change(ctx context.Context, s store.Store, feed string, partition int, change func(*Record) error) error {
+	for {
+		r, at, err := LoadRecord(ctx, s, feed, partition)
+		if err != nil {
+			return err
+		}
+		if err := change(&r); err != nil {
+			return err
+		}
+		if _, err = SaveRecord(ctx, s, feed, partition, r, at); !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// Name returns the last part of the letter's key.
+func (l *Letter) Name() string { return LetterName(l.Partition, feed.Number(l.Position, l.Part)) }
+
+// Requeue makes the feed apply a dead letter again, with a number of its own. A letter that is
+// requeued already stays so.
+func Requeue(ctx context.Context, s store.Store, feed, name string) error {
+	found, err := s.Get(ctx, LetterKey(feed, name))
+	if err != nil {
+		return err
+	}
+	l, err := ParseLetter(found)
+	switch {
+	case err != nil:
+		return err
+	case l.Large:
+		return fmt.Errorf("letter %s has no data, because it is larger than %d bytes (publish the message again, if the stream still has it)", name, maxLetterData)
+	}
+	return Change(ctx, s, feed, l.Partition, func(r *Record) error {
+		if !slices.ContainsFunc(r.Requeued, func(q Requeued) bool { return q.Letter == name }) {
+			r.Number++
+			r.Requeued = append(r.Requeued, Requeued{name, r.Number})
+		}
+		return nil
+	})
+}
+
+// A Partition is a partition of a feed as an operator sees it.
+type Partition struct {
+	Feed      string `json:"feed"`
+	Partition int    `json:"partition"`
+	Record
+}
+
+// Partitions returns the partitions of a feed that were ever read, or those of all feeds if feed is
+// "".
+func Partitions(ctx context.Context, s store.Store, feed string) (all []Partition, err error) {
+	prefix := Root
+	if feed != "" {
+		prefix += feed + "/at/"
+	}
+	found, err := s.List(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		p := Partition{}
+		parts := strings.Split(f.Key, "/")
+		if len(parts) != 4 || parts[2] != "at" {
+			continue
+		}
+		if p.Partition, err = strconv.Atoi(parts[3]); err != nil {
+			continue
+		}
+		if p.Feed = parts[1]; err == nil {
+			err = unmarshal(f, &p.Format, &p.Record)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Partition) int {
+		return cmp.Or(cmp.Compare(a.Feed, b.Feed), cmp.Compare(a.Partition, b.Partition))
+	})
+	return all, nil
+}
+
+// Letters returns the dead letters of a feed, in order of their partitions and positions.
+func Letters(ctx context.Context, s store.Store, feed string) (all []Letter, err error) {
+	found, err := s.List(ctx, LetterPrefix(feed))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		l, err := ParseLetter(f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b Letter) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Position, b.Position), cmp.Compare(a.Part, b.Part))
+	})
+	return all, nil
+}
+
+// Drop deletes a dead letter.
+func Drop(ctx context.Context, s store.Store, feed, name string) error {
+	found, err := s.Get(ctx, LetterKey(feed, name))
+	if err != nil {
+		return err
+	}
+	l, err := ParseLetter(found)
+	if err == nil {
+		err = s.Delete(ctx, found.Key, found.Revision)
+	}
+	if err != nil {
+		return err
+	}
+	return Change(ctx, s, feed, l.Partition, func(r *Record) error {
+		r.Dead -= min(r.Dead, 1)
+		return nil
+	})
+}
+
+// Rewind makes a partition be read again from a position on. Receivers do not apply messages again
+// that they have applied.
+func Rewind(ctx context.Context, s store.Store, feed string, partition int, position uint64) error {
+	return Change(ctx, s, feed, partition, func(r *Record) error {
+		if r.Format == 0 {
+			return fmt.Errorf("feed %s has never read partition %d (shardctl feeds lists the feeds)", feed, partition)
+		}
+		r.Position, r.Rewinds = position, r.Rewinds+1
+		return nil
+	})
+}

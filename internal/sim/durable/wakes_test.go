@@ -1,0 +1,146 @@
+package durable
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/internal/core/schedule"
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// reminderAt returns one reminder that is due at a Unix time in milliseconds.
+func reminderAt(due int64, args ...byte) *wire.DurableReminders {
+	return &wire.DurableReminders{All: []*wire.DurableReminder{{Name: "r", Method: "m", Kind: uint32(schedule.KindOnce), Due: due, Args: args}}}
+}
+
+// turn commits a turn as that of a new command.
+func (s *seat) turn(turn durable.Turn) {
+	s.d.t.Helper()
+	s.state(turn.Entity)
+	s.d.seats++
+	c := durable.Command{Source: durable.Source{Incarnation: 1}, Number: s.d.seats, Hash: 1}
+	if v := s.core.Admit(s.now(), &c).Verdict; v != durable.Run {
+		s.d.t.Fatalf("verdict %d, want that it runs", v)
+	}
+	turn.Command = &c
+	if _, err := s.core.Commit(s.now(), &turn); err != nil {
+		s.d.t.Fatal(err)
+	}
+	s.run()
+}
+
+// remind commits an entity with reminders.
+func (s *seat) remind(id string, all *wire.DurableReminders) {
+	s.d.t.Helper()
+	s.turn(durable.Turn{Entity: id, State: []byte("1"), Reminders: all})
+}
+
+// TestDelayedLooksHoldUpNoOthers: many entities whose looks are delayed, because their reminders fail,
+// do not keep others from being read from the catalog.
+func TestDelayedLooksHoldUpNoOthers(t *testing.T) {
+	const many = 300
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.hasty = true
+	clock := a.now().UnixMilli()
+	var ids []string
+	for i := range many {
+		ids = append(ids, fmt.Sprintf("failing-%d", i))
+		a.remind(ids[i], reminderAt(clock+1000))
+	}
+	a.remind("late", reminderAt(clock+60_000))
+	a.save(append(ids, "late")...)
+	b := d.seat(0, 2).open()
+	b.hasty = true
+	for range 20 {
+		for _, id := range b.core.Due(b.now(), clock+2000) {
+			b.core.Looked(b.now(), id, clock+300_000)
+		}
+		b.run()
+	}
+	for range 20 {
+		if slices.Contains(b.core.Due(b.now(), clock+70_000), "late") {
+			return
+		}
+		b.run() // reads the catalog
+	}
+	t.Fatal("the entity that is due is not looked at")
+}
+
+// TestRemindersChangeDuringLook: a look that ends with a delay does not delay reminders that were set
+// meanwhile.
+func TestRemindersChangeDuringLook(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	clock := a.now().UnixMilli()
+	a.remind("a", reminderAt(clock))
+	if got := a.core.Due(a.now(), clock); !slices.Equal(got, []string{"a"}) {
+		t.Fatalf("due are %q, want a", got)
+	}
+	a.remind("a", reminderAt(clock+1000))
+	a.core.Looked(a.now(), "a", clock+300_000)
+	if got := a.core.Due(a.now(), clock+1000); !slices.Equal(got, []string{"a"}) {
+		t.Fatalf("due are %q, want a", got)
+	}
+}
+
+// TestRecordWithReminders: a record takes no more than a store does, with the keys and reminders of its
+// entity.
+func TestRecordWithReminders(t *testing.T) {
+	d := newDesk(t, 1)
+	limits := durable.Limits{AppendBytes: 8000}
+	a := d.limited(0, 1, limits).open()
+	a.remind("a", reminderAt(a.now().UnixMilli()+1000, bytes.Repeat([]byte{1}, 3000)...))
+	for i := range 20 {
+		a.key("a", fmt.Sprint("key ", i), strings.Repeat("x", 700))
+	}
+	largest := 0
+	a.hold = func(r durable.Request) bool {
+		for _, c := range r.Changes {
+			if c.ID == durable.EntityKey("a") {
+				largest = max(largest, len(c.Value))
+			}
+		}
+		return false
+	}
+	a.save()
+	if largest < 4000 || largest > limits.AppendBytes {
+		t.Errorf("the largest record has %d bytes, want at most %d", largest, limits.AppendBytes)
+	}
+}
+
+// TestFoldedRecordWithReminders: events stay out of the state only as long as the record with both and
+// the reminders fits.
+func TestFoldedRecordWithReminders(t *testing.T) {
+	d := newDesk(t, 1)
+	limits := durable.Limits{AppendBytes: 8000}
+	a := d.limited(0, 1, limits)
+	a.journal = true
+	a.claim(1)
+	a.open()
+	state := bytes.Repeat([]byte{1}, 4500)
+	for i := range 8 {
+		turn := durable.Turn{Entity: "a", State: state, Events: [][]byte{make([]byte, 400)}}
+		if i == 1 {
+			turn.Reminders = reminderAt(a.now().UnixMilli()+1000, bytes.Repeat([]byte{1}, 2500)...)
+		}
+		a.turn(turn)
+	}
+	largest := 0
+	a.hold = func(r durable.Request) bool {
+		for _, c := range r.Changes {
+			if c.ID == durable.EntityKey("a") {
+				largest = max(largest, len(c.Value))
+			}
+		}
+		return false
+	}
+	a.save()
+	if largest < 4000 || largest > limits.AppendBytes {
+		t.Errorf("the largest record has %d bytes, want at most %d", largest, limits.AppendBytes)
+	}
+}

@@ -1,0 +1,54 @@
+package shard
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/driver/node"
+)
+
+// ErrNotPublished means that [Publish] did not publish.
+var ErrNotPublished = node.ErrNotPublished
+
+// A PublishOption changes how [Publish] publishes.
+type PublishOption int
+
+// BestEffort makes [Publish] send the message once over core NATS, after the turn's commit, to those
+// who subscribe at that moment. It is not stored, and lost if the process or the connection ends.
+// Methods marked //shard:read and volatile types may publish with BestEffort only; a volatile type's
+// message is sent at once.
+const BestEffort PublishOption = 1
+
+// Publish publishes v on a subject, in the turn of ctx: the message is part of the turn's commit. So
+// it is published if the turn's changes are stored, and not if the turn panics or its changes are
+// lost. The shard's home publishes it to the JetStream stream that has the subject, and again until
+// the stream has stored it, also after moves, crashes and full restarts. The messages of an entity
+// are stored in the order of its turns, each once; docs/guide/publishing.md has the limits of once.
+//
+// A []byte is published as it is, a proto.Message as protobuf, and any other value as JSON. The
+// subject obeys store.CheckSubject.
+//
+// Publish returns before the message is published. It fails with ErrNotPublished if ctx belongs to
+// no turn of a durable type, if Config.Store is not a [store.Publisher], and for an invalid subject
+// or value. If no stream has the subject, the message waits, and the entity's later messages wait
+// behind it. After an hour it is given up and logged as a dead letter.
+func Publish(ctx context.Context, subject string, v any, options ...PublishOption) error {
+	bestEffort := false
+	for _, o := range options {
+		bestEffort = bestEffort || o == BestEffort
+	}
+	return node.Publish(ctx, subject, func() ([]byte, error) { return encodeMessage(v) }, bestEffort)
+}
+
+func encodeMessage(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case []byte:
+		return slices.Clone(v), nil
+	case proto.Message:
+		return proto.Marshal(v)
+	}
+	return json.Marshal(v)
+}

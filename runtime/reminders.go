@@ -1,0 +1,199 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/schedule"
+	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// In makes a tell a reminder: its method runs once, after d. See [At].
+func In(d time.Duration) CallOption {
+	return delayed(func(o *codegen.Delay) { o.Kind, o.After = uint8(schedule.KindOnce), d })
+}
+
+// At makes a tell to an entity of a durable type a reminder: the entity keeps it, and its method runs
+// once, at time t or, if the entity's shard has no home then, as soon as it has one. In a turn of a
+// durable type, the reminder is part of the turn's commit. Elsewhere the tell returns when the
+// entity has committed it.
+//
+// A reminder has the name of its method, unless [Named] gives it another. One of the same name
+// replaces it, and Unschedule cancels it. An entity has at most 64 reminders, of 16 KiB together; a
+// tell beyond that fails. Its type must be durable and no singleton. Options of reminders are for
+// Tell and the generated function ...Self; calls of a Ref with them fail.
+//
+// The reminder is taken out by the commit of the turn that runs it, so it takes effect once, also if
+// nodes crash or its shard moves meanwhile. None runs after an Unschedule that was answered. If the
+// method panics or returns an error of [TryAgain], its changes are dropped and it runs again after
+// 1 s, doubling up to 5 min. After an hour and at least five tries it is given up: it stays among the
+// entity's reminders, but does not run. If it has later due times, it goes on with the next one.
+// After any other error the changes are committed, as those of a tell.
+//
+// Due times are those of the store's clock, in milliseconds; clocks of nodes do not matter. An entity
+// with reminders does not expire. [Forget] drops them.
+func At(t time.Time) CallOption {
+	return delayed(func(o *codegen.Delay) { o.Kind, o.At = uint8(schedule.KindOnce), t })
+}
+
+// Every makes a tell a reminder that runs again and again, each period, from one period after the
+// turn that sets it on. The period is at least 1 s. Due times that pass while it cannot run are
+// missed: it runs once for all of them, unless [CatchUpEach] or [SkipLate] says otherwise. See [At].
+func Every(period time.Duration) CallOption {
+	return delayed(func(o *codegen.Delay) { o.Kind, o.Period = uint8(schedule.KindEvery), period })
+}
+
+// Cron makes a tell a reminder that runs at the local times of a zone, such as "Europe/Berlin"; ""
+// means UTC. The text has the five fields of crontab(5): minute, hour, day of the month, month, day
+// of the week. A local time that is skipped when the clock is set forward is due at that moment, and
+// one that comes twice is due the first time, as in ISC cron. See [At] and [Every].
+func Cron(text, zone string) CallOption {
+	return delayed(func(o *codegen.Delay) { o.Kind, o.Cron, o.Zone = uint8(schedule.KindCron), text, zone })
+}
+
+// Named gives a reminder a name, so that an entity can have several of one method. A name has 1 to
+// 64 bytes.
+func Named(name string) CallOption {
+	return delayed(func(o *codegen.Delay) {
+		if o.Name = name; name == "" || len(name) > maxReminderName {
+			o.Err = fmt.Errorf("shard.Named: the name has %d bytes (want 1 to %d)", len(name), maxReminderName)
+		}
+	})
+}
+
+const maxReminderName = 64
+
+// Jitter delays a reminder's due times by a part of limit, always the same one for an entity and a
+// name, so that many entities do not run at one moment.
+func Jitter(limit time.Duration) CallOption {
+	return delayed(func(o *codegen.Delay) { o.Jitter = limit })
+}
+
+// CatchUpEach runs a reminder for each due time that it has missed, for the last 1,000 at most.
+func CatchUpEach() CallOption { return delayed(func(o *codegen.Delay) { o.CatchUp = true }) }
+
+// SkipLate drops due times of a reminder that are later than limit when the reminder could run.
+func SkipLate(limit time.Duration) CallOption {
+	return delayed(func(o *codegen.Delay) {
+		if o.SkipLate = limit; limit <= 0 {
+			o.Err = fmt.Errorf("shard.SkipLate: the limit is %v (want more than 0)", limit)
+		}
+	})
+}
+
+func delayed(set func(*codegen.Delay)) CallOption {
+	return func(o *codegen.CallOptions) {
+		delay := codegen.Delay{}
+		if o.Delay != nil {
+			delay = *o.Delay
+		}
+		set(&delay)
+		o.Delay = &delay
+	}
+}
+
+// ErrNoReminders means that [Unschedule] or [Scheduled] was called outside a turn of a durable type.
+var ErrNoReminders = node.ErrNoReminders
+
+// Unschedule cancels a reminder of the entity whose turn ctx belongs to, with the commit of the
+// turn. It reports whether there was one. It fails with [ErrNoReminders] outside a turn of a durable
+// type, and in a method marked //shard:read.
+func Unschedule(ctx context.Context, name string) (there bool, err error) {
+	return node.Unschedule(ctx, name)
+}
+
+// A Reminder is a reminder that an entity has. Its GivenUp is why it does not run any more: see [At].
+type Reminder = operator.Reminder
+
+// Scheduled returns the reminders of the entity whose turn ctx belongs to, with what the turn has
+// changed. It fails with [ErrNoReminders] outside a turn of a durable type.
+func Scheduled(ctx context.Context) ([]Reminder, error) {
+	all, err := node.Scheduled(ctx)
+	return operator.RemindersOf(all), err
+}
+
+// A Firing describes the reminder whose method runs.
+type Firing struct {
+	Name   string
+	Due    time.Time     // when it was due
+	Late   time.Duration // how long ago that was when the turn began
+	Missed int           // later due times that have passed too, for which it does not run again
+}
+
+// Fired returns the reminder that the turn of ctx runs. It reports false if the method was called
+// otherwise.
+func Fired(ctx context.Context) (Firing, bool) {
+	f, ok := node.FiredReminder(ctx)
+	return Firing(f), ok
+}
+
+// TryAgain makes the method of a durable type whose error it becomes run again: what it has changed
+// is dropped, and the reminder that it runs for, or the tell from a turn of a durable type, comes again
+// later. Other tells do not, because nothing keeps them. A call fails with outcome NotExecuted.
+// TryAgain returns nil if err is nil. In types that are not durable it is an error like any other.
+func TryAgain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &tryAgain{err}
+}
+
+type tryAgain struct{ err error }
+
+func (e *tryAgain) Error() string        { return "shard.TryAgain: " + e.err.Error() }
+func (e *tryAgain) Unwrap() error        { return e.err }
+func (e *tryAgain) Is(target error) bool { return target == node.ErrTryAgain }
+
+// SelfTell is called by generated code only: it returns the reference for tells to the entity whose
+// turn ctx belongs to.
+func SelfTell(ctx context.Context, kind string, opts ...CallOption) *codegen.Ref {
+	by, id, err := node.Self(ctx, kind)
+	if err != nil {
+		return codegen.NewRef(nobody{}, kind, err, opts...)
+	}
+	return codegen.NewRef(by, id, nil, opts...)
+}
+
+// nobody is the invoker of a reference without a turn: its tells fail with the reference's error.
+type nobody struct{ codegen.Invoker }
+
+// Send implements codegen.Invoker.
+func (nobody) Send(_ context.Context, r *codegen.Ref, method string, args []byte) error {
+	codegen.Recycle(args)
+	return &CallError{Kind: r.ID, Method: method, Outcome: NotExecuted, Err: r.Err()}
+}
+
+// Failed implements codegen.Invoker.
+func (nobody) Failed(r *codegen.Ref, method string, _ bool, _ error) error {
+	return &CallError{Kind: r.ID, Method: method, Outcome: NotExecuted, Err: r.Err()}
+}
+
+// UnscheduleOf is called by generated code only.
+func UnscheduleOf(ctx context.Context, r *codegen.Ref, name string) (there bool, err error) {
+	out, err := askReminders(ctx, r, wire.MethodUnschedule, []byte(name))
+	return err == nil && len(out) > 0 && out[0] != 0, err
+}
+
+// ScheduledOf is called by generated code only.
+func ScheduledOf(ctx context.Context, r *codegen.Ref) ([]Reminder, error) {
+	out, err := askReminders(ctx, r, wire.MethodScheduled, nil)
+	if err != nil {
+		return nil, err
+	}
+	all, err := operator.DecodeReminders(out)
+	if err != nil {
+		return nil, r.Invoker.Failed(r, wire.MethodScheduled, true, err)
+	}
+	return all, nil
+}
+
+func askReminders(ctx context.Context, r *codegen.Ref, method string, args []byte) ([]byte, error) {
+	if err := r.Invoker.Check(ctx, r, method); err != nil {
+		return nil, err
+	}
+	return r.Invoker.Do(ctx, r, method, append(codegen.NewArgs(), args...))
+}

@@ -1,0 +1,437 @@
+package shardtest_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/feeds"
+	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardtest"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/stream"
+	memorystream "github.com/shardgen/shardgen/stream/memory"
+)
+
+// noteAll tells the vault that is the message's subject to note the number in its data, and counts
+// the calls.
+func noteAll(source stream.Source, calls *atomic.Int64) shardtest.Option {
+	return shardtest.Host(func(n *shard.Node) error {
+		vaults := vault.NewVaultClient(n)
+		return errors.Join(
+			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
+				calls.Add(1)
+				number, _ := binary.Varint(m.Data)
+				return vaults.Tell(m.Subject).Note(ctx, number)
+			}))
+	})
+}
+
+// A publisher numbers the messages to each vault.
+type publisher struct {
+	source *memorystream.Source
+	last   map[string]int64
+}
+
+func (p *publisher) publish(id string) {
+	if p.last == nil {
+		p.last = map[string]int64{}
+	}
+	p.last[id]++
+	p.source.Publish(len(id)*7%p.source.Partitions(), id, binary.AppendVarint(nil, p.last[id]))
+}
+
+// check waits until each vault has all its numbers, once and in order.
+func (p *publisher) check(t *testing.T, c *shardtest.Cluster) {
+	t.Helper()
+	vaults := vault.NewVaultClient(c.Client())
+	for id, last := range p.last {
+		var got []int64
+		var err error
+		c.Until(id+" has noted all", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			got, err = vaults.Ref(id).Noted(ctx)
+			return err == nil && len(got) >= int(last)
+		})
+		want := make([]int64, last)
+		for i := range want {
+			want[i] = int64(i + 1)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want 1 to %d", id, got, last)
+		}
+	}
+}
+
+// TestConsumeInAStorm: each message is applied once and in order, while members are killed, paused
+// and cut off, the stream is away, and an operator sets positions back.
+func TestConsumeInAStorm(t *testing.T) {
+	source := memorystream.New(3)
+	p, calls := &publisher{source: source}, new(atomic.Int64)
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		done, over := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := 0; ; i++ {
+				select {
+				case <-over:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+				p.publish(strings.Repeat("v", i%20+1))
+				switch i % 500 {
+				case 100:
+					source.Cut(true)
+				case 150:
+					source.Cut(false)
+				case 300:
+					s := c.Store().Client()
+					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+					_ = feeds.Change(ctx, s, "notes", i%3, func(r *feeds.Record) error {
+						r.Position, r.Rewinds = max(r.Position, 50)-49, r.Rewinds+1
+						return nil
+					})
+					cancel()
+				}
+			}
+		}()
+		c.Storm(time.Minute)
+		close(over)
+		<-done
+		source.Cut(false)
+		p.check(t, c)
+		t.Logf("%d calls of the function", calls.Load())
+	}, noteAll(source, calls), shardtest.Latency(0, 5*time.Millisecond))
+}
+
+// TestConsumeSpreads: partitions are read at all members, and those of a member that leaves are read
+// elsewhere.
+func TestConsumeSpreads(t *testing.T) {
+	source, calls := memorystream.New(6), new(atomic.Int64)
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		readers := func() (names []string) {
+			for i := range 6 {
+				r, _, err := feeds.LoadRecord(t.Context(), c.Store().Client(), "notes", i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Contains(names, r.Node) && r.Node != "" {
+					names = append(names, r.Node)
+				}
+			}
+			slices.Sort(names)
+			return names
+		}
+		publish := func() {
+			for i := range 6 {
+				source.Publish(i, fmt.Sprint("s", i), binary.AppendVarint(nil, 1))
+			}
+		}
+		publish()
+		c.Until("all members read", func() bool { publish(); return slices.Equal(readers(), []string{"n1", "n2", "n3"}) })
+		c.Shutdown("n2")
+		c.Kill("n3")
+		c.Until("the others read", func() bool { publish(); return slices.Equal(readers(), []string{"n1"}) })
+	}, noteAll(source, calls))
+}
+
+// TestConsumeDead: a tell that its receiver refuses for long is a dead letter, and holds up the later
+// messages to its entity only until then. A requeued letter is applied.
+func TestConsumeDead(t *testing.T) {
+	source, calls := memorystream.New(1), new(atomic.Int64)
+	var poison atomic.Bool
+	poison.Store(true)
+	host := shardtest.Host(func(n *shard.Node) error {
+		vaults := vault.NewVaultClient(n)
+		refuse := func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
+			if !strings.HasPrefix(call.Method, "Not") && call.Method != "Get" && call.ID == "bad" && poison.Load() {
+				return errors.New("poison")
+			}
+			return next(ctx)
+		}
+		return errors.Join(
+			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }, shard.Intercept(refuse)),
+			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
+				calls.Add(1)
+				switch string(m.Data) {
+				case "put":
+					return errors.Join(vaults.Tell("good").Note(ctx, 1), vaults.Tell(m.Subject).Put(ctx, 5))
+				case "panic":
+					panic("broken message")
+				}
+				return vaults.Tell(m.Subject).Note(ctx, 1)
+			}))
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		vaults := vault.NewVaultClient(c.Client())
+		s := c.Store().Client()
+		noted := func(id string, n int) {
+			t.Helper()
+			c.Until(fmt.Sprintf("%s has noted %d", id, n), func() bool {
+				got, err := vaults.Ref(id).Noted(t.Context())
+				return err == nil && len(got) == n
+			})
+		}
+		letters := func() (all []feeds.Letter) {
+			found, err := s.List(t.Context(), feeds.LetterPrefix("notes"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range found {
+				l, err := feeds.ParseLetter(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, l)
+			}
+			return all
+		}
+		source.Publish(0, "bad", []byte("put"))
+		source.Publish(0, "bad", []byte("note"))
+		source.Publish(0, "good", []byte("note"))
+		noted("good", 2)
+		c.Advance(4 * time.Minute)
+		noted("bad", 0)
+		c.Kill(c.Running()[0]) // the next reader finds the tell as it is
+		noted("bad", 1)
+		got := letters()
+		if len(got) != 1 || got[0].Entity != "bad" || got[0].Method != "Put" || got[0].Part != 1 || !strings.Contains(got[0].Why, "poison") || string(got[0].Data) != "put" {
+			t.Fatalf("got letters %+v, want one of Put at bad", got)
+		}
+		source.Publish(0, "bad", []byte("panic"))
+		c.Until("the broken message is dead", func() bool { return len(letters()) == 2 })
+		requeue := func() {
+			err := feeds.Requeue(t.Context(), s, "notes", got[0].Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		requeue()
+		c.Until("the requeued letter is dead again", func() bool { return letters()[0].At.After(got[0].At) })
+		poison.Store(false)
+		requeue()
+		c.Until("the requeued letter is applied", func() bool { return len(letters()) == 1 })
+		total, err := vaults.Ref("bad").Get(t.Context())
+		if err != nil || total != 5 {
+			t.Fatalf("got %d, %v, want 5", total, err)
+		}
+		noted("good", 2)
+		read := calls.Load()
+		if err := feeds.Rewind(t.Context(), s, "notes", 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		c.Until("all are read again", func() bool { return calls.Load() >= read+4 })
+		c.Advance(time.Minute)
+		noted("good", 2)
+		noted("bad", 1)
+		if total, err := vaults.Ref("bad").Get(t.Context()); err != nil || total != 5 {
+			t.Fatalf("got %d, %v after the stream was read again, want 5", total, err)
+		}
+		l := c.Node(c.Running()[0]).Load().Feeds
+		if len(l) != 1 || l[0].Name != "notes" {
+			t.Fatalf("got load %+v, want that of notes", l)
+		}
+		if len(c.Running()) == 2 { // one of them reads
+			m := c.Node(c.Running()[1]).Load().Feeds
+			if dead, failed := l[0].Dead+m[0].Dead, l[0].Failed+m[0].Failed; dead < 3 || failed < 20 || l[0].Waiting+m[0].Waiting != 0 {
+				t.Fatalf("got load %+v and %+v, want 3 dead letters and 20 failures", l, m)
+			}
+		}
+	}, host)
+}
+
+// TestConsumeCalls: the function may only tell durable entities, and a message whose function does
+// more is a dead letter that says what to do.
+func TestConsumeCalls(t *testing.T) {
+	source := memorystream.New(1)
+	host := shardtest.Host(func(n *shard.Node) error {
+		vaults, accounts := vault.NewVaultClient(n), fixture.NewAccountClient(n)
+		return errors.Join(
+			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }),
+			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
+				switch m.Subject {
+				case "ask":
+					_, _ = vaults.Ref("a").Add(ctx, 1)
+				case "volatile":
+					_, _ = accounts.Ref("a").Add(ctx, 1)
+				case "many":
+					for range 1025 {
+						_ = vaults.Tell("a").Note(ctx, 1)
+					}
+				case "id":
+					_ = vaults.Tell("").Note(ctx, 1)
+				}
+				return vaults.Tell("a").Note(ctx, 1)
+			}))
+	})
+	want := map[string]string{
+		"ask": "may only tell durable entities", "volatile": "may only tell durable entities",
+		"many": "more than 1024 tells", "id": "the id is empty",
+	}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		for subject := range want {
+			source.Publish(0, subject, nil)
+		}
+		source.Publish(0, "right", nil)
+		var found []store.Record
+		c.Until("the messages are dead", func() (ok bool) {
+			var err error
+			found, err = c.Store().Client().List(t.Context(), feeds.LetterPrefix("notes"))
+			return err == nil && len(found) == len(want)
+		})
+		for _, f := range found {
+			l, err := feeds.ParseLetter(f)
+			if err != nil || !strings.Contains(l.Why, want[l.Subject]) {
+				t.Errorf("%s: got %q, %v, want %q", l.Subject, l.Why, err, want[l.Subject])
+			}
+		}
+		c.Until("the other is applied once", func() bool {
+			got, err := vault.NewVaultClient(c.Client()).Ref("a").Noted(t.Context())
+			return err == nil && len(got) == 1
+		})
+	}, host, shardtest.Nodes(1))
+}
+
+// TestConsumeStreamChanges: a stream that was made again is read from its first message, messages
+// that were deleted unread are counted, and a stream of which an older copy was put back is not
+// read.
+func TestConsumeStreamChanges(t *testing.T) {
+	source, calls := memorystream.New(1), new(atomic.Int64)
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		publish := func(n int64) { source.Publish(0, "a", binary.AppendVarint(nil, n)) }
+		noted := func(want ...int64) {
+			t.Helper()
+			var got []int64
+			c.Until(fmt.Sprint("it has noted ", want), func() bool {
+				var err error
+				got, err = vault.NewVaultClient(c.Client()).Ref("a").Noted(t.Context())
+				return err == nil && slices.Equal(got, want)
+			})
+		}
+		record := func() feeds.Record {
+			r, _, err := feeds.LoadRecord(t.Context(), c.Store().Client(), "notes", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		publish(1)
+		publish(2)
+		noted(1, 2)
+		source.Remake()
+		publish(3)
+		noted(1, 2, 3)
+		c.Until("its position is stored", func() bool { return record().Position == 2 })
+		source.Cut(true)
+		publish(4)
+		publish(5)
+		publish(6)
+		source.Delete(0, 3)
+		source.Cut(false)
+		noted(1, 2, 3, 6)
+		c.Until("the missed ones are counted", func() bool { return record().Missed == 2 })
+		source.Cut(true)
+		source.Truncate(0, 1)
+		publish(7)
+		source.Truncate(0, 1)
+		source.Cut(false)
+		before := calls.Load()
+		c.Advance(time.Minute)
+		publish(8)
+		c.Advance(time.Minute)
+		if calls.Load() != before {
+			t.Error("a stream that ends before the position is read")
+		}
+	}, noteAll(source, calls), shardtest.Nodes(1))
+}
+
+// TestConsumeCommitsWhatChangesNothing: a turn that changes nothing is committed, with the number of
+// its message. If the message is read again after later ones, it does not run a second time.
+func TestConsumeCommitsWhatChangesNothing(t *testing.T) {
+	source := memorystream.New(1)
+	host := shardtest.Host(func(n *shard.Node) error {
+		vaults := vault.NewVaultClient(n)
+		return errors.Join(
+			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
+				return vaults.Tell(m.Subject).Put(ctx, 0)
+			}))
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		source.Publish(0, "a", nil)
+		c.Until("the vault has a commit", func() bool {
+			for id, err := range vault.NewVaultClient(c.Client()).List(t.Context()) {
+				return err == nil && id == "a"
+			}
+			return false
+		})
+	}, host, shardtest.Nodes(1))
+}
+
+// TestConsumeStopsAtManyLetters: reading waits at 1,000 dead letters of a partition, until letters are
+// dropped.
+func TestConsumeStopsAtManyLetters(t *testing.T) {
+	source := memorystream.New(1)
+	host := shardtest.Host(func(n *shard.Node) error {
+		return shard.Consume(n, "notes", source, func(context.Context, shard.Message) error { return errors.New("broken") })
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		for range 5000 {
+			source.Publish(0, "a", nil)
+		}
+		s := c.Store().Client()
+		letters := func() []feeds.Letter {
+			all, err := feeds.Letters(t.Context(), s, "notes")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		c.Until("it has 1,000 letters", func() bool { return len(letters()) >= 1000 })
+		c.Advance(time.Minute)
+		all := letters()
+		r, _, err := feeds.LoadRecord(t.Context(), s, "notes", 0)
+		if err != nil || len(all) != 1000 || r.Position != 1001 || !strings.Contains(r.Why, "1000 dead letters") {
+			t.Fatalf("got %d letters and %+v, %v, want 1000", len(all), r, err)
+		}
+		for _, l := range all[:10] {
+			if err := feeds.Drop(t.Context(), s, "notes", l.Name()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Until("it has as many again", func() bool { return len(letters()) == 1000 })
+	}, host, shardtest.Nodes(1))
+}
+
+// TestConsumeContextEnds: the context of the function collects nothing after the function has
+// returned.
+func TestConsumeContextEnds(t *testing.T) {
+	source, late := memorystream.New(1), make(chan error, 1)
+	host := shardtest.Host(func(n *shard.Node) error {
+		vaults := vault.NewVaultClient(n)
+		return errors.Join(
+			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
+				time.AfterFunc(time.Second, func() { late <- vaults.Tell("a").Note(ctx, 1) })
+				return nil
+			}))
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		source.Publish(0, "a", nil)
+		c.Advance(time.Minute)
+		if err := <-late; err == nil || !strings.Contains(err.Error(), "has returned") {
+			t.Fatalf("got %v, want an error that the function has returned", err)
+		}
+	}, host, shardtest.Nodes(1))
+}

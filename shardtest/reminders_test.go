@@ -1,0 +1,250 @@
+package shardtest_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardtest"
+)
+
+// alarms hosts alarms whose Snooze counts with tried.
+func alarms(tried *atomic.Int64) shardtest.Option {
+	return shardtest.Host(func(n *shard.Node) error {
+		others := vault.NewAlarmClient(n)
+		return vault.HostAlarm(n, func() *vault.Alarm {
+			return &vault.Alarm{Others: others, Tried: func() int64 { return tried.Add(1) }}
+		})
+	})
+}
+
+func withAlarms(t *testing.T, test func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64), opts ...shardtest.Option) {
+	tried := &atomic.Int64{}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		test(t, c, vault.NewAlarmClient(c.Client()), tried)
+	}, append(opts, alarms(tried), shardtest.Nodes(3))...)
+}
+
+func rung(t *testing.T, all *vault.AlarmClient, id string) string {
+	t.Helper()
+	rings, err := all.Ref(id).Rung(t.Context())
+	require.NoError(t, err)
+	return strings.Join(rings, ", ")
+}
+
+func TestReminder(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		ctx := t.Context()
+		began := time.Now()
+		require.NoError(t, all.Ref("a").In(ctx, time.Minute, "one", "hello"))
+		require.NoError(t, all.Tell("a", shard.In(2*time.Minute)).Ring(ctx, "from outside"))
+		require.NoError(t, all.Tell("b", shard.At(time.Now().Add(-time.Hour))).Ring(ctx, "late"))
+		c.Until("b rings", func() bool { return rung(t, all, "b") != "" })
+		require.Contains(t, rung(t, all, "b"), "late")
+		require.Empty(t, rung(t, all, "a"))
+		c.Advance(59*time.Second - time.Since(began))
+		require.Empty(t, rung(t, all, "a"), "before it is due")
+		c.Advance(2 * time.Second)
+		require.Contains(t, rung(t, all, "a"), "one ")
+		c.Advance(time.Minute)
+		require.Contains(t, rung(t, all, "a"), "+0 from outside")
+		c.Advance(5 * time.Minute)
+		require.Equal(t, 2, strings.Count(rung(t, all, "a"), "+0"), "once each")
+	})
+}
+
+// TestReminderIsReplacedAndCancelled: a reminder of the same name replaces, and one that was
+// cancelled never runs.
+func TestReminderIsReplacedAndCancelled(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		ctx := t.Context()
+		a := all.Ref("a")
+		require.NoError(t, a.In(ctx, 10*time.Second, "x", "first"))
+		require.NoError(t, a.In(ctx, 20*time.Second, "x", "second"))
+		require.NoError(t, a.In(ctx, 20*time.Second, "y", "never"))
+		require.NoError(t, a.In(ctx, 20*time.Second, "z", "never"))
+		there, err := a.Cancel(ctx, "y")
+		require.NoError(t, err)
+		require.True(t, there)
+		there, err = all.Unschedule(ctx, "a", "z")
+		require.NoError(t, err)
+		require.True(t, there)
+		there, err = all.Unschedule(ctx, "a", "z")
+		require.NoError(t, err)
+		require.False(t, there)
+		plans, err := a.Plans(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []string{"x"}, plans)
+		reminders, err := all.Scheduled(ctx, "a")
+		require.NoError(t, err)
+		require.Len(t, reminders, 1)
+		require.Equal(t, "Ring", reminders[0].Method)
+		c.Advance(time.Minute)
+		require.Contains(t, rung(t, all, "a"), "second")
+		require.NotContains(t, rung(t, all, "a"), ",")
+	})
+}
+
+// TestReminderOfOthers: an entity sets another's, by a tell.
+func TestReminderOfOthers(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		require.NoError(t, all.Ref("a").Wake(t.Context(), "b", 10*time.Second))
+		c.Advance(9 * time.Second)
+		require.Empty(t, rung(t, all, "b"))
+		c.Advance(3 * time.Second)
+		require.Contains(t, rung(t, all, "b"), "woken by a")
+	})
+}
+
+// TestReminderSetsTheNext: each turn of a reminder sets the next one of the same name.
+func TestReminderSetsTheNext(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		require.NoError(t, all.Ref("a").Chain(t.Context(), 5))
+		c.Advance(10 * time.Second)
+		require.Equal(t, "chain 5, chain 4, chain 3, chain 2, chain 1, chain 0", rung(t, all, "a"))
+	})
+}
+
+// TestReminderFails: what a failed turn has changed is dropped, and it runs again.
+func TestReminderFails(t *testing.T) {
+	for name, n := range map[string]int64{"TryAgain": 3, "panic": -3} {
+		t.Run(name, func(t *testing.T) {
+			withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+				ctx := t.Context()
+				require.NoError(t, all.Tell("a", shard.In(time.Second)).Snooze(ctx, n))
+				require.NoError(t, all.Ref("a").In(ctx, 2*time.Second, "other", "not held up"))
+				c.Advance(2500 * time.Millisecond)
+				require.Contains(t, rung(t, all, "a"), "not held up")
+				c.Advance(20 * time.Second)
+				require.Contains(t, rung(t, all, "a"), "snooze 4")
+				require.Equal(t, int64(4), tried.Load())
+				c.Advance(5 * time.Minute)
+				require.Equal(t, int64(4), tried.Load())
+			})
+		})
+	}
+}
+
+// TestReminderIsGivenUp: after an hour of failures it stays, and does not run.
+func TestReminderIsGivenUp(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+		require.NoError(t, all.Tell("a", shard.In(time.Second)).Snooze(t.Context(), 1000))
+		c.Advance(time.Minute)
+		c.SkipTime(time.Hour)
+		times := tried.Load()
+		plans, err := all.Ref("a").Plans(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{fmt.Sprintf("Snoozeit failed %d times", times)}, plans)
+		require.Less(t, times, int64(25))
+		c.SkipTime(2 * time.Hour)
+		require.Equal(t, times, tried.Load())
+	})
+}
+
+// TestReminderEnds: one that is forgotten with its entity does not run, and a method that is marked
+// //shard:read sets none.
+func TestReminderEnds(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		ctx := t.Context()
+		require.NoError(t, all.Ref("a").In(ctx, time.Minute, "x", "never"))
+		why, err := all.Ref("a").Spoil(ctx)
+		require.NoError(t, err)
+		require.Contains(t, why, "//shard:read")
+		require.NoError(t, all.Ref("a").Over(ctx))
+		c.Advance(2 * time.Minute)
+		require.Empty(t, rung(t, all, "a"))
+		_, err = shard.Unschedule(ctx, "x")
+		require.ErrorIs(t, err, shard.ErrNoReminders)
+		require.ErrorContains(t, vault.AlarmSelf(ctx, shard.In(time.Second)).Ring(ctx, ""), "no turn")
+		require.ErrorContains(t, all.Ref("a", shard.In(time.Second)).Over(ctx), "Tell")
+		require.ErrorContains(t, all.Tell("a", shard.Every(time.Millisecond)).Ring(ctx, ""), "at least 1s")
+		require.ErrorContains(t, all.Tell("a", shard.Cron("61 * * * *", "")).Ring(ctx, ""), "61")
+	})
+}
+
+// TestReminderOverMoves: each fires once, none early, while its shards move and their homes die.
+func TestReminderOverMoves(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		ctx := t.Context()
+		const n = 60
+		for i := range n {
+			require.NoError(t, all.Ref(fmt.Sprint(i)).In(ctx, time.Duration(i%20)*time.Second, "x", "once"))
+		}
+		for i := range 6 {
+			c.Advance(2 * time.Second)
+			name := fmt.Sprint("n", i%3+1)
+			if i%2 == 0 {
+				c.Kill(name)
+				c.Advance(time.Second)
+				c.Start(name)
+			} else {
+				c.Restart(name)
+			}
+		}
+		c.Advance(30 * time.Second)
+		for i := range n {
+			require.Equal(t, 1, strings.Count(rung(t, all, fmt.Sprint(i)), "once"), "alarm %d: %s", i, rung(t, all, fmt.Sprint(i)))
+		}
+	})
+}
+
+// TestYearOfReminders lets a year pass, in which all processes stop for ten days.
+func TestYearOfReminders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hours of virtual time")
+	}
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		ctx := t.Context()
+		const day = 24 * time.Hour
+		require.NoError(t, all.Ref("a").Daily(ctx, "0 12 * * *", "UTC")) // a bubble begins at midnight
+		require.NoError(t, all.Tell("b", shard.Every(day)).Ring(ctx, "each"))
+		for range 365 {
+			c.SkipTime(day)
+		}
+		require.Equal(t, 365, strings.Count(rung(t, all, "a"), "+0 cron"))
+		require.Equal(t, 365, strings.Count(rung(t, all, "b"), "+0 each"))
+		for _, name := range []string{"n1", "n2", "n3"} {
+			c.Shutdown(name)
+		}
+		c.SkipTime(10 * day)
+		for _, name := range []string{"n1", "n2", "n3"} {
+			c.Start(name)
+		}
+		c.Until("the missed ones ring once", func() bool {
+			return strings.Contains(rung(t, all, "a"), "+9 cron") && strings.Contains(rung(t, all, "b"), "+9 each")
+		})
+		c.SkipTime(day)
+		require.Equal(t, 367, strings.Count(rung(t, all, "a"), "cron"))
+	})
+}
+
+// TestOthersAreNotHeldUp: while a reminder waits minutes for its next try, another one of the entity
+// runs when it is due.
+func TestOthersAreNotHeldUp(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+		ctx := t.Context()
+		require.NoError(t, all.Tell("a", shard.In(time.Second)).Snooze(ctx, 1000))
+		require.NoError(t, all.Ref("a").In(ctx, 20*time.Minute, "other", "in time"))
+		c.Advance(19 * time.Minute)
+		require.Greater(t, tried.Load(), int64(9), "so it is tried each 5 min")
+		c.Advance(time.Minute + time.Second)
+		require.Contains(t, rung(t, all, "a"), "in time")
+		require.NoError(t, all.Ref("a").In(ctx, time.Second, "new", "at once"))
+		c.Advance(2 * time.Second)
+		require.Contains(t, rung(t, all, "a"), "at once")
+	})
+}
+
+// TestReminderNameIsNoText: a name that cannot be stored fails its tell, and nothing else.
+func TestReminderNameIsNoText(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		require.ErrorContains(t, all.Tell("a", shard.In(time.Second), shard.Named("\xff")).Ring(t.Context(), ""), "UTF-8")
+		require.ErrorContains(t, all.Ref("a").In(t.Context(), time.Second, "\xff", ""), "UTF-8")
+	})
+}
