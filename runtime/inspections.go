@@ -153,8 +153,8 @@ func (i inspections) reminders(ctx context.Context, r *operator.Request) ([]oper
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	k := (*i.node.driver.Kinds.Load())[r.Entity.Kind]
-	if k == nil || !k.Desc.Durable || k.Desc.Singleton {
-		return nil, fmt.Errorf("this node knows no entity type %s with reminders (they need a durable type that is no singleton; ask a node that hosts it)", clip(r.Entity.Kind))
+	if k == nil || k.Desc.Singleton {
+		return nil, fmt.Errorf("this node knows no entity type %s with reminders (singletons have none; ask a node that hosts it)", clip(r.Entity.Kind))
 	}
 	ref := codegen.NewRef(node.InvokerOf(k), r.Entity.ID, nil)
 	if err := ref.Err(); err != nil {

@@ -17,24 +17,27 @@ func In(d time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.After = uint8(schedule.KindOnce), d })
 }
 
-// At makes a tell to an entity of a durable type a reminder: the entity keeps it, and its method runs
-// once, at time t or, if the entity's shard has no home then, as soon as it has one. In a turn of a
-// durable type, the reminder is part of the turn's commit. Elsewhere the tell returns when the
-// entity has committed it.
+// At makes a tell a reminder: the entity keeps it, and its method runs once, at time t or, if the
+// entity's shard has no home then, as soon as it has one. In a turn of a durable type, the reminder is
+// part of the turn's commit. Elsewhere the tell returns when the entity has the reminder, and has
+// committed it if its type is durable.
 //
 // A reminder has the name of its method, unless [Named] gives it another. One of the same name
 // replaces it, and Unschedule cancels it. An entity has at most 64 reminders, of 16 KiB together; a
-// tell beyond that fails. Its type must be durable and no singleton. Options of reminders are for
-// Tell and the generated function ...Self; calls of a Ref with them fail.
+// tell beyond that fails, and so does one to a singleton. Options of reminders are for Tell and the
+// generated function ...Self; calls of a Ref with them fail.
 //
-// The reminder is taken out by the commit of the turn that runs it, so it takes effect once, also if
-// nodes crash or its shard moves meanwhile. None runs after an Unschedule that was answered. If the
+// In a durable type the reminder is taken out by the commit of the turn that runs it, so it takes
+// effect once, also if nodes crash or its shard moves meanwhile. In other types it is kept in memory,
+// moves with the entity's state, and is lost with it. None runs after an Unschedule that was answered. If the
 // method panics or returns an error of [TryAgain], its changes are dropped and it runs again after
 // 1 s, doubling up to 5 min. After an hour and at least five tries it is given up: it stays among the
 // entity's reminders, but does not run. If it has later due times, it goes on with the next one.
-// After any other error the changes are committed, as those of a tell.
+// After any other error the changes are committed, as those of a tell. In types that are not durable,
+// changes of the state always stay.
 //
-// Due times are those of the store's clock, in milliseconds; clocks of nodes do not matter. An entity
+// Due times are those of the store's clock, in milliseconds, so clocks of nodes do not matter. A node
+// without a store goes by its own clock. An entity
 // with reminders does not expire. [Forget] drops them.
 func At(t time.Time) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.At = uint8(schedule.KindOnce), t })
@@ -96,12 +99,13 @@ func delayed(set func(*codegen.Delay)) CallOption {
 	}
 }
 
-// ErrNoReminders means that [Unschedule] or [Scheduled] was called outside a turn of a durable type.
+// ErrNoReminders means that [Unschedule] or [Scheduled] was called outside a turn, or in one of a
+// singleton.
 var ErrNoReminders = node.ErrNoReminders
 
 // Unschedule cancels a reminder of the entity whose turn ctx belongs to, with the commit of the
-// turn. It reports whether there was one. It fails with [ErrNoReminders] outside a turn of a durable
-// type, and in a method marked //shard:read.
+// turn, or at once if its type is not durable. It reports whether there was one. It fails with
+// [ErrNoReminders] outside a turn and in a turn of a singleton, and in a method marked //shard:read.
 func Unschedule(ctx context.Context, name string) (there bool, err error) {
 	return node.Unschedule(ctx, name)
 }
@@ -110,7 +114,7 @@ func Unschedule(ctx context.Context, name string) (there bool, err error) {
 type Reminder = operator.Reminder
 
 // Scheduled returns the reminders of the entity whose turn ctx belongs to, with what the turn has
-// changed. It fails with [ErrNoReminders] outside a turn of a durable type.
+// changed. It fails with [ErrNoReminders] outside a turn and in a turn of a singleton.
 func Scheduled(ctx context.Context) ([]Reminder, error) {
 	all, err := node.Scheduled(ctx)
 	return operator.RemindersOf(all), err
@@ -134,7 +138,8 @@ func Fired(ctx context.Context) (Firing, bool) {
 // TryAgain makes the method of a durable type whose error it becomes run again: what it has changed
 // is dropped, and the reminder that it runs for, or the tell from a turn of a durable type, comes again
 // later. Other tells do not, because nothing keeps them. A call fails with outcome NotExecuted.
-// TryAgain returns nil if err is nil. In types that are not durable it is an error like any other.
+// TryAgain returns nil if err is nil. In types that are not durable it makes only reminders run again,
+// and no changes are dropped.
 func TryAgain(err error) error {
 	if err == nil {
 		return nil

@@ -50,6 +50,22 @@ func (c *OrderClient) Tell(id OrderID, opts ...shard.CallOption) OrderTell {
 	return OrderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *OrderClient) Unschedule(ctx context.Context, id OrderID, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Order with that id.
+func (c *OrderClient) Scheduled(ctx context.Context, id OrderID) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// OrderSelf is like [OrderClient.Tell] for the Order whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func OrderSelf(ctx context.Context, opts ...shard.CallOption) OrderTell {
+	return OrderTell{ref: shard.SelfTell(ctx, "Order", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *OrderClient) API(id OrderID) OrderAPI {
@@ -233,6 +249,22 @@ func (c *StockClient) Ref(id SKU, opts ...shard.CallOption) StockRef {
 // Tell is like Ref, but its reference makes calls without an answer.
 func (c *StockClient) Tell(id SKU, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *StockClient) Unschedule(ctx context.Context, id SKU, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Stock with that id.
+func (c *StockClient) Scheduled(ctx context.Context, id SKU) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// StockSelf is like [StockClient.Tell] for the Stock whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func StockSelf(ctx context.Context, opts ...shard.CallOption) StockTell {
+	return StockTell{ref: shard.SelfTell(ctx, "Stock", opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain

@@ -56,6 +56,22 @@ func (c *FolderClient) Tell(id FolderID, opts ...shard.CallOption) FolderTell {
 	return FolderTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *FolderClient) Unschedule(ctx context.Context, id FolderID, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Folder with that id.
+func (c *FolderClient) Scheduled(ctx context.Context, id FolderID) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// FolderSelf is like [FolderClient.Tell] for the Folder whose turn ctx belongs
+// to. Outside such a turn, each call fails.
+func FolderSelf(ctx context.Context, opts ...shard.CallOption) FolderTell {
+	return FolderTell{ref: shard.SelfTell(ctx, "Folder", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *FolderClient) API(id FolderID) FolderAPI {

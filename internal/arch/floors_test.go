@@ -43,7 +43,8 @@ internal/core/region
 internal/ops/storeops
 internal/driver/durablehost internal/driver/tablestore
 internal/core/feed
-internal/core/durable internal/core/reminders
+internal/core/durable
+internal/core/reminders
 internal/core/schedule internal/core/clock
 runtime/coordinator
 internal/core/remember

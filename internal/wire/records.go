@@ -2,7 +2,7 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Record is one entity's encoded state. A record without an entity marks the records as complete:
+// A Record is one entity's encoded state, or its reminders. A record without an entity marks the records as complete:
 // they include all remembered entities.
 type Record struct {
 	Entity     string
@@ -18,6 +18,7 @@ const (
 	NotRemembered Remembered = iota // it is activated by its next call
 	WithState                       // it is activated again, from its state
 	WithoutState                    // it is activated again, and has no state
+	OfReminders                     // the State has its reminders instead
 )
 
 // AppendRecord appends one record to encoded records.

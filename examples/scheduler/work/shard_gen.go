@@ -231,6 +231,22 @@ func (c *WorkerClient) Tell(id WorkerID, opts ...shard.CallOption) WorkerTell {
 	return WorkerTell{ref: codegen.NewRef(c.invoker, string(id), nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *WorkerClient) Unschedule(ctx context.Context, id WorkerID, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Worker with that id.
+func (c *WorkerClient) Scheduled(ctx context.Context, id WorkerID) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// WorkerSelf is like [WorkerClient.Tell] for the Worker whose turn ctx belongs
+// to. Outside such a turn, each call fails.
+func WorkerSelf(ctx context.Context, opts ...shard.CallOption) WorkerTell {
+	return WorkerTell{ref: shard.SelfTell(ctx, "Worker", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *WorkerClient) API(id WorkerID) WorkerAPI {

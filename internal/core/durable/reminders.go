@@ -5,18 +5,18 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/core/reminders"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
 // never is the due time of an entity without reminders.
-const never = math.MaxInt64
+const never = reminders.Never
 
 const (
 	// MaxLooks bounds the entities of a shard whose due reminders are looked at.
@@ -33,15 +33,7 @@ const (
 )
 
 // due returns the earliest due time of the entity's reminders, in Unix milliseconds, or never.
-func (v *version) due() int64 {
-	due := int64(never)
-	for _, r := range v.reminders.GetAll() {
-		if r.GetAside() == "" {
-			due = min(due, max(r.GetDue(), 1))
-		}
-	}
-	return due
-}
+func (v *version) due() int64 { return reminders.List(v.reminders.GetAll()).Due() }
 
 func (v *version) remindersAfter(t *Turn, now time.Time) *wire.DurableReminders {
 	switch {

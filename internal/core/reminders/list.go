@@ -2,6 +2,7 @@ package reminders
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -72,6 +73,20 @@ func (l List) Retried(name string) (List, bool) {
 	return l, false
 }
 
+// Never is the due time of a list in which nothing is due.
+const Never = math.MaxInt64
+
+// Due returns the earliest due time, or Never.
+func (l List) Due() int64 {
+	due := int64(Never)
+	for _, m := range l {
+		if m.GetAside() == "" {
+			due = min(due, max(m.GetDue(), 1))
+		}
+	}
+	return due
+}
+
 // Message returns the list as commits have it.
 func (l List) Message() *wire.DurableReminders { return &wire.DurableReminders{All: l} }
 
@@ -82,6 +97,15 @@ func Encode(m proto.Message) []byte {
 		panic(err) // Request has checked its texts
 	}
 	return b
+}
+
+// DecodeList decodes the reminders of an entity.
+func DecodeList(b []byte) (List, error) {
+	all := &wire.DurableReminders{}
+	if err := proto.Unmarshal(b, all); err != nil {
+		return nil, fmt.Errorf("the reminders cannot be read: %w", err)
+	}
+	return all.GetAll(), nil
 }
 
 // Decode decodes a request to set a reminder.

@@ -250,3 +250,20 @@ func TestRetriesOfCancelled(t *testing.T) {
 	}
 	require.Less(t, len(r.of), 1500)
 }
+
+func FuzzDecodeList(f *testing.F) {
+	f.Add(Encode(List{at("a", 1).GetReminder()}.Message()))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := DecodeList(b)
+		if err != nil {
+			return
+		}
+		var r Retries
+		r.Look("e", l, 1<<40, hour, anyMethod)
+		again, err := DecodeList(Encode(l.Message()))
+		if err != nil || again.Due() != l.Due() {
+			t.Fatalf("%v: %v, then %v", err, l, again)
+		}
+	})
+}

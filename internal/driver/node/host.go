@@ -315,7 +315,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	if desc.Durable {
 		h.methods[wire.MethodDead] = &hostedMethod{run: codegen.Run(func(any, context.Context) error { return nil }), hidden: true}
 	}
-	if desc.Durable && !desc.Singleton {
+	if !desc.Singleton {
 		maps.Copy(h.methods, builtins())
 	}
 	h.Shards = make([]HostedShard, k.Shards)
@@ -324,6 +324,8 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 		initShard(&h.Shards[i], h, id, cfg, limits)
 		if desc.Durable {
 			h.Shards[i].Durable = newDurableShard(&h.Shards[i])
+		} else if !desc.Singleton {
+			h.Shards[i].volatile = &volatileReminders{shard: &h.Shards[i]}
 		}
 	}
 	if desc.Singleton {

@@ -30,7 +30,8 @@ type HostedShard struct {
 	failures   map[string]failureRecord       // failures of entities that were restarted, by id
 	backingOff map[*region.Entity]*time.Timer // restarted entities, and the timers that end their back-off
 
-	Durable *DurableShard // of a durable type; else nil
+	Durable  *DurableShard      // of a durable type; else nil
+	volatile *volatileReminders // of a type with reminders that is not durable; else nil
 
 	unsent int // number of moves in a row that failed because a state did not encode; used by StopEntities alone
 }

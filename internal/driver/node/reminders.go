@@ -24,7 +24,7 @@ const lookRetry = time.Second
 
 // Errors of reminders; package shard has their documentation.
 var (
-	ErrNoReminders = errors.New("reminders need the context of a turn of a durable type (use the context of the method, before it returns)")
+	ErrNoReminders = errors.New("reminders need the context of a turn of an entity that is no singleton (use the context of the method, before it returns)")
 	ErrTryAgain    = errors.New("try again")
 )
 
@@ -46,7 +46,7 @@ type turnReminders struct {
 	command durable.Command       // the source of nested calls of a firing
 }
 
-// builtins are the methods of durable entities that the runtime answers itself.
+// builtins are the methods of entities with reminders that the runtime answers itself.
 func builtins() map[string]*hostedMethod {
 	return map[string]*hostedMethod{
 		wire.MethodFire:       {run: fire},
@@ -57,15 +57,98 @@ func builtins() map[string]*hostedMethod {
 	}
 }
 
-func remindedTurn(ctx context.Context) (*durableTurn, error) {
+// A remindedTurn has the reminders of its entity: a durableTurn changes them with its commit, a
+// volatileTurn at once.
+type remindedTurn interface {
+	whose() *turn
+	// now is the time by which reminders are due, in Unix milliseconds.
+	now() int64
+	// version is one that the reminders set so far do not have.
+	version() uint64
+	list() reminders.List
+	// change replaces the reminders with what f returns, unless f fails. what is for errors.
+	change(what string, f func(reminders.List) (reminders.List, error)) error
+	// replace puts next in the place of a reminder that is due and does not run; nil removes it.
+	replace(due, next *wire.DurableReminder)
+	tries() *retries
+	// fires notes which reminder the turn runs. ended is called when its method has returned.
+	fires(f *Firing, m *wire.DurableReminder) (ended func())
+	// fired ends the tries of a reminder that has run, and puts next in its place; nil removes it.
+	fired(m, next *wire.DurableReminder)
+	// failed drops the turn's changes, if that is possible.
+	failed()
+	firing() *Firing
+}
+
+// reminded returns the turn of ctx.
+func reminded(ctx context.Context) (remindedTurn, error) {
 	t := turnOf(ctx)
-	if d := durableOf(t); d != nil && d.tenure != nil {
+	if t == nil {
+		return nil, ErrNoReminders
+	}
+	if d := durableOf(t); d != nil && d.tenure != nil && t.shard().Host.Kind.reminds() {
 		return d, nil
 	}
-	if t != nil {
-		return nil, fmt.Errorf("%s/%s: %w", t.shard().ID.Kind, clip(t.entity.ID), ErrNoReminders)
+	if v := t.shard().volatile; v != nil {
+		return volatileTurn{t, v}, nil
 	}
-	return nil, ErrNoReminders
+	return nil, fmt.Errorf("%s/%s: %w", t.shard().ID.Kind, clip(t.entity.ID), ErrNoReminders)
+}
+
+// reminds reports whether entities of the kind have reminders.
+func (k *Kind) reminds() bool { return !k.Desc.Singleton }
+
+func (r *durableTurn) whose() *turn    { return &r.turn }
+func (r *durableTurn) now() int64      { return r.tenure.StoreNow() }
+func (r *durableTurn) version() uint64 { return r.tenure.NextVersion(r.turn.entity.ID) }
+func (r *durableTurn) tries() *retries { return &r.turn.shard().Durable.retries }
+
+func (r *durableTurn) list() reminders.List {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.remindersLocked().all)
+}
+
+func (r *durableTurn) change(what string, f func(reminders.List) (reminders.List, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.read && !r.wakes: // changes of OnActivate are committed
+		at := r.turn.shard().ID
+		return fmt.Errorf("%s %s/%s: a method marked //shard:read changes no reminders (remove the mark)", what, at.Kind, clip(r.turn.entity.ID))
+	case r.reminded:
+		return ErrNoReminders
+	}
+	rs := r.remindersLocked()
+	all, err := f(rs.all)
+	if err == nil && !slices.Equal(all, rs.all) {
+		rs.all, rs.changed = all, true
+	}
+	return err
+}
+
+func (r *durableTurn) fires(f *Firing, m *wire.DurableReminder) (ended func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rs := r.remindersLocked()
+	rs.firing, rs.command = f, durablehost.FiringCommand(r.turn.shard().ID.Kind, r.turn.entity.ID, m)
+	return func() {}
+}
+
+func (r *durableTurn) fired(m, next *wire.DurableReminder) {
+	r.replace(m, next)
+	r.reminders.ran = m
+}
+
+func (r *durableTurn) failed() { r.reminders.dropped = true }
+
+func (r *durableTurn) firing() *Firing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reminders == nil {
+		return nil
+	}
+	return r.reminders.firing
 }
 
 // remindersLocked returns the turn's reminders. The caller holds r.mu.
@@ -87,72 +170,34 @@ func (r *durableTurn) takeReminders() *wire.DurableReminders {
 	return r.reminders.all.Message()
 }
 
-func (r *durableTurn) mayRemind(what string) error {
+// replace puts next in the place of a reminder that is due, whatever marks the method has; nil removes
+// it.
+func (r *durableTurn) replace(due, next *wire.DurableReminder) {
 	r.mu.Lock()
-	wakes := r.wakes
-	r.mu.Unlock()
-	if r.read && !wakes { // changes of OnActivate are committed
-		at := r.turn.shard().ID
-		return fmt.Errorf("%s %s/%s: a method marked //shard:read changes no reminders (remove the mark)", what, at.Kind, clip(r.turn.entity.ID))
-	}
-	return nil
+	defer r.mu.Unlock()
+	rs := r.remindersLocked()
+	rs.all, rs.changed = rs.all.Replaced(due, next), true
 }
 
-// set resolves a request, and adds its reminder to the turn's commit.
-func (r *durableTurn) set(request *wire.DurableSchedule) error {
-	if err := r.mayRemind("schedule"); err != nil {
-		return err
-	}
-	s, id := r.turn.shard(), r.turn.entity.ID
-	fail := func(err error) error {
+// setReminder resolves a request, and adds its reminder.
+func setReminder(r remindedTurn, request *wire.DurableSchedule) error {
+	t := r.whose()
+	s, id := t.shard(), t.entity.ID
+	version, now := r.version(), r.now()
+	err := r.change("schedule", func(all reminders.List) (reminders.List, error) {
+		if _, there := s.Host.Desc.Dispatch[request.GetReminder().GetMethod()]; !there {
+			return all, errors.New("the type has no such method")
+		}
+		return all.Set(request, s.ID.Kind+"/"+id, version, now)
+	})
+	if err != nil {
 		return fmt.Errorf("schedule %s of %s/%s: %w", clip(request.GetReminder().GetMethod()), s.ID.Kind, clip(id), err)
 	}
-	if _, there := s.Host.Desc.Dispatch[request.GetReminder().GetMethod()]; !there {
-		return fail(errors.New("the type has no such method"))
-	}
-	version, now := r.tenure.NextVersion(id), r.tenure.StoreNow()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.reminded {
-		return fail(ErrNoReminders)
-	}
-	rs := r.remindersLocked()
-	all, err := rs.all.Set(request, s.ID.Kind+"/"+id, version, now)
-	if err != nil {
-		return fail(err)
-	}
-	rs.all, rs.changed = all, true
 	return nil
-}
-
-// cancel removes a reminder, and reports whether there was one.
-func (r *durableTurn) cancel(name string) (there bool, err error) {
-	if err := r.mayRemind("unschedule"); err != nil {
-		return false, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.reminded {
-		return false, ErrNoReminders
-	}
-	rs := r.remindersLocked()
-	all := rs.all.Without(name)
-	if there = len(all) < len(rs.all); there {
-		rs.all, rs.changed = all, true
-	}
-	return there, nil
-}
-
-// replace puts next in the place of a reminder that has fired; nil removes it.
-func (r *durableTurn) replace(fired, next *wire.DurableReminder) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rs := r.remindersLocked()
-	rs.all, rs.changed = rs.all.Replaced(fired, next), true
 }
 
 func scheduleReminder(ctx context.Context, _ any, args, out []byte) ([]byte, error) {
-	r, err := remindedTurn(ctx)
+	r, err := reminded(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -160,18 +205,18 @@ func scheduleReminder(ctx context.Context, _ any, args, out []byte) ([]byte, err
 	if err != nil {
 		return out, &codegen.ArgumentsError{Err: fmt.Errorf("schedule: %w", err)}
 	}
-	r.mark(request.GetReminder())
-	return out, r.set(request)
+	mark(r.whose(), request.GetReminder())
+	return out, setReminder(r, request)
 }
 
 // mark notes on whose behalf a reminder runs. What the request says of that does not count, because a
 // client may send anything.
-func (r *durableTurn) mark(m *wire.DurableReminder) {
+func mark(t *turn, m *wire.DurableReminder) {
 	m.Info, m.Client = nil, ""
-	if r.unusual != nil {
+	if r := t.encoded(); r != nil && r.unusual != nil {
 		m.Info = slices.Clone(r.unusual.info)
 	}
-	if from := r.turn.info().From; from.Class == classClient {
+	if from := t.info().From; from.Class == classClient {
 		m.Client = from.Name
 	}
 }
@@ -185,19 +230,19 @@ func unscheduleReminder(ctx context.Context, _ any, args, out []byte) ([]byte, e
 }
 
 func retryReminder(ctx context.Context, _ any, args, out []byte) ([]byte, error) {
-	r, err := remindedTurn(ctx)
+	r, err := reminded(ctx)
 	if err != nil {
 		return out, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rs := r.remindersLocked()
-	all, ok := rs.all.Retried(string(args))
-	if !ok {
-		return append(out, 0), nil
-	}
-	rs.all, rs.changed = all, true
-	return append(out, 1), nil
+	there := byte(0)
+	err = r.change("retry a reminder of", func(all reminders.List) (reminders.List, error) {
+		all, ok := all.Retried(string(args))
+		if ok {
+			there = 1
+		}
+		return all, nil
+	})
+	return append(out, there), err
 }
 
 func scheduledReminders(ctx context.Context, _ any, _, out []byte) ([]byte, error) {
@@ -208,38 +253,35 @@ func scheduledReminders(ctx context.Context, _ any, _, out []byte) ([]byte, erro
 	return append(out, reminders.Encode(all.Message())...), nil
 }
 
-// Unschedule cancels a reminder of the turn's entity.
+// Unschedule cancels a reminder of the turn's entity, and reports whether there was one.
 func Unschedule(ctx context.Context, name string) (there bool, err error) {
-	r, err := remindedTurn(ctx)
+	r, err := reminded(ctx)
 	if err != nil {
 		return false, err
 	}
-	return r.cancel(name)
+	err = r.change("unschedule", func(all reminders.List) (reminders.List, error) {
+		left := all.Without(name)
+		there = len(left) < len(all)
+		return left, nil
+	})
+	return there && err == nil, err
 }
 
 // Scheduled returns the reminders of the turn's entity, which are not to be changed.
 func Scheduled(ctx context.Context) (reminders.List, error) {
-	r, err := remindedTurn(ctx)
+	r, err := reminded(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.remindersLocked().all), nil
+	return r.list(), nil
 }
 
 // FiredReminder returns the reminder that the turn runs.
 func FiredReminder(ctx context.Context) (f Firing, ok bool) {
-	r := durableOf(turnOf(ctx))
-	if r == nil {
-		return f, false
+	if r, err := reminded(ctx); err == nil && r.firing() != nil {
+		return *r.firing(), true
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.reminders == nil || r.reminders.firing == nil {
-		return f, false
-	}
-	return *r.reminders.firing, true
+	return f, false
 }
 
 // Self returns the invoker and the id of the entity whose turn ctx belongs to.
@@ -261,15 +303,15 @@ func delayOf(r *codegen.Ref) *codegen.Delay {
 var errDelayed = errors.New("options of reminders, such as shard.In, are for tells (use Tell instead of Ref)")
 
 // schedule sends a tell with a time. In a turn of a durable type it is part of the commit. Otherwise
-// schedule returns when the receiver has committed it.
+// schedule returns when the receiver has it.
 func (p invoker) schedule(ctx context.Context, r *codegen.Ref, delay *codegen.Delay, method string, args []byte) error {
 	request, err := requestOf(delay, method, args)
 	odd := r.Invoker.(*codegen.RefWithOptions)
 	switch {
 	case odd.Err != nil:
 		err = odd.Err
-	case err == nil && !p.kind.Desc.Durable:
-		err = fmt.Errorf("type %s has no reminders, because it is not durable (add durable to its directive)", p.kind.Desc.Name)
+	case err == nil && !p.kind.reminds():
+		err = fmt.Errorf("type %s has no reminders, because it is a singleton", p.kind.Desc.Name)
 	}
 	if err != nil {
 		return p.fail(r, method, calls.NotExecuted, err)
@@ -284,13 +326,15 @@ func (p invoker) schedule(ctx context.Context, r *codegen.Ref, delay *codegen.De
 		}
 		return nil
 	}
-	if d := durableOf(turnOf(ctx)); d != nil && d.tenure != nil {
-		if d.turn.shard().Host.Kind == p.kind && d.turn.entity.ID == r.ID {
-			if err := d.set(request); err != nil {
+	if own, err := reminded(ctx); err == nil {
+		if at := own.whose(); at.shard().Host.Kind == p.kind && at.entity.ID == r.ID {
+			if err := setReminder(own, request); err != nil {
 				return p.fail(r, method, calls.NotExecuted, err)
 			}
 			return nil
 		}
+	}
+	if d := durableOf(turnOf(ctx)); d != nil && d.tenure != nil {
 		if request.After != 0 {
 			request.Reminder.Due, request.After = d.tenure.StoreNow()+request.GetAfter(), 0
 		}
@@ -333,11 +377,11 @@ type retries struct {
 	core reminders.Retries
 }
 
-func (f *retries) look(r *durableTurn, all reminders.List, now int64) reminders.Look {
+func (f *retries) look(t *turn, all reminders.List, now int64) reminders.Look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	host := r.turn.shard().Host
-	return f.core.Look(r.turn.entity.ID, all, now, host.driver.deadAfter().Milliseconds(), func(method string) bool {
+	host := t.shard().Host
+	return f.core.Look(t.entity.ID, all, now, host.driver.deadAfter().Milliseconds(), func(method string) bool {
 		_, there := host.Desc.Dispatch[method]
 		return there
 	})
@@ -351,17 +395,14 @@ func (f *retries) succeeded(entity string, m *wire.DurableReminder) {
 
 // fire runs the earliest reminder of the entity that is due. Its result is Look.Again.
 func fire(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
-	r, err := remindedTurn(ctx)
+	r, err := reminded(ctx)
 	if err != nil {
 		return out, err
 	}
-	all, err := Scheduled(ctx)
-	if err != nil {
-		return out, err
-	}
-	s, id, now := r.turn.shard(), r.turn.entity.ID, r.tenure.StoreNow()
+	t := r.whose()
+	s, id, now := t.shard(), t.entity.ID, r.now()
 	drv, kind := s.driver(), s.ID.Kind
-	look := s.Durable.retries.look(r, all, now)
+	look := r.tries().look(t, r.list(), now)
 	out = binary.AppendUvarint(out, uint64(look.Again))
 	if look.Err != nil {
 		drv.Counts.Add(reminderWaits)
@@ -382,40 +423,36 @@ func fire(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	}
 	m, due := look.Run, time.UnixMilli(look.Run.GetDue())
 	late := max(time.UnixMilli(now).Sub(due), 0)
-	r.mu.Lock()
-	r.reminders.firing = &Firing{m.GetName(), due, late, look.Missed}
-	r.reminders.command = durablehost.FiringCommand(kind, id, m)
-	r.mu.Unlock()
-	r.turn.method = m.GetMethod()
+	defer r.fires(&Firing{m.GetName(), due, late, look.Missed}, m)()
+	t.method = m.GetMethod()
 	drv.Meters.fired(kind, late)
-	ran, err := r.runReminder(entity, m)
+	ran, err := t.runReminder(entity, m)
 	if _, unread := err.(*codegen.ArgumentsError); !ran || unread || errors.Is(err, ErrTryAgain) { //nolint:errorlint // only the method's own
 		drv.Limiter.Warn(drv.Logger, "reminder is tried again", kind, m.GetMethod(), "kind", kind, "entity", clip(id), "name", clip(m.GetName()), "method", m.GetMethod(), "tries", look.Tries+1, "err", err)
-		r.reminders.dropped = true
+		r.failed()
 		return out, nil
 	}
-	r.replace(m, look.Following)
-	r.reminders.ran = m
+	r.fired(m, look.Following)
 	return out, err
 }
 
 // runReminder runs a reminder's method inside the host's interceptors. ran is false if one of them has
 // refused it; otherwise err is the method's.
-func (r *durableTurn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err error) {
-	s := r.turn.shard()
+func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err error) {
+	s := t.shard()
 	if sender := s.driver().Local; len(m.GetInfo()) > 0 || m.GetClient() != "" {
 		if m.GetClient() != "" {
 			sender = transport.Peer{Address: transport.Address{Name: m.GetClient()}, Client: true}
 		}
-		r.unusual = &unusualCall{sender, m.GetInfo(), true}
+		t.encoded().unusual = &unusualCall{sender, m.GetInfo(), true}
 	}
-	info := r.turn.info()
+	info := t.info()
 	info.Tell, info.Arrived = true, time.Now()
-	refusal := intercept(&r.turn, s.Host.Settings.Intercept, func(context.Context) CallInfo { return info }, func(ctx context.Context) error {
+	refusal := intercept(t, s.Host.Settings.Intercept, func(context.Context) CallInfo { return info }, func(ctx context.Context) error {
 		switch {
 		case ran:
 			return errNextTwice
-		case turnOf(ctx) != &r.turn:
+		case turnOf(ctx) != t:
 			return errContext
 		}
 		ran = true
@@ -437,19 +474,19 @@ func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
 	k := (*drv.Kinds.Load())[t.Shard().Type]
 	for _, id := range entities {
 		drv.Group.Go(func() {
-			again := int64(0)
-			if k == nil {
-				again = t.StoreNow() + lookRetry.Milliseconds()
-			} else {
-				again = drv.look(t, k, id)
+			again := t.StoreNow() + lookRetry.Milliseconds()
+			if k != nil {
+				again = drv.look(t.Context(), k, id, t.StoreNow)
 			}
 			t.Looked(id, again)
 		})
 	}
 }
 
-func (drv *Driver) look(t *durablehost.Tenure, k *Kind, id string) (again int64) {
-	ctx, cancel := context.WithTimeout(t.Context(), storedTellPatience)
+// look runs a reminder of an entity that is due. It returns the time before which the entity is not to
+// be looked at again, in Unix milliseconds by now.
+func (drv *Driver) look(ctx context.Context, k *Kind, id string, now func() int64) (again int64) {
+	ctx, cancel := context.WithTimeout(ctx, storedTellPatience)
 	defer cancel()
 	p := invoker{k}
 	ref := codegen.NewRef(p, id, nil)
@@ -463,7 +500,7 @@ func (drv *Driver) look(t *durablehost.Tenure, k *Kind, id string) (again int64)
 	if failed, ok := drv.Config.ReadCallError(err); ok && failed.Outcome == calls.Executed {
 		return 0
 	}
-	return t.StoreNow() + lookRetry.Milliseconds()
+	return now() + lookRetry.Milliseconds()
 }
 
 // deadAfter is the age at which tells and reminders are given up.

@@ -110,6 +110,9 @@ func (v *shardEnv) Changed(opened bool) {
 	if d := v.Durable; d != nil {
 		d.placedLocked(opened)
 	}
+	if state := v.Core.State(); v.volatile != nil && (state == region.Closed || state == region.Forwarding) {
+		v.volatile.clear()
+	}
 	if f := v.Host.Feed; f != nil {
 		f.Placed(int(v.ID.Shard-v.Host.Kind.Shards), v.Core.State() == region.Open)
 	}
@@ -174,17 +177,24 @@ func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
 // Progress wakes the control loop, because a change of the shard may let it go on.
 func (v *shardEnv) Progress() { v.Host.driver.Control.Progress(v.ID) }
 
-func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
+func (v *shardEnv) Carried() (with shardhost.Carried) {
 	if v.remembered != nil {
-		ids = v.remembered.Leaving()
+		with = v.remembered.Leaving()
 	}
-	return ids
+	if v.volatile != nil {
+		with.Reminders = v.volatile.leaving()
+	}
+	return with
 }
 
-// Arrived stores the remembered ids that came with the shard, until the shard opens.
-func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) {
+// Arrived stores the remembered ids that came with the shard, until the shard opens, and takes the
+// reminders.
+func (v *shardEnv) Arrived(with shardhost.Carried) {
 	if v.remembered != nil {
-		v.remembered.ArrivedLocked(ids)
+		v.remembered.ArrivedLocked(with)
+	}
+	if v.volatile != nil {
+		v.volatile.arrived(with)
 	}
 }
 

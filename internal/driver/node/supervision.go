@@ -23,6 +23,7 @@ func (s *HostedShard) end(e *region.Entity, forget bool) {
 	delete(s.failures, e.ID)
 	s.Mu.Unlock()
 	e.Clear()
+	s.dropReminders(e)
 	switch {
 	case s.remembered == nil:
 	case forget:
@@ -31,6 +32,12 @@ func (s *HostedShard) end(e *region.Entity, forget bool) {
 		s.remembered.ActivateLater(e.ID)
 	}
 	s.FinishTurn(e)
+}
+
+func (s *HostedShard) dropReminders(e *region.Entity) {
+	if s.volatile != nil {
+		s.volatile.drop(e.ID)
+	}
 }
 
 type failureRecord struct {
@@ -45,6 +52,7 @@ const maxFailures = 1024
 func (s *HostedShard) restart(e *region.Entity) {
 	s.Host.lost(e)
 	e.Clear()
+	s.dropReminders(e)
 	first, longest := s.Host.Settings.Backoff, s.Host.Settings.BackoffMost
 	now := time.Now()
 	s.Mu.Lock()

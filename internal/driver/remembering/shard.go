@@ -21,14 +21,14 @@ type Shard struct {
 	home  Home
 
 	// Guarded by shard.Mu.
-	open       bool                     // the memory knows that the shard runs here
-	backingOff map[string]*time.Timer   // the timers of entities that wait to be activated again
-	coming     *shardhost.RememberedIDs // the ids that come with the shard
+	open       bool                   // the memory knows that the shard runs here
+	backingOff map[string]*time.Timer // the timers of entities that wait to be activated again
+	coming     *shardhost.Carried     // the ids that come with the shard
 }
 
 // Leaving returns the ids that move with the shard. It is called after the shard's turns have
 // ended.
-func (s *Shard) Leaving() (l shardhost.RememberedIDs) {
+func (s *Shard) Leaving() (l shardhost.Carried) {
 	ids, known := s.kind.memory.ids(s.shard.ID)
 	l.IDs, l.All = make(map[string]struct{}, len(ids)), known
 	for _, id := range ids {
@@ -38,9 +38,9 @@ func (s *Shard) Leaving() (l shardhost.RememberedIDs) {
 }
 
 // ArrivedLocked keeps ids that came with a part of the shard's state until the shard opens.
-func (s *Shard) ArrivedLocked(part shardhost.RememberedIDs) {
+func (s *Shard) ArrivedLocked(part shardhost.Carried) {
 	if s.coming == nil || s.coming.Epoch != part.Epoch {
-		s.coming = &shardhost.RememberedIDs{Epoch: part.Epoch, IDs: map[string]struct{}{}}
+		s.coming = &shardhost.Carried{Epoch: part.Epoch, IDs: map[string]struct{}{}}
 	}
 	maps.Copy(s.coming.IDs, part.IDs)
 	s.coming.All = s.coming.All || part.All

@@ -105,10 +105,9 @@ type Control interface {
 	MoveAborted(e placement.Epoch, reason string)
 	// Progress reports a change of the shard that others may wait for.
 	Progress()
-	// Remembered returns the remembered ids that leave with the shard. Arrived takes the ids that
-	// come with it.
-	Remembered() RememberedIDs
-	Arrived(RememberedIDs)
+	// Carried returns what leaves with the shard beside its states. Arrived takes what comes with it.
+	Carried() Carried
+	Arrived(Carried)
 	// BarrierTimedOut reports that the Flush for a barrier did not come in time, so its calls will
 	// run now.
 	BarrierTimedOut(region.Shut)

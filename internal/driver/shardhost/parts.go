@@ -9,54 +9,64 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// RememberedIDs are the remembered ids that travel with a shard.
-type RememberedIDs struct {
-	Epoch placement.Epoch // epoch of the move
-	IDs   map[string]struct{}
-	All   bool // these are all the remembered ids of the shard
+// Carried is what moves with a shard beside the states of its entities.
+type Carried struct {
+	Epoch     placement.Epoch     // epoch of the move
+	IDs       map[string]struct{} // remembered ids
+	All       bool                // these are all the remembered ids of the shard
+	Reminders map[string][]byte   // encoded reminders of volatile entities, by id; split ones are to be joined
 }
 
-// pack packs states and remembered ids into payloads of at most limit bytes, at least one. unpack
+// pack packs states and what they carry into payloads of at most limit bytes, at least one. unpack
 // and region.Shard.Prepare join split states.
-func pack(states []region.Encoded, ids RememberedIDs, limit int) (payloads [][]byte) {
+func pack(states []region.Encoded, with Carried, limit int) (payloads [][]byte) {
 	var records []byte
-	add := func(entity string, piece []byte, r wire.Remembered) {
-		if len(records) > 0 && len(records)+wire.RecordBound(entity, piece) > limit {
-			payloads, records = append(payloads, records), nil
+	add := func(entity string, bytes []byte, r wire.Remembered) {
+		for first := true; first || len(bytes) > 0; first = false {
+			piece := bytes[:min(len(bytes), limit-wire.RecordBound(entity, nil))]
+			if len(records) > 0 && len(records)+wire.RecordBound(entity, piece) > limit {
+				payloads, records = append(payloads, records), nil
+			}
+			records = wire.AppendRecord(records, entity, piece, r)
+			bytes = bytes[len(piece):]
 		}
-		records = wire.AppendRecord(records, entity, piece, r)
 	}
-	stateless := maps.Clone(ids.IDs)
+	stateless := maps.Clone(with.IDs)
 	for _, e := range states {
 		mark := wire.NotRemembered
 		if _, ok := stateless[e.ID]; ok {
 			mark = wire.WithState
 			delete(stateless, e.ID)
 		}
-		for rest, first := e.State, true; first || len(rest) > 0; first = false {
-			piece := rest[:min(len(rest), limit-wire.RecordBound(e.ID, nil))]
-			add(e.ID, piece, mark)
-			rest = rest[len(piece):]
-		}
+		add(e.ID, e.State, mark)
 	}
 	for _, id := range slices.Sorted(maps.Keys(stateless)) {
 		add(id, nil, wire.WithoutState)
 	}
-	if ids.All {
+	for _, id := range slices.Sorted(maps.Keys(with.Reminders)) {
+		add(id, with.Reminders[id], wire.OfReminders)
+	}
+	if with.All {
 		add("", nil, wire.WithoutState)
 	}
 	return append(payloads, records)
 }
 
-func unpack(payload []byte) (states map[string][]byte, ids RememberedIDs, err error) {
-	states, ids.IDs = map[string][]byte{}, map[string]struct{}{}
+func unpack(payload []byte) (states map[string][]byte, with Carried, err error) {
+	states, with.IDs = map[string][]byte{}, map[string]struct{}{}
 	err = wire.ParseRecords(payload, func(r wire.Record) {
 		switch {
 		case r.Entity == "":
-			ids.All = true
+			with.All = true
+			return
+		case r.Remembered == wire.OfReminders:
+			if with.Reminders == nil {
+				with.Reminders = map[string][]byte{}
+			}
+			with.Reminders[r.Entity] = append(with.Reminders[r.Entity], r.State...)
 			return
 		case r.Remembered != wire.NotRemembered:
-			ids.IDs[r.Entity] = struct{}{}
+			with.IDs[r.Entity] = struct{}{}
 		}
 		if r.Remembered == wire.WithoutState {
 			return
@@ -66,5 +76,5 @@ func unpack(payload []byte) (states map[string][]byte, ids RememberedIDs, err er
 		}
 		states[r.Entity] = r.State
 	})
-	return states, ids, err
+	return states, with, err
 }

@@ -182,9 +182,9 @@ func (s *script) MoveDone(e placement.Epoch) { s.say("move done: %s", counter(e)
 func (s *script) MoveAborted(e placement.Epoch, reason string) {
 	s.say("move %s aborted: %s", counter(e), reason)
 }
-func (s *script) Progress()                 { s.say("progress") }
-func (s *script) Remembered() RememberedIDs { return s.remember }
-func (s *script) Arrived(ids RememberedIDs) {
+func (s *script) Progress()        { s.say("progress") }
+func (s *script) Carried() Carried { return s.remember }
+func (s *script) Arrived(ids Carried) {
 	s.say("%d remembered ids arrived for %s, all: %v", len(ids.IDs), counter(ids.Epoch), ids.All)
 }
 

@@ -190,7 +190,7 @@ func (s *Shard) MayStop(e *region.Entity) bool {
 }
 
 func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
-	parts := s.Parts(epoch, s.host.Remembered())
+	parts := s.Parts(epoch, s.host.Carried())
 	p, ok := s.host.Session(transport.Peer{Address: to})
 	s.Do(func(now uint32, _ time.Time) region.Effects {
 		fx, sent := s.Core.Stopped(epoch, now)
@@ -223,17 +223,19 @@ func (s *Shard) giveUp(epoch placement.Epoch, why error) {
 	s.host.MoveAborted(epoch, why.Error())
 }
 
-// Parts returns the encoded states of the shard's entities and the remembered ids, in envelopes
-// that the broker accepts.
-func (s *Shard) Parts(epoch placement.Epoch, ids RememberedIDs) []*wire.Envelope {
+// Parts returns the encoded states of the shard's entities and what they carry, in envelopes that the
+// broker accepts.
+func (s *Shard) Parts(epoch placement.Epoch, with Carried) []*wire.Envelope {
 	var states []region.Encoded
-	if !s.cfg.Drops {
+	if s.cfg.Drops {
+		with.Reminders = nil
+	} else {
 		s.Mu.Lock()
 		states = s.Core.States()
 		s.Mu.Unlock()
 	}
 	limit := s.host.MaxPayload() - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
-	payloads := pack(states, ids, limit)
+	payloads := pack(states, with, limit)
 	parts := make([]*wire.Envelope, len(payloads))
 	for i, b := range payloads {
 		parts[i] = s.envelope(wire.TypeInit, epoch)
@@ -243,8 +245,8 @@ func (s *Shard) Parts(epoch placement.Epoch, ids RememberedIDs) []*wire.Envelope
 }
 
 func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
-	states, ids, err := unpack(e.Payload)
-	ids.Epoch = epoch
+	states, with, err := unpack(e.Payload)
+	with.Epoch = epoch
 	s.Mu.Lock()
 	refused := err != nil || s.host.Exiting()
 	ready := false
@@ -263,7 +265,7 @@ func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 		s.postTo(from, s.envelope(wire.TypeReady, epoch))
 	}
 	if !refused {
-		s.host.Arrived(ids)
+		s.host.Arrived(with)
 	}
 	s.Mu.Unlock()
 	from.Flush()

@@ -88,7 +88,7 @@ type script struct {
 	keeps     bool
 	stops     []*region.Entity
 	stopsDone func(error)
-	remember  RememberedIDs
+	remember  Carried
 }
 
 type timer struct {

@@ -278,7 +278,7 @@ func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epo
 		why = codegen.Stopping
 	}
 	in.home.Passivate(entities, why)
-	parts := s.Parts(epoch, shardhost.RememberedIDs{})
+	parts := s.Parts(epoch, shardhost.Carried{})
 	var p shardhost.Session
 	handed := false
 	if !to.IsZero() {

@@ -54,6 +54,22 @@ func (c *TallyClient) Tell(id string, opts ...shard.CallOption) TallyTell {
 	return TallyTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *TallyClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Tally with that id.
+func (c *TallyClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// TallySelf is like [TallyClient.Tell] for the Tally whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func TallySelf(ctx context.Context, opts ...shard.CallOption) TallyTell {
+	return TallyTell{ref: shard.SelfTell(ctx, "Tally", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *TallyClient) API(id string) TallyAPI {
@@ -288,6 +304,22 @@ func (c *ClerkClient) Ref(id string, opts ...shard.CallOption) ClerkRef {
 // Tell is like Ref, but its reference makes calls without an answer.
 func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
 	return ClerkTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *ClerkClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Clerk with that id.
+func (c *ClerkClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// ClerkSelf is like [ClerkClient.Tell] for the Clerk whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func ClerkSelf(ctx context.Context, opts ...shard.CallOption) ClerkTell {
+	return ClerkTell{ref: shard.SelfTell(ctx, "Clerk", opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
@@ -775,6 +807,22 @@ func (c *PoisonClient) Ref(id string, opts ...shard.CallOption) PoisonRef {
 // Tell is like Ref, but its reference makes calls without an answer.
 func (c *PoisonClient) Tell(id string, opts ...shard.CallOption) PoisonTell {
 	return PoisonTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *PoisonClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Poison with that id.
+func (c *PoisonClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// PoisonSelf is like [PoisonClient.Tell] for the Poison whose turn ctx belongs
+// to. Outside such a turn, each call fails.
+func PoisonSelf(ctx context.Context, opts ...shard.CallOption) PoisonTell {
+	return PoisonTell{ref: shard.SelfTell(ctx, "Poison", opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain

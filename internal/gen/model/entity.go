@@ -144,7 +144,7 @@ func (e *Entity) Ref() string { return e.Name + "Ref" }
 func (e *Entity) Tell() string { return e.Name + "Tell" }
 
 // Reminds reports whether the entity can have reminders.
-func (e *Entity) Reminds() bool { return e.Durable && !e.Singleton && e.HasTell() }
+func (e *Entity) Reminds() bool { return !e.Singleton && e.HasTell() }
 
 // Self returns the name of the function that returns the reference for tells to the own entity.
 func (e *Entity) Self() string { return e.Name + "Self" }

@@ -21,7 +21,7 @@ func TestDeclaresAllNames(t *testing.T) {
 		Methods: []*Method{{Name: "Do", Params: []Param{{Type: &Type{}}, {Type: &Type{}}}, Results: []Param{{}}}, {Name: "Ping"}},
 	}
 	want := []string{
-		"AAPI", "AClient", "NewAClient", "ARef", "ATell", "AExtractor", "aKind", "aJSON", "hashA", "dispatchADo", "appendADoArgs", "decodeADoReply", "jsonADoArgs", "jsonADoReply",
+		"AAPI", "AClient", "NewAClient", "ARef", "ATell", "ASelf", "AExtractor", "aKind", "aJSON", "hashA", "dispatchADo", "appendADoArgs", "decodeADoReply", "jsonADoArgs", "jsonADoReply",
 		"HostA", "setAID", "appendAState", "decodeAState", "knownAState", "activateA", "passivateA",
 	}
 	got := e.Declares()

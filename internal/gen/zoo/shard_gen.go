@@ -291,6 +291,22 @@ func (c *ZooClient) Tell(id Count, opts ...shard.CallOption) ZooTell {
 	return ZooTell{ref: codegen.NewRef(c.invoker, codegen.FormatUintID(id), nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *ZooClient) Unschedule(ctx context.Context, id Count, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Zoo with that id.
+func (c *ZooClient) Scheduled(ctx context.Context, id Count) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// ZooSelf is like [ZooClient.Tell] for the Zoo whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func ZooSelf(ctx context.Context, opts ...shard.CallOption) ZooTell {
+	return ZooTell{ref: shard.SelfTell(ctx, "zoo", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *ZooClient) API(id Count) ZooAPI {

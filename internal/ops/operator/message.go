@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/core/reminders"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -71,11 +72,11 @@ type Reminder struct {
 
 // DecodeReminders decodes the reminders of an entity, as its home answers them.
 func DecodeReminders(b []byte) ([]Reminder, error) {
-	m := &wire.DurableReminders{}
-	if err := proto.Unmarshal(b, m); err != nil {
+	all, err := reminders.DecodeList(b)
+	if err != nil {
 		return nil, fmt.Errorf("decode reminders: %w", err)
 	}
-	return RemindersOf(m.GetAll()), nil
+	return RemindersOf(all), nil
 }
 
 // RemindersOf returns stored reminders as users and operators see them.

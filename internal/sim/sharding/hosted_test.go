@@ -301,10 +301,10 @@ func (s *hosted) MoveAborted(e placement.Epoch, reason string) {
 
 func (s *hosted) Progress() { s.process.onLoop(func(c *member) { c.Progress(s.ID) }) }
 
-func (s *hosted) Remembered() shardhost.RememberedIDs { return shardhost.RememberedIDs{} }
+func (s *hosted) Carried() shardhost.Carried { return shardhost.Carried{} }
 
 // Arrived takes none. It is called for each part of the state that is taken.
-func (s *hosted) Arrived(shardhost.RememberedIDs) {
+func (s *hosted) Arrived(shardhost.Carried) {
 	if s.Exiting() {
 		s.process.w.fail("%s leaves, and takes %v", s.process.name, s.ID)
 	}

@@ -207,11 +207,11 @@ func (h *home) MoveAborted(epoch placement.Epoch, reason string) {
 // Exiting reports whether the process accepts no more shards.
 func (h *home) Exiting() bool { return h.exiting }
 
-func (h *home) Release()                            {}
-func (h *home) Changed(bool)                        {}
-func (h *home) Remembered() shardhost.RememberedIDs { return shardhost.RememberedIDs{} }
-func (h *home) Arrived(shardhost.RememberedIDs)     {}
-func (h *home) BarrierTimedOut(region.Shut)         { h.never("a barrier times out") }
+func (h *home) Release()                    {}
+func (h *home) Changed(bool)                {}
+func (h *home) Carried() shardhost.Carried  { return shardhost.Carried{} }
+func (h *home) Arrived(shardhost.Carried)   {}
+func (h *home) BarrierTimedOut(region.Shut) { h.never("a barrier times out") }
 
 // Nobody sends calls to the shard: package sharding's simulation has those.
 

@@ -53,6 +53,22 @@ func (c *BillClient) Tell(id string, opts ...shard.CallOption) BillTell {
 	return BillTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *BillClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Bill with that id.
+func (c *BillClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// BillSelf is like [BillClient.Tell] for the Bill whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func BillSelf(ctx context.Context, opts ...shard.CallOption) BillTell {
+	return BillTell{ref: shard.SelfTell(ctx, "Bill", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *BillClient) API(id string) BillAPI {

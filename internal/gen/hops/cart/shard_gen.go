@@ -50,6 +50,22 @@ func (c *CartClient) Tell(id string, opts ...shard.CallOption) CartTell {
 	return CartTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *CartClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Cart with that id.
+func (c *CartClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// CartSelf is like [CartClient.Tell] for the Cart whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func CartSelf(ctx context.Context, opts ...shard.CallOption) CartTell {
+	return CartTell{ref: shard.SelfTell(ctx, "Cart", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *CartClient) API(id string) CartAPI {

@@ -50,6 +50,22 @@ func (c *ShopClient) Tell(id string, opts ...shard.CallOption) ShopTell {
 	return ShopTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *ShopClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Shop with that id.
+func (c *ShopClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// ShopSelf is like [ShopClient.Tell] for the Shop whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func ShopSelf(ctx context.Context, opts ...shard.CallOption) ShopTell {
+	return ShopTell{ref: shard.SelfTell(ctx, "Shop", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *ShopClient) API(id string) ShopAPI {

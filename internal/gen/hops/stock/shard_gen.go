@@ -51,6 +51,22 @@ func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *StockClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Stock with that id.
+func (c *StockClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// StockSelf is like [StockClient.Tell] for the Stock whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func StockSelf(ctx context.Context, opts ...shard.CallOption) StockTell {
+	return StockTell{ref: shard.SelfTell(ctx, "Stock", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *StockClient) API(id string) StockAPI {

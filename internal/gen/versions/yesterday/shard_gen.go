@@ -62,6 +62,22 @@ func (c *DepotClient) Tell(id string, opts ...shard.CallOption) DepotTell {
 	return DepotTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
 }
 
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *DepotClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Depot with that id.
+func (c *DepotClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// DepotSelf is like [DepotClient.Tell] for the Depot whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func DepotSelf(ctx context.Context, opts ...shard.CallOption) DepotTell {
+	return DepotTell{ref: shard.SelfTell(ctx, "depot", opts...)}
+}
+
 // API is like Ref, but returns the interface, so that tests can pass a plain
 // struct.
 func (c *DepotClient) API(id string) DepotAPI {
@@ -337,6 +353,22 @@ func (c *ParcelClient) Ref(id string, opts ...shard.CallOption) ParcelRef {
 // Tell is like Ref, but its reference makes calls without an answer.
 func (c *ParcelClient) Tell(id string, opts ...shard.CallOption) ParcelTell {
 	return ParcelTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *ParcelClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Parcel with that id.
+func (c *ParcelClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// ParcelSelf is like [ParcelClient.Tell] for the Parcel whose turn ctx belongs
+// to. Outside such a turn, each call fails.
+func ParcelSelf(ctx context.Context, opts ...shard.CallOption) ParcelTell {
+	return ParcelTell{ref: shard.SelfTell(ctx, "parcel", opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
@@ -870,6 +902,22 @@ func (c *StockClient) Ref(id string, opts ...shard.CallOption) StockRef {
 // Tell is like Ref, but its reference makes calls without an answer.
 func (c *StockClient) Tell(id string, opts ...shard.CallOption) StockTell {
 	return StockTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *StockClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Stock with that id.
+func (c *StockClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// StockSelf is like [StockClient.Tell] for the Stock whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func StockSelf(ctx context.Context, opts ...shard.CallOption) StockTell {
+	return StockTell{ref: shard.SelfTell(ctx, "stock", opts...)}
 }
 
 // API is like Ref, but returns the interface, so that tests can pass a plain
