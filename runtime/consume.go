@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/core/feed"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/driver/node"
-	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/stream"
 )
@@ -60,10 +58,7 @@ func (n *Node) consumeLocked(name string, source stream.Source, fn func(ctx cont
 		return fail(fmt.Errorf("the source has %d partitions (want at least 1)", source.Partitions()))
 	}
 	kind := feedType(name)
-	host := codegen.Host{
-		Kind: codegen.Kind{Name: kind, Package: "shardgen/feed", Shards: 1 << bits.Len(uint(source.Partitions()-1)), HashName: "xxh64"},
-		New:  func() any { return new(struct{}) }, Dispatch: map[string]codegen.Method{},
-	}
+	host := partsType(kind, "shardgen/feed", source.Partitions())
 	if err := n.hostLocked(host, nil); err != nil {
 		return fail(err)
 	}
@@ -71,8 +66,8 @@ func (n *Node) consumeLocked(name string, source stream.Source, fn func(ctx cont
 		Name: name, Source: source, Store: n.cfg.Store, Host: feedHost{n.driver, name, fn},
 		Node: n.cfg.Name, Context: n.driver.Context, Log: n.log, Dead: node.DeadBody(),
 	})
-	h := n.driver.Kind(host.Kind).Host
-	h.Feed = f
+	n.feeds = append(n.feeds, f)
+	n.driver.Kind(host.Kind).Host.Parts = node.NewParts(n.driver, source.Partitions(), f.Read)
 	return nil
 }
 
@@ -93,12 +88,6 @@ func (h feedHost) Map(ctx context.Context, m stream.Message) ([]durable.Tell, er
 
 func (h feedHost) Send(ctx context.Context, partition int, tells []durable.Tell, id func(durable.Tell) durablehost.ID, then func([]durable.Tell, feed.Result, error)) {
 	h.driver.SendCommands(ctx, fmt.Sprintf("%s/%d", feedType(h.name), partition), partition, tells, id, then)
-}
-
-func (h feedHost) Go(f func()) {
-	if !h.driver.Closed() {
-		h.driver.Group.Go(f)
-	}
 }
 
 func loadFeed(f *feeds.Feed) measure.Feed {

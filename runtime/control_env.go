@@ -92,7 +92,7 @@ func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 // Remembered returns the hosted types whose entities are remembered, in the order of their names.
 func (v *controlEnv) Remembered() (kinds []string) {
 	for _, h := range v.node.hosted() {
-		if h.Remembered != nil || h.Feed != nil {
+		if h.Remembered != nil || h.Parts != nil {
 			kinds = append(kinds, h.Desc.Name)
 		}
 	}

@@ -66,7 +66,8 @@ type EventsOption func(*eventsOptions)
 type eventsOptions struct {
 	name   *string // nil: none
 	now    bool
-	entity *string // nil: all
+	entity *string           // nil: all
+	part   *durablehost.Part // nil: all
 }
 
 // FromNow lets a loop without a position begin behind the newest events, instead of at the oldest
@@ -81,6 +82,14 @@ func FromNow() EventsOption {
 // [FollowerName].
 func OfEntity(id string) EventsOption {
 	return func(o *eventsOptions) { o.entity = &id }
+}
+
+// OfPart lets a loop read a part of the type's shards, so that several loops share the work: part i, of
+// n parts, for i from 0 to n-1. n is at most the number of the type's shards. Each part has positions of
+// its own, and under a [FollowerName] a record of its own. A name may be followed in other parts later:
+// the loops then continue where the former ones were. [Daemons] runs one loop for each part.
+func OfPart(i, n int) EventsOption {
+	return func(o *eventsOptions) { o.part = &durablehost.Part{Number: i, Of: n} }
 }
 
 // FollowerName gives a follower a name of 1 to 64 letters, digits, _ and -. With any other name,
@@ -207,6 +216,7 @@ func (f *following) after(shard int, r durable.Recorded) Position {
 // done moves the place past an event, and stores the position if that is due.
 func (f *following) done(ctx context.Context, shard int, r durable.Recorded) error {
 	f.Read(shard, r)
+	f.dirty = true
 	return f.save(ctx)
 }
 
@@ -240,25 +250,33 @@ func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*follo
 	for _, o := range opts {
 		o(&options)
 	}
+	var part durablehost.Part
 	f := &following{kind: k.Desc.Name, from: from, only: options.entity, log: k.Driver.Logger}
 	if options.name != nil && options.entity != nil {
 		return nil, fmt.Errorf("events of %s: shard.OfEntity with shard.FollowerName: a name has the positions of all shards (keep Event.Position instead)", k.Desc.Name)
+	}
+	switch p := options.part; {
+	case p != nil && options.entity != nil:
+		return nil, fmt.Errorf("events of %s: shard.OfEntity with shard.OfPart (one entity's events are in one shard)", k.Desc.Name)
+	case p != nil && (p.Of < 1 || p.Of > int(k.Shards) || p.Number < 0 || p.Number >= p.Of):
+		return nil, fmt.Errorf("events of %s: part %d of %d (want a part from 0 on, of at most %d parts, the type's shards)", k.Desc.Name, p.Number, p.Of, k.Shards)
+	case p != nil:
+		part = *p
 	}
 	if options.name != nil {
 		if err := transport.CheckName("follower", *options.name); err != nil {
 			return nil, fmt.Errorf("events of %s: %w (shard.FollowerName)", k.Desc.Name, err)
 		}
-		f.name = newOwnedName(k, *options.name, f.answered)
+		f.name = newOwnedName(k, *options.name, part, f.answered)
 	}
 	f.Follower = durablehost.NewFollower(backend.Shards(), k.Desc.Name, int(k.Shards))
-	f.AtEnd = options.now
+	f.AtEnd, f.Part = options.now, part
 	if f.only != nil {
 		hash, err := p.Hash(*f.only)
 		if err != nil {
 			return nil, fmt.Errorf("events of %s: %w (shard.OfEntity)", k.Desc.Name, err)
 		}
-		shard := int(placement.ShardOf(hash, k.Shards) - k.Shards)
-		f.Only = &shard
+		f.Part = durablehost.Part{Number: int(placement.ShardOf(hash, k.Shards) - k.Shards), Of: int(k.Shards)}
 	}
 	return f, nil
 }
@@ -300,10 +318,10 @@ func (f *following) round(ctx context.Context, each func(f *following, shard int
 		if len(events) == 0 {
 			continue
 		}
-		any, f.dirty = true, true
+		any = true
 		if last := events[len(events)-1]; f.only != nil {
 			if events = f.ofEntity(events); len(events) == 0 {
-				f.Read(shard, last)
+				f.Read(shard, last) // it has no name, so nothing is to be stored
 				continue
 			}
 		}

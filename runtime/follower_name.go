@@ -18,6 +18,7 @@ import (
 type ownedName struct {
 	store      store.Backend
 	kind, name string
+	part       durablehost.Part
 	owner      string         // this loop
 	before     string         // the owner when the loop began
 	taken      bool           // the store has answered that the loop owns the name
@@ -25,10 +26,10 @@ type ownedName struct {
 	answered   func(error)    // gets the error of each attempt to reach the store
 }
 
-func newOwnedName(k *node.Kind, name string, answered func(error)) *ownedName {
+func newOwnedName(k *node.Kind, name string, part durablehost.Part, answered func(error)) *ownedName {
 	drv := k.Driver
 	return &ownedName{
-		store: drv.Config.Store, kind: k.Desc.Name, name: name, answered: answered,
+		store: drv.Config.Store, kind: k.Desc.Name, name: name, part: part, answered: answered,
 		owner: fmt.Sprintf("%v/%d", drv.Local.Address, drv.Follows.Add(1)),
 	}
 }
@@ -42,8 +43,12 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 			n.before, n.revision = found.Owner, revision
 			if resume && len(found.Places) == len(places) {
 				places = found.Places
+			} else if resume && revision == store.None {
+				places, err = n.earlier(ctx, places)
 			}
-			if err = n.put(ctx, places); err == nil || node.Unanswered(err) {
+			if err != nil {
+				n.answered(err)
+			} else if err = n.put(ctx, places); err == nil || node.Unanswered(err) {
 				return places, nil
 			}
 		}
@@ -59,16 +64,27 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 	}
 }
 
+// earlier returns the places of loops of the name that had other parts, and otherwise places.
+func (n *ownedName) earlier(ctx context.Context, places []durable.Place) ([]durable.Place, error) {
+	ctx, cancel := context.WithTimeout(ctx, followAnswer)
+	defer cancel()
+	found, err := durablehost.EarlierPlaces(ctx, n.store, n.kind, n.name, len(places))
+	if err != nil || found == nil {
+		return places, err
+	}
+	return found, nil
+}
+
 func (n *ownedName) load(ctx context.Context) (durablehost.Followed, store.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
-	return durablehost.LoadFollowed(ctx, n.store, n.kind, n.name)
+	return durablehost.LoadFollowed(ctx, n.store, n.kind, n.part.NameOf(n.name))
 }
 
 func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
-	revision, err := durablehost.SaveFollowed(ctx, n.store, n.kind, n.name, durablehost.Followed{Places: places, Owner: n.owner}, n.revision)
+	revision, err := durablehost.SaveFollowed(ctx, n.store, n.kind, n.part.NameOf(n.name), durablehost.Followed{Places: places, Owner: n.owner, Part: n.part}, n.revision)
 	if err == nil {
 		n.revision, n.taken = revision, true
 	}

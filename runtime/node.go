@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/driver/remembering"
 	"github.com/shardgen/shardgen/internal/driver/runner"
@@ -39,7 +40,8 @@ type Node struct {
 	mu      sync.Mutex
 	state   nodeState
 	hostErr []error
-	err     error // the reason why the node ended
+	feeds   []*feeds.Feed // of Consume
+	err     error         // the reason why the node ended
 	link    transport.Link
 	give    context.CancelFunc // cancels connecting; nil unless the state is stateOpening
 	leaveAt time.Time          // when Shutdown leaves the cluster; zero means not yet called

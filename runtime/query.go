@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
-	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/wire/hostmeta"
 	"github.com/shardgen/shardgen/runtime/coordinator"
@@ -223,11 +222,11 @@ func (n *Node) Load() measure.Load {
 		}
 		if h := kinds[name].Host; h != nil {
 			node.LoadHosted(&t, h)
-			if f, ok := h.Feed.(*feeds.Feed); ok {
-				l.Feeds = append(l.Feeds, loadFeed(f))
-			}
 		}
 		l.Types = append(l.Types, t)
+	}
+	for _, f := range n.feeds {
+		l.Feeds = append(l.Feeds, loadFeed(f))
 	}
 	return l
 }

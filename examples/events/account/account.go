@@ -57,3 +57,18 @@ func Follow(ctx context.Context, accounts *AccountClient, from shard.Position, f
 	}
 	return from, nil
 }
+
+// Share follows the accounts in parts, which are spread over the nodes. Each node calls it before Start.
+func Share(node *shard.Node, accounts *AccountClient, parts int, f func(shard.Event[Entry]) error) error {
+	return shard.Daemons(node, "balances", parts, func(ctx context.Context, i int) error {
+		for e, err := range accounts.Events(ctx, "", shard.FollowerName("balances"), shard.OfPart(i, parts)) {
+			if err == nil {
+				err = f(e)
+			}
+			if err != nil {
+				return err // it runs again
+			}
+		}
+		return nil
+	})
+}

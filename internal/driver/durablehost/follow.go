@@ -21,10 +21,19 @@ type Follower struct {
 	Type   string
 	Places []durable.Place // place in each shard's journal
 	AtEnd  bool            // unknown places are the ends of the journals, not their beginnings
-	Only   *int            // the index of the only shard that is read; nil means all are
+	Part   Part            // the shards that are read
 
 	lost []time.Time // since when a shard's journal has seemed not to continue at the follower's place; zero means that it continues
 }
+
+// A Part is one of several parts of a type's shards. The zero Part has all shards.
+type Part struct {
+	Number int `json:"part,omitempty"`
+	Of     int `json:"of,omitempty"` // the number of parts
+}
+
+// Has reports whether the shard whose place is Places[i] belongs to the part.
+func (p Part) Has(i int) bool { return p.Of == 0 || i%p.Of == p.Number }
 
 // NewFollower returns a Follower with no places yet.
 func NewFollower(s store.Shards, kind string, shards int) Follower {
@@ -56,7 +65,7 @@ func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	var wg sync.WaitGroup
 	room := make(chan struct{}, readAtOnce)
 	for i := range all {
-		if f.Only != nil && i != *f.Only {
+		if !f.Part.Has(i) {
 			continue
 		}
 		room <- struct{}{}
@@ -74,10 +83,12 @@ func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 
 // Begun reports whether the place in each shard that is read is known.
 func (f *Follower) Begun() bool {
-	if f.Only != nil {
-		return f.Places[*f.Only] != durable.Place{}
+	for i, p := range f.Places {
+		if f.Part.Has(i) && p == (durable.Place{}) {
+			return false
+		}
 	}
-	return !slices.Contains(f.Places, durable.Place{})
+	return true
 }
 
 func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) {
@@ -166,6 +177,17 @@ type Followed struct {
 	// Owner identifies the loop that follows under the name, or last did. Each loop has its own.
 	// Records of earlier programs have none.
 	Owner string `json:"owner,omitempty"`
+	Part         // Places has only the places of its shards
+}
+
+// placeOf returns the follower's place in the journal of a shard. It reports false if the follower does
+// not read the shard.
+func (f *Followed) placeOf(shard store.Shard) (at int, place durable.Place, ok bool) {
+	at = shard.Number - len(f.Places)
+	if at < 0 || at >= len(f.Places) {
+		return at, place, f.Part == Part{} // it has no places yet
+	}
+	return at, f.Places[at], f.Has(at)
 }
 
 const followedFormat = 1
@@ -193,6 +215,48 @@ func readFollowed(r store.Record) (f Followed, err error) {
 		return f, fmt.Errorf("record %q of the store has format %d, but this program reads format %d (run the newer program here too)", r.Key, f.Format, followedFormat)
 	}
 	return f, nil
+}
+
+// EarlierPlaces returns how far loops of a name have read each shard of a type, whatever parts they
+// had, or nil if there are none.
+func EarlierPlaces(ctx context.Context, s store.Store, kind, name string, shards int) ([]durable.Place, error) {
+	all, err := s.List(ctx, followers(kind))
+	if err != nil {
+		return nil, err
+	}
+	var places []durable.Place
+	for _, r := range all {
+		if by, _, _ := strings.Cut(strings.TrimPrefix(r.Key, followers(kind)), partMark); by != name {
+			continue
+		}
+		f, err := readFollowed(r)
+		if err != nil {
+			return nil, err
+		}
+		if len(f.Places) != shards {
+			continue
+		}
+		if places == nil {
+			places = make([]durable.Place, shards)
+		}
+		for i, p := range f.Places {
+			if f.Has(i) && p.Number >= places[i].Number {
+				places[i] = p
+			}
+		}
+	}
+	return places, nil
+}
+
+// partMark follows a follower's name in the name of a part's record. No name contains it.
+const partMark = "="
+
+// NameOf returns the name of the record in which a follower keeps the position of a part.
+func (p Part) NameOf(follower string) string {
+	if p.Of == 0 {
+		return follower
+	}
+	return fmt.Sprintf("%s%s%d-of-%d", follower, partMark, p.Number, p.Of)
 }
 
 // SaveFollowed writes a named follower's record, if the record's revision in the store is expect.
@@ -229,13 +293,24 @@ func DropFollowers(ctx context.Context, s store.Store, kind string) error {
 	return err
 }
 
-// DropFollower deletes a named follower's record. It fails with store.ErrNotFound if there is none.
+// DropFollower deletes a named follower's records, or that of one part if name is a result of
+// [Part.NameOf]. It fails with store.ErrNotFound if there is none.
 func DropFollower(ctx context.Context, s store.Store, kind, name string) error {
-	r, err := s.Get(ctx, followers(kind)+name)
+	all, err := s.List(ctx, followers(kind))
 	if err != nil {
 		return err
 	}
-	return s.Delete(ctx, r.Key, r.Revision)
+	err = store.ErrNotFound
+	for _, r := range all {
+		record := strings.TrimPrefix(r.Key, followers(kind))
+		if of, _, _ := strings.Cut(record, partMark); record != name && of != name {
+			continue
+		}
+		if err = s.Delete(ctx, r.Key, r.Revision); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // RestoreFollowers writes the given records of named followers, by name, and skips those that the
@@ -266,8 +341,8 @@ func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map
 		if err != nil {
 			return nil, err
 		}
-		at := shard.Number - len(f.Places)
-		if at < 0 || at >= len(f.Places) {
+		at, _, ok := f.placeOf(shard)
+		if !ok || at < 0 || at >= len(f.Places) {
 			continue
 		}
 		reader := Follower{Store: s.Shards(), Type: shard.Type, Places: f.Places}
@@ -317,15 +392,15 @@ func (l *followerLook) slowest(ctx context.Context, c *Config) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	number, fits := uint64(0), make(map[string]durable.Place)
-	for i, r := range all {
+	number, fits, any := uint64(0), make(map[string]durable.Place), false
+	for _, r := range all {
 		f, err := readFollowed(r)
 		if err != nil {
 			return 0, err
 		}
-		place := durable.Place{}
-		if at := c.Shard.Number - len(f.Places); at >= 0 && at < len(f.Places) {
-			place = f.Places[at]
+		_, place, reads := f.placeOf(c.Shard)
+		if !reads {
+			continue
 		}
 		ok := l.fits[r.Key] == place
 		if !ok {
@@ -338,8 +413,8 @@ func (l *followerLook) slowest(ctx context.Context, c *Config) (uint64, error) {
 		} else {
 			place.Number = 0
 		}
-		if i == 0 || place.Number < number {
-			number = place.Number
+		if !any || place.Number < number {
+			number, any = place.Number, true
 		}
 	}
 	l.fits = fits

@@ -3,7 +3,6 @@ package feeds
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +20,6 @@ type Host interface {
 	// Send sends tells. id returns the command ID of a tell. then is called for each tell, with its
 	// result. Send does not block.
 	Send(ctx context.Context, partition int, tells []durable.Tell, id func(durable.Tell) durablehost.ID, then func([]durable.Tell, feed.Result, error))
-	// Go runs f on a goroutine that the process waits for at its end. It does nothing if the process
-	// is ending.
-	Go(f func())
 }
 
 // Config describes a feed.
@@ -53,62 +49,14 @@ type Counts struct {
 type Feed struct {
 	Config
 	Counts Counts
-
-	mu      sync.Mutex
-	here    []bool
-	readers []*running // nil: it is not read
 }
-
-// running is the goroutine of one partition.
-type running struct{ cancel context.CancelFunc }
 
 // New returns a feed that reads nothing yet.
-func New(c Config) *Feed {
-	n := c.Source.Partitions()
-	return &Feed{Config: c, here: make([]bool, n), readers: make([]*running, n)}
-}
+func New(c Config) *Feed { return &Feed{Config: c} }
 
-// Placed begins or ends reading a partition. It implements node.Feed.
-func (f *Feed) Placed(partition int, here bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if partition >= len(f.here) || f.here[partition] == here {
-		return // the type may have more shards than the feed has partitions
-	}
-	f.here[partition] = here
-	if !here {
-		if r := f.readers[partition]; r != nil {
-			r.cancel()
-		}
-		return
-	}
-	f.startLocked(partition)
-}
-
-// startLocked starts the reader of a partition, unless the last one has not ended yet.
-func (f *Feed) startLocked(partition int) {
-	if f.readers[partition] != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(f.Context)
-	f.readers[partition] = &running{cancel}
-	f.Host.Go(func() {
-		defer cancel()
-		(&reader{Feed: f, partition: partition}).run(ctx)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.readers[partition] = nil
-		if f.here[partition] && f.Context.Err() == nil { // it was placed here again meanwhile
-			f.startLocked(partition)
-		}
-	})
-}
-
-// Reading reports whether a partition is read at this process.
-func (f *Feed) Reading(partition int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.here[partition]
+// Read reads a partition until ctx ends.
+func (f *Feed) Read(ctx context.Context, partition int) {
+	(&reader{Feed: f, partition: partition}).run(ctx)
 }
 
 // rest waits for d, or returns false if ctx ends first.

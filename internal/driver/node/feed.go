@@ -12,14 +12,6 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Feed is what the shards of a feed's type inform. Its shard with number i is the feed's
-// partition i.
-type Feed interface {
-	// Placed is called after each change of a shard's state. here means that this process is the
-	// shard's home, and reads the partition. It must not block.
-	Placed(partition int, here bool)
-}
-
 // DeadBody returns the body of a tell that commits its id without an effect.
 func DeadBody() []byte { return durablehost.Body{Method: wire.MethodDead}.Append(nil) }
 

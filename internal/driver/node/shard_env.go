@@ -79,6 +79,9 @@ func (v *shardEnv) Drained() {
 	v.Host.driver.Group.Go(v.shard().HandOff)
 }
 
+// part returns the number of the part that the shard is.
+func (v *shardEnv) part() int { return int(v.ID.Shard - v.Host.Kind.Shards) }
+
 // StopEntities encodes the entities, runs their stop hooks, and calls done.
 func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	s, drv := v.shard(), v.Host.driver
@@ -91,6 +94,9 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 			})
 		}
 	}()
+	if p := v.Host.Parts; p != nil {
+		p.wait(v.part())
+	}
 	err := s.passivateAll(entities, codegen.Moving, s.mustGo())
 	passivated = true
 	if err != nil {
@@ -113,8 +119,8 @@ func (v *shardEnv) Changed(opened bool) {
 	if state := v.Core.State(); v.volatile != nil && (state == region.Closed || state == region.Forwarding) {
 		v.volatile.clear()
 	}
-	if f := v.Host.Feed; f != nil {
-		f.Placed(int(v.ID.Shard-v.Host.Kind.Shards), v.Core.State() == region.Open)
+	if p := v.Host.Parts; p != nil {
+		p.placed(v.part(), v.Core.State() == region.Open)
 	}
 }
 

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Parts run a function for each shard of a type that has its home at this process. Part i is the shard
+// with number i; the type may have more shards than parts, and has no entities. The function of a part
+// runs once at a time, and again if the shard comes back.
+type Parts struct {
+	driver *Driver
+	run    func(ctx context.Context, part int)
+
+	mu      sync.Mutex
+	here    []bool
+	running []*partRun // nil: it does not run
+}
+
+type partRun struct {
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// NewParts returns n parts. The context of run ends when the shard begins to move or the process ends.
+func NewParts(drv *Driver, n int, run func(ctx context.Context, part int)) *Parts {
+	return &Parts{driver: drv, run: run, here: make([]bool, n), running: make([]*partRun, n)}
+}
+
+// placed is called after each change of a shard's state. It does not block.
+func (p *Parts) placed(part int, here bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if part >= len(p.here) || p.here[part] == here {
+		return
+	}
+	p.here[part] = here
+	if here {
+		p.startLocked(part)
+	} else if r := p.running[part]; r != nil {
+		r.cancel()
+	}
+}
+
+// startLocked starts a part, unless its last run has not ended yet.
+func (p *Parts) startLocked(part int) {
+	if p.running[part] != nil || p.driver.Closed() {
+		return
+	}
+	ctx, cancel := context.WithCancel(p.driver.Context)
+	r := &partRun{cancel, make(chan struct{})}
+	p.running[part] = r
+	p.driver.Group.Go(func() {
+		ended := false
+		defer func() { // also after runtime.Goexit
+			cancel()
+			close(r.ended)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.running[part] = nil
+			switch {
+			case !p.here[part]:
+			case ended: // it was placed here again meanwhile
+				p.startLocked(part)
+			default:
+				time.AfterFunc(time.Second, func() { p.again(part) })
+			}
+		}()
+		p.run(ctx, part)
+		ended = true
+	})
+}
+
+// again starts a part whose goroutine was ended by runtime.Goexit.
+func (p *Parts) again(part int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.here[part] {
+		p.startLocked(part)
+	}
+}
+
+// wait waits until a part that is not placed here does not run.
+func (p *Parts) wait(part int) {
+	if part >= len(p.here) {
+		return
+	}
+	p.mu.Lock()
+	r := p.running[part]
+	p.mu.Unlock()
+	if r != nil {
+		<-r.ended
+	}
+}

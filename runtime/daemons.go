@@ -1,0 +1,124 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// Pauses of a daemon between two runs of its function.
+const (
+	daemonPause    = time.Second
+	daemonPauseMax = time.Minute
+	daemonLook     = 50 * time.Millisecond // how often the lease is looked at
+)
+
+// Daemons makes the cluster run n daemons: fn runs for each number i from 0 to n-1, each at one node,
+// for as long as the cluster has nodes that call Daemons. Call it like a HostX function: before Start,
+// at each node that may run them, with the same name and n. The name is 1 to 64 letters, digits, _ and -.
+// Daemons are spread over the nodes like shards, most evenly if n is a power of two, and move when
+// nodes come and go. Options are those of types, such as [HostRole].
+//
+// fn should run until its ctx ends, which happens when its daemon moves, the node ends, or the node has
+// lost contact to the others for so long that another node may run the daemon. In an orderly move the
+// next node begins when fn has returned, or goes on here if fn has not returned after
+// Config.HandoffTimeout. If fn returns earlier, or panics, it runs again after 1 s, doubling up to 1 min.
+//
+// At most one node runs a daemon, unless fn goes on after its ctx has ended. So what fn writes to a
+// database should be checked there, for example by a position that it compares and sets.
+func Daemons(n *Node, name string, count int, fn func(ctx context.Context, i int) error, opts ...HostOption) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	err := n.daemonsLocked(name, count, fn, opts)
+	if err != nil {
+		n.hostErr = append(n.hostErr, err)
+	}
+	return err
+}
+
+const maxDaemons = 1 << 16
+
+func (n *Node) daemonsLocked(name string, count int, fn func(ctx context.Context, i int) error, opts []HostOption) error {
+	fail := func(err error) error { return fmt.Errorf("daemons %s: %w", clip(name), err) }
+	switch {
+	case fn == nil:
+		return fail(errors.New("the function is nil"))
+	case count < 1 || count > maxDaemons:
+		return fail(fmt.Errorf("%d daemons (want 1 to %d)", count, maxDaemons))
+	}
+	host := partsType("daemon-"+name, "shardgen/daemon", count)
+	if err := n.hostLocked(host, opts); err != nil {
+		return fail(err)
+	}
+	if h := n.driver.Kind(host.Kind).Host; h != nil { // else this node has not the role
+		h.Parts = node.NewParts(n.driver, count, daemon{n.driver, name, fn}.run)
+	}
+	return nil
+}
+
+// partsType describes a type whose shards run functions. It has no entities.
+func partsType(name, pkg string, parts int) codegen.Host {
+	return codegen.Host{
+		Kind: codegen.Kind{Name: name, Package: pkg, Shards: 1 << bits.Len(uint(parts-1)), HashName: "xxh64"},
+		New:  func() any { return new(struct{}) }, Dispatch: map[string]codegen.Method{},
+	}
+}
+
+type daemon struct {
+	driver *node.Driver
+	name   string
+	fn     func(ctx context.Context, i int) error
+}
+
+// run runs a daemon until ctx ends.
+func (d daemon) run(ctx context.Context, i int) {
+	pause := daemonPause
+	for d.driver.WaitLease(ctx) == nil {
+		began := time.Now()
+		err := d.call(ctx, i)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > daemonPauseMax {
+			pause = daemonPause
+		}
+		d.driver.Logger.Warn("a daemon has ended, and runs again", "daemon", d.name, "number", i, "after", pause, "err", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, daemonPauseMax)
+	}
+}
+
+// call runs the function once, until the lease ends.
+func (d daemon) call(ctx context.Context, i int) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d.driver.Group.Go(func() {
+		look := time.NewTicker(daemonLook)
+		defer look.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+				if !d.driver.Lease.Valid() {
+					cancel(errors.New(node.NoContact(d.driver.Local.Name)))
+				}
+			}
+		}
+	})
+	defer func() {
+		if r := recover(); r != nil {
+			err = node.PanicError("the function of shard.Daemons", r)
+		}
+	}()
+	return d.fn(ctx, i)
+}

@@ -1,0 +1,282 @@
+package shardtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/internal/test/fixture/giro"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/shardtest"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A roster has the daemons that run now.
+type roster struct {
+	mu     sync.Mutex
+	at     map[int]string // the node of each daemon
+	begun  map[int]int
+	faults []string
+	stays  time.Duration // how long a daemon goes on after its context has ended
+}
+
+func newRoster() *roster { return &roster{at: map[int]string{}, begun: map[int]int{}} }
+
+func (r *roster) enter(i int, node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other, runs := r.at[i]; runs {
+		r.faults = append(r.faults, fmt.Sprintf("daemon %d runs at %s and %s", i, other, node))
+	}
+	r.at[i] = node
+	r.begun[i]++
+}
+
+func (r *roster) leave(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.at, i)
+}
+
+// nodes returns the nodes that run daemons, and how many daemons run.
+func (r *roster) nodes() (names []string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range r.at {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, len(r.at)
+}
+
+func (r *roster) host(n int) shardtest.Option {
+	return shardtest.Host(func(node *shard.Node) error {
+		return shard.Daemons(node, "count", n, func(ctx context.Context, i int) error {
+			name := node.Cluster().Self.Name
+			r.enter(i, name)
+			defer r.leave(i)
+			<-ctx.Done()
+			time.Sleep(r.stays)
+			return ctx.Err()
+		})
+	})
+}
+
+// TestDaemons: each runs at one node, all nodes have some, and those of a node that leaves or is killed
+// run elsewhere. In an orderly move the next one waits for the former.
+func TestDaemons(t *testing.T) {
+	r := newRoster()
+	r.stays = 5 * time.Second
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		runs := func(want ...string) {
+			t.Helper()
+			c.Until(fmt.Sprint("6 daemons run at ", want), func() bool {
+				names, n := r.nodes()
+				return n == 6 && slices.Equal(names, want)
+			})
+		}
+		runs("n1", "n2", "n3")
+		c.Shutdown("n2")
+		runs("n1", "n3")
+		c.Start("n2")
+		runs("n1", "n2", "n3")
+		require.Empty(t, r.faults)
+	}, r.host(6), shardtest.Nodes(3))
+}
+
+// TestDaemonsInAStorm: none runs at two nodes, over kills, pauses and cuts, and all run afterwards.
+func TestDaemonsInAStorm(t *testing.T) {
+	r := newRoster()
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		c.Storm(2 * time.Minute)
+		c.Until("8 daemons run", func() bool {
+			_, n := r.nodes()
+			return n == 8
+		})
+		require.Empty(t, r.faults)
+		begun := 0
+		for _, n := range r.begun {
+			begun += n
+		}
+		require.Greater(t, begun, 16, "they have moved")
+	}, r.host(8), shardtest.Latency(0, 5*time.Millisecond))
+}
+
+// TestDaemonRunsAgain: after an error, a panic and runtime.Goexit, but not in a loop.
+func TestDaemonRunsAgain(t *testing.T) {
+	var mu sync.Mutex
+	began := []time.Time{}
+	host := shardtest.Host(func(node *shard.Node) error {
+		return shard.Daemons(node, "fails", 1, func(ctx context.Context, _ int) error {
+			mu.Lock()
+			began = append(began, time.Now())
+			n := len(began)
+			mu.Unlock()
+			switch n {
+			case 1:
+				return errors.New("broken")
+			case 2:
+				panic("broken")
+			case 3:
+				runtime.Goexit()
+			}
+			<-ctx.Done()
+			return nil
+		})
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		c.Until("it has run four times", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(began) == 4
+		})
+		for i, want := range []time.Duration{time.Second, 2 * time.Second, time.Second} {
+			require.InDelta(t, want.Seconds(), began[i+1].Sub(began[i]).Seconds(), 0.2, "before run %d", i+2)
+		}
+	}, host, shardtest.Nodes(1))
+}
+
+func TestDaemonsAreRefused(t *testing.T) {
+	fn := func(context.Context, int) error { return nil }
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		node := shard.New(shard.Config{Cluster: "c", Name: "n", Transport: c.Broker().Transport()})
+		require.ErrorContains(t, shard.Daemons(node, "x", 0, fn), "0 daemons")
+		require.ErrorContains(t, shard.Daemons(node, "x", 1, nil), "is nil")
+		require.ErrorContains(t, shard.Daemons(node, "a.b", 1, fn), "want only A-Z a-z 0-9 _ -")
+		require.NoError(t, shard.Daemons(node, "x", 1, fn))
+		require.ErrorContains(t, shard.Daemons(node, "x", 1, fn), "hosted already")
+		require.ErrorContains(t, node.Start(t.Context()), "0 daemons")
+	}, shardtest.Nodes(1))
+}
+
+// A projection has the events that followers have handled, and the last number of each shard.
+type spreadProjection struct {
+	mu    sync.Mutex
+	count map[string]int // by shard and number
+	last  map[uint32]uint64
+	parts map[int]bool
+}
+
+func (p *spreadProjection) handle(part int, e shard.Event[giro.Entry]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count[fmt.Sprint(e.Shard, "/", e.Number)]++
+	p.last[e.Shard] = max(p.last[e.Shard], e.Number)
+	p.parts[part] = true
+}
+
+func (p *spreadProjection) state() (events, repeated int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.count {
+		repeated += n - 1
+	}
+	return len(p.count), repeated
+}
+
+// TestFollowersSpread: the parts of a name get each event, over moves and kills of the loops' nodes. A
+// name that is split anew goes on where its former parts were.
+func TestFollowersSpread(t *testing.T) {
+	p := &spreadProjection{count: map[string]int{}, last: map[uint32]uint64{}, parts: map[int]bool{}}
+	host := shardtest.Host(func(n *shard.Node) error {
+		accounts := giro.NewAccountClient(n)
+		return errors.Join(
+			giro.HostAccount(n, func() *giro.Account { return &giro.Account{} }),
+			shard.Daemons(n, "balances", 2, func(ctx context.Context, i int) error {
+				for e, err := range accounts.Events(ctx, "", shard.FollowerName("balances"), shard.OfPart(i, 2)) {
+					if err != nil {
+						return err
+					}
+					p.handle(i, e)
+				}
+				return nil
+			}))
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		ctx := t.Context()
+		entered := 0
+		enter := func(n int) {
+			for range n {
+				_, err := giro.NewAccountClient(c.Client()).Ref(fmt.Sprint(entered%40)).Enter(ctx, 1, "")
+				require.NoError(t, err)
+				entered++
+			}
+		}
+		all := func() {
+			t.Helper()
+			c.Until("all events are handled", func() bool {
+				events, _ := p.state()
+				return events == entered
+			})
+		}
+		enter(100)
+		all()
+		_, repeated := p.state()
+		require.Zero(t, repeated)
+		for i, name := range []string{"n1", "n2", "n3"} {
+			enter(20)
+			if i == 1 {
+				c.Kill(name)
+			} else {
+				c.Shutdown(name)
+			}
+			enter(20)
+			c.Start(name)
+			all()
+			c.Advance(2 * time.Minute) // positions are stored, and daemons that ended run again
+		}
+		require.Len(t, p.parts, 2)
+		_, repeated = p.state()
+		require.LessOrEqual(t, repeated, 40, "those of the last second before the kill")
+
+		// by hand, in other parts
+		for part := range 4 {
+			before, _ := p.state()
+			accounts := giro.NewAccountClient(c.Client())
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			for e, err := range accounts.Events(ctx, "", shard.FollowerName("balances"), shard.OfPart(part, 4)) {
+				if err == nil {
+					t.Errorf("part %d repeats event %d of shard %d", part, e.Number, e.Shard)
+				}
+			}
+			cancel()
+			after, _ := p.state()
+			require.Equal(t, before, after)
+		}
+		s := c.Store().Client()
+		records := func() (names []string) {
+			all, err := durablehost.FollowersOf(ctx, s, "Account")
+			require.NoError(t, err)
+			return slices.Sorted(maps.Keys(all))
+		}
+		require.Equal(t, []string{"balances=0-of-2", "balances=0-of-4", "balances=1-of-2", "balances=1-of-4", "balances=2-of-4", "balances=3-of-4"}, records())
+		require.NoError(t, durablehost.DropFollower(ctx, s, "Account", "balances=0-of-4"))
+		require.NotContains(t, records(), "balances=0-of-4")
+		for _, name := range c.Running() {
+			c.Shutdown(name)
+		}
+		require.NoError(t, durablehost.DropFollower(ctx, s, "Account", "balances"))
+		require.Empty(t, records())
+		require.ErrorIs(t, durablehost.DropFollower(ctx, s, "Account", "balances"), store.ErrNotFound)
+		for want, opts := range map[string][]shard.EventsOption{
+			"shard.OfEntity with shard.OfPart": {shard.OfEntity("a"), shard.OfPart(0, 2)},
+			"part 2 of 2":                      {shard.OfPart(2, 2)},
+			"part 0 of 8":                      {shard.OfPart(0, 8)},
+		} {
+			for _, err := range giro.NewAccountClient(c.Client()).Events(ctx, "", opts...) {
+				require.ErrorContains(t, err, want)
+			}
+		}
+	}, host, shardtest.Nodes(3))
+}
