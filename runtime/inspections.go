@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -49,10 +50,22 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 		a.IDs, a.More, err = i.list(ctx, r.Entity.Kind, r.List)
 	case operator.Reminders, operator.CancelReminder, operator.RetryReminder:
 		a.Reminders, err = i.reminders(ctx, r)
+	case operator.Dump:
+		a.Result = i.stacks()
 	default:
 		a.Entities, err = repairs(i).states(r)
 	}
 	return a, err
+}
+
+// stacks returns the stacks of all goroutines, clipped to what one answer has room for.
+func (i inspections) stacks() string {
+	b := make([]byte, i.node.driver.MaxResult()/2)
+	n := runtime.Stack(b, true)
+	if n < len(b) {
+		return string(b[:n])
+	}
+	return string(b) + "\n... clipped, because an answer has no room for more\n"
 }
 
 // types returns this node's shards of a type, or of all types if kind is "".
@@ -224,9 +237,13 @@ func (i inspections) facts() *operator.Fact {
 			}
 		}
 	}
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(sample)
-	f.Heap = sample[0].Value.Uint64()
+	f.Heap, f.Memory = sample[0].Value.Uint64(), sample[1].Value.Uint64()-sample[2].Value.Uint64()
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		f.MemoryLimit = uint64(limit)
+	}
+	f.Procs = runtime.GOMAXPROCS(0)
 	for _, h := range n.hosted() {
 		f.Contracts = append(f.Contracts, operator.Contract{
 			Kind: h.Desc.Name, Shards: uint32(h.Desc.Shards), Methods: slices.Sorted(maps.Keys(h.Desc.Dispatch)),

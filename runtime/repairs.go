@@ -74,7 +74,7 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	e, open := p.take(s, &at)
 	switch {
 	case e != nil:
-	case open && r.Command == operator.SetState:
+	case open && (r.Command == operator.SetState || r.Command == operator.Passivate):
 		return at, errors.New("a call of the entity is under way (try again)")
 	case open:
 		at.Node = p.node.driver.Local.Address
@@ -92,6 +92,9 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 	at.Node, at.Active = p.node.driver.Local.Address, e.Value != nil
 	if r.Command == operator.SetState {
 		return at, node.SetState(s, e, r.Entity.State)
+	}
+	if r.Command == operator.Passivate {
+		return at, node.PassivateNow(s, e)
 	}
 	if h.Desc.DecodeState == nil {
 		return at, nil

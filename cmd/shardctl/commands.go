@@ -341,6 +341,22 @@ var commands = []command{
 		about: "Makes a member leave, as leave does, and prints how many shards it still has while it gives them away.",
 	},
 	{
+		name: "processes", timeout: 10 * time.Second, run: processes,
+		about: "Lists the processes of the members: the release of shardgen, how long they run, their memory (of the heap,\nand all that the Go runtime has of the system) with GOMEMLIMIT, GOMAXPROCS, goroutines, and whether\nthey are ready. With -json also program, Go version and start.",
+	},
+	{
+		name: "wait", timeout: 2 * time.Minute, run: waitSettled,
+		about: "Waits until the cluster is healthy (shardctl status), its members agree, and no shard moves, for two\nseconds without a break. Until then it prints what it waits for. The exit code is 1 if that takes longer\nthan -timeout.",
+	},
+	{
+		name: "dump", args: []argument{argNode}, timeout: 10 * time.Second, run: dump,
+		about: "Prints the stacks of all goroutines of a member's process, as the Go runtime does. It stops the process for\nsome milliseconds, and needs the right of an operator. A long dump is clipped to half of the broker's\nmax_payload.",
+	},
+	{
+		name: "passivate", args: []argument{argType, argID}, timeout: 20 * time.Second, run: passivate,
+		about: "Passivates an active entity: its stop hook runs, and its state is kept until the next call activates it\nagain. It fails while a call of the entity is under way. It needs the right of an operator.",
+	},
+	{
 		name: "members", timeout: 10 * time.Second, run: members,
 		about: "Lists the members, the oldest first, as one of them sees the cluster, and where each\nsingleton runs.",
 	},

@@ -34,15 +34,19 @@ What is going on
   events                       print what happened lately, from the logs of all members; -f goes on
   top                          print the busiest methods, entities and callers; -f goes on
   stats                        print the load by member and type, and the counters
+  processes                    list the release, memory and goroutines of each member's process
+  wait                         wait until the cluster is healthy and no shard moves
   dashboard                    serve a page that shows all of this live
   counters                     list how often each member did something other than run a call directly
 
 One entity
   where TYPE [ID]              print the home of an entity or a singleton, and the reason for it
   entity TYPE ID               print what is known of an entity: its home, state and log lines
+  entities TYPE                list the ids of a type's entities
   reminders TYPE ID            list the reminders of an entity, cancel one, or run one again
   call TYPE METHOD ID [JSON]   call an entity through a gateway
   state TYPE [ID]              list the entities whose state cannot be read; print, replace or drop a state
+  passivate TYPE ID            end an entity's activation; its next call activates it again
   pin TYPE ID [NODE]           pin the shard of an entity to a member, or withdraw the pin
   store COMMAND                list, verify, export, import, repair and delete durable entities (shardctl store -h)
 
@@ -62,9 +66,11 @@ Members
   leave NODE                   make a member leave in order, and wait until it is gone
   drain NODE                   leave, with the number of shards that it still has
   down NODE                    down a member whose process has stopped
+  dump NODE                    print the stacks of a member's goroutines
 
   permissions ROLE             print the NATS permissions of a worker, client, operator, reader or gateway caller
   completion SHELL             print the completion script for bash, zsh or fish
+  version                      print the version of shardctl
 
 NODE is a name, or name#incarnation where several have the name.
 shardctl COMMAND -h lists a command's flags. NATS_URL, SHARD_CLUSTER and
@@ -99,6 +105,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return runPermissions(args[1:], env, stdout, stderr)
 	case "completion":
 		return runCompletion(args[1:], stdout, stderr)
+	case "version", "-version", "--version":
+		return exitCode(stderr, "version", nil, func() error { return version(stdout) })
 	case completeCommand:
 		return runComplete(ctx, args[1:], env, stdout)
 	case "help", "-h", "-help", "--help":
@@ -109,8 +117,24 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		fmt.Fprintf(stderr, "shardctl: the command comes first, and then its flags, as in shardctl members %s (shardctl -h lists the commands)\n", args[0])
 		return exitUsage
 	}
+	if near := nearest(args[0], names()); near != "" {
+		fmt.Fprintf(stderr, "shardctl: unknown command %q: did you mean %s? (shardctl -h lists the commands)\n", args[0], near)
+		return exitUsage
+	}
 	fmt.Fprintf(stderr, "shardctl: unknown command %q\n\n%s", args[0], usage)
 	return exitUsage
+}
+
+// names returns the names of all commands.
+func names() []string {
+	all := []string{"store", "permissions", "completion", "version", "help"}
+	for _, c := range commands {
+		all = append(all, c.name)
+	}
+	for _, c := range feedCommands {
+		all = append(all, c.name)
+	}
+	return all
 }
 
 const (

@@ -48,6 +48,8 @@ const (
 	AdminCommand_ADMIN_COMMAND_REMINDERS          AdminCommand = 21 // to a member that hosts the type: the reminders of an entity
 	AdminCommand_ADMIN_COMMAND_CANCEL_REMINDER    AdminCommand = 22 // to a member that hosts the type: cancel a reminder of an entity
 	AdminCommand_ADMIN_COMMAND_RETRY_REMINDER     AdminCommand = 23 // to a member that hosts the type: run a reminder again that was given up
+	AdminCommand_ADMIN_COMMAND_PASSIVATE          AdminCommand = 24 // to a member: it passivates an entity
+	AdminCommand_ADMIN_COMMAND_DUMP               AdminCommand = 25 // to a member: the stacks of its goroutines
 )
 
 // Enum value maps for AdminCommand.
@@ -77,6 +79,8 @@ var (
 		21: "ADMIN_COMMAND_REMINDERS",
 		22: "ADMIN_COMMAND_CANCEL_REMINDER",
 		23: "ADMIN_COMMAND_RETRY_REMINDER",
+		24: "ADMIN_COMMAND_PASSIVATE",
+		25: "ADMIN_COMMAND_DUMP",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED":        0,
@@ -103,6 +107,8 @@ var (
 		"ADMIN_COMMAND_REMINDERS":          21,
 		"ADMIN_COMMAND_CANCEL_REMINDER":    22,
 		"ADMIN_COMMAND_RETRY_REMINDER":     23,
+		"ADMIN_COMMAND_PASSIVATE":          24,
+		"ADMIN_COMMAND_DUMP":               25,
 	}
 )
 
@@ -2101,6 +2107,9 @@ type AdminFacts struct {
 	Gateway       bool                   `protobuf:"varint,14,opt,name=gateway,proto3" json:"gateway,omitempty"`                                  // it serves one
 	StoreName     string                 `protobuf:"bytes,15,opt,name=store_name,json=storeName,proto3" json:"store_name,omitempty"`              // with which the names of the store's streams begin; none: it does not say
 	StoreReplicas uint32                 `protobuf:"varint,16,opt,name=store_replicas,json=storeReplicas,proto3" json:"store_replicas,omitempty"` // that it creates streams with; 0: it does not say
+	Memory        uint64                 `protobuf:"varint,17,opt,name=memory,proto3" json:"memory,omitempty"`                                    // bytes that the runtime has of the system
+	MemoryLimit   uint64                 `protobuf:"varint,18,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`       // bytes, GOMEMLIMIT; 0: none
+	Procs         uint32                 `protobuf:"varint,19,opt,name=procs,proto3" json:"procs,omitempty"`                                      // GOMAXPROCS
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2243,6 +2252,27 @@ func (x *AdminFacts) GetStoreName() string {
 func (x *AdminFacts) GetStoreReplicas() uint32 {
 	if x != nil {
 		return x.StoreReplicas
+	}
+	return 0
+}
+
+func (x *AdminFacts) GetMemory() uint64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *AdminFacts) GetMemoryLimit() uint64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *AdminFacts) GetProcs() uint32 {
+	if x != nil {
+		return x.Procs
 	}
 	return 0
 }
@@ -2497,7 +2527,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
 	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\x12\x18\n" +
-	"\aearlier\x18\x06 \x01(\bR\aearlier\"\xcd\x03\n" +
+	"\aearlier\x18\x06 \x01(\bR\aearlier\"\x9e\x04\n" +
 	"\n" +
 	"AdminFacts\x12\x12\n" +
 	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +
@@ -2520,12 +2550,15 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\agateway\x18\x0e \x01(\bR\agateway\x12\x1d\n" +
 	"\n" +
 	"store_name\x18\x0f \x01(\tR\tstoreName\x12%\n" +
-	"\x0estore_replicas\x18\x10 \x01(\rR\rstoreReplicas\"i\n" +
+	"\x0estore_replicas\x18\x10 \x01(\rR\rstoreReplicas\x12\x16\n" +
+	"\x06memory\x18\x11 \x01(\x04R\x06memory\x12!\n" +
+	"\fmemory_limit\x18\x12 \x01(\x04R\vmemoryLimit\x12\x14\n" +
+	"\x05procs\x18\x13 \x01(\rR\x05procs\"i\n" +
 	"\rAdminContract\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x12\n" +
-	"\x04hash\x18\x04 \x01(\tR\x04hash*\xae\x05\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash*\xe3\x05\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2551,7 +2584,9 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x12ADMIN_COMMAND_LIST\x10\x14\x12\x1b\n" +
 	"\x17ADMIN_COMMAND_REMINDERS\x10\x15\x12!\n" +
 	"\x1dADMIN_COMMAND_CANCEL_REMINDER\x10\x16\x12 \n" +
-	"\x1cADMIN_COMMAND_RETRY_REMINDER\x10\x17B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x1cADMIN_COMMAND_RETRY_REMINDER\x10\x17\x12\x1b\n" +
+	"\x17ADMIN_COMMAND_PASSIVATE\x10\x18\x12\x16\n" +
+	"\x12ADMIN_COMMAND_DUMP\x10\x19B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once

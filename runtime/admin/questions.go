@@ -294,6 +294,27 @@ func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 	return all, err
 }
 
+// Passivate makes the node of an active entity passivate it: its stop hook runs, and its next call
+// activates it again. It fails if a call of the entity is under way.
+func (c *Client) Passivate(ctx context.Context, kind, id string) (transport.Address, error) {
+	e, err := c.askEntity(ctx, operator.Request{Command: operator.Passivate, Entity: Entity{Kind: kind, ID: id}})
+	return e.Node, err
+}
+
+// Dump returns the stacks of all goroutines of a member, as the Go runtime prints them. It stops the
+// process for some milliseconds. Long dumps are clipped to half of the broker's max_payload.
+func (c *Client) Dump(ctx context.Context, node string) (string, error) {
+	m, _, err := c.find(ctx, "dump", node)
+	if err != nil {
+		return "", err
+	}
+	a, err := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, operator.Request{Command: operator.Dump})
+	if err != nil {
+		return "", fmt.Errorf("cluster %s: dump: %w", c.cluster, err)
+	}
+	return a.Result, nil
+}
+
 // Eavesdropped reports whether a process outside the cluster, such as nats sub 'sh.>', receives the
 // messages between the cluster's processes. The broker then does not report when a process ends,
 // and members notice the end only later, because the process is silent. To find out, Eavesdropped

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // An entity with many calls is idle only for moments. So an operator's request tries to take the
@@ -43,6 +44,22 @@ func ShowState(s *HostedShard, e *region.Entity, to *operator.Entity) (err error
 		}
 		to.JSON = StateJSON(value)
 	}
+	return nil
+}
+
+// PassivateNow passivates an active entity, whose turn the caller has. It runs the stop hook.
+func PassivateNow(s *HostedShard, e *region.Entity) error {
+	switch {
+	case e.Value == nil:
+		return errors.New("the entity is not active")
+	case !s.mayRun():
+		return errors.New("the entity's shard may have moved to another node (try again)")
+	}
+	s.passivate(e, codegen.Idle)
+	if e.Value != nil {
+		return errors.New("the entity stays active, because its state cannot be encoded or its stop hook hangs (the log of its node has the reason)")
+	}
+	s.driver().Logger.Warn("entity passivated by an operator", "kind", s.ID.Kind, "entity", clip(e.ID))
 	return nil
 }
 

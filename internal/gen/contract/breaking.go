@@ -103,7 +103,7 @@ func (b *breaks) kind(old, now *Kind) {
 		}
 		n := methodByWire(now, m.Wire)
 		if n == nil || n.Retired {
-			b.add(old.Name+"."+m.Name, "gone", "callers of the old version get ErrNoMethod")
+			b.add(old.Name+"."+m.Name, "gone", "callers of the old version get ErrNoMethod, and reminders of it wait until a program has it")
 			continue
 		}
 		if m.Tell && !n.Tell || !m.Tell && n.Tell {

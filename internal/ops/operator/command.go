@@ -56,6 +56,10 @@ const (
 	CancelReminder
 	// RetryReminder tells a member that hosts a type to have a reminder run again that was given up.
 	RetryReminder
+	// Passivate tells the node of an entity to passivate it.
+	Passivate
+	// Dump asks a member for the stacks of its goroutines.
+	Dump
 
 	commands // is above all of them
 )
@@ -66,7 +70,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // OfProcess reports whether executing the command needs the whole process, not only its membership.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump:
 		return true
 	}
 	return false
@@ -131,6 +135,10 @@ func (c Command) String() string {
 		return "cancel reminder"
 	case RetryReminder:
 		return "retry reminder"
+	case Passivate:
+		return "passivate"
+	case Dump:
+		return "dump"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }

@@ -33,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 			Types:   []TypeLatency{{Kind: "stock", Buckets: []Bucket{{Number: 3, Turns: 2}, {Number: 90, Turns: 1}}}},
 		}}},
 		{a: &Answer{Facts: &Fact{
-			time.Unix(1, 2), time.Unix(3, 4), "v1", "p", "go1", 5, "s", true, []string{"r"}, []Contract{{"stock", 4, []string{"Take"}, "ab12"}}, 6, 7, true, true, "shop", 3,
+			time.Unix(1, 2), time.Unix(3, 4), "v1", "p", "go1", 5, "s", true, []string{"r"}, []Contract{{"stock", 4, []string{"Take"}, "ab12"}}, 6, 7, 8, 9, 2, true, true, "shop", 3,
 		}}},
 		{a: &Answer{Refusal: "no", View: View{Self: node, Coordinator: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
 	} {

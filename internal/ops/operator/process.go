@@ -20,8 +20,12 @@ type Fact struct {
 	Contracts  []Contract
 	Heap       uint64 // bytes
 	Goroutines int
-	Store      bool // the process has a store
-	Gateway    bool // the process serves a gateway
+	// Memory is what the Go runtime has of the system, in bytes, and MemoryLimit is GOMEMLIMIT; 0 means
+	// that the member has none, or is too old to report it.
+	Memory, MemoryLimit uint64
+	Procs               int  // GOMAXPROCS
+	Store               bool // the process has a store
+	Gateway             bool // the process serves a gateway
 	// StoreName is the prefix of the names of the store's streams; "" means that the store is not
 	// on JetStream, or the member is too old to report the name.
 	StoreName     string
@@ -47,6 +51,7 @@ func (f *Fact) toWire() *wire.AdminFacts {
 		MaxPayload: uint64(f.MaxPayload), Server: f.Server, Ready: f.Ready, Reasons: f.Reasons, Heap: f.Heap,
 		Goroutines: uint32(f.Goroutines), Store: f.Store, Gateway: f.Gateway,
 		StoreName: f.StoreName, StoreReplicas: uint32(f.StoreReplicas),
+		Memory: f.Memory, MemoryLimit: f.MemoryLimit, Procs: uint32(f.Procs),
 	}
 	for _, c := range f.Contracts {
 		w.Contracts = append(w.Contracts, &wire.AdminContract{Kind: c.Kind, Shards: c.Shards, Methods: c.Methods, Hash: c.Hash})
@@ -63,6 +68,7 @@ func factsFromWire(w *wire.AdminFacts) *Fact {
 		MaxPayload: int(w.GetMaxPayload()), Server: w.GetServer(), Ready: w.GetReady(), Reasons: w.GetReasons(), Heap: w.GetHeap(),
 		Goroutines: int(w.GetGoroutines()), Store: w.GetStore(), Gateway: w.GetGateway(),
 		StoreName: w.GetStoreName(), StoreReplicas: int(w.GetStoreReplicas()),
+		Memory: w.GetMemory(), MemoryLimit: w.GetMemoryLimit(), Procs: int(w.GetProcs()),
 	}
 	for _, c := range w.GetContracts() {
 		f.Contracts = append(f.Contracts, Contract{c.GetKind(), c.GetShards(), c.GetMethods(), c.GetHash()})
