@@ -1,20 +1,22 @@
-// Command scheduler runs a cluster with one scheduler, and workers for its jobs.
+// Command scheduler runs jobs each second, and kills the worker that hosts one of them.
 //
-//	scheduler [-jobs N] [-workers N] [-every D]
+//	scheduler [-jobs N] [-periods N] [-v]
 //
-// Three nodes in one process communicate through a NATS server in the same process. The scheduler
-// lives on the oldest node. That node leaves when a third of the jobs is done, and the next oldest
-// when all are done: each time the scheduler continues on another node. Then the command asks every
-// worker what it did, and prints one line on standard output:
+// It starts a NATS server with JetStream in a temporary folder, and three workers as separate
+// processes. Each job is a durable entity with a reminder that repeats. After two periods the command
+// kills the worker that hosts the first job with SIGKILL, and starts another. Each run publishes a
+// message to a stream, which the server stamps with its time. When each job has run for all periods,
+// the command compares the messages with the periods, and prints
 //
-//	jobs=303 twice=0 missing=0 homes=n1,n2,n3 pause=17ms seconds=3.5
+//	jobs=20 runs=80 twice=0 missing=0 early=0 latest=132ms next=2026-11-30T09:00:00+01:00 seconds=4.7
 //
-// pause is the longest time that an answer of the scheduler took. The exit code is 0 if every job
-// was done once, and 1 otherwise.
+// latest is how long after its due time the latest run was in the stream. next is when a job at nine
+// on working days would run. The exit code is 1 if a period did not have one run, or one too early.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,132 +24,158 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/shardgen/shardgen/examples/scheduler/work"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardgen/shardgen/examples/scheduler/job"
 	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
+)
+
+const (
+	period = time.Second
+	runs   = "RUNS" // the stream
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	jobs := flag.Int64("jobs", 300, "`number` of jobs, at least")
-	workers := flag.Int64("workers", 20, "`number` of workers")
-	every := flag.Duration("every", 10*time.Millisecond, "time between two jobs")
-	flag.Parse()
-	if *jobs < 3 || *workers < 1 || *every <= 0 {
-		fmt.Fprintln(os.Stderr, "scheduler: want at least 3 jobs, 1 worker, and some time between jobs")
-		os.Exit(2)
-	}
-	if err := run(ctx, *jobs, *workers, *every, os.Stdout); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "scheduler:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, jobs, workers int64, every time.Duration, out io.Writer) error {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute+3*time.Duration(jobs)*every)
-	defer cancel()
-	server, err := embedded.Start(embedded.Options{})
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) == 3 && args[0] == "worker" {
+		return worker(ctx, args[1], args[2], stdin, stdout, stderr)
+	}
+	flags := flag.NewFlagSet("scheduler", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	jobs := flags.Int("jobs", 20, "`number` of jobs")
+	periods := flags.Int("periods", 4, "`number` of periods, at least 3")
+	verbose := flags.Bool("v", false, "let the workers log")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *jobs < 1 || *periods < 3 {
+		return errors.New("want at least 1 job and 3 periods")
+	}
+	dir, err := os.MkdirTemp("", "scheduler-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	server, err := embedded.Start(embedded.Options{StoreDir: dir})
 	if err != nil {
 		return err
 	}
 	defer server.Shutdown()
-	config := func(name string) shard.Config {
-		return shard.Config{
-			Cluster: "scheduler", Name: name, Transport: server.Transport(),
-			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute+2*time.Duration(*periods)*period)
+	defer cancel()
+	c := crew{url: server.ClientURL(), logs: io.Discard}
+	if *verbose {
+		c.logs = stderr
 	}
-	var nodes []*shard.Node
-	for _, name := range []string{"n1", "n2", "n3"} {
-		n := shard.New(config(name))
-		defer func() { _ = n.Close() }()
-		work.Host(n, every, workers)
-		if err := n.Start(ctx); err != nil {
-			return err
-		}
-		nodes = append(nodes, n)
-	}
-	w := watcher{scheduler: work.NewSchedulerClient(nodes[2]).Ref()}
-	if err := w.until(ctx, jobs/3); err != nil {
-		return err
-	}
-	if err := nodes[0].Shutdown(ctx); err != nil { // the oldest, on which the scheduler lives
-		return err
-	}
-	if err := w.until(ctx, jobs); err != nil {
-		return err
-	}
-	if err := nodes[1].Shutdown(ctx); err != nil { // the scheduler moves once more
-		return err
-	}
-	if err := w.until(ctx, jobs+1); err != nil {
-		return err
-	}
-	twice, missing, err := judge(ctx, work.NewWorkerClient(nodes[2]), workers, jobs)
+	defer c.killAll()
+	began := time.Now()
+	t, next, err := c.schedule(ctx, *jobs, *periods, stderr)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "jobs=%d twice=%d missing=%d homes=%s pause=%v seconds=%.1f\n", w.jobs, twice, missing,
-		strings.Join(w.homes, ","), w.pause.Round(time.Millisecond), time.Since(began).Seconds())
-	if twice+missing > 0 {
-		return errors.New("some jobs were not done exactly once")
+	twice, missing := t.judge(*jobs, *periods)
+	fmt.Fprintf(stdout, "jobs=%d runs=%d twice=%d missing=%d early=%d latest=%v next=%s seconds=%.1f\n", *jobs, t.runs, twice, missing,
+		t.early, t.latest.Round(time.Millisecond), next.Format(time.RFC3339), time.Since(began).Seconds())
+	if twice+missing+t.early > 0 {
+		return errors.New("some periods did not have one run in time")
 	}
 	return nil
 }
 
-// A watcher asks the scheduler how many jobs it has handed out.
-type watcher struct {
-	scheduler work.SchedulerRef
-	jobs      int64
-	homes     []string      // where it lived, in order
-	pause     time.Duration // the longest that an answer took
-}
-
-// until waits for that many jobs. It asks at least once, to learn the scheduler's node.
-func (w *watcher) until(ctx context.Context, jobs int64) error {
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		asked := time.Now()
-		done, node, err := w.scheduler.Status(ctx)
-		if err != nil {
-			return err
-		}
-		w.jobs, w.pause = done, max(w.pause, time.Since(asked))
-		if len(w.homes) == 0 || w.homes[len(w.homes)-1] != node {
-			w.homes = append(w.homes, node)
-		}
-		if w.jobs >= jobs {
-			return nil
-		}
-		<-ticker.C
+// schedule starts jobs, kills a worker, and returns the runs when all jobs have run for all periods.
+func (c *crew) schedule(ctx context.Context, jobs, periods int, progress io.Writer) (t *tally, next time.Time, err error) {
+	nc, err := nats.Connect(c.url)
+	if err != nil {
+		return nil, next, err
 	}
-}
-
-// judge asks the workers how many of the first jobs were done twice, or not.
-func judge(ctx context.Context, client *work.WorkerClient, workers, jobs int64) (twice, missing int, err error) {
-	times := map[int64]int{}
-	for i := range workers {
-		done, err := client.Ref(work.WorkerID(fmt.Sprintf("worker-%d", i))).Done(ctx)
-		if err != nil {
-			return 0, 0, err
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, next, err
+	}
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: runs, Subjects: []string{"runs.*"}})
+	if err != nil {
+		return nil, next, err
+	}
+	reader, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return nil, next, err
+	}
+	messages, err := reader.Messages()
+	if err != nil {
+		return nil, next, err
+	}
+	defer messages.Stop()
+	for _, name := range []string{"worker-1", "worker-2", "worker-3"} {
+		if err := c.start(name); err != nil {
+			return nil, next, err
 		}
-		for _, job := range done {
-			if times[job]++; times[job] > 1 {
-				twice++
+	}
+	conn, err := shard.Dial(ctx, shard.Config{Cluster: cluster, Name: "operator", Transport: natstransport.New(c.url), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, next, err
+	}
+	defer func() { _ = conn.Close() }()
+	client := job.NewJobClient(conn)
+	for i := range jobs {
+		if err := client.Ref(jobID(i)).Every(ctx, period); err != nil {
+			return nil, next, err
+		}
+	}
+	if err := client.Ref("report").Cron(ctx, "0 9 * * 1-5", "Europe/Berlin"); err != nil {
+		return nil, next, err
+	}
+	all, err := client.Scheduled(ctx, "report")
+	if err != nil {
+		return nil, next, err
+	}
+	next = all[0].Due
+	if berlin, err := time.LoadLocation(all[0].Zone); err == nil {
+		next = next.In(berlin)
+	}
+	t = &tally{due: map[string][]time.Time{}}
+	for killed := false; !t.complete(jobs, periods); {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return nil, next, fmt.Errorf("wait for runs: %w", err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return nil, next, err
+		}
+		var r job.Run
+		if err := json.Unmarshal(m.Data(), &r); err != nil {
+			return nil, next, err
+		}
+		t.add(r, meta.Timestamp)
+		if !killed && t.complete(jobs, 2) {
+			killed = true
+			home, err := client.Ref(jobID(0)).Home(ctx)
+			if err != nil {
+				return nil, next, err
+			}
+			c.kill(home)
+			fmt.Fprintf(progress, "%s was killed, which hosted %s\n", home, jobID(0))
+			if err := c.start("worker-4"); err != nil {
+				return nil, next, err
 			}
 		}
 	}
-	for job := range jobs {
-		if times[job] == 0 {
-			missing++
-		}
-	}
-	return twice, missing, nil
+	return t, next, nil
 }
+
+func jobID(i int) string { return fmt.Sprint("job-", i) }
