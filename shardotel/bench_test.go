@@ -9,7 +9,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/examples/auction/auction"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
 	memorystore "github.com/shardgen/shardgen/store/memory"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/examples/auction/auction"
 	"github.com/shardgen/shardgen/internal/test/fixture/giro"
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"

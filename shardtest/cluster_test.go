@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/examples/auction/auction"
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/util/invariant"
 	shard "github.com/shardgen/shardgen/runtime"

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/examples/auction/auction"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
 	natsstore "github.com/shardgen/shardgen/store/nats"

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/examples/auction/auction"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 

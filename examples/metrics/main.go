@@ -36,7 +36,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
-	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/examples/auction/auction"
 	"github.com/shardgen/shardgen/shardotel"
 )
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // ErrNotCovered is the error of a bid of more money than the user has free.
@@ -18,6 +20,7 @@ type User struct {
 	ID       string           `shard:"id"`
 	Money    int64            `shard:"state"` // in cents, with what is reserved
 	Reserved map[string]int64 `shard:"state"` // the latest bid at each auction
+	Won      []string         `shard:"state"` // auctions that were paid
 	Auctions *AuctionClient   `shard:"-"`     // set by the factory
 }
 
@@ -32,6 +35,9 @@ func (u *User) Deposit(_ context.Context, amount int64) error {
 // leaves no trace: the repeated turn may decide otherwise.
 func (u *User) Bid(ctx context.Context, auction string, amount int64) error {
 	_, highest, err := u.Auctions.Ref(auction).Highest(ctx)
+	if shard.OutcomeOf(err) != shard.Executed {
+		return shard.TryAgain(fmt.Errorf("ask for the highest bid: %w", err)) // the bid did not run
+	}
 	if err != nil {
 		return fmt.Errorf("ask for the highest bid: %w", err)
 	}
@@ -63,6 +69,7 @@ func (u *User) Release(_ context.Context, auction string, amount int64) error {
 // Pay takes the money of a bid that won.
 func (u *User) Pay(ctx context.Context, auction string, amount int64) error {
 	u.Money -= amount
+	u.Won = append(u.Won, auction)
 	return u.Release(ctx, auction, amount)
 }
 
@@ -70,6 +77,20 @@ func (u *User) Pay(ctx context.Context, auction string, amount int64) error {
 //
 //shard:read
 func (u *User) Free(context.Context) (int64, error) { return u.free(), nil }
+
+// An Account is what a user has.
+type Account struct {
+	Money, Free int64
+	Reserved    map[string]int64 `json:",omitempty"`
+	Won         []string         `json:",omitempty"`
+}
+
+// Statement returns what the user has.
+//
+//shard:read
+func (u *User) Statement(context.Context) (Account, error) {
+	return Account{u.Money, u.free(), u.Reserved, u.Won}, nil
+}
 
 func (u *User) free() int64 {
 	free := u.Money

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/examples/auction"
+	"github.com/shardgen/shardgen/examples/auction/auction"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 )
@@ -30,8 +30,14 @@ func TestAuction(t *testing.T) {
 	if got := fmt.Sprint(users.Calls()); got != want || vase.Bidder != "bob" {
 		t.Errorf("got calls %s, and %s has the vase; want %s, and bob", got, vase.Bidder, want)
 	}
-	want = `[mails.outbid {"To":"bob","Auction":"vase","High":60} mails.outbid {"To":"ann","Auction":"vase","High":70}]`
-	if got := fmt.Sprint(users.Published()); got != want {
+	var mails []shardtest.Message
+	for _, m := range users.Published() {
+		if !m.BestEffort { // those are for people who watch
+			mails = append(mails, m)
+		}
+	}
+	want = `[mails.outbid {"To":"bob","Auction":"vase","Bid":50,"High":60} mails.outbid {"To":"ann","Auction":"vase","Bid":60,"High":70}]`
+	if got := fmt.Sprint(mails); got != want {
 		t.Errorf("published %s, want %s", got, want)
 	}
 }
@@ -93,31 +99,72 @@ func TestBidSurvivesAKill(t *testing.T) {
 	}, shardtest.Nodes(3), shardtest.Host(auction.Host), shardtest.Latency(latency, latency))
 }
 
-// TestClose lets a day pass: the auction ends, its highest bidder pays, and later offers are refused.
+// TestOpen opens an auction twice, as a repeated request does, and lets another seller try it.
+func TestOpen(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		auctions := auction.NewAuctionClient(c.Client())
+		vase, ends := auctions.Ref("vase"), time.Now().Add(time.Hour)
+		if err := errors.Join(vase.Open(t.Context(), "cleo", ends), vase.Open(t.Context(), "cleo", ends)); err != nil {
+			t.Fatal(err)
+		}
+		if err := vase.Open(t.Context(), "ann", ends); !errors.Is(err, auction.ErrTaken) {
+			t.Errorf("got %v, want ErrTaken", err)
+		}
+		if all, err := auctions.Scheduled(t.Context(), "vase"); err != nil || len(all) != 1 {
+			t.Errorf("got reminders %v, %v; want one", all, err)
+		}
+	}, shardtest.Host(auction.Host))
+}
+
+// TestClose lets a day pass: the auction ends once, at its deadline, its highest bidder pays the
+// seller and gets a mail, and later bids and offers are refused.
 func TestClose(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		ctx := t.Context()
+		ctx, ends := t.Context(), time.Now().Add(24*time.Hour)
+		c.Store().SetStream(0, "mails.>")
 		people, vase := auction.NewUserClient(c.Client()), auction.NewAuctionClient(c.Client()).Ref("vase")
 		if err := errors.Join(
 			people.Ref("ann").Deposit(ctx, 100), people.Ref("bob").Deposit(ctx, 100),
-			vase.Open(ctx, time.Now().Add(24*time.Hour)), people.Ref("ann").Bid(ctx, "vase", 60),
+			vase.Open(ctx, "cleo", ends), people.Ref("ann").Bid(ctx, "vase", 60),
 		); err != nil {
 			t.Fatal(err)
 		}
+		if v, err := vase.Show(ctx); err != nil || v.Closed {
+			t.Errorf("got %+v, %v before the deadline; want an open auction", v, err)
+		}
 		c.SkipTime(25 * time.Hour)
-		free := func(user string) int64 {
-			free, err := people.Ref(user).Free(ctx)
+		c.Until("it is closed", func() bool {
+			v, err := vase.Show(ctx)
+			return err == nil && v.Closed
+		})
+		if err := people.Ref("bob").Bid(ctx, "vase", 80); !errors.Is(err, auction.ErrOver) {
+			t.Errorf("got %v for a late bid, want ErrOver", err)
+		}
+		if err := vase.Offer(ctx, "bob", 90); err != nil { // his bid was on its way
+			t.Error(err)
+		}
+		money := func(user string) auction.Account {
+			a, err := people.Ref(user).Statement(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return free
+			return a
 		}
-		if err := people.Ref("bob").Bid(ctx, "vase", 80); err != nil {
-			t.Fatal(err)
+		c.Until("ann has paid cleo", func() bool { return money("ann").Free == 40 && money("cleo").Free == 60 })
+		if got := money("ann"); fmt.Sprint(got.Won, got.Reserved) != "[vase] map[]" {
+			t.Errorf("ann has %+v, want the vase, and nothing reserved", got)
 		}
-		c.Until("ann has paid, and bob's bid came too late", func() bool { return free("ann") == 40 && free("bob") == 100 })
-		if bidder, _, err := vase.Highest(ctx); err != nil || bidder != "ann" {
-			t.Errorf("got %s, %v; want ann", bidder, err)
+		if v, err := vase.Show(ctx); err != nil || v.Bidder != "ann" || v.Closings != 1 || v.Bids != 2 || v.ClosedAt.Before(ends) {
+			t.Errorf("got %+v, %v; want one close after %v, and ann", v, err, ends)
+		}
+		want := `[{"To":"ann","Auction":"vase","Bid":60,"High":60} {"To":"bob","Auction":"vase","Bid":90,"High":60}]`
+		c.Until("both have mails", func() bool { return len(c.Store().Published("mails.>")) == 2 })
+		var got []string
+		for _, m := range c.Store().Published("mails.>") {
+			got = append(got, string(m.Data))
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("got mails %s, want %s", got, want)
 		}
 	}, shardtest.Nodes(3), shardtest.Host(auction.Host))
 }
