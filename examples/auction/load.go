@@ -21,22 +21,25 @@ import (
 )
 
 const (
-	bidders  = 12
-	sellers  = 3
-	shortest = 2 * time.Second // that an auction lasts
-	longest  = 5 * time.Second
+	bidders = 12
+	sellers = 3
 )
 
-// A pace says how often something is done.
+// A pace says how often something is done, and how long auctions last.
 type pace struct {
-	bid  time.Duration // between two bids of a bidder
-	open time.Duration // between two auctions of a seller
-	pay  time.Duration // between two payments
+	bid, open, pay    time.Duration // between two of a bidder, a seller, and the payment service
+	shortest, longest time.Duration
 }
 
 var (
-	fast    = pace{bid: 20 * time.Millisecond, open: 450 * time.Millisecond, pay: 200 * time.Millisecond}
-	visible = pace{bid: 2 * time.Second, open: 4 * time.Second, pay: 5 * time.Second} // for people who look
+	fast = pace{
+		bid: 20 * time.Millisecond, open: 450 * time.Millisecond, pay: 200 * time.Millisecond,
+		shortest: 2 * time.Second, longest: 5 * time.Second,
+	}
+	visible = pace{ // for people who look
+		bid: 2 * time.Second, open: 5 * time.Second, pay: 5 * time.Second,
+		shortest: 10 * time.Second, longest: time.Minute,
+	}
 )
 
 func bidderName(i int) string { return fmt.Sprint("bidder-", i+1) }
@@ -113,7 +116,7 @@ func (l *load) run(ctx, stop context.Context) error {
 
 func (l *load) sell(ctx context.Context, seller, n int) error {
 	id := fmt.Sprintf("lot-%d-%d", seller+1, n)
-	ends := time.Now().Add(shortest + rand.N(longest-shortest)).Truncate(time.Millisecond)
+	ends := time.Now().Add(l.pace.shortest + rand.N(l.pace.longest-l.pace.shortest)).Truncate(time.Millisecond)
 	in := struct {
 		ID   string
 		Ends time.Time
