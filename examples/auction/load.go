@@ -133,6 +133,7 @@ func (l *load) sell(ctx context.Context, seller, n int) error {
 	return err
 }
 
+// bid makes a bid. It sends each tenth request twice, as an impatient client does.
 func (l *load) bid(ctx context.Context, bidder, n int) error {
 	l.mu.Lock()
 	open := l.open
@@ -142,8 +143,14 @@ func (l *load) bid(ctx context.Context, bidder, n int) error {
 	}
 	at := open[rand.IntN(len(open))]
 	in := struct{ Amount int64 }{at.High + 1 + rand.Int64N(5_00)} // perhaps too low already
-	name := bidderName(bidder)
-	code, err := l.ask(ctx, "POST", "/auctions/"+at.ID+"/bids", name, fmt.Sprintf("bid-%s-%d", name, n), in, nil)
+	name, path := bidderName(bidder), "/auctions/"+at.ID+"/bids"
+	key := fmt.Sprintf("bid-%s-%d", name, n)
+	code, err := l.ask(ctx, "POST", path, name, key, in, nil)
+	if code == http.StatusOK && n%10 == 0 {
+		if code, err = l.ask(ctx, "POST", path, name, key, in, nil); err == nil && code != http.StatusOK {
+			return fmt.Errorf("bid %s: the same request was answered by %d later", key, code)
+		}
+	}
 	if err != nil || code == http.StatusConflict { // too low, not covered, or over
 		return err
 	}
