@@ -2,8 +2,9 @@
 // wall clock of this process.
 //
 // An [Estimator] gets answers and returns a [Reading], with which the store's time is known at any
-// reading of the process's monotonic clock. Its error is at most half the round trip of the answer
-// that it goes by, plus the drift since then. A [Line] is such a time without jumps.
+// reading of the process's monotonic clock. It is behind by at most the round trip of the answer that it
+// goes by, and never ahead, so nothing is done before it is due. The drift since then comes on top of
+// both. A [Line] is such a time without jumps.
 package clock
 
 import "time"
@@ -77,8 +78,8 @@ type Estimator struct {
 func (e *Estimator) Add(s Sample) (Reading, bool) {
 	// Times beyond these years do not fit in nanoseconds; no store has them.
 	if year := s.Store.Year(); year >= 1970 && year < 2200 && s.Sent <= s.Received {
-		half := (s.Received - s.Sent) / 2
-		e.add(answer{ReadingAt(s.Store, s.Sent+half), half, s.Received})
+		// The store gave its time when the request left, at the earliest, and at the latest now.
+		e.add(answer{ReadingAt(s.Store, s.Received), s.Received - s.Sent, s.Received})
 	}
 	return e.estimate(s.Received)
 }
