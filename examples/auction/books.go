@@ -119,6 +119,9 @@ func (b books) check() (v verdict) {
 			if m.subject != subject || m.To != to || m.Bid != a.High {
 				v.failf("%s: %s to %s with %d, want %s to %s with %d", id, m.subject, m.To, m.Bid, subject, to, a.High)
 			}
+			if m.at.Before(a.Ends) {
+				v.failf("%s: its mail came %v before its deadline", id, a.Ends.Sub(m.at))
+			}
 			late := m.at.Sub(a.Ends)
 			for _, s := range b.away {
 				late -= s.overlap(a.Ends, m.at)

@@ -86,6 +86,7 @@ func TestBooks(t *testing.T) {
 		{"not closed", vase(func(v *auction.View) { v.Closings = 0 }), "books=wrong lost=1 doubled=0 late=0", "vase: closed: 0, want 1"},
 		{"closed twice", vase(func(v *auction.View) { v.Closings = 2 }), "books=wrong lost=0 doubled=1 late=0", "vase: closed: 2, want 1"},
 		{"closed early", vase(func(v *auction.View) { v.ClosedAt = noon.Add(-1) }), "books=wrong lost=0 doubled=0 late=0", "vase: closed 1ns before its deadline"},
+		{"mailed early", func(b *books) { b.mails[2].at = noon.Add(-1) }, "books=wrong lost=0 doubled=0 late=0", "lamp: its mail came 1ns before its deadline"},
 		{"closed late", func(b *books) { b.mails[1].at = noon.Add(lateness + 1) }, "books=wrong lost=0 doubled=0 late=1", "vase: closed 10s late"},
 		{"late while nobody was there", func(b *books) {
 			b.mails[1].at = noon.Add(lateness + time.Second)

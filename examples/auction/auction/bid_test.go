@@ -169,6 +169,26 @@ func TestClose(t *testing.T) {
 	}, shardtest.Nodes(3), shardtest.Host(auction.Host))
 }
 
+// TestWake kills all nodes before the deadline. Afterwards nobody calls, and the auction is closed.
+func TestWake(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		c.Store().SetStream(0, "mails.>")
+		vase := auction.NewAuctionClient(c.Client()).Ref("vase")
+		if err := errors.Join(vase.Open(t.Context(), "cleo", time.Now().Add(10*time.Second)), vase.Offer(t.Context(), "ann", 60)); err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range []string{"n1", "n2", "n3"} {
+			c.Kill(node)
+		}
+		c.Advance(time.Minute)
+		c.Start("n1")
+		if err := auction.Wake(t.Context(), c.Node("n1")); err != nil {
+			t.Fatal(err)
+		}
+		c.Until("ann has a mail", func() bool { return len(c.Store().Published(auction.MailWon)) == 1 })
+	}, shardtest.Nodes(3), shardtest.Host(auction.Host))
+}
+
 // TestMailSurvivesAKill kills the auction's node while the store takes no messages. The next home
 // must publish the mail, once.
 func TestMailSurvivesAKill(t *testing.T) {
