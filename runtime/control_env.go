@@ -89,10 +89,12 @@ func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 // yet to arrive.
 func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 
-// Remembered returns the hosted types whose entities are remembered, in the order of their names.
-func (v *controlEnv) Remembered() (kinds []string) {
+// Unasked returns the hosted types that need homes without a call, in the order of their names: those
+// whose entities are remembered or whose shards run functions, and later the durable types, whose
+// reminders, tells and messages may wait in the store.
+func (v *controlEnv) Unasked(later bool) (kinds []string) {
 	for _, h := range v.node.hosted() {
-		if h.Remembered != nil || h.Parts != nil {
+		if h.Remembered != nil || h.Parts != nil || later && h.Desc.Durable && !h.Desc.Singleton {
 			kinds = append(kinds, h.Desc.Name)
 		}
 	}

@@ -208,7 +208,7 @@ func TestMoves(t *testing.T) {
 		s.Move("User", "ann", "n1")
 		s.Settle()
 		s.observe("n1")
-		begun, ended := s.read("shardgen.moves.started").value, s.read("shardgen.moves.ended", "shardgen.move.outcome=committed").value
+		begun, ended := s.read("shardgen.moves.started", "shardgen.type=User").value, s.read("shardgen.moves.ended", "shardgen.type=User", "shardgen.move.outcome=committed").value
 		s.Move("User", "ann", "n2")
 		require.Equal(s.t, begun+1, s.read("shardgen.moves.started", "shardgen.type=User").value)
 		require.Equal(s.t, ended+1, s.read("shardgen.moves.ended", "shardgen.type=User", "shardgen.move.outcome=committed").value)

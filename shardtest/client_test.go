@@ -62,7 +62,11 @@ func TestIdleClientBlamesNobody(t *testing.T) {
 		if err := users.Ref("ann").Deposit(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
+		c.Advance(time.Minute) // and shards have moved to the nodes that came later
 		home := c.Home("User", "ann")
+		if err := users.Ref("ann").Deposit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
 		c.Advance(20 * time.Second)
 		c.Cut("client", home)
 		err := users.Ref("ann", shard.Timeout(2*time.Second)).Deposit(t.Context(), 1)

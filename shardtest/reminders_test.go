@@ -194,6 +194,22 @@ func TestReminderOverMoves(t *testing.T) {
 	})
 }
 
+// TestReminderWithoutACall: after all nodes were killed, a reminder runs although nobody calls.
+func TestReminderWithoutACall(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+		require.NoError(t, all.Tell("a", shard.In(10*time.Second)).Snooze(t.Context(), 0))
+		for _, name := range []string{"n1", "n2", "n3"} {
+			c.Kill(name)
+		}
+		c.Advance(time.Minute)
+		require.Zero(t, tried.Load())
+		for _, name := range []string{"n1", "n2", "n3"} {
+			c.Start(name)
+		}
+		c.Until("it runs", func() bool { return tried.Load() == 1 })
+	})
+}
+
 // TestYearOfReminders lets a year pass, in which all processes stop for ten days.
 func TestYearOfReminders(t *testing.T) {
 	if testing.Short() {

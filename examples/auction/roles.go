@@ -80,9 +80,6 @@ func runWorker(ctx context.Context, args []string, log *slog.Logger, up func()) 
 	if err := node.Start(ctx); err != nil {
 		return err
 	}
-	if err := auction.Wake(ctx, node); err != nil {
-		log.Warn("deadlines wait for the first call", "err", err)
-	}
 	up()
 	select {
 	case <-ctx.Done():

@@ -37,8 +37,6 @@ func worker(ctx context.Context, url, name string, stdin io.Reader, stdout, stde
 	if err := node.Start(ctx); err != nil {
 		return err
 	}
-	// After a restart of all workers, reminders run from the first call to their type on.
-	_, _ = job.NewJobClient(node).Ref("any").Home(ctx) // to ask is enough
 	fmt.Fprintln(stdout, "up")
 	select {
 	case <-ctx.Done():

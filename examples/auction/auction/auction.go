@@ -156,15 +156,6 @@ func (a *Auction) Show(context.Context) (View, error) {
 	return View{a.Seller, a.Bidder, a.High, a.Ends, a.Closed, a.ClosedAt, a.Bids, a.Closings}, nil
 }
 
-// Wake makes one call to each type. After a restart of all nodes the deadlines, tells and mails that
-// wait in the store go on from then; otherwise from the first call of somebody else. It need not
-// succeed.
-func Wake(ctx context.Context, n *shard.Node) error {
-	_, auctions := NewAuctionClient(n).Ref("any").Show(ctx)
-	_, users := NewUserClient(n).Ref("any").Statement(ctx)
-	return errors.Join(auctions, users)
-}
-
 // Host makes a node host auctions and users.
 func Host(n *shard.Node) error { return HostWith(n) }
 

@@ -90,8 +90,9 @@ type Shards interface {
 	// HoldsShards reports whether a shard is here or moving here or away, calls wait here, or a
 	// sender's Flush is still to come.
 	HoldsShards() bool
-	// Remembered returns the hosted types whose entities are remembered and those of feeds, in order.
-	Remembered() []string
+	// Unasked returns the hosted types that need homes without a call, in order: at once, or with
+	// later also those that need them a while after the start.
+	Unasked(later bool) []string
 	// Waiting returns how many calls of a type wait for a home. WaitingTypes returns the types that
 	// have such calls.
 	Waiting(kind string) int

@@ -70,7 +70,7 @@ func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bo
 		m.env.SetTable(out.Table)
 		m.reports.tableChanged(out.Table)
 		m.gateway.tableChanged(out.Table)
-		m.reports.askForRemembered()
+		m.reports.askForHomes()
 		m.checkLeaving()
 	}
 	if out.Register {

@@ -106,7 +106,7 @@ func (v *fakeEnv) After(_ time.Duration, f func()) { f() }
 
 func (v *fakeEnv) Inventory() ([]coordinator.TypeInfo, []coordinator.HeldShard) { return nil, nil }
 func (v *fakeEnv) SetTable(*placement.Table)                                    {}
-func (v *fakeEnv) Remembered() []string                                         { return nil }
+func (v *fakeEnv) Unasked(bool) []string                                        { return nil }
 func (v *fakeEnv) Waiting(string) int                                           { return v.waiting }
 
 func (v *fakeEnv) InspectShards(kind string) []coordinator.InspectedShard {

@@ -190,7 +190,11 @@ func (s *members) event(e membership.Event) {
 		if e.Member.Address == self {
 			env.Up()
 			env.Serve(true, nil)
-			s.m.reports.askForRemembered()
+			s.m.reports.askForHomes()
+			env.After(wakeAfter, func() {
+				s.m.reports.late = true
+				s.m.reports.askForHomes()
+			})
 		}
 	case membership.MemberLeaving:
 		if e.Member.Address == self {

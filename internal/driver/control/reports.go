@@ -16,6 +16,7 @@ import (
 const ResendEvery = 500 * time.Millisecond
 
 type reports struct {
+	late    bool // this member has been up for wakeAfter
 	m       *Member
 	done    map[placement.ShardID]placement.Epoch
 	aborted aborts
@@ -114,15 +115,19 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// missesHomes reports whether a type with remembered entities, or of a feed, has no homes: none were assigned yet,
-// or the coordinator that knew them is gone.
+// wakeAfter is how long after its start a member asks for homes of types that nobody calls. Other
+// members that start meanwhile get some of the shards from the beginning.
+const wakeAfter = 5 * time.Second
+
+// missesHomes reports whether a type that needs homes without a call has none: none were assigned
+// yet, or the coordinator that knew them is gone.
 func (r *reports) missesHomes(kind string) bool {
-	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Remembered(), kind)
+	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Unasked(r.late), kind)
 }
 
-// askForRemembered asks for homes for types with remembered entities, because perhaps no call does.
-func (r *reports) askForRemembered() {
-	for _, kind := range r.m.env.Remembered() {
+// askForHomes asks for homes for types that need them without a call.
+func (r *reports) askForHomes() {
+	for _, kind := range r.m.env.Unasked(r.late) {
 		if r.missesHomes(kind) {
 			r.m.Ask(kind)
 		}

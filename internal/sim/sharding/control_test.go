@@ -219,7 +219,7 @@ func (v *memberEnv) LeaseValid() bool                                           
 
 func (v *memberEnv) Fail(err error) { v.process.w.fail("%s: %v", v.process.name, err) }
 
-func (v *memberEnv) Remembered() []string                              { return nil }
+func (v *memberEnv) Unasked(bool) []string                             { return nil }
 func (v *memberEnv) RememberView(*membership.View)                     {}
 func (v *memberEnv) RenewLease(time.Time)                              {} // members.leased has it
 func (v *memberEnv) TakeLease(membership.LeaseRequest)                 {}

@@ -63,7 +63,7 @@ func (v *controlEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinat
 }
 func (v *controlEnv) InspectShards(string) []coordinator.InspectedShard { return nil }
 func (v *controlEnv) HoldsShards() bool                                 { return false }
-func (v *controlEnv) Remembered() []string                              { return nil }
+func (v *controlEnv) Unasked(bool) []string                             { return nil }
 func (v *controlEnv) Waiting(string) int                                { return 0 }
 func (v *controlEnv) WaitingTypes() []string                            { return nil }
 func (v *controlEnv) SetTable(*placement.Table)                         {}
