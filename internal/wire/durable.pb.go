@@ -250,6 +250,7 @@ func (*DurableEntry_Dead) isDurableEntry_Kind() {}
 type DurableClaim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Indexes       string                 `protobuf:"bytes,2,opt,name=indexes,proto3" json:"indexes,omitempty"` // that the home's commits keep: see DurableTable
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -287,6 +288,13 @@ func (*DurableClaim) Descriptor() ([]byte, []int) {
 func (x *DurableClaim) GetNode() string {
 	if x != nil {
 		return x.Node
+	}
+	return ""
+}
+
+func (x *DurableClaim) GetIndexes() string {
+	if x != nil {
+		return x.Indexes
 	}
 	return ""
 }
@@ -346,6 +354,7 @@ type DurableCommit struct {
 	Form          uint32                 `protobuf:"varint,15,opt,name=form,proto3" json:"form,omitempty"`          // the version of the state, by the type's directive; 0: the first
 	Expires       int64                  `protobuf:"varint,14,opt,name=expires,proto3" json:"expires,omitempty"`    // Unix time from which the entity is as if it had ended, in milliseconds; 0: never
 	Sum           uint32                 `protobuf:"varint,16,opt,name=sum,proto3" json:"sum,omitempty"`            // of the state that the events of a folded commit gave, 24 bits of the driver's; 0: none
+	Index         *DurableIndex          `protobuf:"bytes,17,opt,name=index,proto3" json:"index,omitempty"`         // after the commit; absent: as before, or none if the entity has ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,6 +494,67 @@ func (x *DurableCommit) GetSum() uint32 {
 	return 0
 }
 
+func (x *DurableCommit) GetIndex() *DurableIndex {
+	if x != nil {
+		return x.Index
+	}
+	return nil
+}
+
+// DurableIndex has the keys by which an entity is found, one behind the other: of each field that is
+// indexed, its number and its value, encoded by package ordered.
+type DurableIndex struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []byte                 `protobuf:"bytes,1,opt,name=keys,proto3" json:"keys,omitempty"`       // all of them
+	Removed       []byte                 `protobuf:"bytes,2,opt,name=removed,proto3" json:"removed,omitempty"` // those before the commit that are not among keys
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableIndex) Reset() {
+	*x = DurableIndex{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableIndex) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableIndex) ProtoMessage() {}
+
+func (x *DurableIndex) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableIndex.ProtoReflect.Descriptor instead.
+func (*DurableIndex) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DurableIndex) GetKeys() []byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *DurableIndex) GetRemoved() []byte {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
 // DurableSource is where commands come from: a process, or the log of a shard.
 type DurableSource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -499,7 +569,7 @@ type DurableSource struct {
 
 func (x *DurableSource) Reset() {
 	*x = DurableSource{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[5]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -511,7 +581,7 @@ func (x *DurableSource) String() string {
 func (*DurableSource) ProtoMessage() {}
 
 func (x *DurableSource) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[5]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -524,7 +594,7 @@ func (x *DurableSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableSource.ProtoReflect.Descriptor instead.
 func (*DurableSource) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DurableSource) GetIncarnation() uint64 {
@@ -578,7 +648,7 @@ type DurableCommand struct {
 
 func (x *DurableCommand) Reset() {
 	*x = DurableCommand{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[6]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +660,7 @@ func (x *DurableCommand) String() string {
 func (*DurableCommand) ProtoMessage() {}
 
 func (x *DurableCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[6]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +673,7 @@ func (x *DurableCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableCommand.ProtoReflect.Descriptor instead.
 func (*DurableCommand) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DurableCommand) GetSource() *DurableSource {
@@ -668,7 +738,7 @@ type DurableKey struct {
 
 func (x *DurableKey) Reset() {
 	*x = DurableKey{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[7]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +750,7 @@ func (x *DurableKey) String() string {
 func (*DurableKey) ProtoMessage() {}
 
 func (x *DurableKey) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[7]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +763,7 @@ func (x *DurableKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableKey.ProtoReflect.Descriptor instead.
 func (*DurableKey) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{7}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DurableKey) GetKey() []byte {
@@ -734,7 +804,7 @@ type DurableReminders struct {
 
 func (x *DurableReminders) Reset() {
 	*x = DurableReminders{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +816,7 @@ func (x *DurableReminders) String() string {
 func (*DurableReminders) ProtoMessage() {}
 
 func (x *DurableReminders) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +829,7 @@ func (x *DurableReminders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableReminders.ProtoReflect.Descriptor instead.
 func (*DurableReminders) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DurableReminders) GetAll() []*DurableReminder {
@@ -794,7 +864,7 @@ type DurableReminder struct {
 
 func (x *DurableReminder) Reset() {
 	*x = DurableReminder{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +876,7 @@ func (x *DurableReminder) String() string {
 func (*DurableReminder) ProtoMessage() {}
 
 func (x *DurableReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +889,7 @@ func (x *DurableReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableReminder.ProtoReflect.Descriptor instead.
 func (*DurableReminder) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DurableReminder) GetName() string {
@@ -939,7 +1009,7 @@ type DurableSchedule struct {
 
 func (x *DurableSchedule) Reset() {
 	*x = DurableSchedule{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1021,7 @@ func (x *DurableSchedule) String() string {
 func (*DurableSchedule) ProtoMessage() {}
 
 func (x *DurableSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1034,7 @@ func (x *DurableSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableSchedule.ProtoReflect.Descriptor instead.
 func (*DurableSchedule) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DurableSchedule) GetReminder() *DurableReminder {
@@ -995,7 +1065,7 @@ type DurableTell struct {
 
 func (x *DurableTell) Reset() {
 	*x = DurableTell{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1077,7 @@ func (x *DurableTell) String() string {
 func (*DurableTell) ProtoMessage() {}
 
 func (x *DurableTell) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1090,7 @@ func (x *DurableTell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTell.ProtoReflect.Descriptor instead.
 func (*DurableTell) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DurableTell) GetLog() string {
@@ -1068,7 +1138,7 @@ type DurableTold struct {
 
 func (x *DurableTold) Reset() {
 	*x = DurableTold{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1150,7 @@ func (x *DurableTold) String() string {
 func (*DurableTold) ProtoMessage() {}
 
 func (x *DurableTold) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1163,7 @@ func (x *DurableTold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTold.ProtoReflect.Descriptor instead.
 func (*DurableTold) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DurableTold) GetTells() []*DurableNumbers {
@@ -1115,7 +1185,7 @@ type DurableNumbers struct {
 
 func (x *DurableNumbers) Reset() {
 	*x = DurableNumbers{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1197,7 @@ func (x *DurableNumbers) String() string {
 func (*DurableNumbers) ProtoMessage() {}
 
 func (x *DurableNumbers) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1210,7 @@ func (x *DurableNumbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableNumbers.ProtoReflect.Descriptor instead.
 func (*DurableNumbers) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DurableNumbers) GetLog() string {
@@ -1184,7 +1254,7 @@ type DurableHead struct {
 
 func (x *DurableHead) Reset() {
 	*x = DurableHead{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1266,7 @@ func (x *DurableHead) String() string {
 func (*DurableHead) ProtoMessage() {}
 
 func (x *DurableHead) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1279,7 @@ func (x *DurableHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableHead.ProtoReflect.Descriptor instead.
 func (*DurableHead) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DurableHead) GetFormat() uint32 {
@@ -1299,7 +1369,7 @@ type DurableLost struct {
 
 func (x *DurableLost) Reset() {
 	*x = DurableLost{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1381,7 @@ func (x *DurableLost) String() string {
 func (*DurableLost) ProtoMessage() {}
 
 func (x *DurableLost) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1394,7 @@ func (x *DurableLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableLost.ProtoReflect.Descriptor instead.
 func (*DurableLost) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DurableLost) GetNode() string {
@@ -1390,6 +1460,8 @@ type DurableRecord struct {
 	Form          uint32                 `protobuf:"varint,9,opt,name=form,proto3" json:"form,omitempty"`       // as in the commit
 	Sum           uint32                 `protobuf:"varint,10,opt,name=sum,proto3" json:"sum,omitempty"`        // as in the commit
 	Reminders     *DurableReminders      `protobuf:"bytes,11,opt,name=reminders,proto3" json:"reminders,omitempty"`
+	Index         []byte                 `protobuf:"bytes,12,opt,name=index,proto3" json:"index,omitempty"`     // the keys of a DurableIndex
+	Indexes       string                 `protobuf:"bytes,13,opt,name=indexes,proto3" json:"indexes,omitempty"` // of which they are: see DurableTable; empty: unknown, or the type has none
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1397,7 +1469,7 @@ type DurableRecord struct {
 
 func (x *DurableRecord) Reset() {
 	*x = DurableRecord{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1481,7 @@ func (x *DurableRecord) String() string {
 func (*DurableRecord) ProtoMessage() {}
 
 func (x *DurableRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1494,7 @@ func (x *DurableRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableRecord.ProtoReflect.Descriptor instead.
 func (*DurableRecord) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DurableRecord) GetFormat() uint32 {
@@ -1502,6 +1574,20 @@ func (x *DurableRecord) GetReminders() *DurableReminders {
 	return nil
 }
 
+func (x *DurableRecord) GetIndex() []byte {
+	if x != nil {
+		return x.Index
+	}
+	return nil
+}
+
+func (x *DurableRecord) GetIndexes() string {
+	if x != nil {
+		return x.Indexes
+	}
+	return ""
+}
+
 func (x *DurableRecord) GetCheck() uint32 {
 	if x != nil {
 		return x.Check
@@ -1523,7 +1609,7 @@ type DurableJournal struct {
 
 func (x *DurableJournal) Reset() {
 	*x = DurableJournal{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1621,7 @@ func (x *DurableJournal) String() string {
 func (*DurableJournal) ProtoMessage() {}
 
 func (x *DurableJournal) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1634,7 @@ func (x *DurableJournal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableJournal.ProtoReflect.Descriptor instead.
 func (*DurableJournal) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DurableJournal) GetFormat() uint32 {
@@ -1600,7 +1686,7 @@ type DurableChunk struct {
 
 func (x *DurableChunk) Reset() {
 	*x = DurableChunk{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1698,7 @@ func (x *DurableChunk) String() string {
 func (*DurableChunk) ProtoMessage() {}
 
 func (x *DurableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1711,7 @@ func (x *DurableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableChunk.ProtoReflect.Descriptor instead.
 func (*DurableChunk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DurableChunk) GetFormat() uint32 {
@@ -1670,7 +1756,7 @@ type DurableEvent struct {
 
 func (x *DurableEvent) Reset() {
 	*x = DurableEvent{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1768,7 @@ func (x *DurableEvent) String() string {
 func (*DurableEvent) ProtoMessage() {}
 
 func (x *DurableEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1781,7 @@ func (x *DurableEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableEvent.ProtoReflect.Descriptor instead.
 func (*DurableEvent) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DurableEvent) GetNumber() uint64 {
@@ -1746,6 +1832,7 @@ type DurableTable struct {
 	Leaves        []*DurableLeafAt       `protobuf:"bytes,7,rep,name=leaves,proto3" json:"leaves,omitempty"`    // of the catalog, in the order of their keys
 	Catalog       bool                   `protobuf:"varint,8,opt,name=catalog,proto3" json:"catalog,omitempty"` // in part 0: the leaves have the keys of all records
 	Due           int64                  `protobuf:"varint,9,opt,name=due,proto3" json:"due,omitempty"`         // in part 0: no reminder in a record is due before; 0: unknown
+	Indexes       string                 `protobuf:"bytes,10,opt,name=indexes,proto3" json:"indexes,omitempty"` // in part 0: the leaves have the keys of these fields, in this form of the state
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1753,7 +1840,7 @@ type DurableTable struct {
 
 func (x *DurableTable) Reset() {
 	*x = DurableTable{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1852,7 @@ func (x *DurableTable) String() string {
 func (*DurableTable) ProtoMessage() {}
 
 func (x *DurableTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[20]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1865,7 @@ func (x *DurableTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTable.ProtoReflect.Descriptor instead.
 func (*DurableTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DurableTable) GetFormat() uint32 {
@@ -1844,6 +1931,13 @@ func (x *DurableTable) GetDue() int64 {
 	return 0
 }
 
+func (x *DurableTable) GetIndexes() string {
+	if x != nil {
+		return x.Indexes
+	}
+	return ""
+}
+
 func (x *DurableTable) GetCheck() uint32 {
 	if x != nil {
 		return x.Check
@@ -1866,7 +1960,7 @@ type DurableLeafAt struct {
 
 func (x *DurableLeafAt) Reset() {
 	*x = DurableLeafAt{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1972,7 @@ func (x *DurableLeafAt) String() string {
 func (*DurableLeafAt) ProtoMessage() {}
 
 func (x *DurableLeafAt) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[21]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +1985,7 @@ func (x *DurableLeafAt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableLeafAt.ProtoReflect.Descriptor instead.
 func (*DurableLeafAt) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DurableLeafAt) GetLeaf() uint64 {
@@ -1936,7 +2030,8 @@ func (x *DurableLeafAt) GetFree() bool {
 	return false
 }
 
-// DurableLeaf has keys of a shard's catalog: a byte for their kind, and an entity's id.
+// DurableLeaf has keys of a shard's catalog: a byte for their kind, what they sort by, and an
+// entity's id.
 type DurableLeaf struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
@@ -1950,7 +2045,7 @@ type DurableLeaf struct {
 
 func (x *DurableLeaf) Reset() {
 	*x = DurableLeaf{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2057,7 @@ func (x *DurableLeaf) String() string {
 func (*DurableLeaf) ProtoMessage() {}
 
 func (x *DurableLeaf) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[22]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2070,7 @@ func (x *DurableLeaf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableLeaf.ProtoReflect.Descriptor instead.
 func (*DurableLeaf) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DurableLeaf) GetFormat() uint32 {
@@ -2027,7 +2122,7 @@ type DurableKnown struct {
 
 func (x *DurableKnown) Reset() {
 	*x = DurableKnown{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2134,7 @@ func (x *DurableKnown) String() string {
 func (*DurableKnown) ProtoMessage() {}
 
 func (x *DurableKnown) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[23]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2147,7 @@ func (x *DurableKnown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableKnown.ProtoReflect.Descriptor instead.
 func (*DurableKnown) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DurableKnown) GetSource() *DurableSource {
@@ -2102,7 +2197,7 @@ type DurableOldKeys struct {
 
 func (x *DurableOldKeys) Reset() {
 	*x = DurableOldKeys{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[24]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2209,7 @@ func (x *DurableOldKeys) String() string {
 func (*DurableOldKeys) ProtoMessage() {}
 
 func (x *DurableOldKeys) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[24]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2222,7 @@ func (x *DurableOldKeys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOldKeys.ProtoReflect.Descriptor instead.
 func (*DurableOldKeys) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{24}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DurableOldKeys) GetKeys() [][]byte {
@@ -2164,7 +2259,7 @@ type DurableOutbox struct {
 
 func (x *DurableOutbox) Reset() {
 	*x = DurableOutbox{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[25]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2271,7 @@ func (x *DurableOutbox) String() string {
 func (*DurableOutbox) ProtoMessage() {}
 
 func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[25]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2284,7 @@ func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOutbox.ProtoReflect.Descriptor instead.
 func (*DurableOutbox) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{25}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DurableOutbox) GetLog() string {
@@ -2233,7 +2328,7 @@ type DurableWaiting struct {
 
 func (x *DurableWaiting) Reset() {
 	*x = DurableWaiting{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[26]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2340,7 @@ func (x *DurableWaiting) String() string {
 func (*DurableWaiting) ProtoMessage() {}
 
 func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[26]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2353,7 @@ func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableWaiting.ProtoReflect.Descriptor instead.
 func (*DurableWaiting) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{26}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DurableWaiting) GetNumber() uint64 {
@@ -2308,10 +2403,11 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05empty\x18\x03 \x01(\v2\x1b.shardgen.wire.DurableEmptyH\x00R\x05empty\x12@\n" +
 	"\facknowledged\x18\x04 \x01(\v2\x1a.shardgen.wire.DurableToldH\x00R\facknowledged\x120\n" +
 	"\x04dead\x18\x05 \x01(\v2\x1a.shardgen.wire.DurableToldH\x00R\x04deadB\x06\n" +
-	"\x04kind\"\"\n" +
+	"\x04kind\"<\n" +
 	"\fDurableClaim\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
-	"\fDurableEmpty\"\xc7\x03\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aindexes\x18\x02 \x01(\tR\aindexes\"\x0e\n" +
+	"\fDurableEmpty\"\xfa\x03\n" +
 	"\rDurableCommit\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -2328,7 +2424,11 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04keys\x18\r \x01(\rR\x04keys\x12\x12\n" +
 	"\x04form\x18\x0f \x01(\rR\x04form\x12\x18\n" +
 	"\aexpires\x18\x0e \x01(\x03R\aexpires\x12\x10\n" +
-	"\x03sum\x18\x10 \x01(\rR\x03sumJ\x04\b\f\x10\r\"\x84\x01\n" +
+	"\x03sum\x18\x10 \x01(\rR\x03sum\x121\n" +
+	"\x05index\x18\x11 \x01(\v2\x1b.shardgen.wire.DurableIndexR\x05indexJ\x04\b\f\x10\r\"<\n" +
+	"\fDurableIndex\x12\x12\n" +
+	"\x04keys\x18\x01 \x01(\fR\x04keys\x12\x18\n" +
+	"\aremoved\x18\x02 \x01(\fR\aremoved\"\x84\x01\n" +
 	"\rDurableSource\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03log\x18\x02 \x01(\tR\x03log\x12\x14\n" +
@@ -2404,7 +2504,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\x04R\x05since\x12\x1b\n" +
 	"\thad_epoch\x18\x05 \x01(\x06R\bhadEpoch\x12\x1b\n" +
 	"\thad_write\x18\x06 \x01(\x04R\bhadWrite\x12\x1b\n" +
-	"\thad_since\x18\a \x01(\x04R\bhadSince\"\xdf\x02\n" +
+	"\thad_since\x18\a \x01(\x04R\bhadSince\"\x8f\x03\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
@@ -2418,6 +2518,8 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x03sum\x18\n" +
 	" \x01(\rR\x03sum\x12=\n" +
 	"\treminders\x18\v \x01(\v2\x1f.shardgen.wire.DurableRemindersR\treminders\x12\x14\n" +
+	"\x05index\x18\f \x01(\fR\x05index\x12\x18\n" +
+	"\aindexes\x18\r \x01(\tR\aindexes\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x80\x01\n" +
 	"\x0eDurableJournal\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
@@ -2435,7 +2537,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
-	"\x05event\x18\x05 \x01(\fR\x05event\"\xf6\x02\n" +
+	"\x05event\x18\x05 \x01(\fR\x05event\"\x90\x03\n" +
 	"\fDurableTable\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1e\n" +
 	"\n" +
@@ -2447,7 +2549,9 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04keys\x18\x06 \x03(\v2\x1d.shardgen.wire.DurableOldKeysR\x04keys\x124\n" +
 	"\x06leaves\x18\a \x03(\v2\x1c.shardgen.wire.DurableLeafAtR\x06leaves\x12\x18\n" +
 	"\acatalog\x18\b \x01(\bR\acatalog\x12\x10\n" +
-	"\x03due\x18\t \x01(\x03R\x03due\x12\x14\n" +
+	"\x03due\x18\t \x01(\x03R\x03due\x12\x18\n" +
+	"\aindexes\x18\n" +
+	" \x01(\tR\aindexes\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x97\x01\n" +
 	"\rDurableLeafAt\x12\x12\n" +
 	"\x04leaf\x18\x01 \x01(\x04R\x04leaf\x12\x12\n" +
@@ -2499,66 +2603,68 @@ func file_shardgen_wire_durable_proto_rawDescGZIP() []byte {
 	return file_shardgen_wire_durable_proto_rawDescData
 }
 
-var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableAppend)(nil),    // 0: shardgen.wire.DurableAppend
 	(*DurableEntry)(nil),     // 1: shardgen.wire.DurableEntry
 	(*DurableClaim)(nil),     // 2: shardgen.wire.DurableClaim
 	(*DurableEmpty)(nil),     // 3: shardgen.wire.DurableEmpty
 	(*DurableCommit)(nil),    // 4: shardgen.wire.DurableCommit
-	(*DurableSource)(nil),    // 5: shardgen.wire.DurableSource
-	(*DurableCommand)(nil),   // 6: shardgen.wire.DurableCommand
-	(*DurableKey)(nil),       // 7: shardgen.wire.DurableKey
-	(*DurableReminders)(nil), // 8: shardgen.wire.DurableReminders
-	(*DurableReminder)(nil),  // 9: shardgen.wire.DurableReminder
-	(*DurableSchedule)(nil),  // 10: shardgen.wire.DurableSchedule
-	(*DurableTell)(nil),      // 11: shardgen.wire.DurableTell
-	(*DurableTold)(nil),      // 12: shardgen.wire.DurableTold
-	(*DurableNumbers)(nil),   // 13: shardgen.wire.DurableNumbers
-	(*DurableHead)(nil),      // 14: shardgen.wire.DurableHead
-	(*DurableLost)(nil),      // 15: shardgen.wire.DurableLost
-	(*DurableRecord)(nil),    // 16: shardgen.wire.DurableRecord
-	(*DurableJournal)(nil),   // 17: shardgen.wire.DurableJournal
-	(*DurableChunk)(nil),     // 18: shardgen.wire.DurableChunk
-	(*DurableEvent)(nil),     // 19: shardgen.wire.DurableEvent
-	(*DurableTable)(nil),     // 20: shardgen.wire.DurableTable
-	(*DurableLeafAt)(nil),    // 21: shardgen.wire.DurableLeafAt
-	(*DurableLeaf)(nil),      // 22: shardgen.wire.DurableLeaf
-	(*DurableKnown)(nil),     // 23: shardgen.wire.DurableKnown
-	(*DurableOldKeys)(nil),   // 24: shardgen.wire.DurableOldKeys
-	(*DurableOutbox)(nil),    // 25: shardgen.wire.DurableOutbox
-	(*DurableWaiting)(nil),   // 26: shardgen.wire.DurableWaiting
+	(*DurableIndex)(nil),     // 5: shardgen.wire.DurableIndex
+	(*DurableSource)(nil),    // 6: shardgen.wire.DurableSource
+	(*DurableCommand)(nil),   // 7: shardgen.wire.DurableCommand
+	(*DurableKey)(nil),       // 8: shardgen.wire.DurableKey
+	(*DurableReminders)(nil), // 9: shardgen.wire.DurableReminders
+	(*DurableReminder)(nil),  // 10: shardgen.wire.DurableReminder
+	(*DurableSchedule)(nil),  // 11: shardgen.wire.DurableSchedule
+	(*DurableTell)(nil),      // 12: shardgen.wire.DurableTell
+	(*DurableTold)(nil),      // 13: shardgen.wire.DurableTold
+	(*DurableNumbers)(nil),   // 14: shardgen.wire.DurableNumbers
+	(*DurableHead)(nil),      // 15: shardgen.wire.DurableHead
+	(*DurableLost)(nil),      // 16: shardgen.wire.DurableLost
+	(*DurableRecord)(nil),    // 17: shardgen.wire.DurableRecord
+	(*DurableJournal)(nil),   // 18: shardgen.wire.DurableJournal
+	(*DurableChunk)(nil),     // 19: shardgen.wire.DurableChunk
+	(*DurableEvent)(nil),     // 20: shardgen.wire.DurableEvent
+	(*DurableTable)(nil),     // 21: shardgen.wire.DurableTable
+	(*DurableLeafAt)(nil),    // 22: shardgen.wire.DurableLeafAt
+	(*DurableLeaf)(nil),      // 23: shardgen.wire.DurableLeaf
+	(*DurableKnown)(nil),     // 24: shardgen.wire.DurableKnown
+	(*DurableOldKeys)(nil),   // 25: shardgen.wire.DurableOldKeys
+	(*DurableOutbox)(nil),    // 26: shardgen.wire.DurableOutbox
+	(*DurableWaiting)(nil),   // 27: shardgen.wire.DurableWaiting
 }
 var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	1,  // 0: shardgen.wire.DurableAppend.entries:type_name -> shardgen.wire.DurableEntry
 	2,  // 1: shardgen.wire.DurableEntry.claim:type_name -> shardgen.wire.DurableClaim
 	4,  // 2: shardgen.wire.DurableEntry.commit:type_name -> shardgen.wire.DurableCommit
 	3,  // 3: shardgen.wire.DurableEntry.empty:type_name -> shardgen.wire.DurableEmpty
-	12, // 4: shardgen.wire.DurableEntry.acknowledged:type_name -> shardgen.wire.DurableTold
-	12, // 5: shardgen.wire.DurableEntry.dead:type_name -> shardgen.wire.DurableTold
-	6,  // 6: shardgen.wire.DurableCommit.command:type_name -> shardgen.wire.DurableCommand
-	11, // 7: shardgen.wire.DurableCommit.tells:type_name -> shardgen.wire.DurableTell
-	8,  // 8: shardgen.wire.DurableCommit.reminders:type_name -> shardgen.wire.DurableReminders
-	5,  // 9: shardgen.wire.DurableCommand.source:type_name -> shardgen.wire.DurableSource
-	9,  // 10: shardgen.wire.DurableReminders.all:type_name -> shardgen.wire.DurableReminder
-	9,  // 11: shardgen.wire.DurableSchedule.reminder:type_name -> shardgen.wire.DurableReminder
-	13, // 12: shardgen.wire.DurableTold.tells:type_name -> shardgen.wire.DurableNumbers
-	15, // 13: shardgen.wire.DurableHead.lost:type_name -> shardgen.wire.DurableLost
-	7,  // 14: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
-	8,  // 15: shardgen.wire.DurableRecord.reminders:type_name -> shardgen.wire.DurableReminders
-	19, // 16: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
-	23, // 17: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
-	25, // 18: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
-	24, // 19: shardgen.wire.DurableTable.keys:type_name -> shardgen.wire.DurableOldKeys
-	21, // 20: shardgen.wire.DurableTable.leaves:type_name -> shardgen.wire.DurableLeafAt
-	5,  // 21: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
-	6,  // 22: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
-	26, // 23: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	13, // 4: shardgen.wire.DurableEntry.acknowledged:type_name -> shardgen.wire.DurableTold
+	13, // 5: shardgen.wire.DurableEntry.dead:type_name -> shardgen.wire.DurableTold
+	7,  // 6: shardgen.wire.DurableCommit.command:type_name -> shardgen.wire.DurableCommand
+	12, // 7: shardgen.wire.DurableCommit.tells:type_name -> shardgen.wire.DurableTell
+	9,  // 8: shardgen.wire.DurableCommit.reminders:type_name -> shardgen.wire.DurableReminders
+	5,  // 9: shardgen.wire.DurableCommit.index:type_name -> shardgen.wire.DurableIndex
+	6,  // 10: shardgen.wire.DurableCommand.source:type_name -> shardgen.wire.DurableSource
+	10, // 11: shardgen.wire.DurableReminders.all:type_name -> shardgen.wire.DurableReminder
+	10, // 12: shardgen.wire.DurableSchedule.reminder:type_name -> shardgen.wire.DurableReminder
+	14, // 13: shardgen.wire.DurableTold.tells:type_name -> shardgen.wire.DurableNumbers
+	16, // 14: shardgen.wire.DurableHead.lost:type_name -> shardgen.wire.DurableLost
+	8,  // 15: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
+	9,  // 16: shardgen.wire.DurableRecord.reminders:type_name -> shardgen.wire.DurableReminders
+	20, // 17: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
+	24, // 18: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
+	26, // 19: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
+	25, // 20: shardgen.wire.DurableTable.keys:type_name -> shardgen.wire.DurableOldKeys
+	22, // 21: shardgen.wire.DurableTable.leaves:type_name -> shardgen.wire.DurableLeafAt
+	6,  // 22: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
+	7,  // 23: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
+	27, // 24: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_durable_proto_init() }
@@ -2579,7 +2685,7 @@ func file_shardgen_wire_durable_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_durable_proto_rawDesc), len(file_shardgen_wire_durable_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,6 +3,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -26,15 +27,19 @@ const (
 //  2. A number is used by one leaf, or is free.
 //  3. If the catalog is whole, the leaves have the id of a loaded entity that is not in changed if and only if it has
 //     state. One that can expire may differ.
-//  4. The entities in changed are in the tail.
+//  4. The entities in changed and moved are in the tail.
 type catalog struct {
 	limit  int  // of a leaf
-	whole  bool // the leaves have the ids of all records
+	whole  bool // the leaves have the ids and due times of all records
+	// indexed: they also have the keys by which all are found, and no others
+	indexed bool
 	leaves []leaf
 	free   []leaf // numbers that may be used again; their slot is the one used last
 	// changed has the entities of the tail that the leaves may lack, or have although they ended.
 	changed map[string]*entity
-	walk    walk
+	// moved has the keys, by entity of the tail, in which the leaves may be wrong.
+	moved map[string]*moved
+	walk  walk
 
 	scans map[uint64]*scan // by their request under way
 	pause []*scan          // to be asked again later
@@ -70,12 +75,13 @@ func listedIf(there bool) listing {
 	return unlisted
 }
 
-// The first byte of a key says what it is: an entity's id, or the time at which an entity is due, in
-// eight bytes, and its id.
+// The first byte of a key says what it is: an entity's id; the time at which an entity is due, in
+// eight bytes, and its id; or a key of its index, and its id.
 const (
 	kindID        = "\x00"
 	kindWake      = "\x01"
 	kindAfterWake = "\x02"
+	kindIndex     = "\x02"
 )
 
 func idKey(id string) string { return kindID + id }
@@ -86,18 +92,24 @@ func ownerOf(key string) string {
 		_, id := wakeOf(key)
 		return id
 	}
+	if strings.HasPrefix(key, kindIndex) {
+		return ownerOfIndexKey(key)
+	}
 	return key[min(len(key), 1):]
 }
 
 func newCatalog(limit int) catalog {
-	return catalog{limit: limit, changed: map[string]*entity{}, scans: map[uint64]*scan{}}
+	return catalog{limit: limit, changed: map[string]*entity{}, moved: map[string]*moved{}, scans: map[uint64]*scan{}}
 }
 
 // note records that the leaves may differ from e.
 func (c *catalog) note(e *entity) { c.changed[e.id] = e }
 
 // forget is called when e leaves the tail: its record has what was acknowledged.
-func (c *catalog) forget(e *entity) { delete(c.changed, e.id) }
+func (c *catalog) forget(e *entity) {
+	delete(c.changed, e.id)
+	delete(c.moved, e.id)
+}
 
 // at returns the index of the leaf to which a key belongs, or -1 if there is none.
 func (c *catalog) at(key string) int {
@@ -108,8 +120,9 @@ func (c *catalog) at(key string) int {
 	return i
 }
 
-func (c *catalog) recover(t *wire.DurableTable) {
+func (c *catalog) recover(t *wire.DurableTable, fields string) {
 	c.whole = c.whole || t.GetCatalog()
+	c.indexed = c.indexed || t.GetPart() == 0 && t.GetIndexes() == fields
 	for _, w := range t.GetLeaves() {
 		l := leaf{w.GetLeaf(), w.GetSlot(), w.GetGeneration(), string(w.GetFirst()), int(w.GetBytes())}
 		if w.GetFree() {
@@ -146,6 +159,7 @@ type edit struct {
 type record struct {
 	there bool  // it has state
 	due   int64 // earliest due time of its reminders; never if it has none
+	index []byte
 }
 
 // A savedEntity is an entity whose record the checkpoint writes.
@@ -154,17 +168,18 @@ type savedEntity struct {
 	record
 }
 
-// begin begins an edit for the entities that the checkpoint under way writes, and for stale keys.
-func (c *catalog) begin(all []savedEntity, stale []string) *edit {
-	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: all, stale: stale}
-	ed.none = !c.whole && !c.walk.done
-	ed.rebuild = !c.whole && !ed.none
+// begin begins an edit for the entities that the checkpoint under way writes, and for stale keys. all
+// reports whether these are all entities whose records differ from the log.
+func (c *catalog) begin(saved []savedEntity, all bool, stale []string) *edit {
+	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: saved, stale: stale}
+	ed.rebuild = c.walk.done && all
+	ed.none = !c.whole && !ed.rebuild
 	if ed.none {
 		return ed
 	}
 	if ed.rebuild {
 		ed.after = c.walk.found
-		for _, e := range all {
+		for _, e := range saved {
 			ed.after[e.id] = e.record
 		}
 		//arch:order-free each by itself
@@ -173,13 +188,17 @@ func (c *catalog) begin(all []savedEntity, stale []string) *edit {
 			if r.due != never {
 				ed.there[wakeKey(r.due, id)] = true
 			}
+			for key := range eachKey(r.index) {
+				ed.there[indexKey(key, id)] = true
+			}
 		}
 		return ed
 	}
 	for _, key := range stale {
 		ed.there[key] = false
 	}
-	for _, e := range all {
+	for _, e := range saved {
+		c.indexChanges(ed, e)
 		if e.listing != listedIf(e.there) {
 			ed.there[idKey(e.id)] = e.there
 		}
@@ -396,7 +415,7 @@ func (c *catalog) written(s *Shard, ed *edit) {
 	}
 	c.leaves, c.free = ed.leaves, ed.free
 	if ed.rebuild {
-		c.whole, c.walk, ed.of = true, walk{}, nil
+		c.whole, c.indexed, c.walk, ed.of = true, true, walk{}, nil
 		//arch:order-free each by itself
 		for id, e := range s.tail.entities {
 			r, ok := ed.after[id]
@@ -411,6 +430,9 @@ func (c *catalog) written(s *Shard, ed *edit) {
 	}
 	for _, e := range ed.of {
 		e.listing, e.entered = listedIf(e.there), e.record.due
+		if s.config.Index != nil {
+			c.indexWritten(s, e.entity, e.index)
+		}
 		delete(s.wakes.stale, wakeKey(e.entered, e.id)) // it was found stale while the checkpoint wrote it
 		if e.listing == listedIf(e.last.number > 0 && !e.last.ended) && e.entered == e.last.due() {
 			delete(c.changed, e.id)
@@ -421,11 +443,12 @@ func (c *catalog) written(s *Shard, ed *edit) {
 }
 
 // recorded returns what the checkpoint under way leaves in the record of e.
-func (e *entity) recorded() record {
+func (s *Shard) recorded(e *entity) record {
 	if e.acked.number > 0 && !e.acked.ended && !e.hollow {
-		return record{true, e.acked.due()}
+		index, _ := s.ackedIndex(e)
+		return record{true, e.acked.due(), index}
 	}
-	return record{false, never}
+	return record{false, never, nil}
 }
 
 func (c *catalog) check(t *tail, open bool) error {
@@ -452,7 +475,7 @@ func (c *catalog) check(t *tail, open bool) error {
 			return fmt.Errorf("invariant 4 of the catalog: entity %q has changed, and is not in the tail", id)
 		}
 	}
-	return nil
+	return c.checkMoved(t)
 }
 
 // damaged begins a walk, because a leaf is not the one that was written: the store has lost it.
@@ -464,7 +487,7 @@ var ErrIndexing = errors.New("the list of the shard's entities is not complete y
 // Listed reports whether [Shard.List] can answer.
 func (s *Shard) Listed() bool { return s.catalog.whole }
 
-// walk reads all records, if the catalog is not whole. A replica of the store that lags lists a part of
+// walk reads all records, if the catalog lacks keys of some. A replica of the store that lags lists a part of
 // them, so the walk first writes a record of its own: once that one was listed, all that were written
 // before have been. And it may list deleted ones, so each is read again under the present head.
 type walk struct {
@@ -478,7 +501,7 @@ type walk struct {
 }
 
 func (w *walk) next(s *Shard) {
-	if !s.catalog.whole && w.found == nil {
+	if !s.Indexed() && w.found == nil {
 		w.found = map[string]record{}
 		w.line.ask(&s.desk, w.mark(s))
 	}
@@ -502,7 +525,7 @@ func (w *walk) answered(s *Shard, r Response) {
 	case op == OpHead && r.Outcome == OK && s.ours(r.Head): // at once: heads may change faster than a pause ends
 		w.line.ask(&s.desk, w.mark(s))
 	case op == OpGet && r.Outcome == OK && s.ours(r.Head):
-		w.read(r.Records)
+		w.read(s, r.Records)
 		w.more(s)
 	case op == OpList && r.Outcome == OK && len(r.Records) > 0:
 		w.list(r.Records)
@@ -545,12 +568,13 @@ func (w *walk) list(records []store.Record) {
 	w.ids = slices.Compact(w.ids)
 }
 
-func (w *walk) read(records []store.Record) {
+func (w *walk) read(s *Shard, records []store.Record) {
 	for i, r := range records {
 		id := w.ids[i]
 		if _, known := w.found[id]; !known { // else a checkpoint has written it since
-			v, err := readRecord(id, r)
-			w.found[id] = record{err != nil || v.number > 0 && !v.ended, v.due()} // a damaged one is there
+			v, err := readRecord(id, r, s.config.Index.fields())
+			index, _ := s.indexOf(id, &v, false)
+			w.found[id] = record{err != nil || v.number > 0 && !v.ended, v.due(), index} // a damaged one is there
 		}
 	}
 	w.ids = w.ids[len(records):]
@@ -560,8 +584,8 @@ func (w *walk) read(records []store.Record) {
 // Ticket.
 type Page struct {
 	List   uint64 // that [Shard.List] has returned
-	IDs    []string
-	More   bool // there may be others behind them
+	IDs    []string // or keys, for [Shard.Find]
+	More   bool     // there may be others behind them
 	Ticket Ticket
 	Err    error // ErrIndexing or ErrNotOpen
 }
@@ -572,8 +596,10 @@ const pageBytes = 256 << 10
 type scan struct {
 	list   uint64
 	wakes  bool // it is for Shard.wakes, and no list
+	index  bool // it is for Shard.Find
 	prefix string
 	from   string // the least key that it looks for
+	to     string // it looks for keys below; "" means for all
 	limit  int
 	line   line
 	leaf   leaf // that is read
@@ -582,15 +608,19 @@ type scan struct {
 // List reads at most limit ids of entities that have state, above after and with a prefix, and
 // returns the number of the Page that follows in [Effects.Pages]. A page may end early.
 func (s *Shard) List(now time.Time, prefix, after string, limit int) uint64 {
-	s.desk.now = now
-	c := &s.catalog
-	c.last++
-	sc := &scan{list: c.last, prefix: idKey(prefix), from: idKey(prefix), limit: max(limit, 1)}
+	sc := &scan{prefix: idKey(prefix), from: idKey(prefix), limit: max(limit, 1)}
 	if after != "" {
 		sc.from = max(sc.from, idKey(after+"\x00"))
 	}
+	return s.catalog.list(s, now, sc)
+}
+
+func (c *catalog) list(s *Shard, now time.Time, sc *scan) uint64 {
+	s.desk.now = now
+	c.last++
+	sc.list = c.last
 	c.scan(s, sc)
-	return c.last
+	return sc.list
 }
 
 // scan reads the leaf where the scan goes on.
@@ -601,7 +631,7 @@ func (c *catalog) scan(s *Shard, sc *scan) {
 		s.wakes.unread()
 	case s.state != Open:
 		s.out.Pages = append(s.out.Pages, Page{List: sc.list, Err: ErrNotOpen})
-	case !c.whole:
+	case !c.whole, sc.index && !c.indexed:
 		s.out.Pages = append(s.out.Pages, Page{List: sc.list, Err: ErrIndexing})
 	case i < 0:
 		c.page(s, sc, nil, "")
@@ -664,13 +694,12 @@ func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 	}
 	var found []string
 	for _, key := range keys {
-		if e := c.changed[ownerOf(string(key))]; (e == nil || !e.loaded) && hasPrefix(key, sc.prefix) {
+		if sc.wants(string(key)) && c.stands(s, sc, string(key)) {
 			found = append(found, string(key))
 		}
 	}
-	//arch:order-free they are sorted
-	for _, e := range c.changed {
-		if key := e.key(sc, s.desk.now); key >= sc.from && (end == "" || key < end) && strings.HasPrefix(key, sc.prefix) {
+	for key := range c.news(s, sc) {
+		if key >= sc.from && (end == "" || key < end) && sc.wants(key) {
 			found = append(found, key)
 		}
 	}
@@ -682,8 +711,8 @@ func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 			break
 		}
 	}
-	if !more && end > sc.prefix && !strings.HasPrefix(end, sc.prefix) {
-		end = "" // no key behind end has the prefix
+	if !more && end > sc.prefix && !sc.wants(end) {
+		end = "" // no key from end on is wanted
 	}
 	if end != "" && len(found) == 0 {
 		sc.from = end
@@ -696,9 +725,37 @@ func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 	}
 	p := Page{List: sc.list, Ticket: s.group.last, More: more}
 	for _, key := range found {
-		p.IDs = append(p.IDs, ownerOf(key))
+		p.IDs = append(p.IDs, key[len(kindID):])
 	}
 	s.out.Pages = append(s.out.Pages, p)
+}
+
+func (sc *scan) wants(key string) bool {
+	return strings.HasPrefix(key, sc.prefix) && (sc.to == "" || key < sc.to)
+}
+
+// stands reports whether a key of a leaf is there, and not among those of news.
+func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
+	if sc.index {
+		return c.indexStands(s, key)
+	}
+	e := c.changed[ownerOf(key)]
+	return e == nil || !e.loaded
+}
+
+// news yields keys that the leaves may lack, in any order.
+func (c *catalog) news(s *Shard, sc *scan) iter.Seq[string] {
+	if sc.index {
+		return c.eachMoved(s)
+	}
+	return func(yield func(string) bool) {
+		//arch:order-free they are sorted
+		for _, e := range c.changed {
+			if key := e.key(sc, s.desk.now); key != "" && !yield(key) {
+				return
+			}
+		}
+	}
 }
 
 // key returns the key of a changed entity that the scan looks for, or "".
@@ -714,7 +771,3 @@ func (e *entity) key(sc *scan, now time.Time) string {
 }
 
 func compareKey(key []byte, with string) int { return strings.Compare(string(key), with) }
-
-func hasPrefix(key []byte, prefix string) bool {
-	return len(key) >= len(prefix) && string(key[:len(prefix)]) == prefix
-}

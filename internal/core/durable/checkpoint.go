@@ -84,16 +84,17 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	if what != scopeEvents {
 		var saved []savedEntity
 		for _, e := range s.tail.dirty() {
-			if what == scopeOlder && s.tail.isYoung(e) {
+			if what == scopeOlder && s.tail.isYoung(e) && s.catalog.moved[e.id] == nil { // see docs/adr/0019: later commits do not repeat keys
 				continue
 			}
+			s.ackedIndex(e) // while its state is in memory
 			e.saving, c.more = e.acked.number, true
 			s.absent.written(e.id)
-			c.add(e.change(s.desk.now, s.limits.AppendBytes))
-			saved = append(saved, savedEntity{e, e.recorded()})
+			c.add(e.change(s.desk.now, s.limits.AppendBytes, s.config.Index.fields()))
+			saved = append(saved, savedEntity{e, s.recorded(e)})
 		}
 		c.table = newTableParts(s)
-		c.edit = s.catalog.begin(saved, slices.Sorted(maps.Keys(s.wakes.stale)))
+		c.edit = s.catalog.begin(saved, what == scopeAll, slices.Sorted(maps.Keys(s.wakes.stale)))
 	}
 	switch what {
 	case scopeOlder:
@@ -203,6 +204,9 @@ func (t *tableParts) changes(s *Shard, ed *edit) (changes []store.Change) {
 	if c.whole || ed.rebuild {
 		t.part(&wire.DurableLeafAt{})
 		t.parts[0].Catalog, t.parts[0].Due = true, s.earliest()
+		if t.parts[0].Indexes = unknownFields; c.indexed || ed.rebuild {
+			t.parts[0].Indexes = s.config.Index.fields()
+		}
 	}
 	for i, key := range tableKeys(t.generation, uint32(len(t.parts))) {
 		changes = append(changes, store.Change{ID: key, Value: seal(t.parts[i])})
@@ -361,7 +365,7 @@ func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	if !ok || r.Revision == store.None {
 		return "", false
 	}
-	v, err := readRecord(id, r)
+	v, err := readRecord(id, r, "")
 	return id, err == nil && v.spent(now)
 }
 
@@ -397,11 +401,12 @@ func (w *sweep) done(s *Shard, r Response) {
 	}
 	found := false
 	for i, id := range ids {
-		v, err := readRecord(id, r.Records[i])
+		v, err := readRecord(id, r.Records[i], s.config.Index.fields())
 		if err != nil || !v.spent(s.desk.now) || s.tail.entities[id] != nil {
 			continue
 		}
 		e := s.tail.at(id)
+		s.readIndex(e, &v)
 		e.last, e.acked, e.loaded, e.listing, e.entered = v, v, true, listedIf(!v.ended), v.due()
 		if !v.ended { // its id leaves the catalog with the commit
 			s.lapse(e)

@@ -39,6 +39,7 @@ type claim struct {
 
 	position store.Position
 	log      []store.Append // the appends read, until the table is read
+	mixed    bool           // the log has appends of homes that keep other indexes
 	chain    chain
 	own      map[uint64]store.Position // the positions of this tenure's appends that count, by counter
 	has      map[store.Position]bool   // the positions of the appends before this claim
@@ -133,6 +134,7 @@ func (c *claim) headDone(s *Shard, r Response) {
 		s.base = c.write.base
 		s.absent.fresh = c.write.over == store.None
 		s.catalog.whole = s.head.value.GetGeneration() == 0 && c.write.want.stored.Since == store.Start // the log has all
+		s.catalog.indexed = s.catalog.whole
 		c.since = s.head.stored.Since
 		c.append(s)
 	}
@@ -144,7 +146,7 @@ func (c *claim) append(s *Shard) {
 	c.number++
 	c.line.ask(&s.desk, Request{Op: OpAppend, Expect: store.Any, Data: seal(&wire.DurableAppend{
 		Format: formatNow, Epoch: s.config.Epoch, Incarnation: s.config.Incarnation, Claim: c.number,
-		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: s.config.Node}}}},
+		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: s.config.Node, Indexes: s.config.Index.fields()}}}},
 	})})
 }
 
@@ -292,29 +294,43 @@ func (c *claim) misses(p store.Position) bool {
 }
 
 func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
+	fields := s.config.Index.fields()
 	for _, t := range parts {
 		if err := s.table.recover(t, s.desk.now); err != nil {
 			s.broken(fmt.Errorf("table, part %d: %w", t.GetPart(), err))
 			return
 		}
 		s.outbox.recover(t, s.desk.now)
-		s.catalog.recover(t)
+		s.catalog.recover(t, fields)
 		s.wakes.recover(t)
 	}
 	var counting chain
+	keeps := "" // the indexes that the home of the next append keeps
+	if len(parts) > 0 {
+		keeps = parts[0].GetIndexes()
+	}
 	for _, a := range c.log {
 		w, err := readAppend(a.Data)
 		if err != nil || !counting.add(w) {
 			continue // this part was read before
 		}
+		if claim := claimOf(w); claim != nil {
+			keeps = claim.GetIndexes()
+		}
 		if a.Position == s.head.stored.Since {
 			// Its commits are in records, of which some may have been deleted since.
 			w.Entries = nil
+		}
+		if len(w.GetEntries()) > 0 && claimOf(w) == nil && keeps != fields {
+			c.mixed = true
 		}
 		s.tail.recover(w, a.Position, len(a.Data))
 		for _, e := range w.GetEntries() {
 			if commit := e.GetCommit(); commit != nil && commit.GetCommand() != nil {
 				s.table.replay(commit.GetCommand(), 0, s.desk.now)
+			}
+			if x := e.GetCommit().GetIndex(); x != nil {
+				s.catalog.moves(s.tail.entities[string(e.GetCommit().GetEntity())], x.GetKeys(), x.GetRemoved())
 			}
 			s.journal.ack(e.GetCommit(), s.desk.now)
 			s.outbox.replay(e, s.desk.now)
@@ -342,6 +358,9 @@ func (c *claim) bases(s *Shard) {
 	}
 	if len(ids) == 0 {
 		s.catalog.recovered(&s.tail)
+		if c.mixed {
+			s.catalog.forgetIndexes(&s.tail)
+		}
 		s.wakes.recovered(&s.tail)
 		c.finish(s)
 		return
@@ -359,8 +378,9 @@ func (c *claim) haveBases(s *Shard, r Response) {
 	}
 	for i, key := range c.line.request.IDs {
 		id := key[len(entityKey("")):]
-		v, err := readRecord(id, r.Records[i])
+		v, err := readRecord(id, r.Records[i], s.config.Index.fields())
 		if err == nil {
+			s.readIndex(s.tail.entities[id], &v)
 			err = s.tail.entities[id].base(v)
 		}
 		if err != nil {

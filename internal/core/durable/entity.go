@@ -20,8 +20,40 @@ type version struct {
 	state   []byte
 	since   [][]byte // events that are to be applied to state
 	keys    []key    // not to be changed
-	// reminders are not to be changed; nil means none.
-	reminders *wire.DurableReminders
+	rare    *rare
+}
+
+// rare is what few versions have. It is not changed, only replaced.
+type rare struct {
+	reminders *wire.DurableReminders // nil means none
+	index     []byte                 // nil means unknown: see Shard.indexOf
+}
+
+func (v *version) reminders() *wire.DurableReminders {
+	if v.rare == nil {
+		return nil
+	}
+	return v.rare.reminders
+}
+
+func (v *version) index() []byte {
+	if v.rare == nil {
+		return nil
+	}
+	return v.rare.index
+}
+
+func (v *version) setRare(reminders *wire.DurableReminders, index []byte) {
+	switch {
+	case reminders == nil && index == nil:
+		v.rare = nil
+	case v.rare == nil || v.rare.reminders != reminders || !sameSlice(v.rare.index, index):
+		v.rare = &rare{reminders, index}
+	}
+}
+
+func sameSlice(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 && (a == nil) == (b == nil) || len(a) > 0 && &a[0] == &b[0])
 }
 
 // stateSum is the [Turn.Sum] of an entity's last commit if the log has only its events. Three
@@ -55,9 +87,16 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.number, v.ended, v.expires, v.form = c.GetVersion(), c.GetEnded(), c.GetExpires(), c.GetForm()
 	v.sum = newStateSum(c.GetSum())
 	v.keys = keysAfter(v.keys, c)
+	reminders, index := v.reminders(), v.index()
 	if r := c.GetReminders(); r != nil || !c.GetFolded() {
-		v.reminders = r
+		reminders = r
 	}
+	if c.GetEnded() {
+		index = nil
+	} else if c.GetIndex() != nil {
+		index = c.GetIndex().GetKeys()
+	}
+	v.setRare(reminders, index)
 }
 
 // folds reports whether the log needs only the events of turn t. At most every events, and limit
@@ -66,7 +105,7 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
 	}
-	bytes, reminders := 0, v.reminders
+	bytes, reminders := len(t.Index), v.reminders()
 	if t.Reminders != nil {
 		reminders = t.Reminders
 	}
@@ -197,8 +236,8 @@ func entityKey(id string) string { return "e" + id }
 func EntityKey(id string) string { return entityKey(id) }
 
 // change omits the oldest keys if the record would exceed limit. It keeps an expired state while
-// a later commit is pending: that commit may have only events.
-func (e *entity) change(now time.Time, limit int) store.Change {
+// a later commit is pending: that commit may have only events. indexes names the type's.
+func (e *entity) change(now time.Time, limit int, indexes string) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())
 	gone := v.ended || v.gone(now) && e.last.number == v.number
@@ -209,7 +248,7 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	if gone {
 		v = version{number: v.number, ended: true}
 	}
-	size := 2*appendRoom + len(e.id) + len(v.state) + sizeOfReminders(v.reminders)
+	size := 2*appendRoom + len(e.id) + len(v.state) + sizeOfReminders(v.reminders()) + len(v.index())
 	for _, event := range v.since {
 		size += len(event) + appendRoom
 	}
@@ -220,9 +259,13 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 		size -= keys[0].size()
 		keys = keys[1:]
 	}
+	if v.index() == nil {
+		indexes = ""
+	}
 	return store.Change{ID: e.recordKey(), Value: seal(&wire.DurableRecord{
 		Format: formatNow, Entity: []byte(e.id), Version: v.number, State: v.state, Since: v.since,
-		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires, Form: v.form, Sum: v.sum.uint32(), Reminders: v.reminders,
+		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires, Form: v.form, Sum: v.sum.uint32(), Reminders: v.reminders(),
+		Index: v.index(), Indexes: indexes,
 	})}
 }
 
@@ -245,6 +288,9 @@ type Turn struct {
 	Expires int64
 	// Reminders are those after the turn; nil means that they have not changed. They are not copied.
 	Reminders *wire.DurableReminders
+	// Index has the keys after the turn by which the entity is found, if the type has [Config.Index]. It
+	// is not copied.
+	Index []byte
 	// Form is the version of State, by the type's directive; 0 means the first.
 	Form uint32
 	// Command is the command that the turn ran; nil if it is never sent again.
@@ -286,6 +332,9 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	if w.Folded {
 		w.Sum = t.Sum & maxSum
 	}
+	if s.config.Index != nil {
+		w.Index = s.indexAfter(e, t)
+	}
 	var from *known
 	var source []byte
 	if c := t.Command; c != nil {
@@ -301,7 +350,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	}
 	before := len(s.group.encoded)
 	s.group.encoded = appendEntry(s.group.encoded, &m.entry, source)
-	if n := len(s.group.encoded) - before + appendRoom; n > s.group.limit {
+	if n := len(s.group.encoded) - before + appendRoom + s.indexRoom(t, w); n > s.group.limit {
 		s.group.encoded = s.group.encoded[:before]
 		s.messages.put(m)
 		return 0, t.tooLarge(n, s.group.limit)

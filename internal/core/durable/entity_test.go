@@ -3,6 +3,7 @@ package durable
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
@@ -10,6 +11,13 @@ import (
 
 // TestSumOfEvents: a folded commit's sum is loaded with its events, from the log and from a record. A commit
 // with a state has none.
+// TestEntitySize: cache misses dominate the time of commits, so each entity has few lines.
+func TestEntitySize(t *testing.T) {
+	if got := unsafe.Sizeof(entity{}); got > 280 {
+		t.Errorf("an entity has %d bytes, want at most 280", got)
+	}
+}
+
 func TestSumOfEvents(t *testing.T) {
 	e := &entity{id: "e"}
 	for i, tt := range []struct {
@@ -26,8 +34,8 @@ func TestSumOfEvents(t *testing.T) {
 			t.Errorf("commit %d: got %x from the log, want %x", i+1, got, tt.want)
 		}
 		now := time.UnixMilli(1)
-		record := store.Record{Key: e.recordKey(), Value: e.change(now, 1<<20).Value, Revision: 1}
-		v, err := readRecord(e.id, record)
+		record := store.Record{Key: e.recordKey(), Value: e.change(now, 1<<20, "").Value, Revision: 1}
+		v, err := readRecord(e.id, record, "")
 		if err != nil || v.sum.uint32() != tt.want {
 			t.Errorf("commit %d: got %x and %v from the record, want %x", i+1, v.sum.uint32(), err, tt.want)
 		}

@@ -177,6 +177,10 @@ func appendCommit(b []byte, c *wire.DurableCommit, source []byte) []byte {
 	if c.Sum != 0 { // its number takes two bytes
 		b = protowire.AppendVarint(protowire.AppendTag(b, 16, protowire.VarintType), uint64(c.Sum))
 	}
+	if c.Index != nil {
+		inner := appendBytes(appendBytes(nil, 1, c.Index.Keys), 2, c.Index.Removed)
+		b = protowire.AppendBytes(protowire.AppendTag(b, 17, protowire.BytesType), inner)
+	}
 	return b
 }
 

@@ -51,7 +51,7 @@ func FuzzStored(f *testing.F) {
 func readStored(t *testing.T, b []byte) {
 	t.Helper()
 	r := store.Record{Key: entityKey("e"), Value: b, Revision: 1}
-	if v, err := readRecord("e", r); err == nil && v.number == 0 {
+	if v, err := readRecord("e", r, ""); err == nil && v.number == 0 {
 		t.Fatal("a record of version 0 is accepted")
 	}
 	_, _ = readLeaf(leaf{number: 1}, r)

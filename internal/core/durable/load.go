@@ -53,11 +53,12 @@ func (l *loads) done(s *Shard, r Response) bool {
 		return true // the driver has let it go meanwhile
 	}
 	loaded := Loaded{Entity: id}
-	v, err := readRecord(id, r.Records[0])
+	v, err := readRecord(id, r.Records[0], s.config.Index.fields())
 	if err != nil {
 		loaded.Err = fmt.Errorf("entity %q: %w", id, err)
 		s.Passivated(id)
 	} else {
+		s.readIndex(e, &v)
 		e.last, e.acked = v, v
 		e.loaded, e.bare, e.listing, e.entered = true, false, listedIf(v.number > 0 && !v.ended), v.due()
 		switch {
@@ -95,7 +96,8 @@ func (l *loads) tick(s *Shard) {
 	l.pause = waits
 }
 
-func readRecord(id string, r store.Record) (version, error) {
+// readRecord decodes a record. It leaves out keys of other indexes than fields.
+func readRecord(id string, r store.Record, fields string) (version, error) {
 	if r.Revision == store.None {
 		return version{}, nil
 	}
@@ -106,10 +108,16 @@ func readRecord(id string, r store.Record) (version, error) {
 	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
 		return version{}, fmt.Errorf("%w: the record has version %d of entity %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
-	return version{
+	v := version{
 		number: w.GetVersion(), expires: w.GetExpires(), form: w.GetForm(), ended: w.GetEnded(), sum: newStateSum(w.GetSum()),
-		state: w.GetState(), since: w.GetSince(), keys: keysOf(w.GetKeys()), reminders: w.GetReminders(),
-	}, nil
+		state: w.GetState(), since: w.GetSince(), keys: keysOf(w.GetKeys()),
+	}
+	index := w.GetIndex()
+	if len(index) == 0 || w.GetIndexes() != fields {
+		index = nil
+	}
+	v.setRare(w.GetReminders(), index)
+	return v, nil
 }
 
 func (l *loads) check() error {

@@ -33,7 +33,7 @@ const (
 )
 
 // due returns the earliest due time of the entity's reminders, in Unix milliseconds, or never.
-func (v *version) due() int64 { return reminders.List(v.reminders.GetAll()).Due() }
+func (v *version) due() int64 { return reminders.List(v.reminders().GetAll()).Due() }
 
 func (v *version) remindersAfter(t *Turn, now time.Time) *wire.DurableReminders {
 	switch {
@@ -44,7 +44,7 @@ func (v *version) remindersAfter(t *Turn, now time.Time) *wire.DurableReminders 
 	case v.gone(now):
 		return nil
 	}
-	return v.reminders
+	return v.reminders()
 }
 
 // sizeOfReminders bounds what reminders take in a record or commit.
@@ -360,7 +360,7 @@ func (s *Shard) Looked(now time.Time, id string, again int64) {
 // Reminders returns the reminders of an active entity, which are not to be changed.
 func (s *Shard) Reminders(id string) *wire.DurableReminders {
 	if e := s.tail.entities[id]; e != nil && e.loaded && !e.last.gone(s.desk.now) {
-		return e.last.reminders
+		return e.last.reminders()
 	}
 	return nil
 }

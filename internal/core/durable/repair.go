@@ -137,7 +137,7 @@ func Undamaged(h store.Head, log []store.Append, records []store.Record, problem
 	}
 	records = slices.DeleteFunc(slices.Clone(records), func(r store.Record) bool {
 		if id, ok := strings.CutPrefix(r.Key, entityKey("")); ok {
-			_, err := readRecord(id, r)
+			_, err := readRecord(id, r, "")
 			return err != nil
 		}
 		return table && r.Key[0] == 't' || IsLeaf(r.Key) && unseal(r.Value, &wire.DurableLeaf{}) != nil

@@ -33,6 +33,7 @@ type Config struct {
 	Incarnation uint64
 	Limits      Limits
 	Journal     Journal
+	Index       *Index // nil means none
 }
 
 // A Shard is one home's tenure of a shard. It is not safe for concurrent use. The times given to
@@ -333,6 +334,10 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 func (s *Shard) lapse(e *entity) {
 	c := &wire.DurableCommit{
 		Entity: wire.BytesOf(e.id), Version: e.last.number + 1, Ended: true, At: s.desk.now.UnixMilli(), Keys: uint32(len(e.last.keys)),
+	}
+	if index, _ := s.lastIndex(e); len(index) > 0 {
+		c.Index = &wire.DurableIndex{Removed: index}
+		s.catalog.moves(e, nil, index)
 	}
 	e.commit(c, s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}))
 	s.catalog.note(e)

@@ -72,7 +72,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		if !ok {
 			continue // a part of the shard's table, or of a journal
 		}
-		v, err := readRecord(id, r)
+		v, err := readRecord(id, r, "")
 		e := tail[id]
 		if err != nil && e != nil && len(e.loose) == 0 {
 			continue // a commit in the log replaces the record

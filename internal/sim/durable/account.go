@@ -163,7 +163,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	}
 	turn := durable.Turn{
 		Entity: a.id, State: a.state(res.balance, padding), Ended: res.ended, Command: &c.command, Answer: res.encode(), Tells: tells,
-		Events: a.events(res.balance-a.balance, padding), Expires: t.home.expiry(), Form: t.home.form,
+		Events: a.events(res.balance-a.balance, padding), Expires: t.home.expiry(), Form: t.home.form, Index: t.home.keys(res.balance),
 	}
 	a.remind(&turn)
 	ticket, err := t.core.Commit(t.home.clock.now(), &turn)

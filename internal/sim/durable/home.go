@@ -15,6 +15,7 @@ type home struct {
 	clock       clock
 	storeSkew   time.Duration // of the store's clock, as the home knows it
 	form        uint32        // of the states that its program writes; 0 means the first
+	index       int           // which indexes its program has; 0 means none
 	dead        bool
 	frozen      bool
 	backlog     []func() // inputs that came while it was frozen
@@ -34,7 +35,7 @@ type home struct {
 func newHome(r *run) *home {
 	r.named++
 	h := &home{
-		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1, form: r.program(), clock: clock{r.w, r.skew()}, storeSkew: r.storeSkew,
+		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1, form: r.program(), index: r.indexes(), clock: clock{r.w, r.skew()}, storeSkew: r.storeSkew,
 		tenures: map[int]*tenure{}, used: map[[2]uint64]bool{}, met: map[int]uint64{}, handed: map[int]uint64{}, floor: map[int]uint64{},
 		known: map[int]durable.Mark{}, told: map[int]uint64{}, putBacks: r.server.putBacks,
 	}
@@ -117,7 +118,7 @@ func (h *home) assign(shard int, epoch uint64) {
 		}
 		t.drop()
 	}
-	c := durable.Config{Known: h.known[shard], FirstTell: max(h.told[shard], uint64(h.clock.now().UnixMicro())), Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits, Journal: h.r.plan.journaling}
+	c := durable.Config{Known: h.known[shard], FirstTell: max(h.told[shard], uint64(h.clock.now().UnixMicro())), Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits, Journal: h.r.plan.journaling, Index: h.indexing()}
 	if c.Above = h.r.plan.singletons; c.Above {
 		c.Epoch = max(h.floor[shard], 1) // in the store; that of the placement is another
 	} else if key := [2]uint64{uint64(shard), epoch}; h.used[key] {
@@ -125,13 +126,16 @@ func (h *home) assign(shard int, epoch uint64) {
 		return
 	}
 	h.used[[2]uint64{uint64(shard), epoch}] = true
-	t := &tenure{home: h, shard: shard, epoch: epoch, accounts: map[string]*account{}, lists: map[uint64]list{}}
+	t := &tenure{home: h, shard: shard, epoch: epoch, accounts: map[string]*account{}, lists: map[uint64]list{}, finds: map[uint64]find{}}
 	h.tenures[shard] = t
 	t.core = durable.New(h.clock.now(), c)
 	h.r.w.trace("%s claims %d under %d", h.name, shard, epoch)
 	t.step()
 	if h.r.plan.lists > 0 {
 		h.later(h.r.w.between(0, h.r.plan.lists), t.list)
+		if h.index > 0 {
+			h.later(h.r.w.between(0, h.r.plan.lists), t.find)
+		}
 	}
 	if h.r.plan.sweeps > 0 {
 		h.later(h.r.w.between(0, h.r.plan.sweeps), t.sweep)

@@ -68,6 +68,7 @@ type truth struct {
 	called   bool // an operator comes
 	crashed  bool // a server was put back: what the judge compares after each write may differ
 	listed   bool // the shard was listed after the last fault
+	found    bool // its indexes were asked after the last fault
 	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
 
@@ -374,6 +375,9 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 			return x.version == r.GetVersion() && (r.GetEnded() && j.gone(x) || x.is(r))
 		}) {
 			return fmt.Errorf("invariant 3: the record of %s has a state of version %d that was not committed", c.ID[1:], r.GetVersion())
+		}
+		if err := j.indexed(r); err != nil {
+			return err
 		}
 	}
 	return nil

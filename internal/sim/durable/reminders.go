@@ -17,6 +17,7 @@ func RunReminders(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
 	p.reminders = true
+	p.index(seed)
 	p.skew = min(p.skew, 2*time.Second)
 	if p.unsynced = seed%2 == 1; p.unsynced {
 		p.ttl, p.sweeps, p.skew = 0, 0, 0
@@ -95,7 +96,7 @@ func (a *account) fire() {
 		a.end()
 		return
 	}
-	turn := durable.Turn{Entity: a.id, State: a.state(a.balance, 0), Form: t.home.form, Expires: t.home.expiry(), Reminders: all.Replaced(look.Run, look.Following).Message()}
+	turn := durable.Turn{Entity: a.id, State: a.state(a.balance, 0), Form: t.home.form, Expires: t.home.expiry(), Reminders: all.Replaced(look.Run, look.Following).Message(), Index: t.home.keys(a.balance)}
 	_, err := t.core.Commit(t.home.clock.now(), &turn)
 	if err != nil {
 		r.w.fail("%v", err)

@@ -44,7 +44,9 @@ const settleTime = 3 * time.Minute
 // Run simulates the run that the seed determines. trace, unless nil, gets every line of its trace.
 func Run(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
-	return newRun(newPlan(random), random, trace).all()
+	p := newPlan(random)
+	p.index(seed)
+	return newRun(p, random, trace).all()
 }
 
 // RunUnsynced does the same as Run, and the server's machine crashes: the server loses writes that
@@ -53,6 +55,7 @@ func Run(seed uint64, trace func(line string)) Result {
 func RunUnsynced(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
+	p.index(seed)
 	p.unsynced, p.ttl, p.sweeps, p.skew = true, 0, 0, 0
 	r := newRun(p, random, trace)
 	r.syncs()
@@ -314,10 +317,10 @@ func (r *run) end() Result {
 		})
 	}
 	well := r.w.run(settleTime, func() bool {
-		return r.unsettled() == nil && left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean() && r.listed() && r.reminded()
+		return r.unsettled() == nil && left == 0 && r.arrived() && r.quiet() && r.followed() && r.clean() && r.listed() && r.foundAll() && r.reminded()
 	})
 	if !well {
-		r.w.fail("not settled %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, lists: %v, reminders: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.listed(), r.reminded(), r.unsettled())
+		r.w.fail("not settled %v after the last fault: %d accounts do not answer, all tells arrived: %v %s, all events followed: %v, all expired records deleted: %v, lists: %v, finds: %v, reminders: %v, promises: %v", settleTime, left, r.arrived(), r.missing, r.followed(), r.clean(), r.listed(), r.foundAll(), r.reminded(), r.unsettled())
 	}
 	if r.w.err == nil {
 		r.finalCheck()
@@ -419,6 +422,7 @@ type plan struct {
 	skew                             time.Duration // by which clocks differ from the true time at most
 	versions                         bool          // later programs come, with states of a later version
 	reminders                        bool          // accounts set reminders
+	indexes, reindex                 bool          // accounts have indexes; programs have different ones
 	unsynced                         bool          // the server's machine crashes, and has not all on its disk
 }
 
@@ -464,6 +468,7 @@ type Counts struct {
 	Opened, Reclaimed, Checkpoints, Outgrown, Outclimbed, Dead                                            int
 	Followed, Folded, Deleted, Gone, Sought                                                               int
 	Listed, Present, Absent, Indexing, Damaged                                                            int
+	Found, Steady, Unindexed, Keyed                                                                       int
 	Reminders, Fired, Looks, ClockSet                                                                     int
 	Expired, Migrated, Newer, Swept                                                                       int
 	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int

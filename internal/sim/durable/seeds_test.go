@@ -23,7 +23,7 @@ func TestSeeds(t *testing.T) {
 	if from, n := seeds.Range(usual()); !one && n >= plenty && from == 0 {
 		seeds.Want(t, all, "Answered", "Unknown", "Replayed", "Refused", "Overloaded", "Nested", "Mismatches", "Tells", "Leased", "Panics", "TooLarge",
 			"Opened", "Reclaimed", "Checkpoints", "Outgrown", "Outclimbed", "Dead", "Followed", "Folded", "Deleted", "Gone", "Sought",
-			"Listed", "Present", "Absent", "Indexing", "Damaged", "Expired", "Migrated", "Newer", "Swept", "Crashes", "Freezes", "Cuts", "Moves", "Cancels", "Forgets", "Restarts", "Jumps")
+			"Listed", "Present", "Absent", "Indexing", "Damaged", "Found", "Steady", "Unindexed", "Keyed", "Expired", "Migrated", "Newer", "Swept", "Crashes", "Freezes", "Cuts", "Moves", "Cancels", "Forgets", "Restarts", "Jumps")
 	}
 }
 

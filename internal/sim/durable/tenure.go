@@ -23,6 +23,8 @@ type tenure struct {
 	leaving  bool // when all is in records, the shard is given up
 	lists    map[uint64]list
 	cursor   string // behind the last page
+	finds    map[uint64]find
+	found    string // behind the last page of a find
 	woken    time.Duration
 	retries  reminders.Retries
 }
@@ -94,7 +96,11 @@ func (t *tenure) step() {
 		t.loaded(l)
 	}
 	for _, p := range out.Pages {
-		t.page(p)
+		if _, is := t.finds[p.List]; is {
+			t.foundPage(p)
+		} else {
+			t.page(p)
+		}
 	}
 	if t.core.State() == durable.Dropped {
 		h.known[t.shard], h.told[t.shard] = t.core.Mark(), max(h.told[t.shard], t.core.NextTell())

@@ -1,0 +1,269 @@
+package durable
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/util/ordered"
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// Index describes the indexes of a type.
+type Index struct {
+	// Fields names the indexed fields with their kinds, and the version of the state. Keys that were
+	// made for another value are not used: the shard's home then makes them again.
+	Fields string
+	// Keys returns the keys of a stored state, like [Turn.Index]. It has no effects, and is only called
+	// if neither the log nor the entity's record has them.
+	Keys func(id string, form uint32, state []byte, since [][]byte) ([]byte, error)
+}
+
+func (x *Index) fields() string {
+	if x == nil {
+		return ""
+	}
+	return x.Fields
+}
+
+// unknownFields is in the table instead of Index.Fields while leaves may lack keys.
+const unknownFields = "?"
+
+func indexKey(key, id string) string { return kindIndex + key + id }
+
+// eachKey yields the single keys of an index.
+func eachKey(index []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for len(index) > 0 {
+			n := ordered.SizeOfKey(index)
+			if n == 0 || !yield(string(index[:n])) {
+				return // 0: no program writes such a one
+			}
+			index = index[n:]
+		}
+	}
+}
+
+// without returns the keys of a that are not among those of b.
+func without(a, b []byte) (rest []byte) {
+	for key := range eachKey(a) {
+		if !hasKey(b, key) {
+			rest = append(rest, key...)
+		}
+	}
+	return rest
+}
+
+func hasKey(index []byte, key string) bool {
+	for k := range eachKey(index) {
+		if k == key {
+			return true
+		}
+	}
+	return false
+}
+
+// indexOf returns the keys of an entity in version v. False means that the state cannot be read. bare
+// reports that v lacks the state.
+func (s *Shard) indexOf(id string, v *version, bare bool) (index []byte, known bool) {
+	switch {
+	case s.config.Index == nil, v.number == 0, v.ended:
+		return nil, true
+	case v.index() != nil:
+		return v.index(), true
+	case bare:
+		return nil, false
+	}
+	index, err := s.config.Index.Keys(id, v.form, v.state, v.since)
+	if err != nil {
+		return nil, false
+	}
+	v.setRare(v.reminders(), index)
+	return index, true
+}
+
+// lastIndex returns the keys of e with all its commits.
+func (s *Shard) lastIndex(e *entity) (index []byte, known bool) {
+	if e.last.index() == nil && e.last.number == e.acked.number {
+		index, known = s.ackedIndex(e)
+		e.last.setRare(e.last.reminders(), index)
+		return index, known
+	}
+	return s.indexOf(e.id, &e.last, e.bare)
+}
+
+// ackedIndex returns the keys of e as a checkpoint writes them.
+func (s *Shard) ackedIndex(e *entity) (index []byte, known bool) {
+	return s.indexOf(e.id, &e.acked, e.bare)
+}
+
+// indexAfter returns what the commit of t says of the keys of e; nil means that they do not change. A
+// checkpoint may have removed those of an expired state.
+func (s *Shard) indexAfter(e *entity, t *Turn) *wire.DurableIndex {
+	before, known := s.lastIndex(e)
+	if t.Ended {
+		t.Index = nil
+	}
+	added := t.Index
+	if !e.last.gone(s.desk.now) {
+		if known && bytes.Equal(before, t.Index) {
+			return nil
+		}
+		added = without(t.Index, before)
+	}
+	x := &wire.DurableIndex{Keys: t.Index, Removed: without(before, t.Index)}
+	s.catalog.moves(e, added, x.Removed)
+	return x
+}
+
+// indexRoom returns what a record takes for keys that the commit w of t does not have.
+func (s *Shard) indexRoom(t *Turn, w *wire.DurableCommit) int {
+	switch {
+	case s.config.Index == nil:
+		return 0
+	case w.Index == nil:
+		return len(s.config.Index.Fields) + len(t.Index)
+	}
+	return len(s.config.Index.Fields)
+}
+
+// readIndex completes an entity whose record was just read, before anything else is done with it. If
+// the record has keys of other fields, the leaves may lack those of these.
+func (s *Shard) readIndex(e *entity, v *version) {
+	if s.config.Index == nil || v.index() != nil {
+		return
+	}
+	if index, _ := s.indexOf(e.id, v, false); len(index) > 0 {
+		s.catalog.moves(e, index, nil)
+	}
+}
+
+// A moved has keys of an entity that the leaves may lack, or have although the entity lost them.
+type moved struct {
+	*entity
+	keys []string // without kind and id
+}
+
+// moves records that the leaves may lack the keys in added, and have those in removed.
+func (c *catalog) moves(e *entity, added, removed []byte) {
+	m := c.moved[e.id]
+	if m == nil {
+		m = &moved{}
+		c.moved[e.id] = m
+	}
+	m.entity = e
+	for _, index := range [][]byte{added, removed} {
+		for key := range eachKey(index) {
+			if !slices.Contains(m.keys, key) {
+				m.keys = append(m.keys, key)
+			}
+		}
+	}
+}
+
+// forgetIndexes is called if the log has commits that keep other indexes.
+func (c *catalog) forgetIndexes(t *tail) {
+	c.indexed = false
+	clear(c.moved)
+	//arch:order-free each by itself
+	for _, e := range t.entities {
+		e.last.setRare(e.last.reminders(), nil)
+		e.acked.setRare(e.acked.reminders(), nil)
+	}
+}
+
+// indexChanges adds to ed what changes for the keys of e.
+func (c *catalog) indexChanges(ed *edit, e savedEntity) {
+	if m := c.moved[e.id]; m != nil {
+		for _, key := range m.keys {
+			ed.there[indexKey(key, e.id)] = hasKey(e.index, key)
+		}
+	}
+	if !e.there { // its state may have expired, without a commit
+		for key := range eachKey(e.acked.index()) {
+			ed.there[indexKey(key, e.id)] = false
+		}
+	}
+}
+
+// indexWritten notes how the keys of e differ from those in the leaves, which are those of index. The
+// next checkpoint may write any version whose commit is not acknowledged yet.
+func (c *catalog) indexWritten(s *Shard, e *entity, index []byte) {
+	if e.ticket <= s.group.acked {
+		delete(c.moved, e.id)
+	}
+	if !e.loaded {
+		return // see readIndex
+	}
+	if last, known := s.lastIndex(e); known && !bytes.Equal(index, last) {
+		c.moves(e, without(last, index), without(index, last))
+	}
+}
+
+// Find is [Shard.List] for keys of the index, above after and below to, unless to is empty. Page.IDs
+// then has the keys, each with the id of its entity.
+func (s *Shard) Find(now time.Time, prefix, after, to string, limit int) uint64 {
+	sc := &scan{index: true, prefix: kindIndex + prefix, from: kindIndex + prefix, limit: max(limit, 1)}
+	if after != "" {
+		sc.from = max(sc.from, kindIndex+after+"\x00")
+	}
+	if to != "" {
+		sc.to = kindIndex + to
+	}
+	return s.catalog.list(s, now, sc)
+}
+
+// Indexed reports whether [Shard.Find] can answer.
+func (s *Shard) Indexed() bool { return s.catalog.whole && s.catalog.indexed }
+
+// indexStands is stands for a scan of Shard.Find.
+func (c *catalog) indexStands(s *Shard, key string) bool {
+	id := ownerOf(key)
+	if e := c.changed[id]; e != nil && e.loaded && (e.last.number == 0 || e.last.gone(s.desk.now)) {
+		return false
+	}
+	if m := c.moved[id]; m != nil && slices.Contains(m.keys, key[len(kindIndex):len(key)-len(id)]) {
+		return false
+	}
+	return true
+}
+
+// eachMoved yields the keys of moved that are there.
+func (c *catalog) eachMoved(s *Shard) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		//arch:order-free they are sorted
+		for _, m := range c.moved {
+			if !m.loaded || m.last.number == 0 || m.last.gone(s.desk.now) {
+				continue
+			}
+			for _, key := range m.keys {
+				if hasKey(m.last.index(), key) && !yield(indexKey(key, m.id)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (c *catalog) checkMoved(t *tail) error {
+	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
+		e := t.entities[id]
+		if before, after := e.acked.index(), e.last.index(); c.moved[id] == nil && before != nil && after != nil && !bytes.Equal(before, after) {
+			return fmt.Errorf("invariant 4 of the catalog: keys of entity %q have changed from %q to %q, and are not in moved", id, before, after)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.moved)) {
+		if m := c.moved[id]; m.entity != t.entities[id] {
+			return fmt.Errorf("invariant 4 of the catalog: keys of entity %q have changed, and it is not in the tail", id)
+		}
+	}
+	return nil
+}
+
+// ownerOfIndexKey returns the entity of a key of kindIndex.
+func ownerOfIndexKey(key string) string {
+	return key[len(kindIndex)+ordered.SizeOfKey(key[len(kindIndex):]):]
+}
