@@ -29,12 +29,12 @@ const (
 //     state. One that can expire may differ.
 //  4. The entities in changed and moved are in the tail.
 type catalog struct {
-	limit  int  // of a leaf
-	whole  bool // the leaves have the ids and due times of all records
+	limit int  // of a leaf
+	whole bool // the leaves have the ids and due times of all records
 	// indexed: they also have the keys by which all are found, and no others
 	indexed bool
-	leaves []leaf
-	free   []leaf // numbers that may be used again; their slot is the one used last
+	leaves  []leaf
+	free    []leaf // numbers that may be used again; their slot is the one used last
 	// changed has the entities of the tail that the leaves may lack, or have although they ended.
 	changed map[string]*entity
 	// moved has the keys, by entity of the tail, in which the leaves may be wrong.
@@ -444,7 +444,7 @@ func (c *catalog) written(s *Shard, ed *edit) {
 
 // recorded returns what the checkpoint under way leaves in the record of e.
 func (s *Shard) recorded(e *entity) record {
-	if e.acked.number > 0 && !e.acked.ended && !e.hollow {
+	if e.acked.number > 0 && !e.acked.ended {
 		index, _ := s.ackedIndex(e)
 		return record{true, e.acked.due(), index}
 	}
@@ -583,7 +583,7 @@ func (w *walk) read(s *Shard, records []store.Record) {
 // A Page is a part of a shard's ids, ascending, at the moment when the log has everything up to
 // Ticket.
 type Page struct {
-	List   uint64 // that [Shard.List] has returned
+	List   uint64   // that [Shard.List] has returned
 	IDs    []string // or keys, for [Shard.Find]
 	More   bool     // there may be others behind them
 	Ticket Ticket

@@ -124,7 +124,6 @@ type entity struct {
 	active bool // the driver has it
 	loaded bool // last is known: it came from the log, or its record was read
 	bare   bool // its state is in its record only
-	hollow bool // its state has expired, and the checkpoint under way leaves it out
 	dirty  bool // acked is in the log alone
 	stale  bool // it is dirty only because its record is to be deleted, which may wait
 	// generation is the tail's generation in which the log got acked; 0 means an earlier one.
@@ -213,7 +212,7 @@ func (e *entity) saved(acked Ticket) bool {
 	if e.saving != 0 && e.saving == e.acked.number {
 		e.dirty, e.stale, e.generation = false, false, 0
 	}
-	e.saving, e.hollow = 0, false
+	e.saving = 0
 	if e.dirty || e.ticket > acked {
 		return false
 	}
@@ -235,18 +234,14 @@ func entityKey(id string) string { return "e" + id }
 // EntityKey returns the key of the record of an entity, given its id.
 func EntityKey(id string) string { return entityKey(id) }
 
-// change omits the oldest keys if the record would exceed limit. It keeps an expired state while
-// a later commit is pending: that commit may have only events. indexes names the type's.
+// change omits the oldest keys if the record would exceed limit. It keeps an expired state, which
+// ends by a commit: the leaves may have its keys, and a commit under way may have only events.
+// indexes names the type's.
 func (e *entity) change(now time.Time, limit int, indexes string) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())
-	gone := v.ended || v.gone(now) && e.last.number == v.number
-	e.hollow = gone && !v.ended
-	if gone && len(keys) == 0 {
+	if v.ended && len(keys) == 0 {
 		return store.Change{ID: e.recordKey()}
-	}
-	if gone {
-		v = version{number: v.number, ended: true}
 	}
 	size := 2*appendRoom + len(e.id) + len(v.state) + sizeOfReminders(v.reminders()) + len(v.index())
 	for _, event := range v.since {
@@ -322,7 +317,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	if !t.Ended {
 		w.Expires = t.Expires
 	}
-	w.Folded = !e.bare && !e.hollow && !e.last.gone(now) && e.last.folds(t, s.journal.config.Every, s.group.limit)
+	w.Folded = !e.bare && !e.last.gone(now) && e.last.folds(t, s.journal.config.Every, s.group.limit)
 	if t.Ended || w.Folded {
 		w.State = nil
 	}

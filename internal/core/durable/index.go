@@ -100,22 +100,17 @@ func (s *Shard) ackedIndex(e *entity) (index []byte, known bool) {
 	return s.indexOf(e.id, &e.acked, e.bare)
 }
 
-// indexAfter returns what the commit of t says of the keys of e; nil means that they do not change. A
-// checkpoint may have removed those of an expired state.
+// indexAfter returns what the commit of t says of the keys of e; nil means that they do not change.
 func (s *Shard) indexAfter(e *entity, t *Turn) *wire.DurableIndex {
 	before, known := s.lastIndex(e)
 	if t.Ended {
 		t.Index = nil
 	}
-	added := t.Index
-	if !e.last.gone(s.desk.now) {
-		if known && bytes.Equal(before, t.Index) {
-			return nil
-		}
-		added = without(t.Index, before)
+	if known && bytes.Equal(before, t.Index) {
+		return nil
 	}
 	x := &wire.DurableIndex{Keys: t.Index, Removed: without(before, t.Index)}
-	s.catalog.moves(e, added, x.Removed)
+	s.catalog.moves(e, without(t.Index, before), x.Removed)
 	return x
 }
 
@@ -182,11 +177,6 @@ func (c *catalog) indexChanges(ed *edit, e savedEntity) {
 			ed.there[indexKey(key, e.id)] = hasKey(e.index, key)
 		}
 	}
-	if !e.there { // its state may have expired, without a commit
-		for key := range eachKey(e.acked.index()) {
-			ed.there[indexKey(key, e.id)] = false
-		}
-	}
 }
 
 // indexWritten notes how the keys of e differ from those in the leaves, which are those of index. The
@@ -239,8 +229,9 @@ func (c *catalog) eachMoved(s *Shard) iter.Seq[string] {
 			if !m.loaded || m.last.number == 0 || m.last.gone(s.desk.now) {
 				continue
 			}
+			index, _ := s.lastIndex(m.entity)
 			for _, key := range m.keys {
-				if hasKey(m.last.index(), key) && !yield(indexKey(key, m.id)) {
+				if hasKey(index, key) && !yield(indexKey(key, m.id)) {
 					return
 				}
 			}

@@ -173,7 +173,7 @@ func (t *tail) saved(since store.Position, acked Ticket, c *catalog) (gone int) 
 func (t *tail) kept() {
 	//arch:order-free each entity by itself
 	for _, e := range t.entities {
-		e.saving, e.hollow = 0, false
+		e.saving = 0
 	}
 }
 

@@ -175,14 +175,14 @@ func TestExpiredIsFollowedInTheLog(t *testing.T) {
 	a.lasting("a", "2", time.Hour)
 	a.core.Passivated("a")
 	a.pass(2 * time.Hour)
-	a.save() // it gets no record; the log is needed from its last commit on
+	a.save() // the log is needed from its last commit on
 	a.absent("a")
 	a.lasting("a", "3", time.Hour)
-	a.want("a", "3", 1)
+	a.want("a", "3", 4) // the end is a version too
 	b := d.seat(0, 2).open()
 	b.save("a")
-	b.want("a", "3", 1)
-	d.seat(0, 3).open().want("a", "3", 1)
+	b.want("a", "3", 4)
+	d.seat(0, 3).open().want("a", "3", 4)
 }
 
 // TestExpiredIsFollowedOnTheWay: a checkpoint begins when the last acknowledged commit of an
