@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"strings"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// A ListOption says which entities the method List of generated clients yields. Without options it
-// yields all: of a durable type those that have committed a change and not ended, of a volatile type
-// those in the memory of a node, active or passivated.
+// A ListOption says which entities the methods List and FindBy of generated clients yield. Without
+// options List yields all: of a durable type those that have committed a change and not ended, of a
+// volatile type those in the memory of a node, active or passivated. FindBy yields those of a durable
+// type that have the value.
 //
 // A page is one shard's committed state at one moment, with all that was acknowledged before the
-// call. What is there throughout comes once. What comes or goes meanwhile may be missing. Expired
+// call. What is there throughout comes once. What comes or goes meanwhile may be missing, and what
+// gets another value may be missing or come again between two values. Expired
 // entities may appear until they are swept. A shard has until the deadline of the context to answer,
 // or Config.CallTimeout if there is none. The list holds about 4 MiB of ids.
 type ListOption func(*listOptions)
@@ -39,7 +42,8 @@ func After(id any) ListOption {
 	return func(o *listOptions) { o.after = id }
 }
 
-// Active lists only the entities that are active: in the memory of a node, or in a turn.
+// Active lists only the entities that are active: in the memory of a node, or in a turn. It is not for
+// FindBy, which reads what is committed.
 func Active() ListOption {
 	return func(o *listOptions) { o.active = true }
 }
@@ -58,17 +62,71 @@ func ListEntities[ID any](ctx context.Context, p codegen.Invoker, format func(ID
 			yield(none, fmt.Errorf("list: shard.After: %w", err))
 			return
 		}
-		for text, err := range lister.List(ctx, l) {
-			if err != nil {
-				yield(none, err)
-				return
+		yieldIDs(lister.List(ctx, l), parse, yield)
+	}
+}
+
+func yieldIDs[ID any](all iter.Seq2[string, error], parse func(string) (ID, error), yield func(ID, error) bool) {
+	var none ID
+	for text, err := range all {
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		id, err := parse(text)
+		if err != nil {
+			yield(none, fmt.Errorf("list: %w (an entity has an id that this program cannot read: was its type changed?)", err))
+			return
+		}
+		if !yield(id, nil) {
+			return
+		}
+	}
+}
+
+// FindEntities is called by generated code only. It yields the entities with the key from or, unless to
+// is nil, those with keys from from on and below to, in the order of keys.
+func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Index, from, to []byte, format func(ID) (string, error), parse func(string) (ID, error), opts ...ListOption) iter.Seq2[ID, error] {
+	return func(yield func(ID, error) bool) {
+		var none ID
+		fail := func(err error) { yield(none, fmt.Errorf("find by %s: %w", x.Field, err)) }
+		lister, ok := p.(codegen.Lister)
+		if !ok {
+			fail(errors.New("the caller is neither a Node nor a Conn (make the client with one of them)"))
+			return
+		}
+		l, err := listingOf(opts, format)
+		switch {
+		case err != nil:
+			fail(fmt.Errorf("shard.After: %w", err))
+			return
+		case l.Active:
+			fail(errors.New("shard.Active is for List alone (compare the ids with those of a list)"))
+			return
+		case to != nil && l.After != "":
+			fail(errors.New("entities between two values have the order of their values, and shard.After is for the order of ids (begin at a later value)"))
+			return
+		}
+		prefix := l.Prefix
+		l.Index, l.Field = x.Kind, x.Field
+		if to != nil {
+			l.Prefix, l.After, l.To = codegen.IndexPrefix(from), string(from), string(to)
+		} else {
+			l.Prefix = string(from) + l.Prefix
+			if l.After != "" {
+				l.After = string(from) + l.After
 			}
-			id, err := parse(text)
-			if err != nil {
-				yield(none, fmt.Errorf("list: %w (an entity has an id that this program cannot read: was its type changed?)", err))
-				return
-			}
-			if !yield(id, nil) {
+		}
+		yieldIDs(idsOf(lister.List(ctx, l), prefix), parse, yield)
+	}
+}
+
+// idsOf yields the ids behind keys, if they begin with prefix.
+func idsOf(keys iter.Seq2[string, error], prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for key, err := range keys {
+			_, id := codegen.IndexedID(key)
+			if (err != nil || strings.HasPrefix(id, prefix)) && !yield(id, err) {
 				return
 			}
 		}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -175,15 +178,20 @@ func (c *Caller) failing(kind, id string) bool {
 
 var _ codegen.Lister = (*invoker)(nil)
 
-// List yields the ids of the entities of the kind that the test has. All of them are active.
+// List yields the ids of the entities of the kind that the test has, or the keys of those whose struct
+// has the field. All of them are active.
 func (i *invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for _, id := range i.caller.ids(i.kind.Name) {
+		ids := i.caller.ids(i.kind.Name)
+		if l.Index != "" {
+			ids = i.caller.keys(i.kind.Name, l, ids)
+		}
+		for _, id := range ids {
 			if err := ctx.Err(); err != nil {
 				yield("", fmt.Errorf("list %s: %w", i.kind.Name, err))
 				return
 			}
-			if id > l.After && strings.HasPrefix(id, l.Prefix) && !yield(id, nil) {
+			if id > l.After && (l.To == "" || id < l.To) && strings.HasPrefix(id, l.Prefix) && !yield(id, nil) {
 				return
 			}
 		}
@@ -200,6 +208,44 @@ func (c *Caller) ids(kind string) (ids []string) {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// keys returns the keys of the entities with these ids.
+func (c *Caller) keys(kind string, l codegen.Listing, ids []string) (keys []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		v := reflect.Indirect(reflect.ValueOf(c.entities[entityKey{kind, id}]))
+		if v.Kind() != reflect.Struct || !v.FieldByName(l.Field).IsValid() {
+			continue // it is another struct than the entity's
+		}
+		if key := keyOf(l.Index, v.FieldByName(l.Field)); key != nil {
+			keys = append(keys, string(key)+id)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// keyOf returns the key of a field with an index.
+func keyOf(index string, v reflect.Value) []byte {
+	field, err := strconv.Atoi(index[:len(index)-1])
+	if err != nil {
+		return nil
+	}
+	switch {
+	case v.Type() == reflect.TypeFor[time.Time]() && v.CanAddr():
+		return codegen.AppendTimeIndex(nil, field, *(*time.Time)(v.Addr().UnsafePointer())) // Interface panics for an unexported field
+	case v.Kind() == reflect.String:
+		return codegen.AppendStringIndex(nil, field, v.String())
+	case v.Kind() == reflect.Bool:
+		return codegen.AppendBoolIndex(nil, field, v.Bool())
+	case v.CanInt():
+		return codegen.AppendIntIndex(nil, field, v.Int())
+	case v.CanUint():
+		return codegen.AppendUintIndex(nil, field, v.Uint())
+	}
+	return nil
 }
 
 // Failed returns the caller's error for a failed call.

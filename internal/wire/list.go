@@ -6,10 +6,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A ListRequest asks a shard for ids of its entities.
+// A ListRequest asks a shard for ids of its entities, or for keys of an index: a field's number and
+// value, encoded by package ordered, and the id of an entity that has it.
 type ListRequest struct {
-	Prefix string // what the ids begin with
-	After  string // the ids are above it; "" means from the first id on
+	Prefix string // what the ids or keys begin with
+	After  string // they are above it; "" means from the first on
+	To     string // they are below it; "" means to the last
+	Index  string // of MethodFind: the field and its kind, as in codegen.Host.Indexes
 	Limit  uint32 // at most so many ids; 0 and too large values mean the home's own bound
 	Bytes  uint32 // at most so many bytes, but at least one id; 0 and too large values mean the home's own bound
 	Active bool   // only entities that are active
@@ -21,6 +24,8 @@ const (
 	listLimit  = 3
 	listBytes  = 4
 	listActive = 5
+	listTo     = 6
+	listIndex  = 7
 )
 
 // Append appends the encoded request.
@@ -32,7 +37,8 @@ func (r *ListRequest) Append(b []byte) []byte {
 	if r.Active {
 		b = appendUint(b, listActive, 1)
 	}
-	return b
+	b = appendString(b, listTo, r.To)
+	return appendString(b, listIndex, r.Index)
 }
 
 // ParseListRequest decodes a request. It skips unknown fields.
@@ -68,6 +74,10 @@ func (r *ListRequest) set(num protowire.Number, typ protowire.Type, text []byte,
 		r.Prefix = string(text)
 	case num == listAfter && is:
 		r.After = string(text)
+	case num == listTo && is:
+		r.To = string(text)
+	case num == listIndex && is:
+		r.Index = string(text)
 	case typ != protowire.VarintType:
 	case num == listLimit:
 		r.Limit = uint32(min(number, 1<<32-1))
@@ -108,7 +118,7 @@ func AppendListPage(b []byte, ids []string, more bool) []byte {
 func ListedSize(id string) int { return protowire.SizeTag(pageIDs) + protowire.SizeBytes(len(id)) }
 
 // ParseListPage decodes the answer to the request r, sharing b. It returns an error unless the ids
-// are as requested: in ascending order, above After and with the prefix.
+// are as requested: in ascending order, above After, below To and with the prefix.
 func ParseListPage(b []byte, r *ListRequest) (p ListPage, last []byte, err error) {
 	p.ids = b
 	last = BytesOf(r.After)
@@ -119,7 +129,7 @@ func ParseListPage(b []byte, r *ListRequest) (p ListPage, last []byte, err error
 			p.more = true // it is written only if it is not 0
 		case f.Number == pageIDs && f.Type == protowire.BytesType:
 			id, above := StringOf(f.Bytes), StringOf(last)
-			if id <= above || len(id) < len(r.Prefix) || id[:len(r.Prefix)] != r.Prefix {
+			if id <= above || len(id) < len(r.Prefix) || id[:len(r.Prefix)] != r.Prefix || r.To != "" && id >= r.To {
 				return fmt.Errorf("id %.100q does not belong behind %.100q in a list of ids with prefix %.100q", id, above, r.Prefix)
 			}
 			last = f.Bytes

@@ -5,6 +5,8 @@ const (
 	// MethodList asks a shard, which has no entity's id, for ids. Its argument is a ListRequest, and its
 	// result a ListPage.
 	MethodList = "!list"
+	// MethodFind is MethodList for keys of an index.
+	MethodFind = "!find"
 	// MethodDead commits the id of its command, so that the tell with this id never runs.
 	MethodDead = "!dead"
 	// MethodFire runs a reminder that is due, if there is one. Its result is the Unix time in

@@ -42,15 +42,18 @@ type Invoker interface {
 
 // A Lister is an Invoker that can list the entities of its kind.
 type Lister interface {
-	// List yields the ids, in the order of their bytes. It ends after the first error.
+	// List yields the ids or keys, in the order of their bytes. It ends after the first error.
 	List(ctx context.Context, l Listing) iter.Seq2[string, error]
 }
 
-// A Listing says which ids of a type to list.
+// A Listing says which ids of a type to list, or which keys of an index: see [AppendStringIndex].
 type Listing struct {
-	Prefix string // what the ids begin with, as on the wire
-	After  string // only ids above this one; "" means all
+	Prefix string // what the ids or keys begin with, as on the wire
+	After  string // only those above this one; "" means all
+	To     string // only those below this one; "" means all
 	Active bool   // only entities that are active
+	// Index is the field of the index, as in [Host.Indexes], and Field its name in Go. "" means ids.
+	Index, Field string
 }
 
 // A Ref is a reference to one entity. It is cheap to make and to keep, and safe for concurrent use.

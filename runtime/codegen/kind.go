@@ -64,6 +64,11 @@ type Host struct {
 	AppendState func(b []byte, entity any) ([]byte, error)
 	DecodeState func(entity any, b []byte) (skipped bool, err error)
 	StateFields Fields
+	// Indexes has the numbers of the indexed fields, each with its kind: b, i, s or t for bools,
+	// integers, strings and times, joined by commas. AppendIndexes appends their keys, in this order.
+	// They are "" and nil if there are none.
+	Indexes       string
+	AppendIndexes func(b []byte, entity any) []byte
 	// Events describes the journal; nil means that the type has none.
 	Events *Events
 	// Activate and Passivate call the user's hooks; nil means that the type has none.

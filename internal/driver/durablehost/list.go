@@ -7,21 +7,28 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A listing is a request for a page of ids.
-type listing struct {
-	prefix, after string
-	limit         int
-	done          func(ids []string, more bool, err error)
-	stopped       bool // nobody waits for it
+// A Query says which ids of a shard's stored entities, or which keys of its index, a page has.
+type Query struct {
+	Index  bool   // keys of the index, see [durable.Shard.Find]
+	Prefix string // what they begin with
+	After  string // they are above it; "" means all
+	To     string // with Index: they are below it; "" means all
+	Limit  int    // at most so many
 }
 
-// List calls done, possibly before it returns, with at most limit ids of the shard's stored
-// entities, ascending, that are above after and begin with prefix. more reports whether there may
-// be others. The page has everything that was in the log when List was called, and nothing that may
+// A listing is a request for a page of ids.
+type listing struct {
+	Query
+	done    func(ids []string, more bool, err error)
+	stopped bool // nobody waits for it
+}
+
+// List calls done, possibly before it returns, with ids or keys, ascending. more reports whether there
+// may be others. The page has everything that was in the log when List was called, and nothing that may
 // be lost. While the catalog is not complete, List waits. A caller that waits no longer calls stop;
 // done may still be called.
-func (t *Tenure) List(prefix, after string, limit int, done func(ids []string, more bool, err error)) (stop func()) {
-	l := &listing{prefix: prefix, after: after, limit: limit, done: done}
+func (t *Tenure) List(q Query, done func(ids []string, more bool, err error)) (stop func()) {
+	l := &listing{Query: q, done: done}
 	t.mu.Lock()
 	if t.over {
 		t.mu.Unlock()
@@ -39,7 +46,11 @@ func (t *Tenure) listLocked(now time.Time, l *listing) {
 	if t.lists == nil {
 		t.lists = map[uint64]*listing{}
 	}
-	t.lists[t.core.List(now, l.prefix, l.after, l.limit)] = l
+	if l.Index {
+		t.lists[t.core.Find(now, l.Prefix, l.After, l.To, l.Limit)] = l
+		return
+	}
+	t.lists[t.core.List(now, l.Prefix, l.After, l.Limit)] = l
 }
 
 // pagesLocked gives pages to those who wait for them, once the log has what they show.
@@ -58,13 +69,14 @@ func (t *Tenure) pagesLocked(pages []durable.Page, after *deferredEffects) {
 // listAgainLocked repeats the lists that found the catalog incomplete.
 func (t *Tenure) listAgainLocked(now time.Time) {
 	t.unlisted = slices.DeleteFunc(t.unlisted, func(l *listing) bool { return l.stopped })
-	if len(t.unlisted) == 0 || !t.core.Listed() {
-		return
-	}
 	all := t.unlisted
 	t.unlisted = nil
 	for _, l := range all {
-		t.listLocked(now, l)
+		if l.Index && t.core.Indexed() || !l.Index && t.core.Listed() {
+			t.listLocked(now, l)
+		} else {
+			t.unlisted = append(t.unlisted, l)
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ type Config struct {
 	Incarnation uint64
 	Limits      durable.Limits
 	Journal     durable.Journal
+	Index       *durable.Index // nil means that the type has no indexes
 	// Records has the records of named followers. It is used only with Journal.Followers.
 	Records store.Store
 	// Patience bounds the wait for one answer of the store. For reads of a log and writes of many

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +61,7 @@ func newDurableShard(s *HostedShard) *DurableShard {
 	if e := s.Host.Desc.Events; e != nil {
 		c.Journal = journalOf(e, s.Host.Desc.Shards)
 	}
+	c.Index = indexOf(&s.Host.Desc)
 	c.Sweep = sweepOf(s.Host.Desc.TTL)
 	d.Shard = durablehost.New(c)
 	return d
@@ -212,6 +212,7 @@ func (d *DurableShard) retire(e *region.Entity, why codegen.Passivation, state [
 	if err == nil {
 		ticket, err = a.tenure.Commit(&durable.Turn{
 			Entity: e.ID, State: state, Events: events, Sum: stateSum(&d.hosted.Host.Desc, state), Expires: d.expiry(a.tenure), Form: form(&d.hosted.Host.Desc),
+			Index: keysOf(&d.hosted.Host.Desc, e.Value),
 		})
 	}
 	switch {
@@ -327,7 +328,7 @@ func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 		return err
 	}
 	if !bytes.Equal(state, a.state) || len(events) > 0 {
-		if a.last, err = tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Sum: stateSum(h, state), Form: form(h)}); err != nil {
+		if a.last, err = tenure.Commit(&durable.Turn{Entity: e.ID, State: state, Events: events, Sum: stateSum(h, state), Form: form(h), Index: keysOf(h, e.Value)}); err != nil {
 			return fmt.Errorf("the changes of OnActivate: %w", err)
 		}
 		a.state = state
@@ -408,12 +409,7 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 	if err != nil || !loaded.Found {
 		return loaded, err
 	}
-	if loaded.State, err = migrated(h, id, &loaded); err == nil {
-		if loaded.State, err = foldEvents(h, id, slices.Concat([]byte{}, loaded.State), loaded.Since); err != nil {
-			err = fmt.Errorf("the events after the stored state: %w", err)
-		}
-	}
-	if err != nil {
+	if loaded.State, err = restored(h, id, &loaded); err != nil {
 		tenure.Passivated(id)
 		return loaded, fmt.Errorf("%w: %w", errActivate, err)
 	}

@@ -310,6 +310,7 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 		turn.Command, turn.Answer = &r.command, keptOf(a)
 	}
 	turn.Tells, turn.Expires, turn.Form = loggedTells(tells), d.expiry(r.tenure), form(&d.hosted.Host.Desc)
+	turn.Index = keysOf(&d.hosted.Host.Desc, e.Value)
 	ticket, err := r.tenure.Commit(&turn)
 	if err != nil {
 		r.drop(e)

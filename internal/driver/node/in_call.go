@@ -295,7 +295,7 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 func (c *InCall) perform(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) answer {
 	switch {
 	case ofShard(e):
-		return s.list(r, c.Args)
+		return s.list(r, wire.StringOf(c.Method), c.Args)
 	case s.Durable != nil:
 		return r.turn.parent.(*durableTurn).runCall(e, c, method)
 	}

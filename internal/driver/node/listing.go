@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/listing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -26,14 +28,18 @@ func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, 
 		return func(yield func(string, error) bool) { yield("", fmt.Errorf("list %s: %w", k.Desc.Name, k.Err)) }
 	}
 	by := InvokerOf(k)
+	method := wire.MethodList
+	if l.Index != "" {
+		method = wire.MethodFind
+	}
 	lister := listing.Lister{
 		Kind: k.Desc.Name, Shards: int(k.Shards), Remedy: listRemedy,
 		Ask: func(ctx context.Context, shard int, request []byte) ([]byte, error) {
 			r := &codegen.Ref{Invoker: by, Hash: uint64(shard) << k.shift}
-			if err := by.Check(ctx, r, wire.MethodList); err != nil {
+			if err := by.Check(ctx, r, method); err != nil {
 				return nil, p.listError(err)
 			}
-			page, err := by.Do(ctx, r, wire.MethodList, append(codegen.NewArgs(), request...))
+			page, err := by.Do(ctx, r, method, append(codegen.NewArgs(), request...))
 			if err != nil {
 				return nil, p.listError(err)
 			}
@@ -41,7 +47,7 @@ func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, 
 		},
 	}
 	turnOf(ctx).yieldLane()
-	return lister.List(ctx, wire.ListRequest{Prefix: l.Prefix, After: l.After, Active: l.Active})
+	return lister.List(ctx, wire.ListRequest{Prefix: l.Prefix, After: l.After, To: l.To, Index: l.Index, Active: l.Active})
 }
 
 // listError returns the cause of a failed call to a shard: the call itself is not the user's.
@@ -57,15 +63,21 @@ func ofShard(e *region.Entity) bool { return e.ID == "" }
 
 // listsShard reports whether an envelope without an entity is a call to its shard itself.
 func listsShard(e *wire.Envelope) bool {
-	return e.Type == wire.TypeCall && string(e.Method) == wire.MethodList
+	return e.Type == wire.TypeCall && (string(e.Method) == wire.MethodList || string(e.Method) == wire.MethodFind)
 }
 
 // list returns a page of the shard's ids. The caller has checked the lease after the call arrived:
 // so this home is the only one, and the page has everything acknowledged before.
-func (s *HostedShard) list(r *encodedTurn, args []byte) answer {
+func (s *HostedShard) list(r *encodedTurn, method string, args []byte) answer {
 	request, err := wire.ParseListRequest(args)
 	if err != nil {
 		return answer{code: wire.CodeBadArgs, text: err.Error()}
+	}
+	if h := &s.Host.Desc; method != wire.MethodFind {
+		request.Index = ""
+	} else if !slices.Contains(strings.Split(h.Indexes, ","), request.Index) || request.Index == "" {
+		return answer{code: wire.CodeRefused, text: fmt.Sprintf(
+			"the program of node %s has no such index of %s (finish the roll-out of the program that has it)", s.driver().Local.Name, h.Name)}
 	}
 	limit, size := listing.Limits(&request, s.driver().MaxResult())
 	if d := durableOf(&r.turn); d != nil && !request.Active {
@@ -111,7 +123,8 @@ func (r *durableTurn) stored(request *wire.ListRequest, limit int) (ids []string
 		err  error
 	}
 	got := make(chan page, 1)
-	stop := r.tenure.List(request.Prefix, request.After, limit, func(ids []string, more bool, err error) { got <- page{ids, more, err} })
+	q := durablehost.Query{Index: request.Index != "", Prefix: request.Prefix, After: request.After, To: request.To, Limit: limit}
+	stop := r.tenure.List(q, func(ids []string, more bool, err error) { got <- page{ids, more, err} })
 	defer stop()
 	select {
 	case p := <-got:

@@ -1,0 +1,51 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// keysOf returns the keys by which an entity is found; nil if its type has no indexes.
+func keysOf(h *codegen.Host, entity any) []byte {
+	if h.AppendIndexes == nil {
+		return nil
+	}
+	return h.AppendIndexes(make([]byte, 0, 32), entity)
+}
+
+// indexOf describes the indexes of a type to its shards.
+func indexOf(h *codegen.Host) *durable.Index {
+	if h.AppendIndexes == nil {
+		return nil
+	}
+	fields := fmt.Sprintf("%d:%s", max(h.StateVersion, 1), h.Indexes)
+	return &durable.Index{Fields: fields, Keys: func(id string, form uint32, state []byte, since [][]byte) (keys []byte, err error) {
+		defer func() {
+			if r := recover(); r != nil { // of the factory: a shard is not to fail because of one entity
+				keys, err = nil, PanicError("reading a state for its indexes", r)
+			}
+		}()
+		state, err = restored(h, id, &durable.Loaded{Form: form, State: state, Since: since})
+		if err == nil {
+			_, err = restate(h, id, state, func(entity any) error {
+				keys = keysOf(h, entity)
+				return nil
+			})
+		}
+		return keys, err
+	}}
+}
+
+// restored returns a stored state after its migration and its events.
+func restored(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte, err error) {
+	if state, err = migrated(h, id, loaded); err != nil {
+		return nil, err
+	}
+	if state, err = foldEvents(h, id, slices.Concat([]byte{}, state), loaded.Since); err != nil {
+		return nil, fmt.Errorf("the events after the stored state: %w", err)
+	}
+	return state, nil
+}

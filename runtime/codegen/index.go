@@ -1,0 +1,48 @@
+package codegen
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/util/ordered"
+)
+
+// An Index names an indexed field.
+type Index struct {
+	Field string // in Go
+	Kind  string // its number and kind, as in [Host.Indexes]
+}
+
+// AppendStringIndex appends the key of an indexed field to those of a state: the field's number and
+// the first 512 bytes of its value. Keys of a field have the order of its values.
+func AppendStringIndex[T ~string](b []byte, field int, v T) []byte {
+	return ordered.AppendString(ordered.AppendField(b, field), v)
+}
+
+// AppendIntIndex is [AppendStringIndex] for signed integers.
+func AppendIntIndex[T ~int | ~int8 | ~int16 | ~int32 | ~int64](b []byte, field int, v T) []byte {
+	return ordered.AppendInt(ordered.AppendField(b, field), v)
+}
+
+// AppendUintIndex is [AppendStringIndex] for unsigned integers.
+func AppendUintIndex[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](b []byte, field int, v T) []byte {
+	return ordered.AppendUint(ordered.AppendField(b, field), v)
+}
+
+// AppendBoolIndex is [AppendStringIndex] for bools.
+func AppendBoolIndex[T ~bool](b []byte, field int, v T) []byte {
+	return ordered.AppendBool(ordered.AppendField(b, field), v)
+}
+
+// AppendTimeIndex is [AppendStringIndex] for times, whose locations do not count.
+func AppendTimeIndex(b []byte, field int, v time.Time) []byte {
+	return ordered.AppendTime(ordered.AppendField(b, field), v)
+}
+
+// IndexedID splits a key with an id, as [Lister] yields them. It returns "" if there is no key.
+func IndexedID(key string) (index, id string) {
+	n := ordered.SizeOfKey(key)
+	return key[:n], key[n:]
+}
+
+// IndexPrefix returns what the keys of a field begin with.
+func IndexPrefix(key []byte) string { return string(key[:ordered.Size(key)]) }
