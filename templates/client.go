@@ -2,6 +2,7 @@ package templates
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/dave/jennifer/jen"
 
@@ -58,6 +59,9 @@ func (e clientEmitter) client(n *model.Entity) {
 	if !n.Singleton {
 		e.list(n)
 	}
+	for _, f := range n.Indexes() {
+		e.findBy(n, f)
+	}
 
 	which := "one"
 	if n.Singleton {
@@ -100,6 +104,67 @@ func (e clientEmitter) list(n *model.Entity) {
 			jen.Id("ctx"), jen.Id("c").Dot("invoker"), jen.Id(n.Extractor()).Values().Dot("EntityID"), parseID(n), jen.Id("opts").Op("..."),
 		)),
 	)
+}
+
+// findBy emits the methods that find entities by an indexed field.
+func (e clientEmitter) findBy(n *model.Entity, f model.Field) {
+	value := typ(f.Type.Expr)
+	if n.Client != "" { // whose package may not import that of the type
+		value = typ(basicOf(f.Type))
+	}
+	find := func(name string, ends ...string) {
+		params := []jen.Code{jen.Id("ctx").Add(contextType())}
+		var names []jen.Code
+		for _, end := range ends {
+			names = append(names, jen.Id(end))
+		}
+		params = append(params, jen.List(names...).Add(value.Clone()), jen.Id("opts").Op("...").Add(shard("ListOption")))
+		args := []jen.Code{
+			jen.Id("ctx"), jen.Id("c").Dot("invoker"),
+			codegen("Index").Values(field("Field", jen.Lit(f.Name)), field("Kind", jen.Lit(strconv.Itoa(f.Number)+f.Index))),
+		}
+		for _, end := range ends {
+			args = append(args, appendIndex(f, jen.Nil(), jen.Id(end)))
+		}
+		if len(ends) == 1 {
+			args = append(args, jen.Nil())
+		}
+		args = append(args, jen.Id(n.Extractor()).Values().Dot("EntityID"), parseID(n), jen.Id("opts").Op("..."))
+		e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id(name).Params(params...).Qual("iter", "Seq2").Types(typ(n.ID.Type), jen.Error()).Block(
+			jen.Return(shard("FindEntities").Call(args...)),
+		)
+	}
+	e.comment("%s yields the ids of the %s entities whose %s is value, as List yields ids. What gets another value meanwhile may be missing.", f.FindBy(), n.Name, f.Name)
+	find(f.FindBy(), "value")
+	if f.Index != "b" {
+		e.comment("%sBetween yields the ids of the %s entities whose %s is at least from and below to, in the order of the values. What gets another value meanwhile may be missing, or come again.", f.FindBy(), n.Name, f.Name)
+		find(f.FindBy()+"Between", "from", "to")
+	}
+}
+
+// basicOf returns the type from which t was declared.
+func basicOf(t *model.Type) *model.Expr {
+	switch t.Shape {
+	case model.Bool:
+		return &model.Expr{Name: "bool"}
+	case model.String:
+		return &model.Expr{Name: "string"}
+	case model.Int, model.Uint:
+		return &model.Expr{Name: t.Basic}
+	}
+	return t.Expr
+}
+
+// appendIndex prints the call that appends the key of a field with a value to b.
+func appendIndex(f model.Field, b, value *jen.Statement) *jen.Statement {
+	name := map[string]string{"b": "Bool", "s": "String", "t": "Time"}[f.Index]
+	if f.Index == "i" {
+		name = "Int"
+		if f.Type.Shape == model.Uint {
+			name = "Uint"
+		}
+	}
+	return codegen("Append"+name+"Index").Call(b, jen.Lit(f.Number), value)
 }
 
 // reminders emits what sets, lists and cancels reminders.

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -128,6 +129,13 @@ func ownFields(n *model.Entity) []hostField {
 	optional("AppendState", n.AppendStateFunc(), len(n.State) > 0)
 	optional("DecodeState", n.DecodeStateFunc(), len(n.State) > 0)
 	optional("StateFields", n.StateFieldsFunc(), len(n.State) > 0)
+	if all := n.Indexes(); len(all) > 0 {
+		var kinds []string
+		for _, f := range all {
+			kinds = append(kinds, strconv.Itoa(f.Number)+f.Index)
+		}
+		list = append(list, hostField{"Indexes", jen.Lit(strings.Join(kinds, ","))}, hostField{"AppendIndexes", jen.Id(n.AppendIndexesFunc())})
+	}
 	if n.Journal != nil {
 		list = append(list, hostField{"Events", events(n)})
 	}

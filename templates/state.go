@@ -74,6 +74,22 @@ func (e stateEmitter) state(n *model.Entity) {
 		g.Return(jen.Id("d").Dot("Skipped").Call(), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 	e.knownState(n)
+	if len(n.Indexes()) > 0 {
+		e.indexes(n)
+	}
+}
+
+func (e stateEmitter) indexes(n *model.Entity) {
+	e.comment("%s appends the keys of the fields tagged index to b.", n.AppendIndexesFunc())
+	e.file.Func().Id(n.AppendIndexesFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Index().Byte().BlockFunc(func(g *jen.Group) {
+		g.Id("e").Op(":=").Id("entity").Assert(jen.Op("*").Id(n.Name))
+		all := n.Indexes()
+		for _, f := range all[:len(all)-1] {
+			g.Id("b").Op("=").Add(appendIndex(f, jen.Id("b"), jen.Id("e").Dot(f.Name)))
+		}
+		f := all[len(all)-1]
+		g.Return(appendIndex(f, jen.Id("b"), jen.Id("e").Dot(f.Name)))
+	})
 }
 
 // readBack decodes the value just encoded, but only fields that may have their own encodings.

@@ -223,7 +223,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 		if m != nil {
 			a.typeOf(of+"."+m.Name, what, m, f)
 		}
-		kept := &Field{Name: f.Name, Type: f.Type, set: f.set}
+		kept := &Field{Name: f.Name, Type: f.Type, Indexed: f.Indexed, set: f.set}
 		if m != nil {
 			kept.Number = m.Number
 		} else {

@@ -170,6 +170,9 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 		case narrower(f.Type, n.Type) || narrower(n.Type, f.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower type are refused by its readers")
 		}
+		if f.Indexed && !n.Indexed {
+			b.add(subject, "has no index any more", "callers of the old version that find entities by it get an error")
+		}
 		if n.Name == f.Name || what == "state" {
 			continue
 		}

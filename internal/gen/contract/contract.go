@@ -51,6 +51,7 @@ type Field struct {
 	Name    string
 	Type    string // in the notation of namer.typeName
 	Retired bool
+	Indexed bool // of a state: entities are found by it
 	// Unnamed means that the source gives no name, and Name is made from the position.
 	Unnamed bool
 	set     []*int // places in the model that receive the number

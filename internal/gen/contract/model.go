@@ -100,7 +100,7 @@ func (o *source) kind(e *model.Entity) *Kind {
 	}
 	for i := range e.State {
 		f := &e.State[i]
-		k.State = append(k.State, &Field{Name: f.Name, Type: o.typeName(f.Type), set: []*int{&f.Number}})
+		k.State = append(k.State, &Field{Name: f.Name, Type: o.typeName(f.Type), Indexed: f.Index != "", set: []*int{&f.Number}})
 	}
 	if j := e.Journal; j != nil {
 		k.Events = []*Field{{Name: j.Event.Name, Type: o.typeName(j.Event.Type), set: []*int{&j.Event.Number}}}

@@ -102,7 +102,15 @@ func (r *reader) kindFact(line int, name string, words []string, retired bool) b
 	case words[0] == "method" && len(words) > 1:
 		return methodFact(k, line, words[1], words[2:], retired)
 	case words[0] == "state":
-		return field(&k.State, line, words[1:], retired)
+		indexed := len(words) == 5 && words[4] == indexWord && !retired
+		if indexed {
+			words = words[:4]
+		}
+		if !field(&k.State, line, words[1:], retired) {
+			return false
+		}
+		k.State[len(k.State)-1].Indexed = indexed
+		return true
 	case words[0] == "event":
 		return field(&k.Events, line, words[1:], retired)
 	case retired:

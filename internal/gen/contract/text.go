@@ -65,6 +65,7 @@ func Format(c *Contract) []byte {
 const (
 	retiredWord = "retired"
 	oneofWord   = "oneof"
+	indexWord   = "index"
 )
 
 func formatKind(k *Kind, add func(retired bool, fields ...any)) {
@@ -86,7 +87,11 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 		add(false, "kind", k.Name, "ttl", k.TTL)
 	}
 	for _, f := range k.State {
-		add(f.Retired, "kind", k.Name, "state", f.Number, f.Name, f.Type)
+		fields := []any{"kind", k.Name, "state", f.Number, f.Name, f.Type}
+		if f.Indexed && !f.Retired {
+			fields = append(fields, indexWord)
+		}
+		add(f.Retired, fields...)
 	}
 	for _, f := range k.Events {
 		add(f.Retired, "kind", k.Name, "event", f.Number, f.Name, f.Type)

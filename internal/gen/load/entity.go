@@ -3,6 +3,7 @@ package load
 import (
 	"go/types"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -31,7 +32,7 @@ func (s *fieldReader) fields(m *marked) types.Type {
 			readJournal(s, m, f, event, u.Tag(i))
 			continue
 		}
-		tag, form, hasTag := s.tag(f, u.Tag(i))
+		tag, form, indexed, hasTag := s.tag(f, u.Tag(i))
 		switch {
 		case !hasTag:
 			untagged = append(untagged, f)
@@ -45,7 +46,7 @@ func (s *fieldReader) fields(m *marked) types.Type {
 				id = f.Type()
 			}
 		case tag == "state":
-			s.stateField(f, form)
+			s.stateField(f, form, indexed)
 		}
 	}
 	for _, f := range untagged {
@@ -54,39 +55,43 @@ func (s *fieldReader) fields(m *marked) types.Type {
 	return id
 }
 
-// tag returns a field's shard tag and the form chosen by a state field. A bad tag is reported and
-// returned as "".
-func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, ok bool) {
+// tag returns a field's shard tag, and of a state field the chosen form and whether it has an index. A
+// bad tag is reported and returned as "".
+func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, indexed, ok bool) {
 	tag, ok = reflect.StructTag(raw).Lookup("shard")
 	subject := s.n.Name + "." + f.Name()
 	switch {
 	case !ok && strings.Contains(raw, "shard:"):
 		s.add(f.Pos(), CodeTag, "write `shard:\"state\"`, with quotes and no spaces", "%s: malformed tag `%s`", subject, raw)
-		return "", "", true
+		return "", "", false, true
 	case !ok:
-		return "", "", false
+		return "", "", false, false
 	case tag == "id" || tag == "state" || tag == "-":
-		return tag, "", true
+		return tag, "", false, true
 	}
-	if form, ok := stateOptions(tag); ok {
-		return "state", form, true
+	if form, indexed, ok := stateOptions(tag); ok {
+		return "state", form, indexed, true
 	}
-	remedy := `there are id, state, state with ,text or ,binary or ,secret behind it, and -`
+	remedy := `there are id, state, state with ,text or ,binary or ,secret or ,index behind it, and -`
 	if meant := nearest(strings.ToLower(tag), []string{"id", "state"}); meant != "" {
 		remedy = `write shard:"` + meant + `"`
 	}
 	s.add(f.Pos(), CodeTag, remedy, "%s: no such tag shard:%q", subject, tag)
-	return "", "", true
+	return "", "", false, true
 }
 
-// stateOptions returns the form in a state tag, such as text for state,text. It accepts secret,
-// which takes effect at run time.
-func stateOptions(tag string) (form string, ok bool) {
+// stateOptions returns the form in a state tag, such as text for state,text, and whether it has index.
+// It accepts secret, which takes effect at run time.
+func stateOptions(tag string) (form string, indexed, ok bool) {
 	options := strings.Split(tag, ",")
 	if options[0] != "state" {
-		return "", false
+		return "", false, false
 	}
-	return fieldOptions(options[1:])
+	if i := slices.Index(options, "index"); i > 0 {
+		indexed, options = true, slices.Delete(options, i, i+1)
+	}
+	form, ok = fieldOptions(options[1:])
+	return form, indexed, ok
 }
 
 func validOptions(tag string) bool {
@@ -146,16 +151,57 @@ func (s *fieldReader) idType(f *types.Var) bool {
 	return false
 }
 
-func (s *fieldReader) stateField(f *types.Var, form string) {
+func (s *fieldReader) stateField(f *types.Var, form string, indexed bool) {
 	t, r := s.crossing.forms.inForm(f.Type(), form)
 	if r == nil {
-		s.n.State = append(s.n.State, model.Field{Name: f.Name(), Number: len(s.n.State) + 1, Type: t})
+		field := model.Field{Name: f.Name(), Number: len(s.n.State) + 1, Type: t}
+		if indexed {
+			field.Index = s.index(f, t)
+		}
+		s.n.State = append(s.n.State, field)
 		return
 	}
 	if r.code == CodeUnknownType && s.syntax.awaited(f, s.expected) {
 		r = &refusal{code: CodeType, why: "a generated type cannot be state", remedy: `tag it shard:"-" and set it in the factory`}
 	}
 	s.refuse(f, s.n.Name+"."+f.Name(), r)
+}
+
+// indexKinds are the kinds of fields that have an order, and so an index.
+var indexKinds = map[model.Shape]string{model.Bool: "b", model.Int: "i", model.Uint: "i", model.String: "s", model.Time: "t"}
+
+// index returns the kind of an indexed field.
+func (s *fieldReader) index(f *types.Var, t *model.Type) string {
+	kind := indexKinds[t.Shape]
+	if kind == "" {
+		s.add(f.Pos(), CodeTag, "index a string, an integer, a bool, a time.Time, or a type of those without an encoding of its own; or keep such a field beside it",
+			"%s.%s: values of type %s have no index", s.n.Name, f.Name(), s.crossing.short(f.Type()))
+		return ""
+	}
+	named := func(o model.Field) bool {
+		return o.Index != "" && strings.EqualFold(o.FindBy(), model.Field{Name: f.Name()}.FindBy())
+	}
+	if slices.ContainsFunc(s.n.State, named) {
+		s.add(f.Pos(), CodeTag, "rename it, or index the other one only", "%s.%s: another field has the method %s", s.n.Name, f.Name(), model.Field{Name: f.Name()}.FindBy())
+	}
+	return kind
+}
+
+// checkIndexes refuses indexes of types that cannot have any.
+func checkIndexes(s *source, n *model.Entity, m *marked) {
+	u := m.object.Type().Underlying().(*types.Struct)
+	for i := range u.NumFields() {
+		f := u.Field(i)
+		_, indexed, _ := stateOptions(reflect.StructTag(u.Tag(i)).Get("shard"))
+		switch {
+		case !indexed:
+		case n.Singleton:
+			s.add(f.Pos(), CodeTag, "remove index", "%s.%s: a singleton has no index: there is one", n.Name, f.Name())
+		case !n.Durable:
+			s.add(f.Pos(), CodeTag, "write durable, or remove index and keep the ids in an entity of their own",
+				"%s.%s: only a durable type has indexes: they are kept with the commits in the store, and a volatile type has none", n.Name, f.Name())
+		}
+	}
 }
 
 // untaggedField reports a field that would be lost when its entity is passivated or moves. Types

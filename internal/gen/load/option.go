@@ -50,7 +50,7 @@ func tagsState(m *marked) bool {
 	u := m.object.Type().Underlying().(*types.Struct)
 	for i := range u.NumFields() {
 		tag := reflect.StructTag(u.Tag(i)).Get("shard")
-		if _, ok := stateOptions(tag); ok || tag == "state" {
+		if _, _, ok := stateOptions(tag); ok || tag == "state" {
 			return true
 		}
 	}
@@ -207,6 +207,7 @@ func (s *optionReader) readOptions() {
 		}
 	}
 	checkJournal(s.source, n, m, option)
+	checkIndexes(s.source, n, m)
 	if n.Durable {
 		checkDurable(s.source, n, m, seen["shards"])
 		checkVersion(s.source, n, m)

@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -108,7 +109,24 @@ type Field struct {
 	Name   string
 	Number int // from 1
 	Type   *Type
+	// Index of a field of an entity's state says that entities are found by it: b, i, s or t for a
+	// bool, an integer, a string or a time. "" means that they are not.
+	Index string
 }
+
+// Indexes returns the fields by which entities are found, in the order of their numbers.
+func (e *Entity) Indexes() (list []Field) {
+	for _, f := range e.State {
+		if f.Index != "" {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, func(a, b Field) int { return a.Number - b.Number })
+	return list
+}
+
+// FindBy names the client's method that finds entities by f.
+func (f Field) FindBy() string { return "FindBy" + strings.ToUpper(f.Name[:1]) + f.Name[1:] }
 
 func (e *Entity) glue(m *Method) string {
 	if m.Glue != "" {
@@ -190,6 +208,9 @@ func (e *Entity) AppendStateFunc() string { return "append" + e.Name + "State" }
 
 // DecodeStateFunc names the function that decodes the fields tagged state.
 func (e *Entity) DecodeStateFunc() string { return "decode" + e.Name + "State" }
+
+// AppendIndexesFunc names the function that appends the keys of the fields tagged index.
+func (e *Entity) AppendIndexesFunc() string { return "append" + e.Name + "Indexes" }
 
 // StateFieldsFunc names the function that reports the known fields of the state.
 func (e *Entity) StateFieldsFunc() string { return "known" + e.Name + "State" }
@@ -300,6 +321,9 @@ func (e *Entity) declaredByHost() []string {
 	}
 	if len(e.State) > 0 {
 		names = append(names, e.AppendStateFunc(), e.DecodeStateFunc(), e.StateFieldsFunc())
+	}
+	if len(e.Indexes()) > 0 {
+		names = append(names, e.AppendIndexesFunc())
 	}
 	if e.Journal != nil {
 		names = append(names, e.TakeEventsFunc(), e.AppendEventFunc(), e.DecodeEventFunc(), e.ApplyEventFunc())

@@ -200,6 +200,313 @@ func jsonCageEchoOneofsReply(d codegen.Decoder) ([]byte, error) {
 	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())})
 }
 
+// PenAPI has the methods of a [Pen]. The entity and its references implement
+// it.
+type PenAPI interface {
+	// Clean does nothing.
+	Clean(context.Context) error
+}
+
+var (
+	_ PenAPI = (*Pen)(nil)
+	_ PenAPI = PenRef{}
+)
+
+// PenClient makes references to Pen entities. It is safe for concurrent use.
+type PenClient struct {
+	invoker codegen.Invoker
+}
+
+// NewPenClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
+func NewPenClient(c shard.Caller) *PenClient {
+	return &PenClient{invoker: c.ShardInvoker(penKind())}
+}
+
+// Ref returns a reference to the Pen with that id. It makes no call; if the id
+// is invalid, each call fails.
+func (c *PenClient) Ref(id string, opts ...shard.CallOption) PenRef {
+	return PenRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is like Ref, but its reference makes calls without an answer.
+func (c *PenClient) Tell(id string, opts ...shard.CallOption) PenTell {
+	return PenTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *PenClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Pen with that id.
+func (c *PenClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// PenSelf is like [PenClient.Tell] for the Pen whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func PenSelf(ctx context.Context, opts ...shard.CallOption) PenTell {
+	return PenTell{ref: shard.SelfTell(ctx, "Pen", opts...)}
+}
+
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
+func (c *PenClient) API(id string) PenAPI {
+	return c.Ref(id)
+}
+
+// List yields the ids of the Pen entities that have committed a change and not
+// ended, in the order of their bytes as on the wire. It ends after the first
+// error. What is there throughout comes once; what comes or goes meanwhile may
+// be missing.
+func (c *PenClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByBool yields the ids of the Pen entities whose Bool is value, as List
+// yields ids. What gets another value meanwhile may be missing.
+func (c *PenClient) FindByBool(ctx context.Context, value bool, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Bool", Kind: "1b"}, codegen.AppendBoolIndex(nil, 1, value), nil, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByInt yields the ids of the Pen entities whose Int is value, as List
+// yields ids. What gets another value meanwhile may be missing.
+func (c *PenClient) FindByInt(ctx context.Context, value int, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Int", Kind: "2i"}, codegen.AppendIntIndex(nil, 2, value), nil, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByIntBetween yields the ids of the Pen entities whose Int is at least
+// from and below to, in the order of the values. What gets another value
+// meanwhile may be missing, or come again.
+func (c *PenClient) FindByIntBetween(ctx context.Context, from, to int, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Int", Kind: "2i"}, codegen.AppendIntIndex(nil, 2, from), codegen.AppendIntIndex(nil, 2, to), PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByTiny yields the ids of the Pen entities whose Tiny is value, as List
+// yields ids. What gets another value meanwhile may be missing.
+func (c *PenClient) FindByTiny(ctx context.Context, value Tiny, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Tiny", Kind: "3i"}, codegen.AppendIntIndex(nil, 3, value), nil, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByTinyBetween yields the ids of the Pen entities whose Tiny is at least
+// from and below to, in the order of the values. What gets another value
+// meanwhile may be missing, or come again.
+func (c *PenClient) FindByTinyBetween(ctx context.Context, from, to Tiny, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Tiny", Kind: "3i"}, codegen.AppendIntIndex(nil, 3, from), codegen.AppendIntIndex(nil, 3, to), PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByUint64 yields the ids of the Pen entities whose Uint64 is value, as
+// List yields ids. What gets another value meanwhile may be missing.
+func (c *PenClient) FindByUint64(ctx context.Context, value uint64, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Uint64", Kind: "4i"}, codegen.AppendUintIndex(nil, 4, value), nil, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByUint64Between yields the ids of the Pen entities whose Uint64 is at
+// least from and below to, in the order of the values. What gets another value
+// meanwhile may be missing, or come again.
+func (c *PenClient) FindByUint64Between(ctx context.Context, from, to uint64, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Uint64", Kind: "4i"}, codegen.AppendUintIndex(nil, 4, from), codegen.AppendUintIndex(nil, 4, to), PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByLevel yields the ids of the Pen entities whose Level is value, as List
+// yields ids. What gets another value meanwhile may be missing.
+func (c *PenClient) FindByLevel(ctx context.Context, value Level, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Level", Kind: "5i"}, codegen.AppendUintIndex(nil, 5, value), nil, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByLevelBetween yields the ids of the Pen entities whose Level is at least
+// from and below to, in the order of the values. What gets another value
+// meanwhile may be missing, or come again.
+func (c *PenClient) FindByLevelBetween(ctx context.Context, from, to Level, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Level", Kind: "5i"}, codegen.AppendUintIndex(nil, 5, from), codegen.AppendUintIndex(nil, 5, to), PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByName yields the ids of the Pen entities whose Name is value, as List
+// yields ids. What gets another value meanwhile may be missing.
+func (c *PenClient) FindByName(ctx context.Context, value Name, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Name", Kind: "6s"}, codegen.AppendStringIndex(nil, 6, value), nil, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByNameBetween yields the ids of the Pen entities whose Name is at least
+// from and below to, in the order of the values. What gets another value
+// meanwhile may be missing, or come again.
+func (c *PenClient) FindByNameBetween(ctx context.Context, from, to Name, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Name", Kind: "6s"}, codegen.AppendStringIndex(nil, 6, from), codegen.AppendStringIndex(nil, 6, to), PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByWait yields the ids of the Pen entities whose Wait is value, as List
+// yields ids. What gets another value meanwhile may be missing.
+func (c *PenClient) FindByWait(ctx context.Context, value Seconds, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Wait", Kind: "7i"}, codegen.AppendIntIndex(nil, 7, value), nil, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByWaitBetween yields the ids of the Pen entities whose Wait is at least
+// from and below to, in the order of the values. What gets another value
+// meanwhile may be missing, or come again.
+func (c *PenClient) FindByWaitBetween(ctx context.Context, from, to Seconds, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Wait", Kind: "7i"}, codegen.AppendIntIndex(nil, 7, from), codegen.AppendIntIndex(nil, 7, to), PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindBySince yields the ids of the Pen entities whose since is value, as List
+// yields ids. What gets another value meanwhile may be missing.
+func (c *PenClient) FindBySince(ctx context.Context, value time.Time, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "since", Kind: "8t"}, codegen.AppendTimeIndex(nil, 8, value), nil, PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindBySinceBetween yields the ids of the Pen entities whose since is at least
+// from and below to, in the order of the values. What gets another value
+// meanwhile may be missing, or come again.
+func (c *PenClient) FindBySinceBetween(ctx context.Context, from, to time.Time, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "since", Kind: "8t"}, codegen.AppendTimeIndex(nil, 8, from), codegen.AppendTimeIndex(nil, 8, to), PenExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// PenRef is a reference to one Pen at any node. It is made by [PenClient.Ref]
+// and safe for concurrent use.
+type PenRef struct {
+	ref *codegen.Ref
+}
+
+// Clean does nothing.
+func (r PenRef) Clean(ctx context.Context) (err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Clean")
+	if e, ok := turn.Entity.(*Pen); ok {
+		defer turn.End("Clean", &err)
+		return e.Clean(turn.Context)
+	}
+	return r.ref.Run(ctx, "Clean", nil, err)
+}
+
+// PenTell is a reference to one Pen for calls without an answer. It is made by
+// [PenClient.Tell] and safe for concurrent use. Its methods return an error
+// only if the call was not sent.
+type PenTell struct {
+	ref *codegen.Ref
+}
+
+// Clean calls [PenAPI.Clean] without an answer.
+func (t PenTell) Clean(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Clean", nil)
+}
+
+// PenExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
+type PenExtractor struct{}
+
+// EntityID returns the wire form of the id.
+func (PenExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the entity's shard.
+func (PenExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(penKind(), id)
+}
+
+// HostPen lets n host Pen entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
+func HostPen(n *shard.Node, factory func() *Pen, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: penKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Clean": codegen.Run((*Pen).Clean),
+		},
+		NoContext:     map[string]bool{"Clean": true},
+		Struct:        (*Pen)(nil),
+		Exported:      1,
+		AppendState:   appendPenState,
+		DecodeState:   decodePenState,
+		StateFields:   knownPenState,
+		Indexes:       "1b,2i,3i,4i,5i,6s,7i,8t",
+		AppendIndexes: appendPenIndexes,
+	}, opts...)
+}
+
+// penKind describes Pen. It must be the same at all members of a cluster.
+func penKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Pen",
+		Package:  "github.com/shardgen/shardgen/internal/gen/zoo",
+		Shards:   64,
+		HashName: "xxh64",
+		Methods:  []string{"Clean"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "f5cd7d6ea0935b25",
+	}
+}
+
+// appendPenState appends the encoded fields tagged state to b.
+func appendPenState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Pen)
+	b = codegen.AppendBool(b, 1, e.Bool)
+	b = codegen.AppendInt(b, 2, e.Int)
+	b = codegen.AppendInt(b, 3, e.Tiny)
+	b = codegen.AppendUint(b, 4, e.Uint64)
+	b = codegen.AppendUint(b, 5, e.Level)
+	b = codegen.AppendString(b, 6, e.Name)
+	b = codegen.AppendInt(b, 7, e.Wait)
+	b = codegen.AppendTime(b, 8, e.since)
+	return b, nil
+}
+
+// decodePenState decodes the output of appendPenState, and reports whether it
+// skipped fields. It sets an absent field to zero, even if the factory set it.
+func decodePenState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Pen)
+	e.Bool = false
+	e.Int = 0
+	e.Tiny = 0
+	e.Uint64 = 0
+	e.Level = 0
+	e.Name = ""
+	e.Wait = 0
+	e.since = time.Time{}
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadBool(&d, &e.Bool)
+		case 2:
+			codegen.ReadInt(&d, &e.Int)
+		case 3:
+			codegen.ReadInt(&d, &e.Tiny)
+		case 4:
+			codegen.ReadUint(&d, &e.Uint64)
+		case 5:
+			codegen.ReadUint(&d, &e.Level)
+		case 6:
+			codegen.ReadString(&d, &e.Name)
+		case 7:
+			codegen.ReadInt(&d, &e.Wait)
+		case 8:
+			codegen.ReadTime(&d, &e.since)
+		}
+	}
+	return d.Skipped(), d.Err("state of Pen")
+}
+
+// knownPenState reports whether this program knows field num of the state.
+// Unknown fields are kept.
+func knownPenState(num int) (bool, codegen.Fields) {
+	return 1 <= num && num <= 8, nil
+}
+
+// appendPenIndexes appends the keys of the fields tagged index to b.
+func appendPenIndexes(b []byte, entity any) []byte {
+	e := entity.(*Pen)
+	b = codegen.AppendBoolIndex(b, 1, e.Bool)
+	b = codegen.AppendIntIndex(b, 2, e.Int)
+	b = codegen.AppendIntIndex(b, 3, e.Tiny)
+	b = codegen.AppendUintIndex(b, 4, e.Uint64)
+	b = codegen.AppendUintIndex(b, 5, e.Level)
+	b = codegen.AppendStringIndex(b, 6, e.Name)
+	b = codegen.AppendIntIndex(b, 7, e.Wait)
+	return codegen.AppendTimeIndex(b, 8, e.since)
+}
+
 // ZooAPI has the methods of a [Zoo]. The entity and its references implement
 // it.
 type ZooAPI interface {
@@ -6259,6 +6566,7 @@ func shardOneofs() map[any]map[string]any {
 
 // Fails to compile if a struct has got another field: run go generate.
 var (
+	_ = func(e *Pen) *Pen { return &Pen{e.Bool, e.Int, e.Tiny, e.Uint64, e.Level, e.Name, e.Wait, e.since} }
 	_ = func(e *Zoo) *Zoo {
 		return &Zoo{e.ID, e.Scalars, e.Lists, e.Maps, e.optional, e.tree, e.bare, e.since, e.others, e.forest, e.page, e.embedding, e.promoted, e.texts, e.oneofs, e.shape, e.seen}
 	}

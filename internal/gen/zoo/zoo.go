@@ -204,6 +204,23 @@ type (
 	}
 )
 
+// Pen is found by a field of every kind that has an order.
+//
+//shard:entity durable
+type Pen struct {
+	Bool   bool      `shard:"state,index"`
+	Int    int       `shard:"state,index"`
+	Tiny   Tiny      `shard:"state,index"`
+	Uint64 uint64    `shard:"state,index"`
+	Level  Level     `shard:"state,index"`
+	Name   Name      `shard:"state,index"`
+	Wait   Seconds   `shard:"state,index"`
+	since  time.Time `shard:"state,index"`
+}
+
+// Clean does nothing.
+func (p *Pen) Clean(context.Context) error { return nil }
+
 // Zoo is an entity whose Echo methods take a value of every kind and return it.
 //
 //shard:entity name=zoo shards=16 tell=all
