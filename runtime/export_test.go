@@ -229,3 +229,10 @@ func (n *Node) DirectLanes() int { return n.driver.Direct.Load().Open() }
 func (c *Conn) DirectLane(to transport.Peer, lane int) peers.DirectLane {
 	return c.driver.Sessions.Session(to, lane).DirectLane()
 }
+
+// FindOnlyBy has the node keep one of the indexes of a type, which appends its keys, or none if by is
+// empty: it then is a node with another program. It is called before the node starts.
+func (n *Node) FindOnlyBy(kind, by string, keys func(b []byte, entity any) []byte) {
+	h := &(*n.driver.Kinds.Load())[kind].Host.Desc
+	h.Indexes, h.AppendIndexes = by, keys
+}

@@ -393,13 +393,14 @@ func TestOnlyListsAreForShards(t *testing.T) {
 		{Type: wire.TypeTell, Method: []byte("Add"), Payload: codegen.AppendInt(codegen.NewArgs(), 1, int64(100))},
 		{Type: wire.TypeCall, ID: 1, Method: []byte("Add"), Payload: codegen.AppendInt(codegen.NewArgs(), 1, int64(100))},
 		{Type: wire.TypeTell, Method: []byte(wire.MethodList)},
+		{Type: wire.TypeTell, Method: []byte(wire.MethodFind)},
 		{Type: wire.TypeCall, ID: 1, Method: []byte(wire.MethodList), Payload: []byte{0xff}},
 	} {
 		e.Epoch, e.Entity = epoch, []byte{}
 		evil.Inject(home.Peer(), "Account", "bob", e)
 		add(2 + int64(i)) // behind it
 	}
-	require.Equal(t, refused+3, home.Counters()["refused"], "all but the page, whose request does not decode")
+	require.Equal(t, refused+4, home.Counters()["refused"], "all but the page, whose request does not decode")
 	require.Equal(t, []string{"bob"}, listed(t, accounts.List(testContext(t))))
 	require.NoError(t, home.Err())
 }

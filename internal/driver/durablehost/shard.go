@@ -45,7 +45,8 @@ type Config struct {
 	Incarnation uint64
 	Limits      durable.Limits
 	Journal     durable.Journal
-	Index       *durable.Index // nil means that the type has no indexes
+	// Index returns the indexes of the type when a tenure begins. Nil, or a nil result, means none.
+	Index func() *durable.Index
 	// Records has the records of named followers. It is used only with Journal.Followers.
 	Records store.Store
 	// Patience bounds the wait for one answer of the store. For reads of a log and writes of many

@@ -81,7 +81,10 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
 	config := durable.Config{
 		Epoch: epoch, Above: s.cfg.Alone != nil, Known: s.known, FirstTell: max(s.tells, uint64(max(time.Now().UnixMicro(), 0))), // all releases number them by this clock
-		Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal, Index: s.cfg.Index,
+		Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
+	}
+	if s.cfg.Index != nil {
+		config.Index = s.cfg.Index()
 	}
 	t.core = durable.New(now, config)
 	t.epoch.Store(epoch)

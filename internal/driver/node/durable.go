@@ -61,7 +61,7 @@ func newDurableShard(s *HostedShard) *DurableShard {
 	if e := s.Host.Desc.Events; e != nil {
 		c.Journal = journalOf(e, s.Host.Desc.Shards)
 	}
-	c.Index = indexOf(&s.Host.Desc)
+	c.Index = func() *durable.Index { return indexOf(&s.Host.Desc) }
 	c.Sweep = sweepOf(s.Host.Desc.TTL)
 	d.Shard = durablehost.New(c)
 	return d
