@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -66,6 +68,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		s.checkIndex(h.Since, log, records)
 	}
 	tail := s.tail(h.Since, log, numberIn(records))
+	s.checkKeys(h, tail, records)
 	kept := make(map[string]StoredEntity)
 	for _, r := range records {
 		id, ok := strings.CutPrefix(r.Key, entityKey(""))
@@ -178,6 +181,71 @@ func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) m
 		}
 	}
 	return tail
+}
+
+// checkKeys adds a Problem for each entity whose keys in the catalog differ from those in its record. It
+// leaves out entities with commits in the log, whose records may be newer than the catalog.
+func (s *Snapshot) checkKeys(h store.Head, tail map[string]*entity, records []store.Record) {
+	at := make(map[string]store.Record)
+	for _, r := range records {
+		at[r.Key] = r
+	}
+	head, err := readHead(h)
+	if err != nil {
+		return
+	}
+	c, fields := newCatalog(0), ""
+	for i, key := range tableKeys(head.value.GetGeneration(), head.value.GetParts()) {
+		t := &wire.DurableTable{}
+		if unseal(at[key].Value, t) != nil || t.GetGeneration() != head.value.GetGeneration() {
+			return // it is missing, or a checkpoint was written meanwhile
+		}
+		if i == 0 {
+			fields = t.GetIndexes()
+		}
+		c.recover(t, fields)
+	}
+	if !c.whole || fields == "" || fields == unknownFields {
+		return
+	}
+	have, leaves := make(map[string][]byte), make(map[string]string)
+	for _, l := range c.leaves {
+		keys, ok := readLeaf(l, at[l.key()])
+		if !ok {
+			return // it is a Problem already, or a checkpoint was written meanwhile
+		}
+		for _, k := range keys {
+			if key := string(k); strings.HasPrefix(key, kindIndex) {
+				id := ownerOf(key)
+				have[id] = append(have[id], key[len(kindIndex):len(key)-len(id)]...)
+				leaves[id] = l.key()
+			}
+		}
+	}
+	want := make(map[string][]byte)
+	for _, r := range records {
+		if id, ok := strings.CutPrefix(r.Key, entityKey("")); ok {
+			if v, err := readRecord(id, r, fields); err != nil || !v.ended && v.index() == nil { // it has keys of other indexes
+				delete(have, id)
+			} else if !v.ended {
+				want[id] = v.index()
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(unite(have, want))) {
+		if tail[id] == nil && !bytes.Equal(have[id], want[id]) {
+			s.Problems = append(s.Problems, Problem{
+				Place: fmt.Sprintf("catalog, keys of entity %q", id), key: cmp.Or(leaves[id], leaf{}.key()),
+				Err: fmt.Errorf("%w: the catalog has %x, and the entity's record %x", ErrCorrupt, have[id], want[id]),
+			})
+		}
+	}
+}
+
+func unite(a, b map[string][]byte) map[string][]byte {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
 }
 
 func eventsBehind(last uint64, a *wire.DurableAppend) (uint64, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/util/ordered"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
 )
 
 // index gives the accounts of some seeds indexes, and of a part of them programs with different ones.
@@ -208,4 +209,33 @@ func (r *run) foundAll() bool {
 		home := r.coordinator.homeOf(shard)
 		return home == nil || home.index > 0
 	})
+}
+
+// snap reads a shard as an operator does.
+func (r *run) snap(shard int) durable.Snapshot {
+	k := r.server.shards[shard]
+	head := r.server.head(shard)
+	var log []store.Append
+	for _, a := range k.log {
+		if a.Position >= head.Since {
+			log = append(log, a)
+		}
+	}
+	var records []store.Record
+	for key := range k.records { //arch:order-free Snap does not depend on it
+		if rec := r.server.record(shard, key); len(rec.Value) > 0 {
+			records = append(records, rec)
+		}
+	}
+	return durable.Snap(head, log, records, nil)
+}
+
+// verified returns an error if an operator's check finds other keys in the catalog than in records.
+func (r *run) verified(shard int) error {
+	for _, p := range r.snap(shard).Problems {
+		if strings.HasPrefix(p.Place, "catalog, keys of entity") {
+			return fmt.Errorf("%s: %w", p.Place, p.Err)
+		}
+	}
+	return nil
 }

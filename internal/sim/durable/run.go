@@ -386,6 +386,9 @@ func (r *run) finalCheck() {
 		if r.judge.shards[shard].tainted {
 			continue
 		}
+		if err := r.verified(shard); err != nil && !r.judge.shards[shard].crashed {
+			r.w.fail("shard %d: %w", shard, err)
+		}
 		for _, id := range sortedKeys(r.judge.shards[shard].entities) {
 			last := r.judge.shards[shard].entities[id]
 			want := last[len(last)-1].balance()
