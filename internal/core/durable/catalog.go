@@ -44,6 +44,7 @@ type catalog struct {
 	scans map[uint64]*scan // by their request under way
 	pause []*scan          // to be asked again later
 	last  uint64           // scan
+	read  leafCache
 }
 
 type leaf struct {
@@ -635,6 +636,8 @@ func (c *catalog) scan(s *Shard, sc *scan) {
 		s.out.Pages = append(s.out.Pages, Page{List: sc.list, Err: ErrIndexing})
 	case i < 0:
 		c.page(s, sc, nil, "")
+	case sc.index && c.read.has(c.leaves[i]) != nil:
+		c.pageOf(s, sc, i, c.read.has(c.leaves[i]))
 	default:
 		sc.leaf = c.leaves[i]
 		sc.line.request = Request{Op: OpGet, IDs: []string{sc.leaf.key()}, AtLeast: s.head.stored.Revision}
@@ -666,12 +669,22 @@ func (c *catalog) done(s *Shard, r Response) bool {
 	case !ok:
 		c.damaged()
 		c.scan(s, sc)
-	case i+1 < len(c.leaves):
-		c.page(s, sc, keys, c.leaves[i+1].first)
 	default:
-		c.page(s, sc, keys, "")
+		if sc.index {
+			c.read.put(sc.leaf, keys)
+		}
+		c.pageOf(s, sc, i, keys)
 	}
 	return true
+}
+
+// pageOf is page for the keys of the leaf with index i.
+func (c *catalog) pageOf(s *Shard, sc *scan, i int, keys [][]byte) {
+	end := ""
+	if i+1 < len(c.leaves) {
+		end = c.leaves[i+1].first
+	}
+	c.page(s, sc, keys, end)
 }
 
 func (c *catalog) tick(s *Shard) {
@@ -693,9 +706,14 @@ func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 		keys, end = keys[:sc.limit], string(keys[sc.limit])
 	}
 	var found []string
-	for _, key := range keys {
-		if sc.wants(string(key)) && c.stands(s, sc, string(key)) {
-			found = append(found, string(key))
+	for _, k := range keys {
+		key := string(k)
+		if !sc.wants(key) {
+			end = "" // nor are those behind it
+			break
+		}
+		if c.stands(s, sc, key) {
+			found = append(found, key)
 		}
 	}
 	for key := range c.news(s, sc) {

@@ -258,3 +258,31 @@ func (c *catalog) checkMoved(t *tail) error {
 func ownerOfIndexKey(key string) string {
 	return key[len(kindIndex)+ordered.SizeOfKey(key[len(kindIndex):]):]
 }
+
+// leafCache has the leaves that finds have read last. A leaf does not change: a checkpoint writes
+// another one.
+type leafCache struct {
+	keys  map[leaf][][]byte
+	order []leaf // by age
+	bytes int
+}
+
+// cachedBytes bounds the leaves that a shard keeps in memory; 64 shards then have 16 MiB.
+const cachedBytes = 256 << 10
+
+func (l *leafCache) has(of leaf) [][]byte { return l.keys[of] }
+
+func (l *leafCache) put(of leaf, keys [][]byte) {
+	if l.keys == nil {
+		l.keys = map[leaf][][]byte{}
+	}
+	if l.keys[of] == nil {
+		l.order, l.bytes = append(l.order, of), l.bytes+of.bytes
+	}
+	l.keys[of] = keys
+	for l.bytes > cachedBytes && len(l.order) > 1 {
+		l.bytes -= l.order[0].bytes
+		delete(l.keys, l.order[0])
+		l.order = l.order[1:]
+	}
+}
