@@ -73,7 +73,7 @@ transport
 stream
 store/membertable
 store
-internal/util/invariant
+internal/util/invariant internal/util/ordered
 internal/util/bounded internal/wire/identity internal/wire/rights
 internal/util/tasks
 internal/test/transcript

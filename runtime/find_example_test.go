@@ -1,0 +1,42 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/shardtest"
+)
+
+// Stage is how far a ticket is.
+type Stage string
+
+// A Ticket is that of package vault, where it is a durable entity.
+type Ticket struct {
+	ID    string    `shard:"id"`
+	Stage Stage     `shard:"state,index"`
+	Due   time.Time `shard:"state,index"`
+	Note  string    `shard:"state"`
+}
+
+// Entities of a durable type are found by the fields of their state that are tagged index.
+func Example_find() {
+	caller := shardtest.NewCaller()
+	for i, id := range []string{"c", "a", "b"} {
+		caller.Put("Ticket", id, &vault.Ticket{Stage: vault.Open, Due: time.Unix(int64(100-i), 0)})
+	}
+	late, err := lateTickets(context.Background(), vault.NewTicketClient(caller))
+	fmt.Println(late, err)
+	// Output: [b a c] <nil>
+}
+
+func lateTickets(ctx context.Context, tickets *vault.TicketClient) (late []string, err error) {
+	for id, err := range tickets.FindByDueBetween(ctx, time.Time{}, time.Now()) {
+		if err != nil {
+			return nil, err
+		}
+		late = append(late, id)
+	}
+	return late, nil
+}
