@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -49,6 +50,45 @@ func TestCallerLists(t *testing.T) {
 		}
 	}
 }
+
+// TestCallerFinds: a find through a Caller compares the fields of the test's structs.
+func TestCallerFinds(t *testing.T) {
+	c := shardtest.NewCaller()
+	at := time.Unix(1000, 0)
+	for i, id := range []string{"b", "a", "c", "a1"} {
+		c.Put("Ticket", id, &vault.Ticket{Stage: vault.Open, Points: int32(2 - i), Due: at.Add(time.Duration(i) * time.Hour)})
+	}
+	c.Put("Ticket", "done", &vault.Ticket{Stage: vault.Closed, Points: -5})
+	c.Put("Ticket", "fake", &fakeTicket{})
+	tickets := vault.NewTicketClient(c)
+	for name, test := range map[string]struct {
+		got  iter.Seq2[string, error]
+		want []string
+	}{
+		"string":          {tickets.FindByStage(t.Context(), vault.Open), []string{"a", "a1", "b", "c"}},
+		"string, prefix":  {tickets.FindByStage(t.Context(), vault.Open, shard.Prefix("a")), []string{"a", "a1"}},
+		"string, after":   {tickets.FindByStage(t.Context(), vault.Open, shard.After("a")), []string{"a1", "b", "c"}},
+		"integer":         {tickets.FindByPoints(t.Context(), -1), []string{"a1"}},
+		"integers":        {tickets.FindByPointsBetween(t.Context(), -5, 2), []string{"done", "a1", "c", "a"}},
+		"time":            {tickets.FindByDue(t.Context(), at.UTC()), []string{"b"}},
+		"times":           {tickets.FindByDueBetween(t.Context(), at, at.Add(2*time.Hour)), []string{"b", "a"}},
+		"unexported bool": {tickets.FindByUrgent(t.Context(), false), []string{"a", "a1", "b", "c", "done"}},
+		"none":            {tickets.FindByStage(t.Context(), "lost"), []string{}},
+	} {
+		got := []string{}
+		for id, err := range test.got {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, id)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+type fakeTicket struct{ vault.TicketAPI }
 
 // TestListInAStorm: each entity that is there throughout is listed once, in order, while members are
 // killed, paused and cut off.
