@@ -33,6 +33,7 @@ type seat struct {
 	core    *durable.Shard
 	limits  durable.Limits
 	journal bool
+	index   *durable.Index
 	above   bool              // it goes above the head: see durable.Config.Above
 	hasty   bool              // run ends when nothing is to be done
 	held    []durable.Request // not brought to the store yet
@@ -70,7 +71,7 @@ func (s *seat) now() time.Time { return s.home.clock.now() }
 
 // claim gives the seat's process the shard under an epoch.
 func (s *seat) claim(epoch uint64) {
-	s.core = durable.New(s.now(), durable.Config{Epoch: epoch, Above: s.above, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits, Journal: durable.Journal{On: s.journal}})
+	s.core = durable.New(s.now(), durable.Config{Epoch: epoch, Above: s.above, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits, Journal: durable.Journal{On: s.journal}, Index: s.index})
 	s.ready = 0
 }
 
