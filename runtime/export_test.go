@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/region"
@@ -10,6 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -234,5 +236,6 @@ func (c *Conn) DirectLane(to transport.Peer, lane int) peers.DirectLane {
 // empty: it then is a node with another program. It is called before the node starts.
 func (n *Node) FindOnlyBy(kind, by string, keys func(b []byte, entity any) []byte) {
 	h := &(*n.driver.Kinds.Load())[kind].Host.Desc
-	h.Indexes, h.AppendIndexes = by, keys
+	h.Indexes = slices.DeleteFunc(slices.Clone(h.Indexes), func(x codegen.Index) bool { return x.Kind != by })
+	h.AppendIndexes = keys
 }

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,17 +149,70 @@ func (i inspections) list(ctx context.Context, kind string, l operator.Listing) 
 	if l.Limit > 0 {
 		limit = min(limit, l.Limit)
 	}
+	asked, key := codegen.Listing{Prefix: l.Prefix, After: l.After, Active: l.Active}, ""
+	if l.Where != "" {
+		if key, err = where(k, l.Where, &asked); err != nil {
+			return nil, false, err
+		}
+	}
 	lister := node.InvokerOf(k).(codegen.Lister)
-	for id, err := range lister.List(ctx, codegen.Listing{Prefix: l.Prefix, After: l.After, Active: l.Active}) {
+	for id, err := range lister.List(ctx, asked) {
 		if err != nil {
 			return nil, false, err
 		}
+		id = strings.TrimPrefix(id, key)
 		if room -= len(id); len(ids) == limit || room < 0 && len(ids) > 0 {
 			return ids, true, nil
 		}
 		ids = append(ids, id)
 	}
 	return ids, false, nil
+}
+
+// where changes a list to a find of an indexed field with a value, and returns the value's key.
+func where(k *node.Kind, text string, l *codegen.Listing) (key string, err error) {
+	name, value, _ := strings.Cut(text, "=")
+	if k.Host == nil || len(k.Host.Desc.Indexes) == 0 {
+		return "", fmt.Errorf("%s has no field tagged index at this node", k.Desc.Name)
+	}
+	var names []string
+	for _, x := range k.Host.Desc.Indexes {
+		if names = append(names, x.Field); x.Field != name {
+			continue
+		}
+		b, err := indexKey(x.Kind, value)
+		if err != nil {
+			return "", fmt.Errorf("%s.%s: %w", k.Desc.Name, name, err)
+		}
+		if l.Index, l.Field, l.Prefix = x.Kind, name, string(b)+l.Prefix; l.After != "" {
+			l.After = string(b) + l.After
+		}
+		return string(b), nil
+	}
+	return "", fmt.Errorf("%s has no index on %q (its indexed fields are %s)", k.Desc.Name, clip(name), strings.Join(names, ", "))
+}
+
+// indexKey returns the key of a value that an operator has written.
+func indexKey(kind, value string) ([]byte, error) {
+	field, err := strconv.Atoi(kind[:len(kind)-1])
+	if err != nil {
+		return nil, err
+	}
+	switch kind[len(kind)-1] {
+	case 's':
+		return codegen.AppendStringIndex(nil, field, value), nil
+	case 'b':
+		v, err := strconv.ParseBool(value)
+		return codegen.AppendBoolIndex(nil, field, v), err
+	case 't':
+		v, err := time.Parse(time.RFC3339Nano, value)
+		return codegen.AppendTimeIndex(nil, field, v), err
+	}
+	if v, err := strconv.ParseUint(value, 10, 64); err == nil {
+		return codegen.AppendUintIndex(nil, field, v), nil
+	}
+	v, err := strconv.ParseInt(value, 10, 64)
+	return codegen.AppendIntIndex(nil, field, v), err
 }
 
 // reminders returns the reminders of an entity, after it has changed one if the request says so.

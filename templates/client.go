@@ -121,7 +121,7 @@ func (e clientEmitter) findBy(n *model.Entity, f model.Field) {
 		params = append(params, jen.List(names...).Add(value.Clone()), jen.Id("opts").Op("...").Add(shard("ListOption")))
 		args := []jen.Code{
 			jen.Id("ctx"), jen.Id("c").Dot("invoker"),
-			codegen("Index").Values(field("Field", jen.Lit(f.Name)), field("Kind", jen.Lit(strconv.Itoa(f.Number)+f.Index))),
+			codegen("Index").Values(indexOf(f)...),
 		}
 		for _, end := range ends {
 			args = append(args, appendIndex(f, jen.Nil(), jen.Id(end)))
@@ -140,6 +140,11 @@ func (e clientEmitter) findBy(n *model.Entity, f model.Field) {
 		e.comment("%sBetween yields the ids of the %s entities whose %s is at least from and below to, in the order of the values. What gets another value meanwhile may be missing, or come again.", f.FindBy(), n.Name, f.Name)
 		find(f.FindBy()+"Between", "from", "to")
 	}
+}
+
+// indexOf prints the fields of a codegen.Index.
+func indexOf(f model.Field) []jen.Code {
+	return []jen.Code{field("Field", jen.Lit(f.Name)), field("Kind", jen.Lit(strconv.Itoa(f.Number)+f.Index))}
 }
 
 // basicOf returns the type from which t was declared.

@@ -2,7 +2,6 @@ package templates
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -130,11 +129,11 @@ func ownFields(n *model.Entity) []hostField {
 	optional("DecodeState", n.DecodeStateFunc(), len(n.State) > 0)
 	optional("StateFields", n.StateFieldsFunc(), len(n.State) > 0)
 	if all := n.Indexes(); len(all) > 0 {
-		var kinds []string
+		var indexes []jen.Code
 		for _, f := range all {
-			kinds = append(kinds, strconv.Itoa(f.Number)+f.Index)
+			indexes = append(indexes, jen.Values(indexOf(f)...))
 		}
-		list = append(list, hostField{"Indexes", jen.Lit(strings.Join(kinds, ","))}, hostField{"AppendIndexes", jen.Id(n.AppendIndexesFunc())})
+		list = append(list, hostField{"Indexes", jen.Index().Add(codegen("Index")).Values(indexes...)}, hostField{"AppendIndexes", jen.Id(n.AppendIndexesFunc())})
 	}
 	if n.Journal != nil {
 		list = append(list, hostField{"Events", events(n)})

@@ -257,6 +257,7 @@ var commands = []command{
 			f.StringVar(&o.list.After, "after", "", "list ids above this `id`")
 			f.IntVar(&o.list.Limit, "limit", 1000, "list at most this `number` of ids; 0: all")
 			f.BoolVar(&o.list.Active, "active", false, "list entities that are active now")
+			f.StringVar(&o.list.Where, "where", "", "list entities of a durable type whose field tagged index has a value, as `Field=value`; times as\n2006-01-02T15:04:05Z")
 		},
 	},
 	{

@@ -46,7 +46,11 @@ func printIDs(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 			return err
 		case o.list.Limit > 0 && n == o.list.Limit:
 			if !o.json {
-				_, err = fmt.Fprintf(w, "there are more (shardctl entities %s -after %s, or a higher -limit)\n", o.kind, argumentOf(last))
+				where := ""
+				if l.Where != "" {
+					where = " -where " + argumentOf(l.Where)
+				}
+				_, err = fmt.Fprintf(w, "there are more (shardctl entities %s%s -after %s, or a higher -limit)\n", o.kind, where, argumentOf(last))
 			}
 			return err
 		}

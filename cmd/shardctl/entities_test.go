@@ -2,13 +2,19 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 // TestEntities lists the ids of a type: all, some, a part, those that are active, and ids that are no
@@ -54,6 +60,57 @@ func TestEntities(t *testing.T) {
 	}
 	expect("entities Account -prefix n -limit 0", exitOK, want.String(), "")
 	expect("entities Account -prefix n -limit 2500", exitOK, want.String(), "")
+}
+
+// TestEntitiesByIndex lists entities by a field, before and after an export and an import.
+func TestEntitiesByIndex(t *testing.T) {
+	t.Parallel()
+	url := runJetStream(t, t.TempDir()).URL()
+	begin := func() (*vault.TicketClient, func()) {
+		n := shard.New(shard.Config{
+			Cluster: "desk", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+		t.Cleanup(func() { _ = n.Close() })
+		require.NoError(t, vault.HostTicket(n, func() *vault.Ticket { return &vault.Ticket{} }))
+		require.NoError(t, n.Start(t.Context()))
+		return vault.NewTicketClient(n), func() { require.NoError(t, n.Shutdown(t.Context())) }
+	}
+	env := map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "desk"}
+	expect := func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		o := shardctl(t, env, args)
+		require.Equal(t, code, o.code, "%s: %s", args, o.stderr)
+		require.Equal(t, stdout, o.stdout, args)
+		require.Contains(t, o.stderr, stderr, args)
+	}
+	tickets, stop := begin()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, id := range []string{"ann", "bob", "carl", "dan"} {
+		require.NoError(t, tickets.Ref(id).Set(t.Context(), vault.Open, int32(i%2)-1, at.Add(time.Duration(i)*time.Hour), i == 3))
+	}
+	expect("entities Ticket -where Points=-1", exitOK, "ann\ncarl\n", "")
+	expect("entities Ticket -where Points=-1 -after ann", exitOK, "carl\n", "")
+	expect("entities Ticket -where Stage=open -prefix b", exitOK, "bob\n", "")
+	expect("entities Ticket -where Stage=open -limit 1", exitOK, "ann\nthere are more (shardctl entities Ticket -where 'Stage=open' -after ann, or a higher -limit)\n", "")
+	expect("entities Ticket -where urgent=true", exitOK, "dan\n", "")
+	expect("entities Ticket -where Due=2026-01-02T05:04:05+01:00", exitOK, "bob\n", "")
+	expect("entities Ticket -where Stage=lost", exitOK, "Ticket has no such entities\n", "")
+	expect("entities Ticket -where Note=x", exitFailed, "", "no index on \"Note\" (its indexed fields are Stage, Points, Due, urgent)")
+	expect("entities Ticket -where Points=many", exitFailed, "", "Ticket.Points")
+
+	stop()
+	expect("store verify Ticket -json", exitOK, "[]\n", "")
+	image := filepath.Join(t.TempDir(), "image")
+	for _, args := range []string{"store export -o " + image, "store delete Ticket -force", "store import -from " + image} {
+		o := shardctl(t, env, args)
+		require.Equal(t, exitOK, o.code, "%s: %s", args, o.stderr)
+	}
+	tickets, stop = begin()
+	defer stop()
+	expect("entities Ticket -where Points=-1", exitOK, "ann\ncarl\n", "")
+	require.NoError(t, tickets.Ref("ann").Set(t.Context(), vault.Open, 7, at, false))
+	expect("entities Ticket -where Points=-1", exitOK, "carl\n", "")
 }
 
 // TestEntitiesAreForReaders: a reader's rights are enough to list ids.

@@ -472,6 +472,7 @@ type AdminList struct {
 	After         []byte                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`    // only ids above; none: from the first one on
 	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`   // at most so many; 0: as many as one answer may have
 	Active        bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"` // only of active entities
+	Where         string                 `protobuf:"bytes,5,opt,name=where,proto3" json:"where,omitempty"`    // only of entities found by an index: its field, = and a value; none: of all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -532,6 +533,13 @@ func (x *AdminList) GetActive() bool {
 		return x.Active
 	}
 	return false
+}
+
+func (x *AdminList) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
 }
 
 type AdminNode struct {
@@ -2384,12 +2392,13 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\treminders\x18\x0f \x01(\fR\treminders\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"g\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"}\n" +
 	"\tAdminList\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\fR\x06prefix\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\fR\x05after\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x16\n" +
-	"\x06active\x18\x04 \x01(\bR\x06active\"A\n" +
+	"\x06active\x18\x04 \x01(\bR\x06active\x12\x14\n" +
+	"\x05where\x18\x05 \x01(\tR\x05where\"A\n" +
 	"\tAdminNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\x8d\x04\n" +

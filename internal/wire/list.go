@@ -12,7 +12,7 @@ type ListRequest struct {
 	Prefix string // what the ids or keys begin with
 	After  string // they are above it; "" means from the first on
 	To     string // they are below it; "" means to the last
-	Index  string // of MethodFind: the field and its kind, as in codegen.Host.Indexes
+	Index  string // of MethodFind: the field and its kind, as in codegen.Index
 	Limit  uint32 // at most so many ids; 0 and too large values mean the home's own bound
 	Bytes  uint32 // at most so many bytes, but at least one id; 0 and too large values mean the home's own bound
 	Active bool   // only entities that are active

@@ -52,7 +52,7 @@ type Listing struct {
 	After  string // only those above this one; "" means all
 	To     string // only those below this one; "" means all
 	Active bool   // only entities that are active
-	// Index is the field of the index, as in [Host.Indexes], and Field its name in Go. "" means ids.
+	// Index is the kind of an [Index], and Field its name in Go. "" means ids.
 	Index, Field string
 }
 

@@ -9,7 +9,8 @@ import (
 // An Index names an indexed field.
 type Index struct {
 	Field string // in Go
-	Kind  string // its number and kind, as in [Host.Indexes]
+	// Kind is the number of the field, and b, i, s or t for a bool, an integer, a string or a time.
+	Kind string
 }
 
 // AppendStringIndex appends the key of an indexed field to those of a state: the field's number and

@@ -64,10 +64,9 @@ type Host struct {
 	AppendState func(b []byte, entity any) ([]byte, error)
 	DecodeState func(entity any, b []byte) (skipped bool, err error)
 	StateFields Fields
-	// Indexes has the numbers of the indexed fields, each with its kind: b, i, s or t for bools,
-	// integers, strings and times, joined by commas. AppendIndexes appends their keys, in this order.
-	// They are "" and nil if there are none.
-	Indexes       string
+	// Indexes are the indexed fields, in the order of their numbers. AppendIndexes appends their keys.
+	// Both are nil if there are none.
+	Indexes       []Index
 	AppendIndexes func(b []byte, entity any) []byte
 	// Events describes the journal; nil means that the type has none.
 	Events *Events

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -21,7 +22,13 @@ func indexOf(h *codegen.Host) *durable.Index {
 	if h.AppendIndexes == nil {
 		return nil
 	}
-	fields := fmt.Sprintf("%d:%s", max(h.StateVersion, 1), h.Indexes)
+	fields := strconv.Itoa(max(h.StateVersion, 1)) + ":"
+	for i, x := range h.Indexes {
+		if i > 0 {
+			fields += ","
+		}
+		fields += x.Kind
+	}
 	return &durable.Index{Fields: fields, Keys: func(id string, form uint32, state []byte, since [][]byte) (keys []byte, err error) {
 		defer func() {
 			if r := recover(); r != nil { // of the factory: a shard is not to fail because of one entity

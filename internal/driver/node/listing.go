@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
@@ -75,7 +74,7 @@ func (s *HostedShard) list(r *encodedTurn, method string, args []byte) answer {
 	}
 	if h := &s.Host.Desc; method != wire.MethodFind {
 		request.Index = ""
-	} else if !slices.Contains(strings.Split(h.Indexes, ","), request.Index) || request.Index == "" {
+	} else if !slices.ContainsFunc(h.Indexes, func(x codegen.Index) bool { return x.Kind == request.Index }) {
 		return answer{code: wire.CodeRefused, text: fmt.Sprintf(
 			"the program of node %s has no such index of %s (finish the roll-out of the program that has it)", s.driver().Local.Name, h.Name)}
 	}

@@ -418,7 +418,7 @@ func HostPen(n *shard.Node, factory func() *Pen, opts ...shard.HostOption) error
 		AppendState:   appendPenState,
 		DecodeState:   decodePenState,
 		StateFields:   knownPenState,
-		Indexes:       "1b,2i,3i,4i,5i,6s,7i,8t",
+		Indexes:       []codegen.Index{{Field: "Bool", Kind: "1b"}, {Field: "Int", Kind: "2i"}, {Field: "Tiny", Kind: "3i"}, {Field: "Uint64", Kind: "4i"}, {Field: "Level", Kind: "5i"}, {Field: "Name", Kind: "6s"}, {Field: "Wait", Kind: "7i"}, {Field: "since", Kind: "8t"}},
 		AppendIndexes: appendPenIndexes,
 	}, opts...)
 }

@@ -34,6 +34,7 @@ type Listing struct {
 	After  string // only ids above this one; "" means from the first one on
 	Limit  int    // at most so many; 0 means as many as one answer may have
 	Active bool   // only of entities that are active
+	Where  string // only of entities with a value of an indexed field, such as "State=open"; "" means all
 }
 
 // An Answer is the answer to a request.
@@ -119,7 +120,7 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 			m.Request.Entity = r.Entity.toWire()
 		}
 		if l := r.List; l != (Listing{}) {
-			m.Request.List = &wire.AdminList{Prefix: []byte(l.Prefix), After: []byte(l.After), Limit: uint32(l.Limit), Active: l.Active}
+			m.Request.List = &wire.AdminList{Prefix: []byte(l.Prefix), After: []byte(l.After), Limit: uint32(l.Limit), Active: l.Active, Where: l.Where}
 		}
 	}
 	if a != nil {
@@ -161,7 +162,7 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	case q != nil:
 		l := q.GetList()
 		return m.GetId(), &Request{
-			List:    Listing{string(l.GetPrefix()), string(l.GetAfter()), int(l.GetLimit()), l.GetActive()},
+			List:    Listing{string(l.GetPrefix()), string(l.GetAfter()), int(l.GetLimit()), l.GetActive(), l.GetWhere()},
 			Command: Command(q.GetCommand()), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),
 			Entity: entityFromWire(q.GetEntity()), After: q.GetAfter(), Home: q.GetHome(), Reminder: q.GetReminder(),
 		}, nil, nil

@@ -39,7 +39,7 @@ func someAnswer() *Answer {
 }
 
 func TestEncode(t *testing.T) {
-	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true, Entity: Entity{Kind: "Cart", ID: "7", State: []byte("s")}, List: Listing{"de-", "de-\xff", 7, true}, Reminder: "r"}
+	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true, Entity: Entity{Kind: "Cart", ID: "7", State: []byte("s")}, List: Listing{"de-", "de-\xff", 7, true, "State=open"}, Reminder: "r"}
 	for _, tt := range []struct {
 		r *Request
 		a *Answer
