@@ -292,6 +292,41 @@ func TestStateVersion(t *testing.T) {
 	}
 }
 
+// TestIndexes checks that indexes are kept, may be added, and are missed by older callers if removed.
+func TestIndexes(t *testing.T) {
+	const kind = "kind A\nkind A durable\nkind A hash xxh64\nkind A id string\nkind A shards 64\nkind A state 1 B string"
+	without, problems := Parse([]byte(header + kind + "\n"))
+	with, more := Parse([]byte(header + kind + " index\n"))
+	if len(problems)+len(more) > 0 {
+		t.Fatal(problems, more)
+	}
+	if got := body(with); got != kind+" index\n" {
+		t.Errorf("it is written back as %q", got)
+	}
+	for _, tt := range []struct {
+		old, now *Contract
+		want     string
+	}{
+		{without, with, ""},
+		{with, with, ""},
+		{with, without, "has no index any more"},
+	} {
+		if next, problems := Adopt(tt.old, tt.now); len(problems) > 0 || body(next) != body(tt.now) {
+			t.Errorf("adopted %q, %v, want %q", body(next), problems, body(tt.now))
+		}
+		got := ""
+		for _, b := range Breaking(tt.old, tt.now) {
+			got += b.What
+		}
+		if got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+	if _, problems := Parse([]byte(header + kind + " indexed\n")); len(problems) == 0 {
+		t.Error("another word passes for index")
+	}
+}
+
 func TestCompatible(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
