@@ -9,8 +9,6 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestSumOfEvents: a folded commit's sum is loaded with its events, from the log and from a record. A commit
-// with a state has none.
 // TestEntitySize: cache misses dominate the time of commits, so each entity has few lines.
 func TestEntitySize(t *testing.T) {
 	if got := unsafe.Sizeof(entity{}); got > 280 {
@@ -18,6 +16,8 @@ func TestEntitySize(t *testing.T) {
 	}
 }
 
+// TestSumOfEvents: a folded commit's sum is loaded with its events, from the log and from a record. A commit
+// with a state has none.
 func TestSumOfEvents(t *testing.T) {
 	e := &entity{id: "e"}
 	for i, tt := range []struct {
