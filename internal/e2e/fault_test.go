@@ -46,15 +46,16 @@ func TestFaults(t *testing.T) {
 			}
 			f.Limits.Neighbours = 0
 			o := fault.Options{
-				Cluster: cluster.Options{Program: program, Dir: t.TempDir(), CallTimeout: patience},
-				Load:    load.Options{Entities: 200, Rate: rate},
-				Nodes:   3,
-				Calls:   2000,
-				Length:  min(f.Length, 2*time.Second),
-				Times:   min(f.Times, 2),
-				Settle:  patience,
-				Rounds:  1,
-				Tail:    500 * time.Millisecond,
+				Cluster:  cluster.Options{Program: program, Dir: t.TempDir(), CallTimeout: patience},
+				Load:     load.Options{Entities: 200, Rate: rate},
+				Nodes:    3,
+				Calls:    2000,
+				Length:   min(f.Length, 2*time.Second),
+				Times:    min(f.Times, 2),
+				Settle:   patience,
+				Rounds:   1,
+				Messages: 5000,
+				Tail:     500 * time.Millisecond,
 			}
 			if f.Separate || f.Table {
 				o.Nodes = f.Nodes // each has its side

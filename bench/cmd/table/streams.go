@@ -14,6 +14,7 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/driver/feeds"
+	"github.com/shardgen/shardgen/internal/e2e/baseline"
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -54,11 +55,11 @@ func streams(ctx context.Context, s settings, _ string) error {
 		return err
 	}
 	for round := range s.rounds {
-		bare, err := acknowledged(ctx, js, s.entities)
+		bare, err := baseline.Acknowledged(ctx, js, streamed, s.entities)
 		if err != nil {
 			return err
 		}
-		by, err := oneByOne(ctx, js, s.time)
+		by, err := baseline.OneByOne(ctx, js, streamed, func(m jetstream.Msg) string { return string(m.Data()) }, s.entities, s.time)
 		if err != nil {
 			return err
 		}
@@ -85,65 +86,6 @@ func fillStream(ctx context.Context, js jetstream.JetStream, n int) error {
 	}
 	<-js.PublishAsyncComplete()
 	return nil
-}
-
-func acknowledged(ctx context.Context, js jetstream.JetStream, n int) (perSecond float64, err error) {
-	c, err := js.CreateConsumer(ctx, streamed, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 4096, InactiveThreshold: time.Minute})
-	if err != nil {
-		return 0, err
-	}
-	begin, got, done := time.Now(), 0, make(chan error, 1)
-	reading, err := c.Consume(func(m jetstream.Msg) {
-		if err := m.Ack(); err != nil {
-			done <- err
-			return
-		}
-		if got++; got == n {
-			done <- nil
-		}
-	}, jetstream.PullMaxMessages(1024))
-	if err != nil {
-		return 0, err
-	}
-	defer reading.Stop()
-	err = <-done
-	return float64(n) / time.Since(begin).Seconds(), errors.Join(err, js.DeleteConsumer(ctx, streamed, c.CachedInfo().Name))
-}
-
-func oneByOne(ctx context.Context, js jetstream.JetStream, d time.Duration) (perSecond float64, err error) {
-	c, err := js.CreateConsumer(ctx, streamed, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 4096, InactiveThreshold: time.Minute})
-	if err != nil {
-		return 0, err
-	}
-	states, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "states", Storage: jetstream.FileStorage})
-	if err != nil {
-		return 0, err
-	}
-	messages, err := c.Messages(jetstream.PullMaxMessages(1024))
-	if err != nil {
-		return 0, err
-	}
-	defer messages.Stop()
-	begin, n, revisions := time.Now(), 0, map[string]uint64{}
-	for ; time.Since(begin) < d; n++ {
-		m, err := messages.Next()
-		if err != nil {
-			return 0, err
-		}
-		key := string(m.Data())
-		if revisions[key] == 0 {
-			if found, err := states.Get(ctx, key); err == nil {
-				revisions[key] = found.Revision()
-			}
-		}
-		if revisions[key], err = states.Update(ctx, key, m.Data(), revisions[key]); err != nil {
-			return 0, err
-		}
-		if err := m.Ack(); err != nil {
-			return 0, err
-		}
-	}
-	return float64(n) / time.Since(begin).Seconds(), js.DeleteConsumer(ctx, streamed, c.CachedInfo().Name)
 }
 
 func consumed(ctx context.Context, server *natsproc.Server, cluster string, n int) (perSecond float64, cpu time.Duration, err error) {

@@ -53,6 +53,9 @@ type Options struct {
 	Durable bool
 	// Replicas is the number of servers that keep each stream of the store. Default 1.
 	Replicas int
+	// Stream and Forward are those of the nodes: see node.Options.
+	Stream  string
+	Forward bool
 	// CallTimeout bounds the calls of nodes and callers that have no deadline. Default: that of
 	// shard.Config.
 	CallTimeout time.Duration
@@ -252,7 +255,7 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	o := node.Options{
 		URL: c.urlFor(name), Ordered: c.options.Near != nil, Cluster: c.name, Name: name, Witness: base + ".witness",
 		Pulses: c.options.Pulses, Durable: c.options.Durable, Replicas: c.options.Replicas, CallTimeout: c.options.CallTimeout,
-		MinMembers: c.options.MinMembers, Table: c.tableURL,
+		MinMembers: c.options.MinMembers, Table: c.tableURL, Stream: c.options.Stream, Forward: c.options.Forward,
 	}
 	if c.options.TableApart {
 		if o.Table, err = c.proxiedLocked(name); err != nil {

@@ -35,6 +35,8 @@ type Fault struct {
 	// Rounds is how often it happens, if the run does not say. 0: 5, for faults
 	// that have rounds.
 	Rounds int
+	// Entities is how many entities there are, if the run does not say. 0: 1,000.
+	Entities int
 	// Rate is how many calls are made a second, if the run does not say. 0: 2,000.
 	Rate int
 	// Needs returns the reason, as an error, if it cannot be run on this machine.
@@ -73,6 +75,8 @@ type Fault struct {
 	Table bool
 	// Replicas is the number of replicas of the store's streams. 0: one.
 	Replicas int
+	// Forward has entities publish what they get from a stream.
+	Forward bool
 	// Lengths is the number of Lengths that it lasts, in each round if it has rounds.
 	// Default 1.
 	Lengths int
@@ -80,7 +84,7 @@ type Fault struct {
 	Within time.Duration
 }
 
-var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap, tableOutage, tableHalf, tableSplit, changeOver, reminders}
+var faults = []Fault{join, leave, leaveMany, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, durableSingletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, serverCrashUnsynced, brokerStallKill, twoStores, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock, directCut, directBlackHole, directFlap, tableOutage, tableHalf, tableSplit, changeOver, reminders, streams, publish}
 
 func All() []Fault { return append([]Fault(nil), faults...) }
 
@@ -117,6 +121,9 @@ const (
 	// OnReminders kills, stops and replaces nodes of durable entities while their reminders are due. It
 	// is judged by Limits.Lost, Doubled and Recovery: how late the latest of 100 reminders runs.
 	OnReminders
+	// OnStreams strikes nodes and servers Times times while nodes apply a stream to durable entities. It
+	// is judged by Limits.Lost and Doubled.
+	OnStreams
 )
 
 func (s Subject) String() string {
@@ -132,8 +139,11 @@ func (s Subject) String() string {
 	case OnDurable:
 		return "a cluster with durable entities"
 	}
-	if s == OnReminders {
+	switch s {
+	case OnReminders:
 		return "a cluster with reminders"
+	case OnStreams:
+		return "a cluster that reads a stream"
 	}
 	return fmt.Sprintf("Subject(%d)", int(s))
 }

@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 		if got, err := ByName(f.Name); err != nil || got.About != f.About {
 			t.Errorf("%s: found %q, %v", f.Name, got.About, err)
 		}
-		runs := f.Inject != nil || f.Strike != nil || f.Hit != nil || f.Subject == OnEveryNode || f.Subject == OnReminders
+		runs := f.Inject != nil || f.Strike != nil || f.Hit != nil || f.Subject == OnEveryNode || f.Subject == OnReminders || f.Subject == OnStreams
 		if !runs || f.About == "" || strings.Contains(f.About, "\n") {
 			t.Errorf("%s is incomplete", f.Name)
 		}
@@ -289,6 +289,39 @@ func TestEffectsAreJudged(t *testing.T) {
 		e.judge(seen, test.total, test.unsure)
 		if e.Lost != test.lost || e.Doubled != test.doubled {
 			t.Errorf("%s: lost %d, doubled %d, want %d and %d", test.name, e.Lost, e.Doubled, test.lost, test.doubled)
+		}
+	}
+}
+
+// TestAppliedIsJudged: messages that a stock has not heard, has heard twice or in another order are
+// found, and those that were published twice are no fault.
+func TestAppliedIsJudged(t *testing.T) {
+	for _, test := range []struct {
+		name                    string
+		got                     []int64
+		want                    heard
+		lost, doubled, disorder int
+	}{
+		{"all well", []int64{1, 2, 2, 3}, heard{3, 1, 0}, 0, 0, 0},
+		{"the last lost", []int64{1, 2}, heard{3, 0, 0}, 1, 0, 0},
+		{"one lost", []int64{1, 3}, heard{3, 0, 0}, 1, 0, 0},
+		{"a copy lost", []int64{1, 2, 3}, heard{3, 1, 0}, 1, 0, 0},
+		{"one doubled", []int64{1, 2, 2, 3}, heard{3, 0, 0}, 0, 1, 0},
+		{"out of order", []int64{1, 3, 2}, heard{3, 0, 0}, 0, 0, 1},
+		{"nothing", nil, heard{3, 0, 0}, 3, 0, 0},
+		{"more than there were", []int64{1, 2, 3}, heard{2, 0, 0}, 0, 1, 0},
+	} {
+		var got heard
+		for _, n := range test.got {
+			got.hear(n)
+		}
+		var a Applied
+		a.compare("s", test.want, got)
+		if a.Lost != test.lost || a.Doubled != test.doubled || a.Disorder != test.disorder {
+			t.Errorf("%s: lost %d, doubled %d, out of order %d, want %d, %d, %d", test.name, a.Lost, a.Doubled, a.Disorder, test.lost, test.doubled, test.disorder)
+		}
+		if failed := test.lost+test.doubled+test.disorder > 0; failed != (len(a.Missed()) > 0) {
+			t.Errorf("%s: misses %q", test.name, a.Missed())
 		}
 	}
 }

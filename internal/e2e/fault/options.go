@@ -23,6 +23,8 @@ type Options struct {
 	Length time.Duration
 	// Times is how often quiet nodes are struck. Default: the fault's.
 	Times int
+	// Messages are those of a stream before the fault, and as many come during it. Default 100,000.
+	Messages int
 	// Tail is how long calls go on after the fault took effect. Default 2s.
 	Tail time.Duration
 	// Settle is how soon after a fault of the broker the rate of calls must be as
@@ -41,17 +43,23 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Cluster.Replicas, f.Replicas)
 	o.Cluster.Singleton = o.Cluster.Singleton || f.Singleton || f.Subject == OnSingleton || f.Subject == OnEveryNode
 	o.Cluster.Pulses = f.Subject == OnRemembered || f.Subject == OnEveryNode
-	o.Cluster.Durable = f.Subject == OnDurable || f.Subject == OnReminders || f.Durable
+	o.Cluster.Durable = f.Subject == OnDurable || f.Subject >= OnDurable || f.Durable
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
 	o.Cluster.Direct, o.Cluster.Proxied = o.Cluster.Direct || f.Direct, f.Direct
 	if f.Table {
 		o.Cluster.TableApart = true
 		set(&o.Cluster.Table, node.JetStream)
 	}
+	if f.Subject == OnStreams {
+		o.Cluster.Stream, o.Cluster.Forward = streamName, f.Forward
+		o.Cluster.MinMembers = o.Nodes // they begin to read together
+	}
 	if f.MinMembers {
 		o.Cluster.MinMembers = o.Nodes/2 + 1
 	}
+	set(&o.Load.Entities, f.Entities)
 	set(&o.Load.Entities, 1000)
+	set(&o.Messages, 100_000)
 	set(&o.Load.Rate, f.Rate)
 	set(&o.Load.Rate, 2000)
 	set(&o.Rounds, f.Rounds)
@@ -83,8 +91,8 @@ func (o Options) Validate(f Fault) error {
 		return fmt.Errorf("%s strikes %v: -times must be at least 1", f.Name, f.Subject)
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
 		return errors.New("nodes, entities, rate and calls must be at least 1")
-	case o.Length < 0 || o.Times < 0:
-		return errors.New("length and times must not be negative")
+	case o.Length < 0 || o.Times < 0 || o.Messages < 0:
+		return errors.New("length, times and messages must not be negative")
 	case o.Victim != 0 && f.Victim == 0:
 		return fmt.Errorf("%s strikes no single node: omit -victim", f.Name)
 	case o.Times > 0 && f.Times == 0:

@@ -86,7 +86,7 @@ func Do(ctx context.Context, f Fault, o Options) (all []Outcome, err error) {
 		}
 		o.Cluster.Program = path
 	}
-	parts := map[Subject]part{UnderLoad: underLoad, OnSingleton: handed, OnRemembered: activated, OnEveryNode: restarted, OnDurable: survived, OnReminders: reminded}
+	parts := map[Subject]part{UnderLoad: underLoad, OnSingleton: handed, OnRemembered: activated, OnEveryNode: restarted, OnDurable: survived, OnReminders: reminded, OnStreams: streamed}
 	first, err := onCluster(ctx, f, o, parts[f.Subject])
 	if err != nil {
 		return nil, err

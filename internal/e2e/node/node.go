@@ -26,6 +26,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/store/membertable"
 	natsstore "github.com/shardgen/shardgen/store/nats"
+	"github.com/shardgen/shardgen/stream"
+	natsstream "github.com/shardgen/shardgen/stream/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
@@ -44,6 +46,10 @@ type Options struct {
 	Durable bool   // it hosts durable types, whose store is on the servers
 	// Replicas is the number of servers that keep each stream of the store; 0 means its default.
 	Replicas int
+	// Stream is the name of a stream whose messages it tells to stocks, with the subjects of
+	// StreamSubject; "" means none. If Forward is set, the stocks publish them.
+	Stream  string
+	Forward bool
 	// CallTimeout and MinMembers are those of the node's Config; 0 means the defaults.
 	CallTimeout time.Duration
 	MinMembers  int
@@ -80,7 +86,7 @@ func (o Options) Args() []string {
 		Command, "-nats", o.URL, "-ca", o.CA, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
 		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-durable=" + strconv.FormatBool(o.Durable), "-call-timeout", o.CallTimeout.String(),
 		"-min-members", strconv.Itoa(o.MinMembers), "-replicas", strconv.Itoa(o.Replicas),
-		"-listen", o.Listen, "-advertise", o.Advertise, "-table", o.Table,
+		"-stream", o.Stream, "-forward=" + strconv.FormatBool(o.Forward), "-listen", o.Listen, "-advertise", o.Advertise, "-table", o.Table,
 	}
 }
 
@@ -104,6 +110,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.BoolVar(&o.Pulses, "pulses", false, "host a type whose entities are remembered")
 	flags.BoolVar(&o.Durable, "durable", false, "host durable types, whose store is on the servers")
 	flags.IntVar(&o.Replicas, "replicas", 0, "`number` of servers that keep each stream of the store (default: the store's)")
+	flags.StringVar(&o.Stream, "stream", "", "`name` of a stream whose messages it tells to stocks (default: none)")
+	flags.BoolVar(&o.Forward, "forward", false, "stocks publish the messages")
 	flags.DurationVar(&o.CallTimeout, "call-timeout", 0, "bound on calls without a deadline (default: Config's)")
 	flags.IntVar(&o.MinMembers, "min-members", 0, "`number` of members before the first one is up (default: Config's)")
 	flags.StringVar(&o.Listen, "listen", "", "`address` to listen on for direct lanes (default: there are none)")
@@ -174,6 +182,16 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	}
 	if o.Durable {
 		if err := hostDurable(n); err != nil {
+			return err
+		}
+	}
+	if o.Stream != "" {
+		source, err := natsstream.Open(ctx, o.URL, natsstream.Config{Stream: o.Stream, Subjects: StreamSubjects(), ConnectOptions: options})
+		if err != nil {
+			return err
+		}
+		defer source.Close()
+		if err := consume(n, source, o.Forward); err != nil {
 			return err
 		}
 	}
@@ -271,6 +289,35 @@ func hostDurable(n *shard.Node) error {
 		workload.HostStock(n, func() *workload.Stock { return &workload.Stock{} }),
 		workload.HostBell(n, func() *workload.Bell { return &workload.Bell{} }),
 	)
+}
+
+// Feed is the name under which a node reads the stream of Options.Stream.
+const Feed = "sales"
+
+// StreamSubjects returns the subjects of the stream of Options.Stream: each is a partition.
+func StreamSubjects() []string { return []string{"sales.0", "sales.1", "sales.2", "sales.3"} }
+
+// StreamMessage returns the data of a message of the stream: the sale with that number at a stock.
+// Number 0 is a message that becomes a dead letter.
+func StreamMessage(stock string, number int64) []byte {
+	return fmt.Appendf(nil, "%s %d", stock, number)
+}
+
+func consume(n *shard.Node, source stream.Source, forward bool) error {
+	stocks := workload.NewStockClient(n)
+	return shard.Consume(n, Feed, source, func(ctx context.Context, m shard.Message) error {
+		id, text, _ := strings.Cut(string(m.Data), " ")
+		number, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case err != nil:
+			return err
+		case number == 0:
+			return errors.New("no sale has the number 0")
+		case forward:
+			return stocks.Tell(id).Forward(ctx, number)
+		}
+		return stocks.Tell(id).Sold(ctx, number)
+	})
 }
 
 func testify(w *witness.Writer) func(entity, sender string, seq uint64) {

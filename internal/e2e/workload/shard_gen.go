@@ -1254,6 +1254,9 @@ type StockAPI interface {
 	// Sold records a sale.
 	Sold(_ context.Context, total int64) error
 
+	// Forward records a sale and publishes its number on a subject that ends with the stock's id.
+	Forward(ctx context.Context, total int64) error
+
 	// Report returns the number of the last sale, and how many sales came again and how many are
 	// missing.
 	Report(context.Context) (last, again, missed int64, err error)
@@ -1333,6 +1336,16 @@ func (r StockRef) Sold(ctx context.Context, total int64) (err error) {
 	return r.ref.Run(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
 }
 
+// Forward records a sale and publishes its number on a subject that ends with the stock's id.
+func (r StockRef) Forward(ctx context.Context, total int64) (err error) {
+	turn, err := r.ref.Begin(ctx, "Forward")
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End("Forward", &err)
+		return e.Forward(turn.Context, total)
+	}
+	return r.ref.Run(ctx, "Forward", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
+}
+
 // Report returns the number of the last sale, and how many sales came again and how many are
 // missing.
 func (r StockRef) Report(ctx context.Context) (last, again, missed int64, err error) {
@@ -1357,6 +1370,11 @@ type StockTell struct {
 // Sold calls [StockAPI.Sold] without an answer.
 func (t StockTell) Sold(ctx context.Context, total int64) error {
 	return t.ref.Tell(ctx, "Sold", codegen.AppendInt(codegen.NewArgs(), 1, total))
+}
+
+// Forward calls [StockAPI.Forward] without an answer.
+func (t StockTell) Forward(ctx context.Context, total int64) error {
+	return t.ref.Tell(ctx, "Forward", codegen.AppendInt(codegen.NewArgs(), 1, total))
 }
 
 // Report calls [StockAPI.Report] without an answer.
@@ -1385,13 +1403,14 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 		Kind: stockKind(),
 		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
-			"Report": dispatchStockReport,
-			"Sold":   dispatchStockSold,
+			"Forward": dispatchStockForward,
+			"Report":  dispatchStockReport,
+			"Sold":    dispatchStockSold,
 		},
 		Reads:       map[string]bool{"Report": true},
 		NoContext:   map[string]bool{"Report": true, "Sold": true},
 		Struct:      (*Stock)(nil),
-		Exported:    2,
+		Exported:    3,
 		SetID:       setStockID,
 		AppendState: appendStockState,
 		DecodeState: decodeStockState,
@@ -1406,11 +1425,11 @@ func stockKind() codegen.Kind {
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   16,
 		HashName: "xxh64",
-		Methods:  []string{"Report", "Sold"},
+		Methods:  []string{"Forward", "Report", "Sold"},
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
-		Contract: "82f671aa33f081f7",
+		Contract: "e5c26642157807e4",
 	}
 }
 
@@ -1434,6 +1453,20 @@ func dispatchStockSold(ctx context.Context, entity any, args, out []byte) ([]byt
 		return out, err
 	}
 	return out, entity.(*Stock).Sold(ctx, total)
+}
+
+func dispatchStockForward(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var total int64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &total)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Stock).Forward(ctx, total)
 }
 
 func dispatchStockReport(ctx context.Context, entity any, _, out []byte) ([]byte, error) {

@@ -3,7 +3,9 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -215,7 +217,7 @@ func (r *Relay) Burst(ctx context.Context, entity, sender string, first, last ui
 	return Receipt{Count: receipt.Count, Node: r.Node}, nil
 }
 
-// A Stock is told each sale by the [Till] with the same id.
+// A Stock is told each sale by the [Till] with the same id, or by a stream.
 //
 //shard:entity durable shards=16 tell=all
 type Stock struct {
@@ -235,6 +237,14 @@ func (s *Stock) Sold(_ context.Context, total int64) error {
 	s.Last = total
 	return nil
 }
+
+// Forward records a sale and publishes its number on a subject that ends with the stock's id.
+func (s *Stock) Forward(ctx context.Context, total int64) error {
+	return errors.Join(s.Sold(ctx, total), shard.Publish(ctx, ForwardedTo+s.ID, strconv.AppendInt(nil, total, 10)))
+}
+
+// ForwardedTo is the prefix of the subjects of [Stock.Forward].
+const ForwardedTo = "forwarded."
 
 // Report returns the number of the last sale, and how many sales came again and how many are
 // missing.

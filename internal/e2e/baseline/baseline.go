@@ -1,0 +1,109 @@
+// Package baseline has what a stream that is applied to durable entities is measured beside: programs
+// that use JetStream without shardgen.
+package baseline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	pulled      = 1024
+	outstanding = 4096
+)
+
+func consumer(ctx context.Context, js jetstream.JetStream, stream string) (c jetstream.Consumer, end func() error, err error) {
+	c, err = js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: outstanding, InactiveThreshold: time.Minute})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, func() error { return js.DeleteConsumer(ctx, stream, c.CachedInfo().Name) }, nil
+}
+
+// Acknowledged returns how many messages a second a worker acknowledges that does nothing else. It
+// reads the first n messages of a stream.
+func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, n int) (perSecond float64, err error) {
+	c, end, err := consumer(ctx, js, stream)
+	if err != nil {
+		return 0, err
+	}
+	begin, got, done := time.Now(), 0, make(chan error, 1)
+	reading, err := c.Consume(func(m jetstream.Msg) {
+		got++
+		if err := m.Ack(); err != nil || got == n {
+			select {
+			case done <- err:
+			default:
+			}
+		}
+	}, jetstream.PullMaxMessages(pulled))
+	if err != nil {
+		return 0, err
+	}
+	defer reading.Stop()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	return float64(n) / time.Since(begin).Seconds(), errors.Join(err, end())
+}
+
+// OneByOne returns how many messages a second a worker handles that writes each message to the record
+// of its entity by compare-and-set, and then acknowledges it. key returns the entity of a message. It
+// reads for at most d, and at most n messages.
+func OneByOne(ctx context.Context, js jetstream.JetStream, stream string, key func(jetstream.Msg) string, n int, d time.Duration) (perSecond float64, err error) {
+	c, end, err := consumer(ctx, js, stream)
+	if err != nil {
+		return 0, err
+	}
+	states, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "states", Storage: jetstream.FileStorage})
+	if err != nil {
+		return 0, err
+	}
+	messages, err := c.Messages(jetstream.PullMaxMessages(pulled))
+	if err != nil {
+		return 0, err
+	}
+	defer messages.Stop()
+	begin, done, revisions := time.Now(), 0, map[string]uint64{}
+	for ; done < n && time.Since(begin) < d; done++ {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return 0, err
+		}
+		k := key(m)
+		if revisions[k] == 0 {
+			if found, err := states.Get(ctx, k); err == nil {
+				revisions[k] = found.Revision()
+			}
+		}
+		if revisions[k], err = states.Update(ctx, k, m.Data(), revisions[k]); err != nil {
+			return 0, err
+		}
+		if err := m.Ack(); err != nil {
+			return 0, err
+		}
+	}
+	return float64(done) / time.Since(begin).Seconds(), end()
+}
+
+// Published returns how many messages a second a process publishes on a subject that has them all
+// under way at once, within the bound of js.
+func Published(ctx context.Context, js jetstream.JetStream, subject string, n int) (perSecond float64, err error) {
+	begin := time.Now()
+	for range n {
+		if _, err := js.PublishAsync(subject, []byte("12345")); err != nil {
+			return 0, err
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+		return float64(n) / time.Since(begin).Seconds(), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,536 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardgen/shardgen/internal/driver/feeds"
+	"github.com/shardgen/shardgen/internal/e2e/baseline"
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/node"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// streams has a stream read by nodes while they, or the server, are killed, stopped or restarted in
+// turn.
+var streams = Fault{
+	Name:     "streams",
+	About:    "nodes that read a stream are killed, stopped for 15s and restarted in turn, one joins, and the NATS server is killed",
+	Subject:  OnStreams,
+	Nodes:    3,
+	Servers:  1,
+	Entities: 10_000,
+	Rate:     5000,
+	Times:    12,
+	Length:   15 * time.Second,
+	Limits:   Limits{Lost: 0, Doubled: 0},
+}
+
+// publish does the same while entities publish what they get.
+var publish = Fault{
+	Name:     "publish",
+	About:    "nodes whose entities publish in each turn are killed, stopped for 15s and restarted in turn, one joins, and the NATS server is killed",
+	Subject:  OnStreams,
+	Nodes:    3,
+	Servers:  1,
+	Entities: 10_000,
+	Rate:     2000,
+	Times:    12,
+	Length:   15 * time.Second,
+	Forward:  true,
+	Limits:   Limits{Lost: 0, Doubled: 0},
+}
+
+const (
+	streamName    = "SALES"
+	forwardedName = "FORWARDED"
+	bareName      = "BARE"
+
+	doubleEach = 100  // message is published twice, as two messages
+	poisonEach = 5000 // messages, one becomes a dead letter
+
+	baselineFor = 5 * time.Second
+)
+
+// Applied has the figures of a run with a stream.
+type Applied struct {
+	Fault           string
+	Nodes, Entities int
+	Quiet, Struck   int     // messages before and during the strikes
+	Rate, Burst     float64 // messages a second: of Quiet, and of as many during the strikes
+	// Acknowledged, OneByOne and Published are the figures of package baseline.
+	Acknowledged, OneByOne, Published float64
+	Strikes                           []AppliedStrike
+	Dead, WantDead                    int // letters
+	Lost, Doubled, Disorder           int // messages
+	Sent                              int // by entities
+	Forward                           bool
+	Examples                          []string
+}
+
+// An AppliedStrike is one strike, and how soon after it messages of all partitions were applied.
+type AppliedStrike struct {
+	What  string
+	After time.Duration
+}
+
+func (a Applied) Missed() (misses []string) {
+	if a.Lost+a.Doubled+a.Disorder > 0 {
+		misses = append(misses, fmt.Sprintf("%d lost, %d doubled, %d out of order: want none: %v", a.Lost, a.Doubled, a.Disorder, a.Examples))
+	}
+	if a.Dead != a.WantDead {
+		misses = append(misses, fmt.Sprintf("%d dead letters, want %d", a.Dead, a.WantDead))
+	}
+	return misses
+}
+
+func (a Applied) Print(w io.Writer) error {
+	for i, s := range a.Strikes {
+		fmt.Fprintf(w, "%s %2d: %s; all partitions are applied after %v\n", a.Fault, i+1, s.What, s.After.Round(time.Millisecond))
+	}
+	fmt.Fprintf(w, "%s to %d entities at %d nodes: %d messages without faults, %.0f/s; %d messages with %d strikes, the first %d of them %.0f/s\n",
+		a.Fault, a.Entities, a.Nodes, a.Quiet, a.Rate, a.Struck, len(a.Strikes), a.Quiet, a.Burst)
+	if a.Forward {
+		fmt.Fprintf(w, "published by entities: %d; a process that only publishes: %.0f/s (%.2f×)\n", a.Sent, a.Published, a.Rate/a.Published)
+	}
+	_, err := fmt.Fprintf(w, "AckExplicit: %.0f/s (%.2f×, with strikes %.2f×); a worker, one message at a time: %.0f/s (%.1f×, with strikes %.1f×)\nlost=%d doubled=%d out of order=%d, %d of %d dead letters\n",
+		a.Acknowledged, a.Rate/a.Acknowledged, a.Burst/a.Acknowledged, a.OneByOne, a.Rate/a.OneByOne, a.Burst/a.OneByOne,
+		a.Lost, a.Doubled, a.Disorder, a.Dead, a.WantDead)
+	return err
+}
+
+func streamed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
+	a := Applied{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Forward: f.Forward}
+	s, err := newSeller(ctx, c.URL(), o.Load.Entities)
+	if err != nil {
+		return a, err
+	}
+	defer s.nc.Close()
+	o.Say("publishing %d messages at %s", o.Messages, c.URL())
+	quiet, err := s.sellMarked(ctx, o.Messages, 0)
+	if err == nil {
+		err = a.measureOthers(ctx, s, quiet)
+	}
+	if err != nil {
+		return a, err
+	}
+	a.Quiet = quiet
+	d := &DurableRun{crew: crew{Cluster: c}, Length: o.Length}
+	o.Say("%d nodes begin to read", o.Nodes)
+	for range o.Nodes {
+		d.started++
+		n, err := c.Launch(fmt.Sprint("n", d.started))
+		if err != nil {
+			return a, err
+		}
+		d.Nodes = append(d.Nodes, n)
+	}
+	if err := d.Nodes[0].Await(ctx, node.Up); err != nil {
+		return a, err
+	}
+	begin := time.Now()
+	conn, err := c.Dial(ctx, "client")
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = conn.Close() }() // nothing waits for it
+	stocks := workload.NewStockClient(conn)
+	if err := s.awaitMarks(ctx, stocks, 0); err != nil {
+		return a, err
+	}
+	a.Rate = float64(quiet) / time.Since(begin).Seconds()
+	o.Say("%.0f messages a second; %d times: %s", a.Rate, o.Times, f.About)
+	if err := a.strike(ctx, d, s, stocks, o); err != nil {
+		return a, err
+	}
+	a.Struck = s.sold - quiet
+	if err := a.judge(ctx, c, s, stocks); err != nil {
+		return a, err
+	}
+	if f.Forward {
+		err = a.judgeForwarded(ctx, s)
+	}
+	return a, err
+}
+
+func (a *Applied) measureOthers(ctx context.Context, s *seller, n int) (err error) {
+	if a.Acknowledged, err = baseline.Acknowledged(ctx, s.js, streamName, n); err != nil {
+		return err
+	}
+	a.OneByOne, err = baseline.OneByOne(ctx, s.js, streamName, func(m jetstream.Msg) string {
+		id, _, _ := strings.Cut(string(m.Data()), " ")
+		return id
+	}, n, baselineFor)
+	if err != nil {
+		return err
+	}
+	a.Published, err = baseline.Published(ctx, s.js, bareName, n)
+	return errors.Join(err, s.js.DeleteStream(ctx, bareName))
+}
+
+// strike strikes o.Times times. Meanwhile messages are published: at first as many as before, as fast
+// as possible, and then o.Load.Rate a second.
+func (a *Applied) strike(ctx context.Context, d *DurableRun, s *seller, stocks *workload.StockClient, o Options) error {
+	var over atomic.Bool
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer over.Store(true)
+	var burst, rest error
+	begin := time.Now()
+	group.Go(func() {
+		var n int
+		if n, burst = s.sellMarked(ctx, o.Messages, 1); burst == nil {
+			group.Go(func() {
+				if burst = s.awaitMarks(ctx, stocks, 1); burst == nil {
+					a.Burst = float64(n) / time.Since(begin).Seconds()
+				}
+			})
+			_, rest = s.sell(ctx, math.MaxInt, o.Load.Rate, over.Load)
+		}
+	})
+	for i := range o.Times {
+		// At any moment of reading, and of storing the position.
+		if err := sleep(ctx, time.Duration(i)*370*time.Millisecond%time.Second); err != nil {
+			return err
+		}
+		what, at, err := d.disturbReaders(ctx, i)
+		if err == nil {
+			err = s.mark(ctx, i+2)
+		}
+		if err == nil {
+			err = s.awaitMarks(ctx, stocks, i+2)
+		}
+		if err != nil {
+			return fmt.Errorf("strike %d, %s: %w", i+1, what, err)
+		}
+		a.Strikes = append(a.Strikes, AppliedStrike{what, time.Since(at)})
+		if err := d.replace(ctx); err != nil {
+			return err
+		}
+	}
+	over.Store(true)
+	group.Wait()
+	last := o.Times + 2
+	return errors.Join(burst, rest, s.mark(ctx, last), s.awaitMarks(ctx, stocks, last))
+}
+
+// disturbReaders strikes once. The time is when the strike had ended.
+func (d *DurableRun) disturbReaders(ctx context.Context, i int) (what string, at time.Time, err error) {
+	victim := d.Nodes[i%len(d.Nodes)]
+	now := func(what string, err error) (string, time.Time, error) { return what, time.Now(), err }
+	switch i % 6 {
+	case 1:
+		if err := d.grow(ctx, 1); err != nil {
+			return now("a node joins", err)
+		}
+		for _, old := range slices.Clone(d.Nodes[:len(d.Nodes)-1]) {
+			if err := d.Cluster.Leave(ctx, old); err != nil {
+				return now("a node leaves", err)
+			}
+			if err := d.replace(ctx); err != nil {
+				return now("a node is restarted", err)
+			}
+		}
+		last := len(d.Nodes) - 1
+		leaving := d.Nodes[last]
+		d.Nodes = d.Nodes[:last]
+		return now("a node joins, the others are restarted in turn, and one leaves", d.Cluster.Leave(ctx, leaving))
+	case 2:
+		server := d.Cluster.Servers()[0]
+		err := errors.Join(server.Kill(), sleep(ctx, time.Second), server.Start())
+		return now("the NATS server is killed and started", err)
+	case 3:
+		if err := victim.Signal(syscall.SIGSTOP); err != nil {
+			return now("a node stops", err)
+		}
+		err := sleep(ctx, d.Length)
+		return now(fmt.Sprintf("a node stops for %v", d.Length), errors.Join(err, victim.Signal(syscall.SIGCONT)))
+	default:
+		return now("a node is killed", victim.Kill())
+	}
+}
+
+// judge compares what all stocks have heard with what was published.
+func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stocks *workload.StockClient) error {
+	ids := s.ids()
+	var mu sync.Mutex
+	err := eachBell(len(ids), func(i int) error {
+		last, again, missed, err := stocks.Ref(ids[i], shard.Timeout(ledgerPatience)).Report(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		a.compare(ids[i], s.sales[ids[i]], heard{last, again, missed})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	store, err := natsstore.Open(ctx, c.URL(), natsstore.Config{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	letters, err := feeds.Letters(ctx, store, node.Feed)
+	a.Dead, a.WantDead = len(letters), s.poison
+	return err
+}
+
+// heard is what somebody has heard of a stock: the last sale, sales that came again, and sales that
+// had not come when a later one did.
+type heard struct{ last, again, missed int64 }
+
+func (h *heard) hear(number int64) {
+	if number <= h.last {
+		h.again++
+		return
+	}
+	h.missed += number - h.last - 1
+	h.last = number
+}
+
+func (a *Applied) compare(id string, want, got heard) {
+	if got == want {
+		return
+	}
+	late := min(got.missed, max(got.again-want.again, 0)) // came after a later one
+	a.Disorder += int(late)
+	a.Lost += int(got.missed - late + max(want.last-got.last, 0) + max(want.again-got.again, 0))
+	a.Doubled += int(max(got.again-want.again-late, 0) + max(got.last-want.last, 0))
+	if len(a.Examples) < 5 {
+		a.Examples = append(a.Examples, fmt.Sprintf("%s: got %+v, want %+v", id, got, want))
+	}
+}
+
+// judgeForwarded compares what the stocks have published with what they were told.
+func (a *Applied) judgeForwarded(ctx context.Context, s *seller) error {
+	want := 0
+	for _, sale := range s.sales {
+		want += int(sale.last + sale.again)
+	}
+	c, err := s.js.CreateConsumer(ctx, forwardedName, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: time.Minute})
+	if err != nil {
+		return err
+	}
+	if err := until(ctx, "the entities have published all", func() bool {
+		info, err := c.Info(ctx)
+		return err == nil && int(info.NumPending) >= want
+	}); err != nil {
+		return err
+	}
+	messages, err := c.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	got := map[string]*heard{}
+	for more := true; more; a.Sent++ {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		number, err := strconv.ParseInt(string(m.Data()), 10, 64)
+		if err != nil {
+			return err
+		}
+		id := strings.TrimPrefix(m.Subject(), workload.ForwardedTo)
+		if got[id] == nil {
+			got[id] = &heard{}
+		}
+		got[id].hear(number)
+		about, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		more = about.NumPending > 0
+	}
+	for _, id := range s.ids() {
+		if got[id] == nil {
+			got[id] = &heard{}
+		}
+		a.compare(id+", as published", s.sales[id], *got[id])
+	}
+	return nil
+}
+
+// A seller publishes sales to the stream, those of a stock in order. One goroutine at a time may sell.
+type seller struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	entities int
+	order    int // of the next sale among all
+
+	mu      sync.Mutex
+	sales   map[string]heard // what stocks should hear
+	batches int
+	sold    int // messages
+	poison  int // of them
+}
+
+const batchSales = 2000
+
+func newSeller(ctx context.Context, url string, entities int) (*seller, error) {
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1))
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4096), jetstream.WithPublishAsyncTimeout(2*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	for name, subjects := range map[string][]string{streamName: node.StreamSubjects(), forwardedName: {workload.ForwardedTo + ">"}, bareName: {bareName}} {
+		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: subjects}); err != nil {
+			return nil, err
+		}
+	}
+	return &seller{nc: nc, js: js, entities: entities, sales: map[string]heard{}}, nil
+}
+
+// sellMarked publishes n sales and then a mark. It returns how many messages that were.
+func (s *seller) sellMarked(ctx context.Context, n, mark int) (messages int, err error) {
+	messages, err = s.sell(ctx, n, 0, func() bool { return false })
+	return messages, errors.Join(err, s.mark(ctx, mark))
+}
+
+// sell publishes n sales, at most rate a second, until over returns true; rate 0 is no limit. It
+// returns how many messages that were.
+func (s *seller) sell(ctx context.Context, n, rate int, over func() bool) (messages int, err error) {
+	most := min(batchSales, s.entities) // of different stocks, so that a repeated batch keeps their order
+	if rate > 0 {
+		most = max(min(most, rate/10), 1)
+	}
+	begin := time.Now()
+	for done := 0; done < n && !over(); {
+		batch := make([]*nats.Msg, 0, most*2)
+		for ; done < n && len(batch) < most; done++ {
+			e := s.order * 7919 % s.entities
+			batch = s.add(batch, e%len(node.StreamSubjects()), fmt.Sprint("s", e))
+			s.order++
+		}
+		messages += len(batch)
+		if err := s.publish(ctx, batch); err != nil {
+			return messages, err
+		}
+		if rate > 0 {
+			if err := sleep(ctx, time.Until(begin.Add(time.Duration(done)*time.Second/time.Duration(rate)))); err != nil {
+				return messages, err
+			}
+		}
+	}
+	return messages, nil
+}
+
+// add adds the next sale of a stock, and perhaps a message without effect.
+func (s *seller) add(batch []*nats.Msg, partition int, stock string) []*nats.Msg {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sale := s.sales[stock]
+	sale.last++
+	numbers := []int64{sale.last}
+	if s.sold%doubleEach == 0 {
+		numbers = append(numbers, sale.last)
+		sale.again++
+	}
+	if s.sold%poisonEach == 0 {
+		numbers = append(numbers, 0)
+		s.poison++
+	}
+	s.sales[stock] = sale
+	for _, number := range numbers {
+		batch = append(batch, &nats.Msg{Subject: node.StreamSubjects()[partition], Data: node.StreamMessage(stock, number)})
+	}
+	s.sold += len(numbers)
+	return batch
+}
+
+// publish returns when the stream has all messages of a batch. It repeats what was not acknowledged.
+func (s *seller) publish(ctx context.Context, batch []*nats.Msg) error {
+	s.mu.Lock()
+	s.batches++
+	number := s.batches
+	s.mu.Unlock()
+	ids := make([]string, len(batch))
+	for i := range batch {
+		ids[i] = fmt.Sprintf("%d-%d", number, i)
+	}
+	for len(batch) > 0 {
+		futures := make([]jetstream.PubAckFuture, len(batch))
+		for i, m := range batch {
+			// It blocks while too many are under way, and fails while the server is away.
+			futures[i], _ = s.js.PublishMsgAsync(&nats.Msg{Subject: m.Subject, Data: m.Data}, jetstream.WithMsgID(ids[i]), jetstream.WithRetryAttempts(1))
+		}
+		left := 0
+		for i, f := range futures {
+			acknowledged := false
+			if f != nil {
+				select {
+				case <-f.Ok():
+					acknowledged = true
+				case <-f.Err():
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+			if !acknowledged {
+				batch[left], ids[left] = batch[i], ids[i]
+				left++
+			}
+		}
+		if batch, ids = batch[:left], ids[:left]; left > 0 {
+			if err := sleep(ctx, 50*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func markName(mark, partition int) string { return fmt.Sprintf("mark-%d-%d", mark, partition) }
+
+// mark publishes a message to each partition, to a stock that gets no other.
+func (s *seller) mark(ctx context.Context, mark int) error {
+	var batch []*nats.Msg
+	for p := range node.StreamSubjects() {
+		s.mu.Lock()
+		s.sales[markName(mark, p)] = heard{last: 1}
+		s.sold++
+		s.mu.Unlock()
+		batch = append(batch, &nats.Msg{Subject: node.StreamSubjects()[p], Data: node.StreamMessage(markName(mark, p), 1)})
+	}
+	return s.publish(ctx, batch)
+}
+
+// awaitMarks waits until a mark is applied.
+func (s *seller) awaitMarks(ctx context.Context, stocks *workload.StockClient, mark int) error {
+	for p := range node.StreamSubjects() {
+		stock := stocks.Ref(markName(mark, p), shard.Timeout(ledgerPatience))
+		if err := until(ctx, "a message of each partition is applied", func() bool {
+			last, _, _, err := stock.Report(ctx)
+			return err == nil && last > 0
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *seller) ids() (all []string) {
+	for id := range s.sales {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	return all
+}
