@@ -286,6 +286,8 @@ func (o *outbox) call(ctx context.Context, tell durable.Tell, id durablehost.ID,
 		return feed.Failed, err // its changes were dropped, so it runs again
 	case failed.Panic, err == nil, failed.Outcome == calls.Executed:
 		return feed.Committed, err
+	case errors.Is(err, ErrTooLarge):
+		return feed.Failed, err // only a home in this process could take it
 	case errors.Is(err, ErrCommandReused):
 		return feed.Mismatch, err
 	case errors.Is(err, context.Canceled) && within.Err() == nil:
