@@ -211,7 +211,7 @@ func TestConsumeDead(t *testing.T) {
 		source.Publish(0, "bad", []byte("panic"))
 		c.Until("the broken message is dead", func() bool { return len(letters()) == 2 })
 		requeue := func() {
-			err := feeds.Requeue(t.Context(), s, "notes", got[0].Name())
+			err := feeds.Requeue(t.Context(), s, "notes", got[0].Name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -342,6 +342,22 @@ func TestConsumeStreamChanges(t *testing.T) {
 		noted(1, 2, 3, 6)
 		c.Until("the missed ones are counted", func() bool { return record().Missed == 2 })
 		source.Cut(true)
+		publish(9)
+		source.Delete(0, 2)
+		for range 3 { // readers that find nothing
+			source.Cut(false)
+			c.Advance(time.Second)
+			source.Cut(true)
+			c.Advance(time.Second)
+		}
+		source.Cut(false)
+		publish(10)
+		noted(1, 2, 3, 6, 10)
+		c.Until("the position is stored", func() bool { return record().Position == 7 })
+		if got := record().Missed; got != 3 {
+			t.Errorf("got %d missed, want 3", got)
+		}
+		source.Cut(true)
 		source.Truncate(0, 1)
 		publish(7)
 		source.Truncate(0, 1)
@@ -354,6 +370,123 @@ func TestConsumeStreamChanges(t *testing.T) {
 			t.Error("a stream that ends before the position is read")
 		}
 	}, noteAll(source, calls), shardtest.Nodes(1))
+}
+
+// TestConsumeLettersOfRemadeStreams: each message that was given up has its letter, also if the stream was
+// made again and a message of the former one had the same position.
+func TestConsumeLettersOfRemadeStreams(t *testing.T) {
+	source := memorystream.New(1)
+	var mended atomic.Bool
+	host := shardtest.Host(func(n *shard.Node) error {
+		vaults := vault.NewVaultClient(n)
+		return errors.Join(
+			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
+				if !mended.Load() {
+					return errors.New("broken")
+				}
+				number, _ := binary.Varint(m.Data)
+				return vaults.Tell(m.Subject).Note(ctx, number)
+			}))
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		s := c.Store().Client()
+		letters := func() []feeds.Letter {
+			all, err := feeds.Letters(t.Context(), s, "notes")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		for n := range int64(3) {
+			source.Publish(0, "a", binary.AppendVarint(nil, n+1))
+			c.Until("there is one more letter", func() bool { return len(letters()) == int(n)+1 })
+			source.Remake()
+			c.Advance(time.Second)
+		}
+		mended.Store(true)
+		source.Publish(0, "a", binary.AppendVarint(nil, 4))
+		stored, err := s.List(t.Context(), feeds.LetterPrefix("notes"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var requeued []feeds.Requeued
+		for i, l := range letters() {
+			if err := feeds.Requeue(t.Context(), s, "notes", l.Name); err != nil {
+				t.Fatal(err)
+			}
+			requeued = append(requeued, feeds.Requeued{Letter: l.Name, Number: uint64(i + 1)})
+		}
+		c.Until("no letter is left", func() bool { return len(letters()) == 0 })
+		got, err := vault.NewVaultClient(c.Client()).Ref("a").Noted(t.Context())
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, []int64{1, 2, 3, 4}) {
+			t.Errorf("got %v, %v, want 1 to 4", got, err)
+		}
+		// A reader had ended before it deleted the letters, and then the stream was made again.
+		source.Remake()
+		for _, f := range stored {
+			if _, err := s.Put(t.Context(), f.Key, f.Value, store.None); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := feeds.Change(t.Context(), s, "notes", 0, func(r *feeds.Record) error {
+			r.Requeued = requeued
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		c.Until("no letter is left", func() bool { return len(letters()) == 0 })
+		if got, err := vault.NewVaultClient(c.Client()).Ref("a").Noted(t.Context()); err != nil || len(got) != 4 {
+			t.Errorf("got %v, %v, want as before", got, err)
+		}
+	}, host, shardtest.Nodes(1))
+}
+
+// remadeAtOpen is made again while a reader opens it, each of the first times.
+type remadeAtOpen struct {
+	*memorystream.Source
+	times atomic.Int64
+}
+
+func (s *remadeAtOpen) Open(ctx context.Context, partition int, after uint64) (stream.Messages, error) {
+	if s.times.Add(-1) >= 0 {
+		s.Remake()
+		for range 5 {
+			s.Publish(0, "b", binary.AppendVarint(nil, 1))
+		}
+	}
+	return s.Source.Open(ctx, partition, after)
+}
+
+// TestConsumeStreamChangesAtOpen: a stream that is made again while it is opened is read from its first
+// message, under its own identity.
+func TestConsumeStreamChangesAtOpen(t *testing.T) {
+	source, calls := &remadeAtOpen{Source: memorystream.New(1)}, new(atomic.Int64)
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		noted := func(id string, n int) {
+			t.Helper()
+			c.Until(fmt.Sprintf("%s has noted %d", id, n), func() bool {
+				got, err := vault.NewVaultClient(c.Client()).Ref(id).Noted(t.Context())
+				return err == nil && len(got) == n
+			})
+		}
+		for n := range int64(3) {
+			source.Publish(0, "a", binary.AppendVarint(nil, n))
+		}
+		noted("a", 3)
+		source.Cut(true)
+		c.Advance(time.Second)
+		source.times.Store(1) // its reader opens it again
+		source.Cut(false)
+		noted("b", 5)
+		source.Cut(true)
+		source.times.Store(1)
+		c.Kill("n1") // the next one opens it from the stored position on
+		c.Until("it has ended", func() bool { return len(c.Running()) == 1 })
+		source.Cut(false)
+		noted("b", 10)
+	}, noteAll(source, calls), shardtest.Nodes(2))
 }
 
 // TestConsumeCommitsWhatChangesNothing: a turn that changes nothing is committed, with the number of
@@ -406,7 +539,7 @@ func TestConsumeStopsAtManyLetters(t *testing.T) {
 			t.Fatalf("got %d letters and %+v, %v, want 1000", len(all), r, err)
 		}
 		for _, l := range all[:10] {
-			if err := feeds.Drop(t.Context(), s, "notes", l.Name()); err != nil {
+			if err := feeds.Drop(t.Context(), s, "notes", l.Name); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -108,7 +108,7 @@ func listLetters(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 		if l.Kind != "" {
 			to = l.Kind + "/" + l.Entity
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Name(), l.Position, l.Subject, to, l.Method, l.At.UTC().Format(time.RFC3339), l.Why)
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.Position, l.Subject, to, l.Method, l.At.UTC().Format(time.RFC3339), l.Why)
 	}
 	return table.Flush()
 }
@@ -132,7 +132,7 @@ func requeue(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writ
 		}
 		names = nil
 		for _, l := range all {
-			names = append(names, l.Name())
+			names = append(names, l.Name)
 		}
 	}
 	for _, name := range names {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,10 +49,11 @@ func TestFeeds(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = n.Close() })
 	vaults := vault.NewVaultClient(n)
+	var mended atomic.Bool // the function
 	err = errors.Join(
 		vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
 		shard.Consume(n, "paid", source, func(ctx context.Context, m shard.Message) error {
-			if m.Subject == "paid.bad" {
+			if m.Subject == "paid.bad" && !mended.Load() {
 				return errors.New("no such account")
 			}
 			return vaults.Tell(strings.TrimPrefix(m.Subject, "paid.")).Put(ctx, 1)
@@ -120,5 +122,13 @@ func TestFeeds(t *testing.T) {
 		if _, out := ctl(c.args); !strings.Contains(out, c.want) {
 			t.Errorf("shardctl %s: got\n%s\nwant %s", c.args, out, c.want)
 		}
+	}
+	publish("paid.bad", 2)
+	until("feeds paid", `paid +0 +25 +0 +2 `)
+	mended.Store(true)
+	until("requeue paid -all", `letter 0-24576 of paid is requeued`)
+	until("feeds paid", `paid +0 +25 +0 +0 `)
+	if total, err := vaults.Ref("bad").Get(t.Context()); err != nil || total != 2 {
+		t.Fatalf("got %d, %v, want 2", total, err)
 	}
 }

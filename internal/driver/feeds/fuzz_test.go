@@ -8,7 +8,7 @@ import (
 )
 
 // FuzzLetter reads any bytes as a dead letter. If they are accepted, the letter's name is that of
-// its tell.
+// its record.
 func FuzzLetter(f *testing.F) {
 	f.Add([]byte(`{"format":1,"feed":"paid","partition":2,"position":7,"part":1,"data":"eA==","why":"poison"}`))
 	f.Add([]byte(`{"format":2}`))
@@ -17,8 +17,8 @@ func FuzzLetter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParseLetter(store.Record{Value: b})
-		if err != nil || !reflect.DeepEqual(again, l) || l.Format > format {
+		again, err := ParseLetter(store.Record{Key: LetterKey("paid", "0-1"), Value: b})
+		if err != nil || !reflect.DeepEqual(again, l) || l.Format > format || l.Name != "0-1" {
 			t.Fatalf("got %+v, %v, want %+v", again, err, l)
 		}
 	})

@@ -113,6 +113,7 @@ type session struct {
 	saved    time.Time
 	looked   time.Time
 	missed   uint64 // of lost, as recorded
+	letters  int64  // stored, less deleted ones, and not in record.Dead yet: operators change that, too
 
 	mu      sync.Mutex // guards the rest
 	main    lane
@@ -159,7 +160,7 @@ func (s *session) begin(ctx context.Context) error {
 	}
 	s.record.Position = max(s.record.Position, 1)
 	s.stream, s.after = identity, s.record.Position-1
-	if s.messages, err = s.Source.Open(ctx, s.partition, s.after); err != nil {
+	if err := s.open(ctx, s.after); err != nil {
 		if errors.Is(err, stream.ErrRewound) {
 			err = fmt.Errorf("%w %d, so an older copy was put back (shardctl rewind %s sets the position; messages behind the copy need a new stream)", err, s.after, s.Name)
 		}
@@ -172,7 +173,7 @@ func (s *session) begin(ctx context.Context) error {
 		first = s.record.Requeued[0].Number
 	}
 	s.again.Window = feed.New(first, s.Config.Dead, s.Limits)
-	s.again.name = s.main.name + ":again"
+	s.again.name = durable.StreamSource(s.Name, "again") // its numbers go on when the stream is made again
 	s.again.number = map[uint64]string{}
 	return nil
 }
@@ -188,14 +189,14 @@ func (s *session) read(ctx context.Context) error {
 			return err
 		}
 		all, err := s.messages.Next(ctx, n)
-		s.lost.Store(closed + s.messages.Missed())
 		if err != nil {
-			closed = s.lost.Load()
+			closed = s.lost.Load() // what was missed after the last message is counted again
 			if err := s.reopen(ctx, last, err); err != nil {
 				return err
 			}
 			continue
 		}
+		s.lost.Store(closed + s.messages.Missed())
 		last, sent = all[len(all)-1].Position, time.Now()
 		s.Counts.Read.Add(uint64(len(all)))
 		tells := make([][]durable.Tell, len(all))
@@ -231,21 +232,29 @@ func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 // errOther means that the stream was deleted and made again.
 var errOther = errors.New("the stream was made again")
 
+// open opens the source, and then looks whether the stream is still the session's: its identity does
+// not come back once it has changed.
 func (s *session) open(ctx context.Context, after uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
-	identity, err := s.Source.Identity(ctx)
-	if err != nil {
+	messages, err := s.Source.Open(ctx, s.partition, after)
+	if err != nil && !errors.Is(err, stream.ErrRewound) {
 		return err
 	}
-	if identity != s.stream {
-		return errOther
+	identity, failed := s.Source.Identity(ctx)
+	switch {
+	case failed == nil && identity != s.stream:
+		failed = errOther
+	case failed == nil:
+		failed = err
 	}
-	messages, err := s.Source.Open(ctx, s.partition, after)
-	if err == nil {
+	switch {
+	case failed == nil:
 		s.messages = messages
+	case err == nil:
+		messages.Close()
 	}
-	return err
+	return failed
 }
 
 func (l *lane) add(position uint64, tells []durable.Tell, err error) {
@@ -417,6 +426,7 @@ func (s *session) save(ctx context.Context) (stored bool, err error) {
 	}
 	missed := s.lost.Load()
 	next.Missed += missed - s.missed
+	next.Dead = s.dead()
 	next.Node, next.At, next.Why = s.Node, time.Now(), ""
 	if next.Dead >= maxLetters {
 		next.Why = fmt.Sprintf("it has %d dead letters, and waits until fewer are left", next.Dead)
@@ -426,7 +436,7 @@ func (s *session) save(ctx context.Context) (stored bool, err error) {
 	at, err := SaveRecord(ctx, s.Store, s.Name, s.partition, next, s.revision)
 	if err == nil {
 		s.Counts.Missed.Add(missed - s.missed)
-		s.record, s.revision, s.missed = next, at, missed
+		s.record, s.revision, s.missed, s.letters = next, at, missed, 0
 		return true, nil
 	}
 	s.mu.Lock()
@@ -503,7 +513,7 @@ func (s *session) settle(ctx context.Context) {
 		}
 		switch {
 		case err == nil:
-			s.record.Dead -= min(s.record.Dead, 1)
+			s.letters--
 		case !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrConflict):
 			return // it is tried again
 		}
@@ -513,6 +523,9 @@ func (s *session) settle(ctx context.Context) {
 		s.mu.Unlock()
 	}
 }
+
+// dead returns how many dead letters the partition has.
+func (s *session) dead() uint64 { return uint64(max(int64(s.record.Dead)+s.letters, 0)) }
 
 func (s *session) letter(ctx context.Context, name string) (Letter, store.Revision, error) {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
@@ -542,7 +555,7 @@ func (s *session) bury(ctx context.Context, l *lane) {
 			d = l.dead[0]
 		}
 		s.mu.Unlock()
-		if !some || l == &s.main && s.record.Dead >= maxLetters {
+		if !some || l == &s.main && s.dead() >= maxLetters {
 			return
 		}
 		if err := s.store(ctx, l, d); err != nil {
@@ -591,15 +604,27 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 	}
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
-	_, err = s.Store.Put(ctx, LetterKey(s.Name, name), value, revision)
-	switch {
-	case errors.Is(err, store.ErrConflict):
-		return nil // another reader, or an attempt without an answer, has stored it
-	case err != nil:
+	for base, i := name, 2; ; i++ {
+		if _, err = s.Store.Put(ctx, LetterKey(s.Name, name), value, revision); !errors.Is(err, store.ErrConflict) {
+			break
+		}
+		if l == &s.again {
+			return nil // an operator has dropped it
+		}
+		there, _, err := s.letter(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case there.Stream == letter.Stream:
+			return nil // another reader, or an attempt without an answer, has stored it
+		}
+		name = fmt.Sprint(base, "-", i) // the other is of a former stream
+	}
+	if err != nil {
 		return err
 	}
 	if l == &s.main {
-		s.record.Dead++
+		s.letters++
 	}
 	s.Log.Error("dead letter: a message of a stream was given up", "feed", s.Name, "partition", s.partition, "position", letter.Position,
 		"kind", letter.Kind, "entity", letter.Entity, "method", letter.Method, "err", letter.Why)
@@ -622,22 +647,34 @@ func (s *session) unqueue(ctx context.Context, number uint64) error {
 // fetch reads the message of a letter from the stream again. A message that the stream does not
 // have any more leaves a letter without data.
 func (s *session) fetch(ctx context.Context, l *Letter) error {
-	ctx, done := context.WithTimeout(ctx, answerWithin)
+	within, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
-	messages, err := s.Source.Open(ctx, s.partition, l.Position-1)
+	messages, err := s.Source.Open(within, s.partition, l.Position-1)
 	if err != nil {
 		return err
 	}
 	defer messages.Close()
-	all, err := messages.Next(ctx, 1)
+	all, err := messages.Next(within, 1)
+	switch {
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded): // there is no later message either
+		l.Left = true
+		return nil
+	case err != nil:
+		return err
+	}
+	identity, err := s.Source.Identity(within)
+	if err == nil && identity != s.stream {
+		err = errOther
+	}
 	if err != nil {
 		return err
 	}
-	if m := all[0]; m.Position == l.Position {
+	m := all[0]
+	if l.Left = m.Position != l.Position || len(m.Data) > maxLetterData; !l.Left {
+		l.Data = m.Data
+	}
+	if m.Position == l.Position {
 		l.Subject, l.Header, l.Time = m.Subject, m.Header, m.Time
-		if l.Large = len(m.Data) > maxLetterData; !l.Large {
-			l.Data = m.Data
-		}
 	}
 	return nil
 }

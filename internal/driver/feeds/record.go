@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/core/feed"
 	"github.com/shardgen/shardgen/store"
 )
 
@@ -51,7 +50,8 @@ type Requeued struct {
 
 // A Letter is a dead letter: a message that was given up, or one of the tells that it became.
 type Letter struct {
-	Format    int                 `json:"format"` // 1
+	Format    int                 `json:"format"`         // 1
+	Name      string              `json:"name,omitempty"` // the last part of its key; set by ParseLetter
 	Feed      string              `json:"feed"`
 	Partition int                 `json:"partition"`
 	Stream    string              `json:"stream"`
@@ -61,12 +61,13 @@ type Letter struct {
 	Header    map[string][]string `json:"header,omitempty"`
 	Time      time.Time           `json:"time"`
 	Data      []byte              `json:"data,omitempty"`
-	Large     bool                `json:"large,omitempty"`  // Data is left out; the stream may still have it
-	Kind      string              `json:"kind,omitempty"`   // the receiver's type; "" if the function failed
-	Entity    string              `json:"entity,omitempty"` // the receiver
-	Method    string              `json:"method,omitempty"`
-	Why       string              `json:"why"`
-	At        time.Time           `json:"at"` // when it was given up
+	// Left means that Data is left out: it is too large, or the stream did not have it any more.
+	Left   bool      `json:"left_out,omitempty"`
+	Kind   string    `json:"kind,omitempty"`   // the receiver's type; "" if the function failed
+	Entity string    `json:"entity,omitempty"` // the receiver
+	Method string    `json:"method,omitempty"`
+	Why    string    `json:"why"`
+	At     time.Time `json:"at"` // when it was given up
 }
 
 const format = 1
@@ -85,7 +86,8 @@ func RecordKey(feed string, partition int) string {
 // LetterPrefix returns the prefix of the keys of a feed's dead letters.
 func LetterPrefix(feed string) string { return Root + feed + "/dead/" }
 
-// LetterName returns the last part of a letter's key.
+// LetterName returns the last part of a letter's key, for the first letter of this number. Those of
+// later streams, whose positions begin again, have a suffix "-2" and so on.
 func LetterName(partition int, number uint64) string { return fmt.Sprintf("%d-%d", partition, number) }
 
 // LetterKey returns the key of a letter.
@@ -116,6 +118,7 @@ func SaveRecord(ctx context.Context, s store.Store, feed string, partition int, 
 // ParseLetter decodes a letter's record.
 func ParseLetter(found store.Record) (l Letter, err error) {
 	err = unmarshal(found, &l.Format, &l)
+	l.Name = found.Key[strings.LastIndexByte(found.Key, '/')+1:]
 	return l, err
 }
 
@@ -152,9 +155,6 @@ func Change(ctx context.Context, s store.Store, feed string, partition int, chan
 	}
 }
 
-// Name returns the last part of the letter's key.
-func (l *Letter) Name() string { return LetterName(l.Partition, feed.Number(l.Position, l.Part)) }
-
 // Requeue makes the feed apply a dead letter again, with a number of its own. A letter that is
 // requeued already stays so.
 func Requeue(ctx context.Context, s store.Store, feed, name string) error {
@@ -166,8 +166,8 @@ func Requeue(ctx context.Context, s store.Store, feed, name string) error {
 	switch {
 	case err != nil:
 		return err
-	case l.Large:
-		return fmt.Errorf("letter %s has no data, because it is larger than %d bytes (publish the message again, if the stream still has it)", name, maxLetterData)
+	case l.Left:
+		return fmt.Errorf("letter %s has no data, because it is larger than %d bytes or was deleted from the stream (publish the message again, and drop the letter)", name, maxLetterData)
 	}
 	return Change(ctx, s, feed, l.Partition, func(r *Record) error {
 		if !slices.ContainsFunc(r.Requeued, func(q Requeued) bool { return q.Letter == name }) {
