@@ -65,7 +65,7 @@ runtime/placement
 
 transport/nats/embedded
 transport/nats transport/memory transport/conformance
-stream/nats stream/memory
+stream/nats stream/memory stream/conformance
 store/nats store/memory store/conformance store/membertable/conformance
 internal/test/natsproc internal/test/pgproc
 internal/wire
@@ -108,7 +108,7 @@ var rules = []rule{
 	{"", "./internal/test/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
 	{
 		"", "testing",
-		[]string{"shardtest", "transport/conformance", "store/conformance", "store/membertable/conformance", "internal/test/natsproc", "internal/test/pgproc", "internal/e2e", "internal/sim", "internal/test/transcript"},
+		[]string{"shardtest", "transport/conformance", "store/conformance", "store/membertable/conformance", "stream/conformance", "internal/test/natsproc", "internal/test/pgproc", "internal/e2e", "internal/sim", "internal/test/transcript"},
 		"it adds the test flags to users' programs",
 	},
 	{"internal/gen/model", "github.com", nil, "plain data on the standard library only"},

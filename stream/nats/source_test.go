@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/stream"
+	"github.com/shardgen/shardgen/stream/conformance"
 	natsstream "github.com/shardgen/shardgen/stream/nats"
 )
 
@@ -74,6 +75,57 @@ func read(t testing.TB, m stream.Messages, to uint64) (all []stream.Message) {
 		all = append(all, some...)
 	}
 	return all
+}
+
+func TestConformance(t *testing.T) {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
+		cfg := jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}}
+		server, js := start(t, cfg)
+		return conformance.Harness{
+			Source: open(t, server.URL(), natsstream.Config{Stream: "S", Subjects: []string{"s.0", "s.1"}}),
+			Publish: func(t *testing.T, partition int, data ...string) {
+				t.Helper()
+				for _, d := range data {
+					if _, err := js.PublishAsync(fmt.Sprint("s.", partition), []byte(d)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				<-js.PublishAsyncComplete()
+			},
+			Delete: func(t *testing.T, _ int, to uint64) {
+				t.Helper()
+				s, err := js.Stream(within(t), "S")
+				if err == nil {
+					err = s.Purge(within(t), jetstream.WithPurgeSequence(to+1))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Remake: func(t *testing.T) {
+				t.Helper()
+				err := js.DeleteStream(within(t), "S")
+				if err == nil {
+					_, err = js.CreateStream(within(t), cfg)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Restart: func(t *testing.T) {
+				t.Helper()
+				if err := errors.Join(server.Kill(), server.Start()); err != nil {
+					t.Fatal(err)
+				}
+				ctx := within(t)
+				for js.Conn().FlushWithContext(ctx) != nil {
+					if ctx.Err() != nil {
+						t.Fatal("the publisher does not connect again")
+					}
+				}
+			},
+		}
+	})
 }
 
 // TestRead reads all messages, from any position, one partition at a time.
