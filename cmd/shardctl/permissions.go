@@ -33,6 +33,7 @@ var roles = map[string]func(cluster, name, store string) rights.Rights{
 		return withDoctor(rights.Reader(cluster, name), name, store)
 	},
 	"gateway": func(cluster, name, _ string) rights.Rights { return rights.Gateway(cluster, name) },
+	"source":  func(string, string, string) rights.Rights { return rights.Rights{} },
 }
 
 // withDoctor adds the rights to check JetStream, if there is a store.
@@ -43,12 +44,14 @@ func withDoctor(r rights.Rights, name, store string) rights.Rights {
 	return rights.Doctor(r, name)
 }
 
-const permissionsUsage = "permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-no-create] [-publish SUBJECTS] [-nsc|-json]"
+const permissionsUsage = "permissions ROLE -cluster NAME [-name NAME] [-store NAME] [-no-create] [-publish SUBJECTS] [-consume STREAMS] [-nsc|-json]"
 
 const permissionsAbout = `Prints the NATS permissions of a user, and needs no server. ROLE is one of
 
   worker    a member; -store adds the rights to that store, -no-create leaves out that to
-            create streams (natsstore.Config.NoCreate), -publish adds the subjects of shard.Publish
+            create streams (natsstore.Config.NoCreate), -publish adds the subjects of shard.Publish,
+            -consume the streams of shard.Consume, if their sources connect as the same user
+  source    a user of its own for natsstream.Open, which reads the streams -consume; needs no -cluster
   client    a process that only calls, whose Config.Name is -name; -store adds the rights to
             follow events of that store
   operator  shardctl -name NAME, with all commands
@@ -78,6 +81,7 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 	store := f.String("store", "", "`name` of the store (natsstore.Config.Name); default: it uses none")
 	noCreate := f.Bool("no-create", false, "the streams of the worker's store are made by somebody else")
 	subjects := f.String("publish", "", "`subjects` on which the worker's entities publish, separated by commas; they may have wildcards")
+	streams := f.String("consume", "", "`streams` that the worker or source reads, separated by commas")
 	asJSON := f.Bool("json", false, "print JSON")
 	nsc := f.Bool("nsc", false, "print the command of nsc instead of a server's configuration")
 	var role string
@@ -87,13 +91,19 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 		return err
 	case role == "" || roles[role] == nil:
 		return fmt.Errorf("say for which role: %s", strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
-	case *cluster == "":
+	case *cluster == "" && role != "source":
 		return errors.New("say which -cluster")
+	case role == "source" && *streams == "":
+		return errors.New("say which streams to -consume")
+	case role == "source" && *store != "":
+		return errors.New("-store is not valid for role source")
+	case *streams != "" && role != "source" && role != "worker":
+		return errors.New("-consume is valid only for roles worker and source")
 	case role == "store" && *store == "":
 		return errors.New("say which -store")
 	case role == "worker" && *name != "":
 		return errors.New("-name is not valid for role worker")
-	case role != "worker" && role != "store" && *name == "":
+	case role != "worker" && role != "store" && role != "source" && *name == "":
 		return errors.New("say which -name")
 	case role == "gateway" && *store != "":
 		return errors.New("-store is not valid for role gateway")
@@ -125,6 +135,15 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 			}
 		}
 		r = rights.Publisher(r, all...)
+	}
+	if *streams != "" {
+		all := strings.Split(*streams, ",")
+		for _, s := range all {
+			if s == "" || strings.ContainsAny(s, ".*> \t") {
+				return fmt.Errorf("-consume %s: %q is not the name of a stream", *streams, s)
+			}
+		}
+		r = rights.Source(r, all...)
 	}
 	if *asJSON {
 		return printJSON(stdout, jsonRights{*cluster, role, *name, r.Publish, r.Subscribe})

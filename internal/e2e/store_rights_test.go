@@ -19,6 +19,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
+	natsstream "github.com/shardgen/shardgen/stream/nats"
 )
 
 // storeUses are the uses of a store, by role.
@@ -148,6 +149,66 @@ func TestLeastPrivilegeOfPublishing(t *testing.T) {
 	require.NoError(t, publish("worker"))
 	for user, right := range missing {
 		require.ErrorContains(t, publish(user), strings.TrimSuffix(right, ">"))
+	}
+}
+
+// TestLeastPrivilegeOfConsuming: a source reads with the rights that shardctl permissions prints for role source, of
+// its stream alone. Without one of them, an error names it.
+func TestLeastPrivilegeOfConsuming(t *testing.T) {
+	all := rights.Source(rights.Rights{}, "PAID")
+	users, missing := map[string]rights.Rights{"source": all, "admin": {Publish: []string{">"}, Subscribe: []string{">"}}}, map[string]string{}
+	for i := range len(all.Publish) + len(all.Subscribe) {
+		left, right := without(all, i)
+		if !strings.Contains(right, "CONSUMER.DELETE") { // without it, the server deletes consumers later
+			user := fmt.Sprint("source-", i)
+			users[user], missing[user] = left, rightOf(right)
+		}
+	}
+	url := leastPrivilege(t, users)
+	nc, err := nats.Connect(url("admin"))
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	var paid jetstream.Stream
+	for _, name := range []string{"PAID", "OTHER"} {
+		s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{strings.ToLower(name) + ".*"}})
+		require.NoError(t, err)
+		_, err = js.Publish(t.Context(), strings.ToLower(name)+".1", []byte("x"))
+		require.NoError(t, err)
+		if name == "PAID" {
+			paid = s
+		}
+	}
+	read := func(user string, cfg natsstream.Config) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s, err := natsstream.Open(ctx, url(user), cfg)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		m, err := s.Open(ctx, 0, 0)
+		if err != nil {
+			return err
+		}
+		_, err = m.Next(ctx, 1)
+		m.Close()
+		return err
+	}
+	require.NoError(t, read("source", natsstream.Config{Stream: "PAID"}))
+	require.NoError(t, read("source", natsstream.Config{Stream: "PAID", Subjects: []string{"paid.1"}}))
+	await(t.Context(), t, "the consumers are deleted", func() bool {
+		info, err := paid.Info(t.Context())
+		return err == nil && info.State.Consumers == 0
+	})
+	require.ErrorContains(t, read("source", natsstream.Config{Stream: "OTHER"}), "$JS.API.STREAM.INFO.OTHER")
+	for user, right := range missing {
+		begin := time.Now()
+		err := read(user, natsstream.Config{Stream: "PAID"})
+		require.ErrorContains(t, err, right)
+		require.ErrorContains(t, err, "shardctl permissions source -consume PAID")
+		require.Less(t, time.Since(begin), promptly)
 	}
 }
 

@@ -2,6 +2,7 @@
 package natsstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,8 +54,15 @@ type Source struct {
 	api string
 	nc  *nats.Conn
 
-	mu   sync.Mutex
-	open map[*messages]bool
+	mu    sync.Mutex
+	open  map[*messages]bool
+	calls map[*call]bool // under way
+}
+
+// A call is a request to JetStream's API.
+type call struct {
+	subject string
+	end     context.CancelCauseFunc
 }
 
 var _ stream.Source = (*Source)(nil)
@@ -62,7 +70,7 @@ var _ stream.Source = (*Source)(nil)
 // Open connects to a server of url, which may have several URLs separated by commas. It fails if no
 // server answers, or if the stream cannot be a source. It does not wait for a stream to be made.
 func Open(ctx context.Context, url string, cfg Config) (*Source, error) {
-	s := &Source{cfg: cfg, api: "$JS.API.", open: map[*messages]bool{}}
+	s := &Source{cfg: cfg, api: "$JS.API.", open: map[*messages]bool{}, calls: map[*call]bool{}}
 	if cfg.Domain != "" {
 		s.api = "$JS." + cfg.Domain + ".API."
 	}
@@ -138,9 +146,18 @@ func (s *Source) call(ctx context.Context, subject string, request, answer any) 
 			return fail(err)
 		}
 	}
-	m, err := s.nc.RequestWithContext(ctx, s.api+subject, body)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	c := &call{s.api + subject, end}
+	s.mu.Lock()
+	s.calls[c] = true
+	s.mu.Unlock()
+	m, err := s.nc.RequestWithContext(ctx, c.subject, body)
+	s.mu.Lock()
+	delete(s.calls, c)
+	s.mu.Unlock()
 	if err != nil {
-		return fail(err)
+		return fail(cmp.Or(context.Cause(ctx), err))
 	}
 	var refused struct {
 		Error *struct {
@@ -224,12 +241,24 @@ func (s *Source) fail(why error) {
 	}
 }
 
+// failOne handles an error of a subscription, or that the user has no right to something.
 func (s *Source) failOne(sub *nats.Subscription, why error) {
+	denied := ""
+	if errors.Is(why, nats.ErrPermissionViolation) { // it names the subject
+		denied = why.Error()
+		why = fmt.Errorf("%w (grant it: shardctl permissions source -consume %s prints the rights)", why, s.cfg.Stream)
+	}
+	answers := strings.Contains(denied, "Subscription to")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for m := range s.open {
-		if m.sub == sub {
+		if m.sub == sub || answers || strings.Contains(denied, "."+m.consumer) {
 			m.failLocked(why)
+		}
+	}
+	for c := range s.calls {
+		if answers || strings.Contains(denied, `"`+c.subject+`"`) {
+			c.end(why)
 		}
 	}
 }

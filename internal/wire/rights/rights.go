@@ -5,6 +5,7 @@ package rights
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -43,6 +44,17 @@ func WorkerNoCreate(cluster, store string) Rights {
 // (shard.Publish), which may have wildcards, and to find the streams that have them.
 func Publisher(r Rights, subjects ...string) Rights {
 	r.Publish = append(append(r.Publish, subjects...), js("STREAM.NAMES")...)
+	return r
+}
+
+// Source adds the rights to read streams (shard.Consume, package natsstream).
+func Source(r Rights, streams ...string) Rights {
+	for _, s := range streams {
+		r.Publish = append(r.Publish, js("STREAM.INFO."+s, "CONSUMER.CREATE."+s+".>", "CONSUMER.MSG.NEXT."+s+".>", "CONSUMER.DELETE."+s+".>")...)
+	}
+	if !slices.Contains(r.Subscribe, "_INBOX.>") {
+		r.Subscribe = append(r.Subscribe, "_INBOX.>")
+	}
 	return r
 }
 
