@@ -161,6 +161,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	if r.plan.journal {
 		padding /= 2
 	}
+	tells = append(tells, a.published()...)
 	turn := durable.Turn{
 		Entity: a.id, State: a.state(res.balance, padding), Ended: res.ended, Command: &c.command, Answer: res.encode(), Tells: tells,
 		Events: a.events(res.balance-a.balance, padding), Expires: t.home.expiry(), Form: t.home.form, Index: t.home.keys(res.balance),

@@ -30,6 +30,8 @@
 //  9. A state never replaces one of a later version, because a program refuses
 //     later versions.
 //  10. A tell is committed by one turn only.
+//  11. The stream gets each message that was published in a committed turn once, those of an entity
+//     in order, and no others.
 //
 // The history of each entity is linearizable: a call that began after another had been answered
 // sees the same state or a later one. shardtest/linear also checks the histories of some seeds with

@@ -34,6 +34,7 @@ type judge struct {
 	journaling durable.Journal                  // how long events are kept
 	fires      map[string]*wire.DurableReminder // by fireKey
 	firings    int
+	duplicates int // messages that the stream has dropped
 }
 
 type turn struct {
@@ -56,6 +57,7 @@ type truth struct {
 	entities map[string][]commit
 	tells    map[string]bool   // by tellKey; true: given up
 	told     map[string]uint64 // the last tell of a log that was applied, by log and entity
+	stream   map[string]uint64 // the last message that the stream has, by entity
 	since    store.Position
 	first    store.Position // of the log's appends that were ever there
 	events   []recorded     // of all commits, in order
@@ -125,7 +127,7 @@ func (c commit) is(r *wire.DurableRecord) bool {
 func newJudge(s *server) *judge {
 	j := &judge{server: s, shards: map[int]*truth{}, applied: map[string]commit{}, told: map[string]string{}, turns: map[string]turn{}, fires: map[string]*wire.DurableReminder{}}
 	for i := range s.shards {
-		j.shards[i] = &truth{entities: map[string][]commit{}, tells: map[string]bool{}, told: map[string]uint64{}}
+		j.shards[i] = &truth{entities: map[string][]commit{}, tells: map[string]bool{}, told: map[string]uint64{}, stream: map[string]uint64{}}
 	}
 	s.judge = j
 	return j
@@ -208,7 +210,7 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 		}
 		for _, n := range e.GetDead().GetTells() {
 			for _, number := range n.GetNumbers() {
-				t.tells[tellKey(shard, n.GetShard(), number)] = true
+				t.tells[tellKey(shard, targetOf(n.GetLog(), n.GetShard()), number)] = true
 			}
 		}
 	}
@@ -219,7 +221,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	t := j.shards[shard]
 	id := string(c.GetEntity())
 	for _, tell := range c.GetTells() {
-		key := tellKey(shard, tell.GetShard(), tell.GetNumber())
+		key := tellKey(shard, targetOf(tell.GetLog(), tell.GetShard()), tell.GetNumber())
 		if was, twice := j.told[key]; twice && was != turn {
 			return fmt.Errorf("invariant 10: %s: tell %s was committed by turn %s, and now by turn %s", id, key, was, turn)
 		}
@@ -284,7 +286,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	}
 	j.applied[key] = now
 	for _, tell := range c.GetTells() {
-		if key := tellKey(shard, tell.GetShard(), tell.GetNumber()); !t.tells[key] { // else this commit was lost
+		if key := tellKey(shard, targetOf(tell.GetLog(), tell.GetShard()), tell.GetNumber()); !t.tells[key] { // else this commit was lost
 			t.tells[key] = false
 		}
 	}

@@ -347,7 +347,7 @@ func (r *run) drop(shard int) {
 	*r.server.shards[shard] = kept{records: map[string][]store.Record{}}
 	t := r.judge.shards[shard]
 	tells := t.tells
-	*t = truth{entities: map[string][]commit{}, tells: tells, told: map[string]uint64{}, crashed: true, tainted: true}
+	*t = truth{entities: map[string][]commit{}, tells: tells, told: map[string]uint64{}, stream: t.stream, crashed: true, tainted: true}
 	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
 }
 
@@ -369,7 +369,7 @@ func (r *run) unsettled() error {
 func (r *run) lossy(from int, key string) bool {
 	var to int
 	_, _ = fmt.Sscanf(key, fmt.Sprintf("%d>%%d:", from), &to)
-	return r.judge.shards[from].tainted || r.judge.shards[to].tainted
+	return r.judge.shards[from].tainted || to != toStream && r.judge.shards[to].tainted
 }
 
 // promised reports whether a home may answer a command from memory, although the log lacks its

@@ -233,6 +233,10 @@ func (r *run) fault() {
 		r.setStoreClock()
 		return
 	}
+	if r.plan.publishes && r.w.chance(0.1) {
+		r.dropStream()
+		return
+	}
 	switch r.w.random.IntN(16) {
 	case 14, 15:
 		r.counts.Jumps++
@@ -326,6 +330,7 @@ func (r *run) end() Result {
 		r.finalCheck()
 	}
 	r.counts.Folded, r.counts.Fired = r.judge.folded, r.judge.firings
+	r.counts.Duplicates = r.judge.duplicates
 	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, Settled: r.w.now - began}
 }
 
@@ -426,6 +431,7 @@ type plan struct {
 	versions                         bool          // later programs come, with states of a later version
 	reminders                        bool          // accounts set reminders
 	indexes, reindex                 bool          // accounts have indexes; programs have different ones
+	publishes                        bool          // accounts publish messages
 	unsynced                         bool          // the server's machine crashes, and has not all on its disk
 }
 
@@ -473,6 +479,7 @@ type Counts struct {
 	Listed, Present, Absent, Indexing, Damaged                                                            int
 	Found, Steady, Unindexed, Keyed                                                                       int
 	Reminders, Fired, Looks, ClockSet                                                                     int
+	Published, Searched, Duplicates, NoStream                                                             int
 	Expired, Migrated, Newer, Swept                                                                       int
 	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts, Jumps                                      int
 	PutBacks, Kept, Void, Closed, InOrder                                                                 int // of runs whose server loses what was not on its disk

@@ -58,6 +58,14 @@ func TestReminders(t *testing.T) {
 	}
 }
 
+// TestPublishing runs random runs in which accounts publish messages.
+func TestPublishing(t *testing.T) {
+	all, one := seeds.Run(t, usual(), RunPublishing)
+	if from, n := seeds.Range(usual()); !one && n >= plenty && from == 0 {
+		seeds.Want(t, all, "Published", "Searched", "Duplicates", "NoStream", "Dead", "Moves", "Freezes", "Crashes", "Restarts", "Jumps")
+	}
+}
+
 // TestRemindersSeedsThatFailed is TestSeedsThatFailed for runs with reminders.
 func TestRemindersSeedsThatFailed(t *testing.T) {
 	for seed, found := range map[uint64]string{

@@ -14,18 +14,20 @@ import (
 // server is the simulated store. It keeps all applied writes, unless it is put back to an earlier
 // state. Requests and answers may be late or lost.
 type server struct {
-	w        *world
-	judge    *judge
-	position store.Position // the last, of all logs
-	revision store.Revision // the last, of all heads and records
-	shards   map[int]*kept
-	trouble  trouble
-	downTill time.Duration
-	sparse   bool   // a blind judge's server does not use the positions next to each other
-	putBacks int    // how often it was put back to an earlier state
-	disk     image  // what it has on its disk
-	synced   known  // what the judge knew then
-	run      uint64 // counts its restarts, at which requests under way are lost
+	w          *world
+	judge      *judge
+	position   store.Position // the last, of all logs
+	revision   store.Revision // the last, of all heads and records
+	shards     map[int]*kept
+	trouble    trouble
+	downTill   time.Duration
+	sparse     bool                     // a blind judge's server does not use the positions next to each other
+	putBacks   int                      // how often it was put back to an earlier state
+	disk       image                    // what it has on its disk
+	synced     known                    // what the judge knew then
+	stream     map[string]time.Duration // when it got each message
+	away, back time.Duration            // the stream is away from then, until then
+	run        uint64                   // counts its restarts, at which requests under way are lost
 }
 
 type trouble struct {
@@ -42,7 +44,7 @@ type kept struct {
 }
 
 func newServer(w *world, shards int) *server {
-	s := &server{w: w, shards: map[int]*kept{}}
+	s := &server{w: w, shards: map[int]*kept{}, stream: map[string]time.Duration{}}
 	for i := range shards {
 		s.shards[i] = &kept{records: map[string][]store.Record{}}
 	}

@@ -236,10 +236,14 @@ func (t *tenure) sweep() {
 
 func (t *tenure) tell(tell durable.Tell) {
 	h, r := t.home, t.home.r
-	entity, amount := readBody(tell.Body)
-	if _, there := r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)]; !there {
+	if _, there := r.judge.shards[t.shard].tells[tellKey(t.shard, targetOf(tell.Target.Log, tell.Target.Shard), tell.Number)]; !there {
 		r.w.fail("invariant 4: a tell leaves before its commit")
 	}
+	if tell.Target.Log == durable.Published {
+		t.publish(tell)
+		return
+	}
+	entity, amount := readBody(tell.Body)
 	c := &call{entity: entity, method: add, amount: amount, command: durable.Command{
 		Source: durable.Source{Log: logName, Shard: uint32(t.shard)}, Number: tell.Number, Floor: tell.Floor,
 	}}
