@@ -116,7 +116,7 @@ func (a Applied) Print(w io.Writer) error {
 
 func streamed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	a := Applied{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Forward: f.Forward}
-	s, err := newSeller(ctx, c.URL(), o.Load.Entities)
+	s, err := newSeller(ctx, c.URL(), o)
 	if err != nil {
 		return a, err
 	}
@@ -251,9 +251,10 @@ func (d *DurableRun) disturbReaders(ctx context.Context, i int) (what string, at
 		d.Nodes = d.Nodes[:last]
 		return now("a node joins, the others are restarted in turn, and one leaves", d.Cluster.Leave(ctx, leaving))
 	case 2:
-		server := d.Cluster.Servers()[0]
+		all := d.Cluster.Servers()
+		server := all[i/6%len(all)]
 		err := errors.Join(server.Kill(), sleep(ctx, time.Second), server.Start())
-		return now("the NATS server is killed and started", err)
+		return now("a NATS server is killed and started", err)
 	case 3:
 		if err := victim.Signal(syscall.SIGSTOP); err != nil {
 			return now("a node stops", err)
@@ -265,19 +266,28 @@ func (d *DurableRun) disturbReaders(ctx context.Context, i int) (what string, at
 	}
 }
 
-// judge compares what all stocks have heard with what was published.
+// judge compares what all stocks have heard with what was published, when all should be applied.
 func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stocks *workload.StockClient) error {
 	ids := s.ids()
-	var mu sync.Mutex
-	err := eachBell(len(ids), func(i int) error {
-		last, again, missed, err := stocks.Ref(ids[i], shard.Timeout(ledgerPatience)).Report(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		a.compare(ids[i], s.sales[ids[i]], heard{last, again, missed})
-		return err
-	})
-	if err != nil {
-		return err
+	for limit := time.Now().Add(effectPatience); ; { // a mark waits for no other stock
+		a.Lost, a.Doubled, a.Disorder, a.Examples = 0, 0, 0, nil
+		var mu sync.Mutex
+		err := eachBell(len(ids), func(i int) error {
+			last, again, missed, err := stocks.Ref(ids[i], shard.Timeout(ledgerPatience)).Report(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			a.compare(ids[i], s.sales[ids[i]], heard{last, again, missed})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if a.Lost == 0 || time.Now().After(limit) {
+			break
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
 	}
 	store, err := natsstore.Open(ctx, c.URL(), natsstore.Config{})
 	if err != nil {
@@ -382,7 +392,7 @@ type seller struct {
 
 const batchSales = 2000
 
-func newSeller(ctx context.Context, url string, entities int) (*seller, error) {
+func newSeller(ctx context.Context, url string, o Options) (*seller, error) {
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1))
 	if err != nil {
 		return nil, err
@@ -392,11 +402,18 @@ func newSeller(ctx context.Context, url string, entities int) (*seller, error) {
 		return nil, err
 	}
 	for name, subjects := range map[string][]string{streamName: node.StreamSubjects(), forwardedName: {workload.ForwardedTo + ">"}, bareName: {bareName}} {
-		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: subjects}); err != nil {
-			return nil, err
+		cfg := jetstream.StreamConfig{Name: name, Subjects: subjects, Replicas: max(o.Cluster.Replicas, 1)}
+		var last error
+		if err := until(ctx, "there is a stream "+name, func() bool { // servers of a cluster may not have a leader yet
+			within, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			_, last = js.CreateOrUpdateStream(within, cfg)
+			return last == nil
+		}); err != nil {
+			return nil, errors.Join(err, last)
 		}
 	}
-	return &seller{nc: nc, js: js, entities: entities, sales: map[string]heard{}}, nil
+	return &seller{nc: nc, js: js, entities: o.Load.Entities, sales: map[string]heard{}}, nil
 }
 
 // sellMarked publishes n sales and then a mark. It returns how many messages that were.
