@@ -42,8 +42,8 @@ const (
 
 	pullMessages = 2048             // of one request
 	pullExpires  = 30 * time.Second // a request is repeated then
-	heartbeat    = 5 * time.Second  // between signs of life of an idle consumer
-	silence      = 12 * time.Second // after which a consumer counts as lost
+	heartbeat    = time.Second      // between signs of life of an idle consumer
+	silence      = 4 * time.Second  // after which a consumer counts as lost
 	unusedFor    = 30 * time.Second // after which the server deletes a consumer that nobody reads
 )
 
