@@ -654,19 +654,22 @@ func (s *session) fetch(ctx context.Context, l *Letter) error {
 		return err
 	}
 	defer messages.Close()
+	identity, err := s.Source.Identity(within)
+	if err == nil && identity != s.stream {
+		err = errOther
+	}
+	if err != nil {
+		return err
+	}
+	if l.Left = messages.Missed() > 0; l.Left {
+		return nil
+	}
 	all, err := messages.Next(within, 1)
 	switch {
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded): // there is no later message either
 		l.Left = true
 		return nil
 	case err != nil:
-		return err
-	}
-	identity, err := s.Source.Identity(within)
-	if err == nil && identity != s.stream {
-		err = errOther
-	}
-	if err != nil {
 		return err
 	}
 	m := all[0]
