@@ -28,8 +28,8 @@ type Message = stream.Message
 //
 // Each tell is applied once and, per entity, in the order of the partition, over kills, moves,
 // outages and repeated reading. The next tell to an entity is sent when the one before is committed.
-// At most 1,024 tells of a partition are under way; then reading waits. There is no deadline: while
-// an entity cannot be reached or activated, its tells wait.
+// At most 1,024 tells of a partition are under way, or 16 MiB; then reading waits. There is no
+// deadline: while an entity cannot be reached or activated, its tells wait.
 //
 // A message is dead if fn returns an error or panics. One of its tells is dead if its method has
 // panicked or refused its arguments at least 10 times over at least 5 minutes; an error that the

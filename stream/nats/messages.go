@@ -51,19 +51,28 @@ func (m *messages) Missed() uint64 { return m.missed }
 
 type pull struct {
 	Batch     int           `json:"batch"`
+	Bytes     int           `json:"max_bytes"`
 	Expires   time.Duration `json:"expires"`
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
+// request requests messages while fewer than half of a request are under way. The first request asks for
+// at most most messages, because a reader may want one only.
 func (m *messages) request(most int) error {
-	if m.pulled >= most {
+	if m.pulled >= pullMessages/2 || m.pulled > 0 && m.serial == 0 {
 		return nil
 	}
-	body, err := json.Marshal(pull{pullMessages, pullExpires, heartbeat})
+	n := pullMessages
+	if m.serial == 0 {
+		n = min(n, most)
+	}
+	// A message counts with its subjects and headers.
+	bytes := max(pullBytes, 2*int(m.source.nc.MaxPayload()))
+	body, err := json.Marshal(pull{n, bytes, pullExpires, heartbeat})
 	if err != nil {
 		return err
 	}
-	m.pulled += pullMessages
+	m.pulled += n
 	return m.source.nc.PublishRequest(m.source.api+"CONSUMER.MSG.NEXT."+m.source.cfg.Stream+"."+m.consumer, m.sub.Subject, body)
 }
 
@@ -76,7 +85,7 @@ func (m *messages) Next(ctx context.Context, most int) (all []stream.Message, er
 		return nil, fmt.Errorf("stream %s: %w", m.source.cfg.Stream, err)
 	}
 	for {
-		if err := m.request(pullMessages / 2); err != nil {
+		if err := m.request(most); err != nil {
 			return fail(err)
 		}
 		wait, cancel := context.WithTimeout(ctx, silence)
@@ -148,7 +157,7 @@ func (m *messages) status(status string, raw *nats.Msg) error {
 	switch {
 	case status == "100":
 		return nil
-	case status == "408" || status == "409" && strings.Contains(strings.ToLower(text), "batch completed"):
+	case status == "408" || status == "409" && (strings.EqualFold(text, "Batch Completed") || strings.EqualFold(text, "Message Size Exceeds MaxBytes")):
 		left, err := strconv.Atoi(raw.Header.Get("Nats-Pending-Messages"))
 		if err != nil {
 			left = pullMessages

@@ -41,6 +41,7 @@ const (
 	maxPingsOut   = 3
 
 	pullMessages = 2048             // of one request
+	pullBytes    = 8 << 20          // of one request; larger if one message may be
 	pullExpires  = 30 * time.Second // a request is repeated then
 	heartbeat    = time.Second      // between signs of life of an idle consumer
 	silence      = 4 * time.Second  // after which a consumer counts as lost

@@ -266,3 +266,40 @@ func TestServerRestarts(t *testing.T) {
 		t.Fatalf("got %d messages, want 100", len(all))
 	}
 }
+
+// TestLarge: a reader of large messages has few of them in memory, and reads all.
+func TestLarge(t *testing.T) {
+	server, js := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}})
+	const n, size = 60, 1<<20 - 100
+	for range n {
+		if _, err := js.Publish(within(t), "s", make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := open(t, server.URL(), natsstream.Config{Stream: "S"}).Open(within(t), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for range 2 { // the second call requests more than it returns
+		if some, err := m.Next(within(t), 1); err != nil || len(some) != 1 {
+			t.Fatalf("got %d messages, %v, want 1", len(some), err)
+		}
+	}
+	s, err := js.Stream(within(t), "S")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := uint64(0)
+	for same := 0; same < 20; same++ { // until the server sends no more
+		for c := range s.ListConsumers(within(t)).Info() {
+			if c.NumPending != left {
+				left, same = c.NumPending, 0
+			}
+		}
+	}
+	if left < n-20 {
+		t.Fatalf("the reader has %d messages of 1 MiB, want at most 20", n-left)
+	}
+	read(t, m, n)
+}

@@ -29,6 +29,9 @@ type Limits struct {
 	// Unfinished bounds the tells that are not finished, except for the last message's. Default
 	// 1,024.
 	Unfinished int
+	// Bytes bounds the arguments of the tells that are not finished, except for the last messages'.
+	// Default 16 MiB.
+	Bytes int
 	// Lag is how many finished tells may follow an unfinished one, which is then set aside. Default
 	// 4,096.
 	Lag int
@@ -43,6 +46,7 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	l.Unfinished = cmp.Or(l.Unfinished, 1024)
+	l.Bytes = cmp.Or(l.Bytes, 16<<20)
 	l.Lag = cmp.Or(l.Lag, 4096)
 	l.Tries = cmp.Or(l.Tries, 10)
 	l.TryFor = cmp.Or(l.TryFor, 5*time.Minute)
@@ -119,7 +123,7 @@ type Effects struct {
 //
 // Invariants:
 //  1. Numbers ascend in list and in stuck, and those in stuck are lower.
-//  2. unfinished counts the tells that are not done, also those in stuck.
+//  2. unfinished counts the tells that are not done, also those in stuck, and bytes their bodies.
 //  3. Of each row only the first tell is ready, sent, resting or lost.
 type Window struct {
 	limits     Limits
@@ -128,6 +132,7 @@ type Window struct {
 	stuck      []*entry // set aside
 	rows       map[rowKey]*row
 	unfinished int
+	bytes      int
 	ended      int // done in list
 	resting    []*entry
 	read       uint64 // number after the last message
@@ -143,7 +148,7 @@ func New(position uint64, dead []byte, l Limits) *Window {
 // Room returns how many tells may be added. The window takes a message of more, if there is room at
 // all.
 func (w *Window) Room() int {
-	if len(w.list) > w.limits.Lag && len(w.stuck) >= durable.MaxStuck {
+	if len(w.list) > w.limits.Lag && len(w.stuck) >= durable.MaxStuck || w.bytes >= w.limits.Bytes {
 		return 0
 	}
 	return max(w.limits.Unfinished-w.unfinished, 0)
@@ -158,6 +163,7 @@ func (w *Window) Add(position uint64, tells []durable.Tell) {
 		e.tell.Number = Number(position, i)
 		w.list = append(w.list, e)
 		w.unfinished++
+		w.bytes += len(t.Body)
 		key := rowKey{t.Target.Log, t.Entity}
 		r := w.rows[key]
 		if r == nil {
@@ -280,6 +286,7 @@ func (w *Window) Tick(now time.Time) {
 func (w *Window) finish(e *entry) {
 	e.status = done
 	w.unfinished--
+	w.bytes -= len(e.tell.Body)
 	if r := e.row; r != nil {
 		if r.first = e.next; r.first != nil {
 			w.send(r.first)
@@ -385,13 +392,14 @@ func (w *Window) Failing() (all []Dead) {
 
 // Check returns the first broken invariant, or nil.
 func (w *Window) Check() error {
-	last, unfinished, ended := uint64(0), 0, 0
+	last, unfinished, ended, bytes := uint64(0), 0, 0, 0
 	for i, list := range [][]*entry{w.stuck, w.list} {
 		for _, e := range list {
 			if e.tell.Number <= last {
 				return fmt.Errorf("invariant 1 of a window: number %d follows number %d", e.tell.Number, last)
 			}
 			last = e.tell.Number
+			bytes += len(e.tell.Body)
 			if e.status != done {
 				unfinished++
 			} else if i == 1 {
@@ -402,8 +410,8 @@ func (w *Window) Check() error {
 			}
 		}
 	}
-	if unfinished != w.unfinished || ended != w.ended {
-		return fmt.Errorf("invariant 2 of a window: unfinished and ended are %d and %d, but %d and %d tells are", w.unfinished, w.ended, unfinished, ended)
+	if unfinished != w.unfinished || ended != w.ended || bytes != w.bytes {
+		return fmt.Errorf("invariant 2 of a window: unfinished, ended and bytes are %d, %d and %d, but the tells have %d, %d and %d", w.unfinished, w.ended, w.bytes, unfinished, ended, bytes)
 	}
 	return nil
 }

@@ -179,6 +179,16 @@ func TestRoom(t *testing.T) {
 	if got := fill(0); got != 1000 {
 		t.Fatalf("read %d messages after a stuck one has ended, want 1000", got)
 	}
+	b := New(1, deadBody, Limits{Bytes: 10})
+	b.Add(1, []durable.Tell{tellTo("a", "12345"), tellTo("b", "12345")})
+	if got := b.Room(); got != 0 {
+		t.Fatalf("got room for %d beside 10 bytes, want 0", got)
+	}
+	checked(t, b)
+	b.Ended(start, Number(1, 0), Committed, "")
+	if checked(t, b); b.Room() == 0 {
+		t.Fatal("got no room beside 5 bytes")
+	}
 	v := New(1, deadBody, Limits{Unfinished: 100})
 	for p := range uint64(100) {
 		v.Add(p+1, []durable.Tell{tellTo(fmt.Sprint(p), "")})
