@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,23 @@ type publisher struct {
 
 	mu    sync.Mutex
 	looks map[string]*look // by subject
+	known []outlet
+
+	asks sync.Mutex // held while a stream's duplicate window is asked for
 }
+
+// An outlet is a stream to which messages go.
+type outlet struct {
+	name     string
+	subjects []string
+	window   time.Duration // of duplicates
+	at       time.Time     // by the server's clock
+	asked    time.Time     // the same by this process's clock
+}
+
+// knownFor is how long a stream's duplicate window is believed. It bounds the questions of messages
+// that wait behind each other for long, as after an outage.
+const knownFor = time.Second
 
 // Publish implements [store.Publisher]. The id that the server knows a message by is Config.Name, a
 // slash and the message's ID.
@@ -121,23 +138,78 @@ func (p *publisher) streamOf(ctx context.Context, subject string) (string, error
 // has reports whether the stream has a message with the id that its duplicate window may have
 // forgotten. The message was not published before since.
 func (p *publisher) has(ctx context.Context, subject, id string, since time.Time) (bool, error) {
+	to, ok := p.outlet(subject)
+	if !ok {
+		var err error
+		if to, err = p.find(ctx, subject); err != nil {
+			return false, err
+		}
+	}
+	if to.at.Add(time.Since(to.asked)).Sub(since) < to.window/2 {
+		return false, nil
+	}
+	return p.look(ctx, to.name, subject, id, since)
+}
+
+// outlet returns the stream of a subject, if it was asked for lately.
+func (p *publisher) outlet(subject string) (outlet, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.known {
+		if time.Since(o.asked) < knownFor && slices.ContainsFunc(o.subjects, func(pattern string) bool { return covers(pattern, subject) }) {
+			return o, true
+		}
+	}
+	return outlet{}, false
+}
+
+// find asks for the stream of a subject, for one subject at a time.
+func (p *publisher) find(ctx context.Context, subject string) (outlet, error) {
+	p.asks.Lock()
+	defer p.asks.Unlock()
+	if o, ok := p.outlet(subject); ok {
+		return o, nil
+	}
+	if ctx.Err() != nil {
+		return outlet{}, unavailable(ctx.Err())
+	}
 	stream, err := p.streamOf(ctx, subject)
 	if err != nil {
-		return false, err
+		return outlet{}, err
 	}
+	asked := time.Now()
 	var info struct {
 		Config struct {
-			Window time.Duration `json:"duplicate_window"`
+			Subjects []string      `json:"subjects"`
+			Window   time.Duration `json:"duplicate_window"`
 		} `json:"config"`
 		At time.Time `json:"ts"`
 	}
 	if err := p.inquire(ctx, "STREAM.INFO."+stream, nil, &info); err != nil {
-		return false, repeatableError(err, stream)
+		return outlet{}, repeatableError(err, stream)
 	}
-	if info.At.Sub(since) < info.Config.Window/2 {
-		return false, nil
+	o := outlet{stream, info.Config.Subjects, info.Config.Window, info.At, asked}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = append(slices.DeleteFunc(p.known, func(k outlet) bool { return time.Since(k.asked) >= knownFor || k.name == stream }), o)
+	return o, nil
+}
+
+// covers reports whether a subject matches a pattern, which may have wildcards.
+func covers(pattern, subject string) bool {
+	for {
+		p, restP, moreP := strings.Cut(pattern, ".")
+		s, restS, moreS := strings.Cut(subject, ".")
+		switch {
+		case p == ">":
+			return true
+		case p != "*" && p != s, moreP != moreS:
+			return false
+		case !moreP:
+			return true
+		}
+		pattern, subject = restP, restS
 	}
-	return p.look(ctx, stream, subject, id, since)
 }
 
 // A look has the reads of one subject: one at a time, each for all ids that wait when it begins.
