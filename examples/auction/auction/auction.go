@@ -48,7 +48,7 @@ type Auction struct {
 	High     int64       `shard:"state"` // the highest bid, in cents
 	Bidder   string      `shard:"state"` // of the highest bid
 	Ends     time.Time   `shard:"state"`
-	Closed   bool        `shard:"state"`
+	Closed   bool        `shard:"state,index"`
 	Seller   string      `shard:"state"`
 	ClosedAt time.Time   `shard:"state"` // by the store's clock
 	Closings int64       `shard:"state"` // how often Close ran

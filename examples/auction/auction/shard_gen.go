@@ -95,6 +95,12 @@ func (c *AuctionClient) List(ctx context.Context, opts ...shard.ListOption) iter
 	return shard.ListEntities(ctx, c.invoker, AuctionExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
 }
 
+// FindByClosed yields the ids of the Auction entities whose Closed is value, as
+// List yields ids. What gets another value meanwhile may be missing.
+func (c *AuctionClient) FindByClosed(ctx context.Context, value bool, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Closed", Kind: "4b"}, codegen.AppendBoolIndex(nil, 4, value), nil, AuctionExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
 // AuctionRef is a reference to one Auction at any node. It is made by
 // [AuctionClient.Ref] and safe for concurrent use.
 type AuctionRef struct {
@@ -209,14 +215,16 @@ func HostAuction(n *shard.Node, factory func() *Auction, opts ...shard.HostOptio
 			"Open":    dispatchAuctionOpen,
 			"Show":    dispatchAuctionShow,
 		},
-		Reads:       map[string]bool{"Highest": true, "Show": true},
-		NoContext:   map[string]bool{"Highest": true, "Show": true},
-		Struct:      (*Auction)(nil),
-		Exported:    5,
-		SetID:       setAuctionID,
-		AppendState: appendAuctionState,
-		DecodeState: decodeAuctionState,
-		StateFields: knownAuctionState,
+		Reads:         map[string]bool{"Highest": true, "Show": true},
+		NoContext:     map[string]bool{"Highest": true, "Show": true},
+		Struct:        (*Auction)(nil),
+		Exported:      5,
+		SetID:         setAuctionID,
+		AppendState:   appendAuctionState,
+		DecodeState:   decodeAuctionState,
+		StateFields:   knownAuctionState,
+		Indexes:       []codegen.Index{{Field: "Closed", Kind: "4b"}},
+		AppendIndexes: appendAuctionIndexes,
 	}, opts...)
 }
 
@@ -232,7 +240,7 @@ func auctionKind() codegen.Kind {
 		Errors:   ShardErrors,
 		Stateful: true,
 		Durable:  true,
-		Contract: "c7a0f2ea78f06a37",
+		Contract: "04badf5015d9c915",
 	}
 }
 
@@ -383,6 +391,12 @@ func decodeAuctionState(entity any, b []byte) (skipped bool, err error) {
 // Unknown fields are kept.
 func knownAuctionState(num int) (bool, codegen.Fields) {
 	return 1 <= num && num <= 8, nil
+}
+
+// appendAuctionIndexes appends the keys of the fields tagged index to b.
+func appendAuctionIndexes(b []byte, entity any) []byte {
+	e := entity.(*Auction)
+	return codegen.AppendBoolIndex(b, 4, e.Closed)
 }
 
 // PaymentAPI has the methods of a [Payment]. The entity and its references

@@ -18,7 +18,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"slices"
 	"sync"
@@ -220,11 +219,6 @@ func (f *Front) show(ctx context.Context, id string) (Item, error) {
 	return Item{id, v}, err
 }
 
-// candidates yields the auctions that may be open.
-func (f *Front) candidates(ctx context.Context) iter.Seq2[string, error] {
-	return f.auctions.List(ctx)
-}
-
 // list returns the auctions that are open, the one that ends first first.
 func (f *Front) list(ctx context.Context, _ *http.Request) (any, error) {
 	var (
@@ -234,7 +228,7 @@ func (f *Front) list(ctx context.Context, _ *http.Request) (any, error) {
 		failed  error
 		places  = make(chan struct{}, readers)
 	)
-	for id, err := range f.candidates(ctx) {
+	for id, err := range f.auctions.FindByClosed(ctx, false) {
 		if err != nil {
 			mu.Lock()
 			failed = err
