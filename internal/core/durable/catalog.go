@@ -45,6 +45,7 @@ type catalog struct {
 	pause []*scan          // to be asked again later
 	last  uint64           // scan
 	read  leafCache
+	news  newKeys
 }
 
 type leaf struct {
@@ -154,6 +155,7 @@ type edit struct {
 	keys    map[int][]string
 	leaves  []leaf // afterwards
 	free    []leaf
+	written map[leaf][][]byte // keys of the leaves that are written
 }
 
 // A record is what the catalog has of a record.
@@ -268,7 +270,7 @@ func readLeaf(l leaf, r store.Record) (keys [][]byte, ok bool) {
 // apply makes the new leaves, and returns the changes that write them.
 func (ed *edit) apply(c *catalog, generation uint64) (changes []store.Change) {
 	keys := slices.Sorted(maps.Keys(ed.there))
-	ed.free = slices.Clone(c.free)
+	ed.free, ed.written = slices.Clone(c.free), map[leaf][][]byte{}
 	var old []leaf
 	if !ed.rebuild {
 		old = c.leaves
@@ -317,8 +319,9 @@ func (ed *edit) apply(c *catalog, generation uint64) (changes []store.Change) {
 				next++
 			}
 			l.slot, l.generation, l.first, l.bytes = 1-l.slot, generation, first, sizeOf(part)
-			changes = append(changes, l.change(part))
-			ed.leaves = append(ed.leaves, l)
+			keys := bytesOf(part)
+			changes = append(changes, l.change(keys))
+			ed.leaves, ed.written[l] = append(ed.leaves, l), keys
 		}
 		for _, l := range run {
 			if l.slot != noSlot {
@@ -334,11 +337,15 @@ func (ed *edit) apply(c *catalog, generation uint64) (changes []store.Change) {
 
 const noSlot = 2
 
-func (l leaf) change(keys []string) store.Change {
-	w := &wire.DurableLeaf{Format: formatNow, Leaf: l.number, Generation: l.generation}
+func bytesOf(keys []string) (all [][]byte) {
 	for _, k := range keys {
-		w.Keys = append(w.Keys, wire.BytesOf(k))
+		all = append(all, wire.BytesOf(k))
 	}
+	return all
+}
+
+func (l leaf) change(keys [][]byte) store.Change {
+	w := &wire.DurableLeaf{Format: formatNow, Leaf: l.number, Generation: l.generation, Keys: keys}
 	return store.Change{ID: l.key(), Value: seal(w)}
 }
 
@@ -415,6 +422,7 @@ func (c *catalog) written(s *Shard, ed *edit) {
 		return
 	}
 	c.leaves, c.free = ed.leaves, ed.free
+	c.read.renew(ed)
 	if ed.rebuild {
 		c.whole, c.indexed, c.walk, ed.of = true, true, walk{}, nil
 		//arch:order-free each by itself
@@ -716,7 +724,7 @@ func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 			found = append(found, key)
 		}
 	}
-	for key := range c.news(s, sc) {
+	for key := range c.newsFor(s, sc) {
 		if key >= sc.from && (end == "" || key < end) && sc.wants(key) {
 			found = append(found, key)
 		}
@@ -752,7 +760,7 @@ func (sc *scan) wants(key string) bool {
 	return strings.HasPrefix(key, sc.prefix) && (sc.to == "" || key < sc.to)
 }
 
-// stands reports whether a key of a leaf is there, and not among those of news.
+// stands reports whether a key of a leaf is there, and not among those of newsFor.
 func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
 	if sc.index {
 		return c.indexStands(s, key)
@@ -761,10 +769,10 @@ func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
 	return e == nil || !e.loaded
 }
 
-// news yields keys that the leaves may lack, in any order.
-func (c *catalog) news(s *Shard, sc *scan) iter.Seq[string] {
+// newsFor yields keys that the leaves may lack, in any order.
+func (c *catalog) newsFor(s *Shard, sc *scan) iter.Seq[string] {
 	if sc.index {
-		return c.eachMoved(s)
+		return c.eachMoved(s, sc)
 	}
 	return func(yield func(string) bool) {
 		//arch:order-free they are sorted

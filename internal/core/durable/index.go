@@ -154,6 +154,7 @@ func (c *catalog) moves(e *entity, added, removed []byte) {
 		for key := range eachKey(index) {
 			if !slices.Contains(m.keys, key) {
 				m.keys = append(m.keys, key)
+				c.news.add(c, indexKey(key, e.id))
 			}
 		}
 	}
@@ -163,6 +164,7 @@ func (c *catalog) moves(e *entity, added, removed []byte) {
 func (c *catalog) forgetIndexes(t *tail) {
 	c.indexed = false
 	clear(c.moved)
+	c.news = newKeys{}
 	//arch:order-free each by itself
 	for _, e := range t.entities {
 		e.last.setRare(e.last.reminders(), nil)
@@ -215,27 +217,94 @@ func (c *catalog) indexStands(s *Shard, key string) bool {
 	if e := c.changed[id]; e != nil && e.loaded && (e.last.number == 0 || e.last.gone(s.desk.now)) {
 		return false
 	}
-	if m := c.moved[id]; m != nil && slices.Contains(m.keys, key[len(kindIndex):len(key)-len(id)]) {
-		return false
-	}
-	return true
+	m, _ := c.movedBy(key)
+	return m == nil
 }
 
-// eachMoved yields the keys of moved that are there.
-func (c *catalog) eachMoved(s *Shard) iter.Seq[string] {
+// movedBy returns the moved that has a key, or nil, and the key without kind and id.
+func (c *catalog) movedBy(key string) (m *moved, bare string) {
+	id := ownerOf(key)
+	bare = key[len(kindIndex) : len(key)-len(id)]
+	if m = c.moved[id]; m == nil || !slices.Contains(m.keys, bare) {
+		return nil, bare
+	}
+	return m, bare
+}
+
+// eachMoved yields the keys of moved that are there and that a scan looks for.
+func (c *catalog) eachMoved(s *Shard, sc *scan) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		//arch:order-free they are sorted
-		for _, m := range c.moved {
-			if !m.loaded || m.last.number == 0 || m.last.gone(s.desk.now) {
+		for _, key := range c.news.from(c, sc.from) {
+			if !sc.wants(key) {
+				return
+			}
+			m, bare := c.movedBy(key)
+			if m == nil || !m.loaded || m.last.number == 0 || m.last.gone(s.desk.now) {
 				continue
 			}
-			index, _ := s.lastIndex(m.entity)
-			for _, key := range m.keys {
-				if hasKey(index, key) && !yield(indexKey(key, m.id)) {
-					return
-				}
+			if index, _ := s.lastIndex(m.entity); hasKey(index, bare) && !yield(key) {
+				return
 			}
 		}
+	}
+}
+
+// newKeys has the keys of moved with their ids, in order, so that a find looks at few of them. Some
+// are not of moved any more. The zero value has none, and begins with those of moved at the first find.
+type newKeys struct {
+	began  bool
+	sorted []string
+	added  []string // since the last find, at most about as many as sorted
+	live   int      // in sorted, after the last time when others were dropped
+}
+
+// fewKeys is the number of keys up to which those that are not of moved are kept.
+const fewKeys = 1024
+
+func (n *newKeys) add(c *catalog, key string) {
+	if !n.began {
+		return
+	}
+	if n.added = append(n.added, key); len(n.added) > len(n.sorted)+fewKeys {
+		n.settle(c)
+	}
+}
+
+// from returns the keys from one on.
+func (n *newKeys) from(c *catalog, from string) []string {
+	if !n.began {
+		n.began = true
+		//arch:order-free they are sorted
+		for id, m := range c.moved {
+			for _, key := range m.keys {
+				n.added = append(n.added, indexKey(key, id))
+			}
+		}
+	}
+	n.settle(c)
+	i, _ := slices.BinarySearch(n.sorted, from)
+	return n.sorted[i:]
+}
+
+// settle merges what was added.
+func (n *newKeys) settle(c *catalog) {
+	if len(n.added) == 0 {
+		return
+	}
+	slices.Sort(n.added)
+	merged := make([]string, 0, len(n.sorted)+len(n.added))
+	old := n.sorted
+	for _, key := range n.added {
+		i, _ := slices.BinarySearch(old, key)
+		merged, old = append(append(merged, old[:i]...), key), old[i:]
+	}
+	n.sorted, n.added = slices.Compact(append(merged, old...)), nil
+	if len(n.sorted) > 2*n.live+fewKeys {
+		n.sorted = slices.DeleteFunc(n.sorted, func(key string) bool {
+			m, _ := c.movedBy(key)
+			return m == nil
+		})
+		n.live = len(n.sorted)
 	}
 }
 
@@ -271,6 +340,28 @@ type leafCache struct {
 const cachedBytes = 256 << 10
 
 func (l *leafCache) has(of leaf) [][]byte { return l.keys[of] }
+
+// renew replaces the leaves that a checkpoint has written, and drops those that are gone, so that finds
+// need not read them again.
+func (l *leafCache) renew(ed *edit) {
+	if len(l.order) == 0 {
+		return
+	}
+	old := l.keys
+	*l = leafCache{}
+	numbers := map[uint64]bool{}
+	//arch:order-free fills a map
+	for of := range old {
+		numbers[of.number] = true
+	}
+	for _, of := range ed.leaves {
+		if keys := ed.written[of]; keys != nil && (numbers[of.number] || of.first >= kindIndex) {
+			l.put(of, keys)
+		} else if keys := old[of]; keys != nil {
+			l.put(of, keys)
+		}
+	}
+}
 
 func (l *leafCache) put(of leaf, keys [][]byte) {
 	if l.keys == nil {
