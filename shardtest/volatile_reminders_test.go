@@ -153,3 +153,12 @@ func TestVolatileReminderMoves(t *testing.T) {
 		require.Zero(t, kept)
 	})
 }
+
+// TestVolatileReminderFarAhead: a due time beyond the range of a Duration only waits.
+func TestVolatileReminderFarAhead(t *testing.T) {
+	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, _ *atomic.Int64) {
+		require.NoError(t, all.Tell("a", shard.At(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))).Ring(t.Context(), "late"))
+		c.Advance(time.Minute)
+		require.Empty(t, bellRung(t, all, "a"))
+	})
+}

@@ -86,7 +86,7 @@ func (v *volatileReminders) armLocked() {
 	if len(v.wakes) == 0 || len(v.under) >= durable.MaxLooks {
 		return
 	}
-	delay := min(max(time.Duration(v.wakes[0].at-v.now())*time.Millisecond, 0), maxDelay)
+	delay := time.Duration(min(max(v.wakes[0].at-v.now(), 0), maxDelay.Milliseconds())) * time.Millisecond
 	if v.timer == nil {
 		v.timer = time.AfterFunc(delay, v.look)
 		return
