@@ -162,3 +162,27 @@ func TestVolatileReminderFarAhead(t *testing.T) {
 		require.Empty(t, bellRung(t, all, "a"))
 	})
 }
+
+// TestVolatileRemindersSplit: those that do not fit into one message move in pieces.
+func TestVolatileRemindersSplit(t *testing.T) {
+	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, _ *atomic.Int64) {
+		ctx := t.Context()
+		c.Broker().SetMaxPayload(8 << 10)
+		for i := range 4 {
+			for j := range 60 {
+				require.NoError(t, all.Ref(fmt.Sprint(i)).In(ctx, time.Minute, fmt.Sprint(j), strings.Repeat("x", 200)))
+			}
+		}
+		for i := range 3 {
+			name := fmt.Sprint("n", i+1)
+			c.Shutdown(name)
+			c.Start(name)
+		}
+		c.Broker().SetMaxPayload(1 << 20) // so answers have room
+		for i := range 4 {
+			planned, err := all.Scheduled(ctx, fmt.Sprint(i))
+			require.NoError(t, err)
+			require.Len(t, planned, 60)
+		}
+	})
+}

@@ -118,6 +118,8 @@ func (v *shardEnv) Changed(opened bool) {
 	}
 	if state := v.Core.State(); v.volatile != nil && (state == region.Closed || state == region.Forwarding) {
 		v.volatile.clear()
+	} else if v.volatile != nil && opened {
+		v.volatile.opened()
 	}
 	if p := v.Host.Parts; p != nil {
 		p.placed(v.part(), v.Core.State() == region.Open)

@@ -26,7 +26,8 @@ type volatileReminders struct {
 
 	mu      sync.Mutex
 	lists   map[string]reminders.List // of entities with reminders
-	epoch   placement.Epoch           // of the move that brought lists
+	epoch   placement.Epoch           // of the move that brought coming
+	coming  map[string][]byte         // encoded lists that come with the shard, until it opens
 	last    uint64                    // version that the latest change got
 	wakes   wakes
 	at      map[string]int64   // when entities are to be looked at; wakes has more, which do not count
@@ -147,7 +148,7 @@ func (v *volatileReminders) clear() {
 func (v *volatileReminders) clearLocked() {
 	clear(v.lists)
 	clear(v.at)
-	v.wakes = nil
+	v.wakes, v.coming = nil, nil
 }
 
 // leaving returns the reminders that move with the shard.
@@ -161,15 +162,24 @@ func (v *volatileReminders) leaving() map[string][]byte {
 	return all
 }
 
-// arrived takes reminders that came with a part of the shard.
+// arrived keeps the pieces of reminders that came with a part of the shard until the shard opens.
 func (v *volatileReminders) arrived(with shardhost.Carried) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.epoch != with.Epoch {
+	if v.epoch != with.Epoch || v.coming == nil {
 		v.clearLocked()
-		v.epoch = with.Epoch
+		v.epoch, v.coming = with.Epoch, map[string][]byte{}
 	}
-	for id, encoded := range with.Reminders {
+	for id, piece := range with.Reminders {
+		v.coming[id] = append(v.coming[id], piece...)
+	}
+}
+
+// opened takes the reminders that came with the shard, which has opened.
+func (v *volatileReminders) opened() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, encoded := range v.coming {
 		l, err := reminders.DecodeList(encoded)
 		if err != nil {
 			v.shard.driver().Logger.Error("reminders lost: those that came with a shard cannot be read", "shard", v.shard.ID.String(), "entity", clip(id), "err", err)
@@ -177,6 +187,7 @@ func (v *volatileReminders) arrived(with shardhost.Carried) {
 		}
 		v.changedLocked(id, l)
 	}
+	v.coming = nil
 }
 
 type wake struct {
