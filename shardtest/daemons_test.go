@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/test/fixture/giro"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 	"github.com/shardgen/shardgen/store"
@@ -279,4 +280,25 @@ func TestFollowersSpread(t *testing.T) {
 			}
 		}
 	}, host, shardtest.Nodes(3))
+}
+
+// TestDaemonsOfTheLastNode: a node that is the last one ends while a method still runs, and its daemons
+// do not begin again meanwhile.
+func TestDaemonsOfTheLastNode(t *testing.T) {
+	r := newRoster()
+	bells := shardtest.Host(func(n *shard.Node) error {
+		return vault.HostBell(n, func() *vault.Bell {
+			return &vault.Bell{Tried: func() int64 { time.Sleep(5 * time.Second); return 1 }}
+		})
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		c.Until("it runs", func() bool {
+			_, n := r.nodes()
+			return n == 1
+		})
+		go func() { _ = vault.NewBellClient(c.Client()).Ref("a").Snooze(t.Context(), 0) }()
+		c.Advance(100 * time.Millisecond)
+		c.Shutdown("n1")
+		require.Equal(t, 1, r.begun[0])
+	}, r.host(1), bells, shardtest.Nodes(1))
 }

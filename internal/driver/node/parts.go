@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/runner"
 )
 
 // Parts run a function for each shard of a type that has its home at this process. Part i is the shard
@@ -43,9 +45,9 @@ func (p *Parts) placed(part int, here bool) {
 	}
 }
 
-// startLocked starts a part, unless its last run has not ended yet.
+// startLocked starts a part, unless its last run has not ended yet or the process ends.
 func (p *Parts) startLocked(part int) {
-	if p.running[part] != nil || p.driver.Closed() {
+	if p.running[part] != nil || p.driver.Closed() || p.driver.Lease.Phase() >= runner.Ending {
 		return
 	}
 	ctx, cancel := context.WithCancel(p.driver.Context)
