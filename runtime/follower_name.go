@@ -41,10 +41,8 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 		found, revision, err := n.load(ctx)
 		if err == nil {
 			n.before, n.revision = found.Owner, revision
-			if resume && len(found.Places) == len(places) {
-				places = found.Places
-			} else if resume && revision == store.None {
-				places, err = n.earlier(ctx, places)
+			if resume {
+				places, err = n.latest(ctx, found, revision, places)
 			}
 			if err != nil {
 				n.answered(err)
@@ -64,11 +62,11 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 	}
 }
 
-// earlier returns the places of loops of the name that had other parts, and otherwise places.
-func (n *ownedName) earlier(ctx context.Context, places []durable.Place) ([]durable.Place, error) {
+// latest returns the places that loops of the name have stored last, and otherwise places.
+func (n *ownedName) latest(ctx context.Context, own durablehost.Followed, revision store.Revision, places []durable.Place) ([]durable.Place, error) {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
-	found, err := durablehost.EarlierPlaces(ctx, n.store, n.kind, n.name, len(places))
+	found, err := durablehost.LatestPlaces(ctx, n.store, n.kind, n.name, n.part, own, revision, len(places))
 	if err != nil || found == nil {
 		return places, err
 	}

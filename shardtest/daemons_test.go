@@ -255,6 +255,26 @@ func TestFollowersSpread(t *testing.T) {
 			after, _ := p.state()
 			require.Equal(t, before, after)
 		}
+		// and in the former parts again, whose positions are old now
+		enter(10)
+		read := func(part, of int) (n int) {
+			accounts := giro.NewAccountClient(c.Client())
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			for _, err := range accounts.Events(ctx, "", shard.FollowerName("again"), shard.OfPart(part, of)) {
+				if err == nil {
+					n++
+				}
+			}
+			return n
+		}
+		require.Equal(t, entered, read(0, 2)+read(1, 2))
+		enter(10)
+		require.Equal(t, 10, read(0, 3)+read(1, 3)+read(2, 3))
+		enter(10)
+		require.Equal(t, 10, read(0, 2)+read(1, 2))
+		require.NoError(t, durablehost.DropFollower(ctx, c.Store().Client(), "Account", "again"))
+
 		s := c.Store().Client()
 		records := func() (names []string) {
 			all, err := durablehost.FollowersOf(ctx, s, "Account")

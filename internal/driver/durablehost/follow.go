@@ -217,33 +217,40 @@ func readFollowed(r store.Record) (f Followed, err error) {
 	return f, nil
 }
 
-// EarlierPlaces returns how far loops of a name have read each shard of a type, whatever parts they
-// had, or nil if there are none.
-func EarlierPlaces(ctx context.Context, s store.Store, kind, name string, shards int) ([]durable.Place, error) {
+// LatestPlaces returns how far the loops of a name have read each shard of a type, whatever parts they
+// had, or nil if there are none. Of each shard, it is the place that was written last. own is the record
+// of this part as LoadFollowed has returned it.
+func LatestPlaces(ctx context.Context, s store.Store, kind, name string, part Part, own Followed, revision store.Revision, shards int) ([]durable.Place, error) {
 	all, err := s.List(ctx, followers(kind))
 	if err != nil {
 		return nil, err
 	}
 	var places []durable.Place
+	at := make([]store.Revision, shards)
+	take := func(f Followed, revision store.Revision) {
+		if len(f.Places) != shards {
+			return
+		}
+		if places == nil {
+			places = make([]durable.Place, shards)
+		}
+		for i, p := range f.Places {
+			if f.Has(i) && p != (durable.Place{}) && revision > at[i] {
+				places[i], at[i] = p, revision
+			}
+		}
+	}
+	take(own, revision)
 	for _, r := range all {
-		if by, _, _ := strings.Cut(strings.TrimPrefix(r.Key, followers(kind)), partMark); by != name {
+		record := strings.TrimPrefix(r.Key, followers(kind))
+		if by, _, _ := strings.Cut(record, partMark); by != name || record == part.NameOf(name) {
 			continue
 		}
 		f, err := readFollowed(r)
 		if err != nil {
 			return nil, err
 		}
-		if len(f.Places) != shards {
-			continue
-		}
-		if places == nil {
-			places = make([]durable.Place, shards)
-		}
-		for i, p := range f.Places {
-			if f.Has(i) && p.Number >= places[i].Number {
-				places[i] = p
-			}
-		}
+		take(f, r.Revision)
 	}
 	return places, nil
 }
