@@ -22,7 +22,8 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 			found, err = nil, node.PanicError("reading the state", r)
 		}
 	}()
-	h, err := p.hostOf(r.Entity.Kind, r.Command != operator.Inspect || r.Entity.ID == "")
+	stateless := r.Command == operator.Inspect || r.Command == operator.Passivate
+	h, err := p.hostOf(r.Entity.Kind, !stateless || r.Entity.ID == "")
 	if err != nil {
 		return nil, err
 	}
