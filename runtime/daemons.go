@@ -18,11 +18,12 @@ const (
 	daemonLook     = 50 * time.Millisecond // how often the lease is looked at
 )
 
-// Daemons makes the cluster run n daemons: fn runs for each number i from 0 to n-1, each at one node,
-// for as long as the cluster has nodes that call Daemons. Call it like a HostX function: before Start,
-// at each node that may run them, with the same name and n. The name is 1 to 64 letters, digits, _ and -.
-// Daemons are spread over the nodes like shards, most evenly if n is a power of two, and move when
-// nodes come and go. Options are those of types, such as [HostRole].
+// Daemons makes the cluster run count daemons: fn runs for each number i from 0 to count-1, each at one
+// node, for as long as the cluster has nodes that call Daemons. Call it like a HostX function: before
+// Start, at each node that may run them, with the same name and count; a node with another count does
+// not join. The name is 1 to 64 letters, digits, _ and -. Daemons are spread over the nodes like shards,
+// most evenly if count is a power of two, and move when nodes come and go. Options are those of types,
+// such as [HostRole].
 //
 // fn should run until its ctx ends, which happens when its daemon moves, the node ends, or the node has
 // lost contact to the others for so long that another node may run the daemon. In an orderly move the
@@ -51,7 +52,8 @@ func (n *Node) daemonsLocked(name string, count int, fn func(ctx context.Context
 	case count < 1 || count > maxDaemons:
 		return fail(fmt.Errorf("%d daemons (want 1 to %d)", count, maxDaemons))
 	}
-	host := partsType("daemon-"+name, "shardgen/daemon", count)
+	// The package has the count, because nodes compare it; types of 5 and of 6 parts have 8 shards.
+	host := partsType("daemon-"+name, fmt.Sprintf("shardgen/daemon/%d", count), count)
 	if err := n.hostLocked(host, opts); err != nil {
 		return fail(err)
 	}

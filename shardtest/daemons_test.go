@@ -161,6 +161,23 @@ func TestDaemonsAreRefused(t *testing.T) {
 	}, shardtest.Nodes(1))
 }
 
+// TestDaemonsAgree: a node with another count, but as many shards, does not join. Otherwise nobody would
+// run the daemons whose shards it gets and whose numbers it does not know.
+func TestDaemonsAgree(t *testing.T) {
+	count := 5
+	host := shardtest.Host(func(n *shard.Node) error {
+		return shard.Daemons(n, "x", count, func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		node := shard.New(shard.Config{Cluster: "shardtest", Name: "other", Transport: c.Broker().Transport(), Store: c.Store().Client()})
+		require.NoError(t, shard.Daemons(node, "x", 6, func(context.Context, int) error { return nil }))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorContains(t, node.Start(ctx), `package is "shardgen/daemon/6" at other`)
+		require.NoError(t, node.Close())
+	}, host, shardtest.Nodes(1))
+}
+
 // A projection has the events that followers have handled, and the last number of each shard.
 type spreadProjection struct {
 	mu    sync.Mutex
