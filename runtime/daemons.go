@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
@@ -27,8 +28,9 @@ const (
 //
 // fn should run until its ctx ends, which happens when its daemon moves, the node ends, or the node has
 // lost contact to the others for so long that another node may run the daemon. In an orderly move the
-// next node begins when fn has returned, or goes on here if fn has not returned after
-// Config.HandoffTimeout. If fn returns earlier, or panics, it runs again after 1 s, doubling up to 1 min.
+// next node begins when fn has returned. If that takes longer than Config.HandoffTimeout, the move is
+// given up, and fn runs here again once it has returned. If fn returns while its ctx goes on, or panics,
+// it runs again after 1 s, doubling up to 1 min.
 //
 // At most one node runs a daemon, unless fn goes on after its ctx has ended. So what fn writes to a
 // database should be checked there, for example by a position that it compares and sets.
@@ -83,7 +85,7 @@ func (d daemon) run(ctx context.Context, i int) {
 	for d.driver.WaitLease(ctx) == nil {
 		began := time.Now()
 		err := d.call(ctx, i)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || d.driver.Closed() || d.driver.Lease.Phase() >= runner.Ending {
 			return
 		}
 		if time.Since(began) > daemonPauseMax {
@@ -122,5 +124,8 @@ func (d daemon) call(ctx context.Context, i int) (err error) {
 			err = node.PanicError("the function of shard.Daemons", r)
 		}
 	}()
-	return d.fn(ctx, i)
+	if err = d.fn(ctx, i); err == nil {
+		err = context.Cause(ctx) // the lease has ended, or nil
+	}
+	return err
 }

@@ -86,8 +86,9 @@ func OfEntity(id string) EventsOption {
 
 // OfPart lets a loop read a part of the type's shards, so that several loops share the work: part i, of
 // n parts, for i from 0 to n-1. n is at most the number of the type's shards. Each part has positions of
-// its own, and under a [FollowerName] a record of its own. A name may be followed in other parts later:
-// the loops then continue where the former ones were. [Daemons] runs one loop for each part.
+// its own, which say nothing of other parts, and under a [FollowerName] a record of its own. A name may
+// be followed in other parts later: the loops then continue where the former ones were. [Daemons] runs
+// one loop for each part.
 func OfPart(i, n int) EventsOption {
 	return func(o *eventsOptions) { o.part = &durablehost.Part{Number: i, Of: n} }
 }

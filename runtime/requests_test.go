@@ -368,7 +368,6 @@ func TestGatewayReminder(t *testing.T) {
 		require.Equal(t, "not executed", outcome, want)
 		require.Contains(t, text, want)
 	}
-	outcome, text := ask("Guest.Who.g", "Shard-In", "1s")
-	require.Equal(t, "not executed", outcome)
-	require.Contains(t, text, "not durable")
+	outcome, answer = ask("Guest.Who.g", "Shard-In", "1s") // of a type that is not durable
+	require.Equal(t, "executed", outcome, answer)
 }

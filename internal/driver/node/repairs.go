@@ -57,7 +57,7 @@ func PassivateNow(s *HostedShard, e *region.Entity) error {
 	}
 	s.passivate(e, codegen.Idle)
 	if e.Value != nil {
-		return errors.New("the entity stays active, because its state cannot be encoded or its stop hook hangs (the log of its node has the reason)")
+		return errors.New("the entity stays active, because its state cannot be encoded (the log of its node has the reason)")
 	}
 	s.driver().Logger.Warn("entity passivated by an operator", "kind", s.ID.Kind, "entity", clip(e.ID))
 	return nil
