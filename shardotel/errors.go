@@ -36,10 +36,12 @@ var causes = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// entityError is the error.type of an error that a method returned. otherMethod is the rpc.method
-// of a method that the host does not know.
+// entityError is the error.type of an error that a method returned, and otherError that of a call that
+// failed without a known cause, such as one whose turn was dropped by [shard.TryAgain]. otherMethod is
+// the rpc.method of a method that the host does not know.
 const (
 	entityError = "entity"
+	otherError  = "_OTHER"
 	otherMethod = "_OTHER"
 )
 
@@ -49,6 +51,11 @@ func typeOf(err error) string {
 		if errors.Is(err, c.err) {
 			return c.name
 		}
+	}
+	var own *shard.EntityError
+	var call *shard.CallError
+	if !errors.As(err, &own) && errors.As(err, &call) {
+		return otherError
 	}
 	return entityError
 }

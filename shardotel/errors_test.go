@@ -1,6 +1,8 @@
 package shardotel
 
 import (
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -8,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // noCall are the errors of the runtime that are of no call: of hosting, of an ended node, of followers
@@ -71,4 +75,16 @@ func errorsIn(t *testing.T, pattern string) (names []string) {
 		}
 	}
 	return names
+}
+
+// TestTypeOfDroppedTurn: a call whose turn was dropped, as by shard.TryAgain, has not failed by an error
+// of the entity.
+func TestTypeOfDroppedTurn(t *testing.T) {
+	dropped := &shard.CallError{Kind: "User", ID: "ann", Method: "Bid", Outcome: shard.NotExecuted, Err: errors.New("shard.TryAgain: away")}
+	if got := typeOf(fmt.Errorf("bid: %w", dropped)); got != otherError {
+		t.Errorf("got %q, want %q", got, otherError)
+	}
+	if got := typeOf(&shard.EntityError{Kind: "User", Text: "sold out"}); got != entityError {
+		t.Errorf("got %q, want %q", got, entityError)
+	}
 }
