@@ -13,8 +13,7 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestAuction tests an auction alone. A stand-in for the cluster records the tells that the auction
-// sends and the mails that it publishes.
+// TestAuction tests an auction alone. A stand-in for the cluster records its tells and mails.
 func TestAuction(t *testing.T) {
 	users := shardtest.NewCaller()
 	vase := &auction.Auction{ID: "vase", Users: auction.NewUserClient(users)}

@@ -341,8 +341,7 @@ const cachedBytes = 256 << 10
 
 func (l *leafCache) has(of leaf) [][]byte { return l.keys[of] }
 
-// renew replaces the leaves that a checkpoint has written, and drops those that are gone, so that finds
-// need not read them again.
+// renew takes the leaves of a checkpoint in place of older ones. So finds do not read them again.
 func (l *leafCache) renew(ed *edit) {
 	if len(l.order) == 0 {
 		return

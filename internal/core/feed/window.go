@@ -12,7 +12,7 @@ import (
 // partBits is how many low bits of a number tell the parts of one message apart.
 const partBits = 10
 
-// MaxParts is the maximum of tells that one message may become.
+// MaxParts bounds the tells of one message.
 const MaxParts = 1 << partBits
 
 // Number returns the command number of a tell: the message's position in the stream, from 1 on,

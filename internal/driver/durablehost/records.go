@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/util/tasks"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
@@ -33,7 +34,7 @@ func Identity(ctx context.Context, s store.Store, cluster, node string, number u
 			}
 		}
 		retry := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUncertain) || errors.Is(err, store.ErrBusy)
-		if !retry || !rest(ctx, 50*time.Millisecond) { // a replica may lag behind the conflict
+		if !retry || !tasks.Rest(ctx, 50*time.Millisecond) { // a replica may lag behind the conflict
 			return "", fmt.Errorf("identify the store by its record %q: %w", key, err)
 		}
 	}
@@ -56,18 +57,6 @@ func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string)
 
 // ErrOtherStore is returned when a connection leads to another store than before.
 var ErrOtherStore = errors.New("another store answers")
-
-// rest waits for d, or returns false if ctx ends first.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // TermsKey returns the key of the record of a cluster's coordinator terms.
 func TermsKey(cluster string) string { return "terms/" + cluster }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/core/feed"
@@ -57,16 +56,4 @@ func New(c Config) *Feed { return &Feed{Config: c} }
 // Read reads a partition until ctx ends.
 func (f *Feed) Read(ctx context.Context, partition int) {
 	(&reader{Feed: f, partition: partition}).run(ctx)
-}
-
-// rest waits for d, or returns false if ctx ends first.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/core/feed"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/internal/util/tasks"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/stream"
 )
@@ -55,7 +56,7 @@ func (r *reader) run(ctx context.Context) {
 		if !errors.Is(err, errAgain) {
 			r.warn("a feed cannot read its stream; it tries again", err)
 		}
-		if !rest(ctx, retryPause) {
+		if !tasks.Rest(ctx, retryPause) {
 			return
 		}
 	}
@@ -220,7 +221,7 @@ func (s *session) read(ctx context.Context) error {
 // source answers. An error means that the stream is another one now.
 func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 	s.messages.Close()
-	for rest(ctx, retryPause) {
+	for tasks.Rest(ctx, retryPause) {
 		s.warn("a feed cannot read its stream; it tries again", why)
 		if why = s.open(ctx, last); why == nil || errors.Is(why, stream.ErrRewound) || errors.Is(why, errOther) {
 			return why

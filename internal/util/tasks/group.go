@@ -5,6 +5,7 @@ package tasks
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // A Group counts running goroutines. Unlike with a sync.WaitGroup, goroutines may be added at any
@@ -53,4 +54,16 @@ func (g *Group) Wait(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// Rest waits for d, or returns false if ctx ends first.
+func Rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
