@@ -7,8 +7,10 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/driver/runner"
+	"github.com/shardgen/shardgen/internal/util/tasks"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
@@ -24,7 +26,7 @@ const (
 // Start, at each node that may run them, with the same name and count; a node with another count does
 // not join. The name is 1 to 64 letters, digits, _ and -. Daemons are spread over the nodes like shards,
 // most evenly if count is a power of two, and move when nodes come and go. Options are those of types,
-// such as [HostRole].
+// such as [HostRole], but not [Handoff] and [Remember].
 //
 // fn should run until its ctx ends, which happens when its daemon moves, the node ends, or the node has
 // lost contact to the others for so long that another node may run the daemon. In an orderly move the
@@ -59,6 +61,9 @@ func (n *Node) daemonsLocked(name string, count int, fn func(ctx context.Context
 	if err := n.hostLocked(host, opts); err != nil {
 		return fail(err)
 	}
+	if s := n.options[host.Name]; s.Handoff != (region.Handoff{}) || s.Remembering != nil {
+		return fail(errors.New("daemons move in order and have no entities (remove shard.Handoff and shard.Remember)"))
+	}
 	if h := n.driver.Kind(host.Kind).Host; h != nil { // else this node has not the role
 		h.Parts = node.NewParts(n.driver, count, daemon{n.driver, name, fn}.run)
 	}
@@ -92,10 +97,8 @@ func (d daemon) run(ctx context.Context, i int) {
 			pause = daemonPause
 		}
 		d.driver.Logger.Warn("a daemon has ended, and runs again", "daemon", d.name, "number", i, "after", pause, "err", err)
-		select {
-		case <-ctx.Done():
+		if !tasks.Rest(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, daemonPauseMax)
 	}

@@ -157,6 +157,8 @@ func TestDaemonsAreRefused(t *testing.T) {
 		require.ErrorContains(t, shard.Daemons(node, "a.b", 1, fn), "want only A-Z a-z 0-9 _ -")
 		require.NoError(t, shard.Daemons(node, "x", 1, fn))
 		require.ErrorContains(t, shard.Daemons(node, "x", 1, fn), "hosted already")
+		require.ErrorContains(t, shard.Daemons(node, "y", 1, fn, shard.Handoff(shard.HandoffServing)), "move in order")
+		require.ErrorContains(t, shard.Daemons(node, "z", 1, fn, shard.Remember(shard.RememberOptions{})), "shard.Remember")
 		require.ErrorContains(t, node.Start(t.Context()), "0 daemons")
 	}, shardtest.Nodes(1))
 }
