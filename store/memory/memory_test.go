@@ -28,8 +28,8 @@ func TestConformance(t *testing.T) {
 					return conformance.Stream{
 						Subject: "mails.won", Window: time.Minute,
 						Data: func(_ *testing.T, subject string) []string { return data(server.Published(subject)) },
-						Subscribe: func(_ *testing.T, subject string) func() string {
-							return func() string { return data(server.Sent(subject))[0] }
+						Subscribe: func(_ *testing.T, subject string) func() (string, bool) {
+							return func() (string, bool) { return data(server.Sent(subject))[0], true }
 						},
 					}
 				},

@@ -2,6 +2,7 @@ package natsstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -201,14 +202,17 @@ func stream(t *testing.T, url, name string, replicas int) conformance.Stream {
 			}
 			return all
 		},
-		Subscribe: func(t *testing.T, subject string) func() string {
+		Subscribe: func(t *testing.T, subject string) func() (string, bool) {
 			sub, err := nc.SubscribeSync(subject)
 			require.NoError(t, err)
 			require.NoError(t, nc.Flush())
-			return func() string {
-				m, err := sub.NextMsg(time.Minute)
+			return func() (string, bool) {
+				m, err := sub.NextMsg(time.Second)
+				if errors.Is(err, nats.ErrTimeout) {
+					return "", false
+				}
 				require.NoError(t, err)
-				return string(m.Data)
+				return string(m.Data), true
 			}
 		},
 	}
