@@ -486,6 +486,7 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	for _, c := range slices.Backward(all) {
 		switch {
+		case r.version > 0 && c.version > r.version: // it came after the turn
 		case c.ended:
 			return c.ordinal, nil
 		case c.gone(r.at), c.at.Before(r.real) && c.gone(r.real.Add(j.skew)):

@@ -42,6 +42,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		102718: "a checkpoint moved since during a claim, and the trimmed appends counted as lost",
 		106031: "a walk never began, because heads changed faster than it tried again",
 		107829: "as 102718",
+		708905: "the judge believed that a read of an ended entity had seen a commit that came after it",
 		730:    "a checkpoint that did not end wrote that an entity had expired, which no commit said, and its id stayed in a leaf",
 	} {
 		if r := Run(seed, nil); r.Err != nil {
