@@ -19,6 +19,7 @@ import (
 //  4. An entity that is neither active nor dirty nor has a commit under way is not kept.
 //  5. An entity of the present generation is dirty: the log has its acknowledged commit behind
 //     boundary.
+//  6. The state of a dirty entity is in memory, for the next checkpoint.
 type tail struct {
 	entities map[string]*entity
 	batches  []batch
@@ -82,9 +83,10 @@ func (t *tail) ack(b batch) {
 			continue
 		}
 		if e.entity == nil {
-			e.entity = t.at(string(c.GetEntity()))
+			e.entity = t.entities[string(c.GetEntity())]
 		}
-		if !e.entity.ack(c) {
+		// Without an entity in memory, c is appended again after a loss, and its record has it: see lose.
+		if e.entity == nil || !e.entity.ack(c) {
 			continue
 		}
 		if e.entity.generation = t.generation; !e.entity.acked.whole() {
@@ -193,6 +195,8 @@ func (t *tail) check() error {
 			return fmt.Errorf("invariant 3 of the tail: entity %q has version %d, but version %d is acknowledged", id, e.last.number, e.acked.number)
 		} else if !e.dirty && t.isYoung(e) {
 			return fmt.Errorf("invariant 5 of the tail: entity %q is not dirty, but has the present generation %d", id, e.generation)
+		} else if e.dirty && e.bare {
+			return fmt.Errorf("invariant 6 of the tail: entity %q is dirty, but its state is in its record only", id)
 		}
 	}
 	return nil

@@ -216,3 +216,53 @@ func TestEndedKeysOfADay(t *testing.T) {
 	b.claim(2)
 	b.open()
 }
+
+// TestRepetitionOfRecords: lost commits are appended again, which are in the records of entities that
+// were forgotten, or of which only the record has the state. The next checkpoint leaves them in the
+// records.
+func TestRepetitionOfRecords(t *testing.T) {
+	for name, is := range map[string]struct{ active, reading, again bool }{
+		"forgotten": {}, "read again": {again: true}, "being read": {reading: true},
+		"active": {active: true}, "active, and read again": {active: true, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, 1)
+			a := d.limited(0, 1, few).of("p", 2)
+			var ids []string
+			left := 0 // appends of which records have all commits, because of keys
+			for i := 0; left == 0 && i < 50; i++ {
+				ids = append(ids, fmt.Sprint(i))
+				if a.write(ids[i], "of "+ids[i], 0); !is.active {
+					a.core.Passivated(ids[i])
+				}
+				if h := d.server.head(0); len(d.server.shards[0].records["e"+ids[i]]) > 0 && h.Since > store.Start {
+					left = int(d.last(0) - h.Since)
+				}
+			}
+			if left == 0 {
+				t.Fatal("the log has no commits that are in records")
+			}
+			a.loses(d.server.head(0).Since)
+			if is.reading {
+				a.hold = func(r durable.Request) bool { return own(r) || r.Op == durable.OpGet }
+				for _, id := range ids {
+					a.core.Load(a.now(), id)
+				}
+				a.run()
+			}
+			a.release()
+			for _, id := range ids {
+				a.core.Passivated(id)
+				if is.again {
+					a.want(id, "of "+id, 1)
+					a.core.Passivated(id)
+				}
+			}
+			a.save()
+			b := d.limited(0, 3, few).of("p", 3)
+			for _, id := range ids {
+				b.want(id, "of "+id, 1)
+			}
+		})
+	}
+}

@@ -51,6 +51,17 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
+// TestUnsyncedSeedsThatFailed is TestSeedsThatFailed for TestUnsynced.
+func TestUnsyncedSeedsThatFailed(t *testing.T) {
+	for seed, found := range map[uint64]string{
+		708228: "a commit was appended again whose entity only its record had, and the next checkpoint wrote it without its state",
+	} {
+		if r := RunUnsynced(seed, nil); r.Err != nil {
+			t.Errorf("seed %d (%s): %v", seed, found, r.Err)
+		}
+	}
+}
+
 // TestReminders runs random runs in which accounts set reminders.
 func TestReminders(t *testing.T) {
 	all, one := seeds.Run(t, usual(), RunReminders)
